@@ -1,0 +1,3 @@
+//! The commands: one descriptor each; argument grammar, operation, reply.
+
+#![forbid(unsafe_code)]

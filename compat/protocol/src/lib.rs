@@ -1,0 +1,3 @@
+//! RESP2 and RESP3: requests in, replies out.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! SIMD groups, memory mappings, hashing, numbers and text, random numbers, glob patterns.

@@ -1,0 +1,1 @@
+//! 64-byte buckets: hash to candidate references; never sees a key.

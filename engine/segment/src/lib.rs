@@ -1,0 +1,1 @@
+//! The segment log: append, liveness accounting, reclaim.

@@ -1,0 +1,3 @@
+//! The keyspace: shards, gate, strings, expiry, eviction.
+
+#![forbid(unsafe_code)]

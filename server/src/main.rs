@@ -1,0 +1,3 @@
+//! The program: event loops, connections, configuration.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The experiments, beside the peer in one run.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! What tests share: a RESP client, servers started and stopped, models.
+
+#![forbid(unsafe_code)]

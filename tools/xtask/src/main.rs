@@ -1,0 +1,3 @@
+//! cargo xtask: check, tidy, test, bench.
+
+fn main() {}

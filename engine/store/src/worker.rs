@@ -71,6 +71,17 @@ impl Worker {
 }
 
 impl Local {
+    /// The worker's number, from 0.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// As [`Worker::park`], for who has borrowed the store beside.
+    #[inline]
+    pub fn park(&mut self, store: &Store) {
+        self.appender.park(&store.log);
+    }
+
     /// Seconds modulo 2^24: the access clock of objects.
     #[inline]
     pub(crate) fn clock(&self) -> u32 {

@@ -15,7 +15,12 @@
 //! What a tag or a native entry is good for belongs to the index.
 
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(feature = "portable", allow(dead_code, reason = "compiled and tested everywhere, in use by one build"))]
 mod sse2;
+#[cfg_attr(
+    all(target_arch = "x86_64", not(feature = "portable")),
+    allow(dead_code, reason = "compiled and tested everywhere, in use by one build")
+)]
 mod swar;
 
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]

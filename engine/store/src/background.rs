@@ -48,7 +48,7 @@ impl Worker {
             }
         }
         local.appender.park(&store.log);
-        store.slices.record(start.elapsed().as_nanos() as u64);
+        store.slices.record(start.elapsed());
         if left {
             return Some(now_ms);
         }
@@ -63,6 +63,7 @@ impl Local {
     fn check_due(&mut self, store: &Store, now_ms: i64) -> bool {
         if now_ms.abs_diff(self.due_checked_ms) >= DUE_CHECK_MS as u64 {
             self.due_checked_ms = now_ms;
+            store.look_at_live();
             let due = self.home_shards(store).map(|id| store.shards[id].due()).min().unwrap_or(NEVER);
             self.next_due = (due != NEVER && store.active_expire.load(Relaxed)).then_some(due);
         }
@@ -104,6 +105,10 @@ impl Store {
         let Some(mut shard) = cell.lock.try_lock() else { return true };
         let mut due = std::mem::take(&mut local.due);
         due.clear();
+        if shard.wheel.should_rebuild(shard.counts.volatile() as usize) {
+            // Begins it; the entries come out through `advance`, and those whose key lives are filed again below.
+            let _ = shard.wheel.drain_all(0, &mut due);
+        }
         let more = shard.wheel.advance(now, EXPIRY_ENTRIES, &mut due).more;
         for &bits in &due {
             shard.index.prefetch(hash_with_bits(id, bits));
@@ -115,13 +120,13 @@ impl Store {
         local.due = due;
         if !more {
             cell.set_due(shard.wheel.next_due(now).unwrap_or(NEVER));
-            self.prune_wheel(&mut shard);
         }
         shard.follow_index(self, id);
         true
     }
 
-    /// Removes the keys behind a fired entry whose time has come, and files again what was prolonged.
+    /// Removes the keys behind a fired entry whose time has come, and files again those whose time is to come: they
+    /// were prolonged, or fired ahead of their time. An entry without a key does nothing.
     fn fire(&self, shard: &mut Shard, bits: u64, now: i64) -> u64 {
         let mut expired = 0;
         loop {
@@ -145,27 +150,6 @@ impl Store {
                     }
                     return expired;
                 }
-            }
-        }
-    }
-
-    /// Throws stale entries off a wheel that holds mostly such: those of keys that were deleted or made persistent.
-    fn prune_wheel(&self, shard: &mut Shard) {
-        if !shard.wheel.should_rebuild(shard.counts.volatile() as usize) {
-            return;
-        }
-        let mut all = Vec::new();
-        shard.wheel.drain_all(usize::MAX, &mut all);
-        for bits in all {
-            let mut first = None;
-            shard.index.find_partial(bits, |r| {
-                if let Some(t) = shard.access.open(&self.log, r).expiry_ms() {
-                    first = Some(first.map_or(t, |a: i64| a.min(t)));
-                }
-                false
-            });
-            if let Some(t) = first {
-                shard.wheel.add(bits, t);
             }
         }
     }

@@ -40,7 +40,7 @@ impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut Worker) {
         w.local.appender.park(&self.log);
-        self.reclaim.reset();
+        self.reclaim.reset(&self.log);
         for (id, cell) in self.shards.iter().enumerate() {
             let mut shard = cell.lock.lock();
             let table = shard.index.take();

@@ -77,6 +77,12 @@ impl<'s> Held<'s> {
         self.ids.binary_search(&(id as u16)).expect("a key's shard is held before it is touched")
     }
 
+    /// The number of the shard at a position.
+    #[inline]
+    pub(crate) fn id(&self, position: usize) -> usize {
+        usize::from(self.ids[position])
+    }
+
     /// The shard at a position.
     #[inline]
     pub(crate) fn at(&self, position: usize) -> &Shard {

@@ -8,9 +8,9 @@
 //! settled under its own shard's lock: dead if the index does not hold this very Ref, else copied and repointed. A
 //! busy shard ends a slice; nobody waits for one while holding another lock.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use varve_segment::{Class, Drain, DrainState, Head, Owner, Relocate, Settled};
+use varve_segment::{Class, Drain, DrainState, Head, Log, Owner, Relocate, SLICE, Settled};
 
 use crate::key::hash_of;
 use crate::rank::{Rank, RankedMutex};
@@ -22,6 +22,11 @@ use crate::worker::Local;
 const SLICE_OBJECTS: usize = 64;
 /// Dead bytes, in percent of what is appended, from which the background reclaims.
 const BACKGROUND_DEAD_PERCENT: u64 = 15;
+/// Dead bytes from which the background reclaims when they are more than what lives; over what sealing a segment early
+/// can leave as fillers.
+const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
+/// Slices between looks at the live bytes of all segments.
+const LOOK_SLICES: u32 = 16;
 /// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
 /// write is refused.
 const FULL_PERCENT: u64 = 92;
@@ -33,6 +38,8 @@ const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// The drain under way.
 pub(crate) struct Reclaimer {
     drain: RankedMutex<Option<Drain>>,
+    /// Live bytes of all segments, as of the last look.
+    live: AtomicU64,
 }
 
 /// What a slice came to.
@@ -48,12 +55,14 @@ pub(crate) enum Slice {
 
 impl Reclaimer {
     pub(crate) fn new() -> Reclaimer {
-        Reclaimer { drain: RankedMutex::new(Rank::Drain, None) }
+        Reclaimer { drain: RankedMutex::new(Rank::Drain, None), live: AtomicU64::new(0) }
     }
 
-    /// Forgets the drain; under the gate alone, when the log is cleared.
-    pub(crate) fn reset(&self) {
-        *self.drain.lock() = None;
+    /// Gives the drain up; under the gate alone, before the log is cleared.
+    pub(crate) fn reset(&self, log: &Log) {
+        if let Some(drain) = self.drain.lock().take() {
+            log.abandon(drain);
+        }
     }
 }
 
@@ -74,11 +83,15 @@ impl Store {
     #[cold]
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
         let mut idle = 0;
-        for _ in 0..ADMIT_SLICES_MAX {
+        let mut live = self.look_at_live();
+        for n in 0..ADMIT_SLICES_MAX {
+            if n % LOOK_SLICES == LOOK_SLICES - 1 {
+                live = self.look_at_live();
+            }
             if self.used_memory() + bytes <= limit {
                 return Ok(());
             }
-            let full = self.log.live_bytes() * 100 > self.log.used_bytes() * FULL_PERCENT;
+            let full = live * 100 > self.log.used_bytes() * FULL_PERCENT;
             let evicting = full && self.limit.policy() == Policy::AllKeysRandom;
             if full && !evicting {
                 return Err(OutOfMemory);
@@ -99,11 +112,19 @@ impl Store {
         Err(OutOfMemory)
     }
 
-    /// True if the background should reclaim.
+    /// True if the background should reclaim: there is much dead in all, or some and little else.
     pub(crate) fn owes_reclaim(&self) -> bool {
-        let (used, live) = (self.log.used_bytes(), self.log.live_bytes());
-        let dead = used.saturating_sub(live);
-        dead * 100 > used * BACKGROUND_DEAD_PERCENT && dead > 2 * self.log.geometry().segment_bytes as u64
+        let used = self.log.used_bytes();
+        let dead = used.saturating_sub(self.reclaim.live.load(Relaxed));
+        let much = dead * 100 > used * BACKGROUND_DEAD_PERCENT && dead > 2 * self.log.geometry().segment_bytes as u64;
+        much || dead * 2 > used && dead > BACKGROUND_DEAD_BYTES
+    }
+
+    /// Adds up the live bytes of all segments, for the decisions until the next look.
+    pub(crate) fn look_at_live(&self) -> u64 {
+        let live = self.log.live_bytes();
+        self.reclaim.live.store(live, Relaxed);
+        live
     }
 
     /// Settles up to `objects` of the victim, choosing one if none is being drained.
@@ -113,7 +134,7 @@ impl Store {
             *drain = self.log.choose_victim();
         }
         let Some(victim) = drain.as_mut() else { return Slice::Nothing };
-        let mut mover = Mover { store: self, local, evicting, hashes: [0; HEADS_MAX], refs: [0; HEADS_MAX], len: 0 };
+        let mut mover = Mover { store: self, local, evicting, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
         let state = self.log.drain_step(victim, &mut mover, objects);
         mover.local.appender.park(&self.log);
         match state {
@@ -145,17 +166,14 @@ impl Store {
     }
 }
 
-/// The most first parts that a drain reads ahead.
-const HEADS_MAX: usize = 32;
-
 /// Answers the log's question what becomes of an object.
 struct Mover<'a> {
     store: &'a Store,
     local: &'a mut Local,
     evicting: bool,
     /// Hashes of the heads read ahead, with the Refs that they belong to.
-    hashes: [u64; HEADS_MAX],
-    refs: [u64; HEADS_MAX],
+    hashes: [u64; SLICE],
+    refs: [u64; SLICE],
     len: usize,
 }
 
@@ -177,8 +195,8 @@ impl Mover<'_> {
 
 impl Relocate for Mover<'_> {
     fn prepare(&mut self, heads: &[Head<'_>]) {
-        self.len = heads.len().min(HEADS_MAX);
-        for (at, head) in heads.iter().take(HEADS_MAX).enumerate() {
+        self.len = heads.len().min(SLICE);
+        for (at, head) in heads.iter().take(SLICE).enumerate() {
             self.refs[at] = head.r.bits();
             self.hashes[at] = self.compute(head);
             self.store.prefetch(self.hashes[at]);

@@ -17,9 +17,12 @@ use varve_index::{Rehash, Slot, Table};
 use varve_segment::{Access, Log, Object, Owner};
 
 use crate::key::{Key, hash_of, wheel_bits};
-use crate::store::Store;
 use crate::rank::{Rank, RankedMutex};
+use crate::store::Store;
 use crate::wheel::Wheel;
+
+/// How many entries an index that does not move may gain or lose before its size is told again.
+const REPORT_EVERY: usize = 64;
 
 /// No expiry is waiting.
 pub(crate) const NEVER: i64 = i64::MAX;
@@ -28,7 +31,7 @@ pub(crate) const NEVER: i64 = i64::MAX;
 #[repr(align(128))]
 pub(crate) struct ShardCell {
     pub(crate) lock: RankedMutex<Shard>,
-    pub(crate) hint: std::sync::Arc<varve_index::Hint>,
+    pub(crate) hint: varve_index::Hint,
     due: AtomicI64,
 }
 
@@ -40,6 +43,7 @@ pub(crate) struct Shard {
     pub(crate) counts: Counts,
     /// Bytes of index and wheel that the store's sum already has.
     reported_bytes: usize,
+    was_moving: bool,
 }
 
 /// Keys and volatile keys of each physical database in this shard.
@@ -116,12 +120,13 @@ pub(crate) fn database_of(object: &Object<'_>) -> u16 {
 }
 
 impl ShardCell {
-    pub(crate) fn new(id: usize, shards: usize, first_buckets: usize, access: Access) -> ShardCell {
-        let geometry = varve_index::Geometry { first_buckets, shard_scale: (id, shards), ..Default::default() };
-        let index = Table::new(geometry);
+    pub(crate) fn new(id: usize, shards: usize, first_buckets: u32, access: Access) -> ShardCell {
+        let shard_scale = (id as u32, shards as u32);
+        let geometry = varve_index::Geometry { first_buckets, shard_scale, ..Default::default() };
+        let mut index = Table::new(geometry);
         let hint = index.hint();
-        let shard = Shard { index, access, wheel: Wheel::new(), counts: Counts::default(), reported_bytes: 0 };
-        ShardCell { lock: RankedMutex::new(Rank::Shard(id), shard), hint, due: AtomicI64::new(NEVER) }
+        let shard = Shard { index, access, wheel: Wheel::new(), counts: Counts::default(), reported_bytes: 0, was_moving: false };
+        ShardCell { lock: RankedMutex::new(Rank::Shard(id as u32), shard), hint, due: AtomicI64::new(NEVER) }
     }
 
     /// Lower bound of the next expiry here, `NEVER` without one.
@@ -157,12 +162,17 @@ impl Shard {
     /// Tells the store of the index's size and of growth under way, after the index changed.
     #[inline]
     pub(crate) fn follow_index(&mut self, store: &Store, id: usize) {
+        let moving = self.index.is_moving();
+        if !moving && !self.was_moving && self.index.len() % REPORT_EVERY != 0 {
+            return;
+        }
+        self.was_moving = moving;
         let bytes = self.index.bytes() + self.wheel.bytes();
         if bytes != self.reported_bytes {
             store.table_bytes.fetch_add((bytes as u64).wrapping_sub(self.reported_bytes as u64), Relaxed);
             self.reported_bytes = bytes;
         }
-        if self.index.is_migrating() {
+        if moving || self.index.wants_move() {
             store.mark_growing(id);
         }
     }
@@ -194,8 +204,10 @@ impl Shard {
             return;
         }
         self.wheel.add(wheel_bits(hash), at);
-        if at < cell.due() {
-            cell.set_due(at);
+        // Where most entries are stale the background is called at once, to rebuild.
+        let due = if self.wheel.should_rebuild(self.counts.volatile() as usize) { 0 } else { at };
+        if due < cell.due() {
+            cell.set_due(due);
         }
     }
 }

@@ -18,7 +18,7 @@ use varve_segment::{Geometry, Log};
 use crate::databases::Databases;
 use crate::flush::Leftovers;
 use crate::gate::Gate;
-use crate::hist::Histogram;
+use crate::hist::Hist;
 use crate::key::{Key, SHARDS_MAX, shard_of};
 use crate::reclaim::Reclaimer;
 use crate::shard::ShardCell;
@@ -36,7 +36,7 @@ pub struct Options {
     /// Shards, a power of two up to 4096; 0 chooses 256, or 64 a worker where that is more.
     pub shards: usize,
     /// Buckets of a shard's first index table.
-    pub first_buckets: usize,
+    pub first_buckets: u32,
     /// Seed of the key hash; a process chooses it at random.
     pub seed: u64,
     /// Sizes of the segment log.
@@ -67,7 +67,7 @@ pub struct Store {
     pub(crate) active_expire: AtomicBool,
     counters: Box<[Arc<StoreCounters>]>,
     /// Durations of background slices, ns.
-    pub slices: Histogram,
+    pub slices: Hist,
 }
 
 impl std::fmt::Debug for Store {
@@ -126,7 +126,7 @@ impl Store {
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             active_expire: AtomicBool::new(true),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
-            slices: Histogram::new(),
+            slices: Hist::new(),
         }))
     }
 

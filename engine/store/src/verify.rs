@@ -19,7 +19,7 @@ impl Store {
             self.verify_shard(id, &shard, &mut live);
             self.verify_wheel(&mut shard);
         }
-        self.log.verify(|r| live.contains(&r));
+        self.log.verify_with(|head, _| live.contains(&head.r));
     }
 
     fn verify_shard(&self, id: usize, shard: &Shard, live: &mut HashSet<varve_base::Ref>) {
@@ -42,17 +42,19 @@ impl Store {
         assert!(counts.is_empty(), "databases without counts in shard {id}: {counts:?}");
     }
 
+    /// Empties the wheel, looks for every volatile key among its entries, and files the keys again.
     fn verify_wheel(&self, shard: &mut Shard) {
+        shard.wheel.verify();
         let mut entries = Vec::new();
-        shard.wheel.for_each(|bits, due| entries.push((bits, due)));
-        entries.sort_unstable();
-        shard.index.for_each(|r| {
-            let object = shard.access.open(&self.log, r);
+        while shard.wheel.drain_all(usize::MAX / 2, &mut entries).more {}
+        let entries: HashSet<u64> = entries.into_iter().collect();
+        let Shard { index, access, wheel, .. } = shard;
+        index.for_each(|r| {
+            let object = access.open(&self.log, r);
             let Some(at) = object.expiry_ms() else { return };
             let bits = wheel_bits(hash_of(self.seed, database_of(&object), object.key()));
-            let first = entries.partition_point(|e| e.0 < bits);
-            let filed = entries[first..].iter().take_while(|e| e.0 == bits).any(|e| e.1 <= at);
-            assert!(filed, "a volatile key is on the wheel no later than its time");
+            assert!(entries.contains(&bits), "a volatile key is on the wheel");
+            wheel.add(bits, at);
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_base::Rng;
+use varve_base::rng::Rng;
 use varve_segment::Appender;
 
 use crate::stats::StoreCounters;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_base::Rng;
+use varve_base::rng::Rng;
 use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use varve_base::Rng;
+use varve_base::rng::Rng;
 use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
 
 const WORKERS: usize = 4;

@@ -51,7 +51,7 @@ impl Tx<'_> {
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&store.log, p.r);
-        let before = object.expiry_ms();
+        let before = object.read().expiry_ms();
         if before == at {
             return true;
         }
@@ -122,7 +122,7 @@ impl Tx<'_> {
             encoding: encoding_of(object.kind(), object.form(), object.value()),
             idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
             freq: 0,
-            bytes: object.bytes() + shard.index.entry_bytes(),
+            bytes: object.bytes() + shard.index.bytes() / shard.index.len().max(1),
             serialized_bytes: serialized_len(object.value()),
         })
     }

@@ -155,7 +155,10 @@ impl<'s> Tx<'s> {
 
     #[cold]
     fn expire(&mut self, at: usize, slot: Slot) {
-        self.held.at_mut(at).remove(&self.store.log, slot);
+        let id = self.held.id(at);
+        let shard = self.held.at_mut(at);
+        shard.remove(&self.store.log, slot);
+        shard.follow_index(self.store, id);
         self.local.counters.expired.add(1);
     }
 
@@ -196,7 +199,10 @@ impl<'s> Tx<'s> {
 
     /// Removes the key at a place.
     fn remove_at(&mut self, p: Place) {
-        self.held.at_mut(p.shard).remove(&self.store.log, p.slot);
+        let id = self.held.id(p.shard);
+        let shard = self.held.at_mut(p.shard);
+        shard.remove(&self.store.log, p.slot);
+        shard.follow_index(self.store, id);
         self.local.counters.changes.add(1);
     }
 }

@@ -10,6 +10,9 @@ use super::{Place, Tx};
 use crate::key::Key;
 use crate::types::{Ttl, WrongType};
 
+/// What fills the gap before a part that is written beyond a string's end.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 impl Tx<'_> {
     /// A string for a reader: counts a hit or miss and moves the access clock.
     ///
@@ -47,7 +50,7 @@ impl Tx<'_> {
     #[inline]
     fn string_at(&self, p: Place) -> Result<&[u8], WrongType> {
         let object = self.object_at(p);
-        if object.kind() == Kind::String { Ok(object.into_value()) } else { Err(WrongType) }
+        if object.kind() == Kind::String { Ok(object.value()) } else { Err(WrongType) }
     }
 
     /// Sets a string, whatever the key held. An expiry that has already come removes nothing here: callers that want
@@ -84,8 +87,8 @@ impl Tx<'_> {
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&store.log, p.r);
-        let before = object.expiry_ms();
-        if object.kind() != Kind::String || before.is_some() != expiry.is_some() || !object.resize_value(value.len()) {
+        let before = object.read().expiry_ms();
+        if object.read().kind() != Kind::String || before.is_some() != expiry.is_some() || !object.resize_value(value.len()) {
             return false;
         }
         if before != expiry && !object.set_expiry_ms(expiry) {
@@ -142,7 +145,7 @@ impl Tx<'_> {
         let mut object = shard.access.open_mut(&self.store.log, p.r);
         let old_len = object.value().len();
         let len = old_len.max(offset + part.len());
-        if len == old_len && object.writable() || object.resize_value(len) {
+        if object.resize_value(len) {
             object.value_mut()[offset..offset + part.len()].copy_from_slice(part);
             object.set_form(Form::Raw);
             object.set_clock(clock);
@@ -166,14 +169,11 @@ impl Tx<'_> {
         let object = self.held.at(p.shard).access.open(&self.store.log, p.r);
         let (old, expiry) = (object.value(), object.expiry_ms());
         let (head, tail) = (&old[..old.len().min(offset)], old.get(offset + part.len()..).unwrap_or_default());
-        let gap = [0u8; 64];
         let mut parts: smallvec::SmallVec<[&[u8]; 8]> = smallvec::smallvec![head];
         let mut zeros = offset - head.len();
-        let wide = if zeros > gap.len() { vec![0u8; zeros.min(1 << 20)] } else { Vec::new() };
-        let gap = if wide.is_empty() { &gap[..] } else { &wide };
         while zeros > 0 {
-            let n = zeros.min(gap.len());
-            parts.push(&gap[..n]);
+            let n = zeros.min(ZEROS.len());
+            parts.push(&ZEROS[..n]);
             zeros -= n;
         }
         parts.push(part);

@@ -236,7 +236,7 @@ impl Model {
         let evicted = owned.evicted;
         self.things.retain(|(r, _)| !evicted.contains(r));
         if state == DrainState::Done {
-            self.drains.swap_remove(which);
+            drop(self.drains.swap_remove(which));
         }
     }
 

@@ -28,6 +28,8 @@ use sse2 as arch;
 #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
 use swar as arch;
 
+use std::ops::BitAnd;
+
 /// Entries in one head.
 pub const SLOTS: usize = 7;
 
@@ -76,6 +78,15 @@ impl Mask {
     #[inline(always)]
     pub fn has(self, slot: usize) -> bool {
         self.0 >> slot & 1 != 0
+    }
+}
+
+impl BitAnd for Mask {
+    type Output = Mask;
+
+    #[inline(always)]
+    fn bitand(self, other: Mask) -> Mask {
+        Mask(self.0 & other.0)
     }
 }
 
@@ -135,21 +146,15 @@ impl Head {
         Tag(self.tags[slot])
     }
 
-    /// Slots of entries at home here with this tag.
+    /// Slots of entries with this tag.
     #[inline(always)]
-    pub fn native_with(&self, tag: Tag) -> Mask {
-        Mask(arch::equal(self, tag.0) & self.native)
-    }
-
-    /// Slots of entries at home elsewhere with this tag.
-    #[inline(always)]
-    pub fn foreign_with(&self, tag: Tag) -> Mask {
-        Mask(arch::equal(self, tag.0) & self.valid & !self.native)
+    pub fn with(&self, tag: Tag) -> Mask {
+        Mask(arch::equal(self, tag.0) & self.valid)
     }
 
     /// Slots of entries whose tag equals `tag` in the bits that are set in `bits`.
-    #[inline]
-    pub fn valid_with_bits(&self, tag: Tag, bits: u16) -> Mask {
+    #[inline(always)]
+    pub fn with_bits(&self, tag: Tag, bits: u16) -> Mask {
         Mask(arch::equal_under(self, tag.0, bits) & self.valid)
     }
 
@@ -216,9 +221,10 @@ mod tests {
         let mut head = Head::EMPTY;
         head.fill(3, Tag(9), true);
         head.fill(6, Tag(9), false);
-        assert_eq!(head.native_with(Tag(9)).collect::<Vec<_>>(), [3]);
-        assert_eq!(head.foreign_with(Tag(9)).collect::<Vec<_>>(), [6]);
-        assert!(head.native_with(Tag(0)).is_empty() && head.foreign_with(Tag(0)).is_empty());
+        assert_eq!(head.with(Tag(9)).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!((head.with(Tag(9)) & head.native()).collect::<Vec<_>>(), [3]);
+        assert_eq!((head.with_bits(Tag(0xff09), 0xff) & head.foreign()).collect::<Vec<_>>(), [6]);
+        assert!(head.with(Tag(0)).is_empty());
         assert_eq!((head.free().first(), head.free().count()), (Some(0), 5));
         head.empty(3);
         assert_eq!(head.valid().collect::<Vec<_>>(), [6]);

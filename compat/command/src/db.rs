@@ -8,27 +8,27 @@ use crate::grammar::{Fault, Outcome, is, small_integer};
 use crate::{SessionCtx, WideCtx};
 
 /// DBSIZE
-pub fn dbsize(ctx: &mut WideCtx<'_, '_>) {
+pub fn dbsize(ctx: &mut WideCtx<'_>) {
     ctx.out.integer(ctx.store.len(ctx.session.db) as i64);
 }
 
 /// FLUSHDB [ASYNC | SYNC]
-pub fn flushdb(ctx: &mut WideCtx<'_, '_>) {
+pub fn flushdb(ctx: &mut WideCtx<'_>) {
     match check_mode(&ctx.args) {
         Ok(()) => {
             ctx.store.flush_db(ctx.worker, ctx.session.db);
-            ctx.out.simple("OK");
+            ctx.out.ok();
         }
         Err(fault) => fault.reply(ctx.out),
     }
 }
 
 /// FLUSHALL [ASYNC | SYNC]
-pub fn flushall(ctx: &mut WideCtx<'_, '_>) {
+pub fn flushall(ctx: &mut WideCtx<'_>) {
     match check_mode(&ctx.args) {
         Ok(()) => {
             ctx.store.flush_all(ctx.worker);
-            ctx.out.simple("OK");
+            ctx.out.ok();
         }
         Err(fault) => fault.reply(ctx.out),
     }
@@ -44,13 +44,13 @@ fn check_mode(args: &Args<'_>) -> Outcome {
 }
 
 /// SWAPDB index1 index2
-pub fn swapdb(ctx: &mut WideCtx<'_, '_>) {
+pub fn swapdb(ctx: &mut WideCtx<'_>) {
     match two_databases(&ctx.args, ctx.store.databases()) {
         Ok((a, b)) => {
             if a != b {
                 ctx.store.swap_db(a, b);
             }
-            ctx.out.simple("OK");
+            ctx.out.ok();
         }
         Err(fault) => fault.reply(ctx.out),
     }
@@ -64,9 +64,9 @@ fn two_databases(args: &Args<'_>, databases: u32) -> Outcome<(u32, u32)> {
 }
 
 /// TIME: the system's clock, not the batch's, because it tells microseconds.
-pub fn time(ctx: &mut SessionCtx<'_, '_>) {
+pub fn time(ctx: &mut SessionCtx<'_>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ctx.out.array(2);
-    ctx.out.bulk(now.as_secs().to_string().as_bytes());
-    ctx.out.bulk(now.subsec_micros().to_string().as_bytes());
+    ctx.out.bulk_i64(now.as_secs() as i64);
+    ctx.out.bulk_i64(i64::from(now.subsec_micros()));
 }

@@ -5,34 +5,39 @@
 //! so that a test can compare two servers' contents in 40 letters.
 
 use varve_base::glob;
+use varve_protocol::Resp;
 use varve_store::{Form, Ttl, Tx, Type};
 
 use crate::WideCtx;
 use crate::generic::refcount;
-use crate::grammar::{Fault, Outcome, help, integer, is, shown};
+use crate::grammar::{Fault, Outcome, help, integer, shown};
 use crate::sha1::{Digest, sha1};
 
 /// Runs a DEBUG subcommand; one that is not known here answers the error of an unknown subcommand.
-pub fn run(ctx: &mut WideCtx<'_, '_>) {
+pub fn run(ctx: &mut WideCtx<'_>) {
     if let Err(fault) = dispatch(ctx) {
         fault.reply(ctx.out);
     }
 }
 
+/// Bytes of a subcommand's name that its error shows.
+const SHOWN_MAX: usize = 128;
+
 /// The fault of a subcommand that is not known, or not with so many arguments.
 pub fn unknown(subcommand: &[u8]) -> Fault {
-    let name: String = shown(subcommand).chars().take(128).collect();
-    Fault::owned(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."))
+    let name = shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]);
+    let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");
+    Fault::owned([head.as_slice(), name, tail].concat())
 }
 
-fn dispatch(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
     let name = ctx.args.get(1);
     let n = ctx.args.len();
     match name.to_ascii_uppercase().as_slice() {
         b"HELP" if n == 2 => help(ctx.out, "DEBUG", HELP),
         b"DIGEST" if n == 2 => digest(ctx),
         b"DIGEST-VALUE" if n >= 2 => digest_values(ctx),
-        b"ERROR" if n == 3 => ctx.out.error(&shown(ctx.args.get(2))),
+        b"ERROR" if n == 3 => ctx.out.error(shown(ctx.args.get(2))),
         b"HTSTATS" if n >= 3 => return table_stats(ctx),
         b"OBJECT" if n >= 3 => return object(ctx),
         b"POPULATE" if (3..=5).contains(&n) => return populate(ctx),
@@ -74,7 +79,7 @@ const HELP: &[&str] = &[
 ];
 
 /// A transaction on one key of a database, for a command that holds the gate alone.
-fn on_key<R>(ctx: &WideCtx<'_, '_>, db: u32, act: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+fn on_key<R>(ctx: &WideCtx<'_>, db: u32, act: impl FnOnce(&mut Tx<'_>) -> R) -> R {
     act(&mut Tx::new(ctx.store, ctx.worker.now_ms, db))
 }
 
@@ -108,7 +113,7 @@ fn mix_value(digest: &mut Digest, ty: Type, value: &[u8], expires: bool) {
     }
 }
 
-fn digest(ctx: &mut WideCtx<'_, '_>) {
+fn digest(ctx: &mut WideCtx<'_>) {
     let mut total = Digest::default();
     for db in 0..ctx.store.databases() {
         let mut keys: Vec<(Vec<u8>, Type, bool)> = Vec::new();
@@ -130,7 +135,7 @@ fn digest(ctx: &mut WideCtx<'_, '_>) {
     ctx.out.simple(&hex(&total));
 }
 
-fn digest_values(ctx: &mut WideCtx<'_, '_>) {
+fn digest_values(ctx: &mut WideCtx<'_>) {
     ctx.out.array(ctx.args.len() - 2);
     for at in 2..ctx.args.len() {
         let mut digest = Digest::default();
@@ -151,7 +156,7 @@ fn hex(digest: &Digest) -> String {
 
 // The rest
 
-fn object(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn object(ctx: &mut WideCtx<'_>) -> Outcome {
     let found = on_key(ctx, ctx.session.db, |tx| {
         let key = tx.key(ctx.args.get(2));
         let info = tx.object(&key)?;
@@ -168,7 +173,7 @@ fn object(ctx: &mut WideCtx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn table_stats(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
     const RANGE: Fault = Fault::new("ERR Out of range database");
     let db = integer(ctx.args.get(2))?;
     let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(RANGE)?;
@@ -177,7 +182,7 @@ fn table_stats(ctx: &mut WideCtx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn populate(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn populate(ctx: &mut WideCtx<'_>) -> Outcome {
     let positive = |text: &[u8]| {
         varve_base::number::parse_i64(text)
             .and_then(|n| usize::try_from(n).ok())
@@ -199,17 +204,17 @@ fn populate(ctx: &mut WideCtx<'_, '_>) -> Outcome {
             }
         });
     }
-    ctx.out.simple("OK");
+    ctx.out.ok();
     Ok(())
 }
 
-fn protocol(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
     const TYPES: Fault = Fault::new(
         "ERR Wrong protocol type name. Please use one of the following: \
          string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
     );
     const RESP2: Fault = Fault::new("ERR RESP2 is not supported by this command");
-    let resp3 = ctx.out.is_resp3();
+    let resp3 = ctx.out.resp() == Resp::V3;
     let out = &mut *ctx.out;
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
         b"string" => out.bulk(b"Hello World"),

@@ -16,7 +16,7 @@ use crate::Ctx;
 
 /// Why a command stops: the error's text, its code word included.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fault(Cow<'static, str>);
+pub struct Fault(Cow<'static, [u8]>);
 
 /// What the parts of a handler give.
 pub type Outcome<T = ()> = Result<T, Fault>;
@@ -29,8 +29,7 @@ impl Fault {
     /// An argument or a value is not a number.
     pub const NOT_FLOAT: Fault = Fault::new("ERR value is not a valid float");
     /// The key holds another type.
-    pub const WRONG_TYPE: Fault =
-        Fault::new("WRONGTYPE Operation against a key holding the wrong kind of value");
+    pub const WRONG_TYPE: Fault = Fault::new("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// The key must exist and does not.
     pub const NO_KEY: Fault = Fault::new("ERR no such key");
     /// A database number that the server does not have.
@@ -40,12 +39,12 @@ impl Fault {
 
     /// A fault of this text.
     pub const fn new(text: &'static str) -> Fault {
-        Fault(Cow::Borrowed(text))
+        Fault(Cow::Borrowed(text.as_bytes()))
     }
 
     /// A fault whose text holds something of the request.
-    pub fn owned(text: String) -> Fault {
-        Fault(Cow::Owned(text))
+    pub fn owned(text: impl Into<Vec<u8>>) -> Fault {
+        Fault(Cow::Owned(text.into()))
     }
 
     /// The command `name` got a number of arguments that it does not take.
@@ -56,11 +55,6 @@ impl Fault {
     /// A time to live that is not positive or does not fit, given to the command `name`.
     pub fn expire_time(name: &str) -> Fault {
         Fault::owned(format!("ERR invalid expire time in '{name}' command"))
-    }
-
-    /// The text that the client sees.
-    pub fn text(&self) -> &str {
-        &self.0
     }
 
     /// Writes the error.
@@ -109,9 +103,9 @@ pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// An argument as text for an error, what is not UTF-8 replaced.
-pub fn shown(argument: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(argument)
+/// An argument as an error shows it: the peer's errors end such a text at a zero byte.
+pub fn shown(argument: &[u8]) -> &[u8] {
+    argument.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Milliseconds to whole seconds as TTL and EXPIRETIME round them.

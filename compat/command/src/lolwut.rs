@@ -8,7 +8,7 @@ const ROWS: u64 = 12;
 const COLUMNS: u64 = 60;
 
 /// LOLWUT [VERSION version] [...]: the version chooses among drawings elsewhere; here there is one.
-pub fn lolwut(ctx: &mut SessionCtx<'_, '_>) {
+pub fn lolwut(ctx: &mut SessionCtx<'_>) {
     let version: Outcome = if ctx.args.len() >= 3 && is(ctx.args.get(1), "VERSION") {
         integer(ctx.args.get(2)).map(|_| ()).map_err(|_| Fault::NOT_INTEGER)
     } else {

@@ -52,7 +52,7 @@ impl Conditions {
                 .find(|(name, _)| is(word, name));
             match known {
                 Some((_, flag)) => *flag = true,
-                None => return Err(Fault::owned(format!("ERR Unsupported option {}", shown(word)))),
+                None => return Err(Fault::owned([b"ERR Unsupported option ", shown(word)].concat())),
             }
         }
         match c {
@@ -80,7 +80,11 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
     let key = ctx.key(1);
     let done = match ctx.tx.expiry(&key) {
         Some(old) if conditions.hold(old, at) => {
-            if at <= ctx.tx.now_ms() { ctx.tx.remove(&key) } else { ctx.tx.set_expiry(&key, Some(at)) }
+            if at <= ctx.tx.now_ms() {
+                ctx.tx.remove(&key)
+            } else {
+                ctx.tx.set_expiry(&key, Some(at))
+            }
         }
         _ => false,
     };

@@ -42,7 +42,7 @@ pub fn type_name(ctx: &mut Ctx<'_, '_>) {
 }
 
 /// RANDOMKEY
-pub fn randomkey(ctx: &mut WideCtx<'_, '_>) {
+pub fn randomkey(ctx: &mut WideCtx<'_>) {
     match ctx.store.random_key(ctx.worker, ctx.session.db) {
         Some(key) => ctx.out.bulk(&key),
         None => ctx.out.null(),

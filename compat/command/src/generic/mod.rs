@@ -9,9 +9,7 @@ mod moving;
 mod object;
 mod scan;
 
-pub use expiry::{
-    expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl,
-};
+pub use expiry::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 pub use keys::{del, exists, randomkey, touch, type_name, unlink};
 pub use moving::{copy, move_key, rename, renamenx};
 pub(crate) use object::refcount;

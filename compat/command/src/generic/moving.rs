@@ -9,7 +9,7 @@ const SAME: Fault = Fault::new("ERR source and destination objects are the same"
 
 /// RENAME key newkey
 pub fn rename(ctx: &mut Ctx<'_, '_>) {
-    let outcome = give_name(ctx, true).map(|_| ctx.out.simple("OK"));
+    let outcome = give_name(ctx, true).map(|_| ctx.out.ok());
     settle(ctx, outcome);
 }
 

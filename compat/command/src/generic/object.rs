@@ -60,7 +60,7 @@ fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {
 }
 
 /// OBJECT HELP
-pub fn object_help(ctx: &mut crate::SessionCtx<'_, '_>) {
+pub fn object_help(ctx: &mut crate::SessionCtx<'_>) {
     help(
         ctx.out,
         "OBJECT",

@@ -13,7 +13,7 @@ use crate::grammar::{Fault, Outcome, integer, is};
 const CURSOR: Fault = Fault::new("ERR invalid cursor");
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-pub fn scan(ctx: &mut WideCtx<'_, '_>) {
+pub fn scan(ctx: &mut WideCtx<'_>) {
     if let Err(fault) = step(ctx) {
         fault.reply(ctx.out);
     }
@@ -52,19 +52,25 @@ impl<'a> Options<'a> {
     }
 }
 
-fn step(ctx: &mut WideCtx<'_, '_>) -> Outcome {
+fn step(ctx: &mut WideCtx<'_>) -> Outcome {
     let cursor = parse_cursor(ctx.args.get(1))?;
     let options = Options::parse(&ctx.args)?;
-    let mut keys: Vec<Vec<u8>> = Vec::new();
+    // The cursor stands before the keys in the reply and is known behind them.
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let next = ctx.store.scan(ctx.worker, ctx.session.db, cursor, options.count, &mut |key, ty| {
         if options.wants(key, ty) {
-            keys.push(key.to_vec());
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len());
         }
     });
     ctx.out.array(2);
-    ctx.out.bulk(next.to_string().as_bytes());
-    ctx.out.array(keys.len());
-    keys.iter().for_each(|key| ctx.out.bulk(key));
+    ctx.out.bulk_i64(next as i64);
+    ctx.out.array(ends.len());
+    let mut start = 0;
+    for end in ends {
+        ctx.out.bulk(&bytes[start..end]);
+        start = end;
+    }
     Ok(())
 }
 
@@ -89,17 +95,18 @@ fn parse_cursor(text: &[u8]) -> Outcome<u64> {
 }
 
 /// KEYS pattern
-pub fn keys(ctx: &mut WideCtx<'_, '_>) {
+pub fn keys(ctx: &mut WideCtx<'_>) {
     let pattern = ctx.args.get(1);
     let all = pattern == b"*";
-    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let mut count = 0;
+    let keys = ctx.out.defer();
     ctx.store.for_each_key(ctx.worker, ctx.session.db, &mut |key, _, _| {
         if all || glob::matches(pattern, key, false) {
-            keys.push(key.to_vec());
+            ctx.out.bulk(key);
+            count += 1;
         }
     });
-    ctx.out.array(keys.len());
-    keys.iter().for_each(|key| ctx.out.bulk(key));
+    ctx.out.end_array(keys, count);
 }
 
 #[cfg(test)]

@@ -27,8 +27,7 @@ pub fn incrby(ctx: &mut Ctx<'_, '_>) {
 /// DECRBY key decrement
 pub fn decrby(ctx: &mut Ctx<'_, '_>) {
     const OVERFLOW: Fault = Fault::new("ERR decrement would overflow");
-    let outcome =
-        integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by));
+    let outcome = integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by));
     settle(ctx, outcome);
 }
 

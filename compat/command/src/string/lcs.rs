@@ -50,8 +50,7 @@ impl Options {
 
 fn run(ctx: &mut Ctx<'_, '_>) -> Outcome {
     const TYPES: Fault = Fault::new("ERR The specified keys must contain string values");
-    const MEMORY: Fault =
-        Fault::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+    const MEMORY: Fault = Fault::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
     const LENGTH: Fault = Fault::new("ERR String too long for LCS");
     let (first, second) = (ctx.key(1), ctx.key(2));
     // Two values of one keyspace cannot be borrowed at once; the first is small beside the table.

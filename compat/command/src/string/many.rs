@@ -25,7 +25,7 @@ pub fn mset(ctx: &mut Ctx<'_, '_>) {
         return settle(ctx, Err(Fault::arity("mset")));
     }
     write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
-    ctx.out.simple("OK");
+    ctx.out.ok();
 }
 
 /// MSETNX key value [key value ...]

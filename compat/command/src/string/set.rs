@@ -11,7 +11,7 @@ pub fn set(ctx: &mut Ctx<'_, '_>) {
     if ctx.args.len() == 3 {
         let (key, value) = (ctx.key(1), ctx.args.get(2));
         ctx.tx.set(&key, value, Ttl::Clear, Form::Auto);
-        return ctx.out.simple("OK");
+        return ctx.out.ok();
     }
     let outcome = set_with_options(ctx);
     settle(ctx, outcome);
@@ -24,7 +24,10 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> Outcome {
     if options.get {
         let fits = {
             let old = ctx.tx.get(&key)?;
-            old.map_or_else(|| ctx.out.null(), |value| ctx.out.bulk(value));
+            match old {
+                Some(value) => ctx.out.bulk(value),
+                None => ctx.out.null(),
+            }
             fits(options.when, old)
         };
         if fits {
@@ -40,7 +43,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> Outcome {
     };
     if go {
         write(&mut ctx.tx, &key, ctx.args.get(2), ttl);
-        ctx.out.simple("OK");
+        ctx.out.ok();
     } else {
         ctx.out.null();
     }
@@ -93,7 +96,7 @@ fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> Outcome {
     let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
     let key = ctx.key(1);
     write(&mut ctx.tx, &key, ctx.args.get(3), ttl);
-    ctx.out.simple("OK");
+    ctx.out.ok();
     Ok(())
 }
 

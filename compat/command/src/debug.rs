@@ -37,7 +37,7 @@ fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
         b"HELP" if n == 2 => help(ctx.out, "DEBUG", HELP),
         b"DIGEST" if n == 2 => digest(ctx),
         b"DIGEST-VALUE" if n >= 2 => digest_values(ctx),
-        b"ERROR" if n == 3 => ctx.out.error(shown(ctx.args.get(2))),
+        b"ERROR" if n == 3 => ctx.out.error_bytes(shown(ctx.args.get(2))),
         b"HTSTATS" if n >= 3 => return table_stats(ctx),
         b"OBJECT" if n >= 3 => return object(ctx),
         b"POPULATE" if (3..=5).contains(&n) => return populate(ctx),

@@ -59,7 +59,7 @@ impl Fault {
 
     /// Writes the error.
     pub fn reply(&self, out: &mut Reply) {
-        out.error(&self.0);
+        out.error_bytes(&self.0);
     }
 }
 

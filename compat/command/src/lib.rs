@@ -12,11 +12,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod db;
+pub mod debug;
 pub mod descriptor;
+pub mod generic;
+pub mod grammar;
+pub mod lolwut;
+pub mod memory;
 pub mod session;
+pub mod string;
 pub mod table;
 
 mod connection;
+mod sha1;
 
 pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
 pub use session::{ReplyMode, Session};

@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands: what the table knows, told to clients.
 //!
-//! Flags, categories, tips, key specifications and subcommands are sets in RESP3 and arrays in RESP2. The order in which
-//! commands are listed means nothing.
+//! Flags, categories, tips and key specifications are sets in RESP3 and arrays in RESP2; subcommands are an array in both,
+//! but an empty set where there are none. The order in which commands are listed means nothing.
 
 use crate::SessionCtx;
 use crate::descriptor::{Acl, ArgKind, Argument, Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
@@ -30,7 +30,7 @@ pub(crate) fn info(ctx: &mut SessionCtx<'_>) {
     for name in names.iter() {
         match ctx.commands.by_full_name(name) {
             Some(command) => tell(command, ctx.out),
-            None => ctx.out.null_array(),
+            None => ctx.out.null(),
         }
     }
 }
@@ -187,7 +187,10 @@ fn tell(command: &Descriptor, out: &mut Reply) {
     command.tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
     out.set(command.keys.len());
     command.keys.iter().for_each(|spec| key_spec(spec, out));
-    out.set(command.subcommands.len());
+    match command.subcommands.len() {
+        0 => out.set(0),
+        n => out.array(n),
+    }
     command.subcommands.iter().for_each(|sub| tell(sub, out));
 }
 

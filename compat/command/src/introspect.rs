@@ -100,9 +100,9 @@ pub(crate) fn help(ctx: &mut SessionCtx<'_>) {
     LINES.iter().for_each(|line| ctx.out.simple(line));
 }
 
-/// What COMMAND LIST keeps. A filter applies to subcommands too; without one only commands are listed.
+/// What COMMAND LIST keeps, of commands and subcommands alike.
 enum Filter<'a> {
-    Commands,
+    Everything,
     Nothing,
     Category(Acl),
     Pattern(&'a [u8]),
@@ -111,7 +111,7 @@ enum Filter<'a> {
 impl<'a> Filter<'a> {
     fn of(args: Args<'a>) -> Option<Filter<'a>> {
         if args.is_empty() {
-            return Some(Filter::Commands);
+            return Some(Filter::Everything);
         }
         if args.len() != 3 || !args.is(0, "FILTERBY") {
             return None;
@@ -130,7 +130,7 @@ impl<'a> Filter<'a> {
 
     fn takes(&self, command: &Descriptor) -> bool {
         match self {
-            Filter::Commands => command.name == command.full_name,
+            Filter::Everything => true,
             Filter::Nothing => false,
             Filter::Category(category) => command.acl.has(*category),
             Filter::Pattern(pattern) => glob::matches(pattern, command.full_name.as_bytes(), true),

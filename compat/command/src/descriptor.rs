@@ -462,6 +462,11 @@ impl Argument {
         Argument { since, ..self }
     }
 
+    /// With the version that deprecated it.
+    pub(crate) const fn deprecated_since(self, deprecated_since: &'static str) -> Argument {
+        Argument { deprecated_since, ..self }
+    }
+
     /// May be left out.
     pub(crate) const fn optional(self) -> Argument {
         Argument { flags: self.flags.and(ArgFlags::OPTIONAL), ..self }

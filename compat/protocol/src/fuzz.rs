@@ -16,7 +16,7 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
     let mut outcome = Outcome { requests: Vec::new(), error: None, left: 0 };
     let mut buffer: Vec<u8> = Vec::new();
     let mut spans: Vec<Span> = Vec::new();
-    let mut received = 0;
+    let mut received = 0usize;
     for size in parts.iter().cycle() {
         let part = &data[received..data.len().min(received.saturating_add((*size).max(1)))];
         received += part.len();

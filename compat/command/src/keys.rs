@@ -43,11 +43,7 @@ impl Descriptor {
     }
 
     /// As [`Descriptor::for_each_key`], by the specifications, with the flags of each key.
-    pub fn for_each_key_and_flags(
-        &self,
-        args: Args<'_>,
-        mut visit: impl FnMut(usize, KeyFlags),
-    ) -> Result<(), NoKeys> {
+    pub fn for_each_key_and_flags(&self, args: Args<'_>, mut visit: impl FnMut(usize, KeyFlags)) -> Result<(), NoKeys> {
         for spec in self.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
             let flags = self.vary.map_or(spec.flags, |vary| vary(args));
             spec_keys(spec, args, |at| visit(at, flags))?;
@@ -125,7 +121,8 @@ mod tests {
     use varve_protocol::OwnedArgs;
 
     /// The keys that a command of these specifications finds in a request.
-    fn keys(specs: &'static [KeySpec], request: &str) -> Result<String, NoKeys> {
+    fn keys(specs: &[KeySpec], request: &str) -> Result<String, NoKeys> {
+        let specs: &'static [KeySpec] = Vec::leak(specs.to_vec());
         let command = Descriptor::new("test", Group::Generic, -1, "1.0.0", Run::Host).keys(specs).derive(0);
         let owned = OwnedArgs::from_parts(request.split(' '));
         let mut found = Vec::new();

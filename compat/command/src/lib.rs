@@ -24,9 +24,12 @@ pub mod string;
 pub mod table;
 
 mod connection;
+mod introspect;
+mod keys;
 mod sha1;
 
 pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
+pub use keys::NoKeys;
 pub use session::{ReplyMode, Session};
 pub use table::{CommandTable, Unresolved};
 

@@ -31,12 +31,15 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups: [&[Descriptor]; 1] = [connection::ROWS];
+    let groups = [string::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
 
 mod connection;
+mod generic;
+mod server;
+mod string;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.
 fn derive(row: &Descriptor, ids: &mut u16) -> Descriptor {

@@ -217,7 +217,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
         b"string" => out.bulk(b"Hello World"),
         b"integer" => out.integer(12345),
-        b"double" => out.double(3.141),
+        b"double" => out.double(3141.0 / 1000.0),
         b"bignum" => out.big_number("1234567999999999999999999999999999999"),
         b"null" => out.null(),
         b"array" => {

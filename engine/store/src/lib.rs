@@ -5,6 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod gate;
+pub mod hist;
+pub mod rank;
+pub mod wheel;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -61,7 +61,7 @@ fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn two_readers_and_a_writer() {
-    model(2, || {
+    model(3, || {
         let house = House::new(3);
         let readers: Vec<_> = (0..2)
             .map(|worker| {
@@ -111,7 +111,7 @@ fn two_writers_take_turns() {
 
 #[test]
 fn two_writers_and_a_reader() {
-    model(2, || {
+    model(3, || {
         let house = House::new(3);
         let others: Vec<_> = (0..2)
             .map(|worker| {

@@ -4,6 +4,7 @@
 mod cli;
 mod config;
 mod daemon;
+mod info;
 mod logging;
 mod signals;
 mod version;

@@ -1,16 +1,16 @@
 //! The running server's configuration: CONFIG GET, SET and REWRITE.
 //!
 //! ```text
-//!   SET pairs ─> all checked against a copy of the values ─> Effects::apply(old, new) ─> the copy becomes current
-//!                 │ any refusal: nothing changed               │ refused: nothing changed
+//!   SET pairs ─> all checked, with a copy of the values ─> Effects::apply ─> the copy is current ─> Effects::publish
+//!                 │ any refusal: nothing changed            │ refused: nothing changed
 //! ```
-//! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (`server::host`), and telling
-//! the workers of a change, which `Effects::apply` does.
+//! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (`commands.rs`), and telling
+//! the workers of a change, which is `Effects::publish`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
 
 use super::file::{Loaded, list, refuse_missing};
@@ -20,7 +20,10 @@ use super::{Config, Guard, rewrite};
 /// What a change of the configuration does to the rest of the server.
 pub(crate) trait Effects {
     /// Brings a change about. An error means that nothing of it was done (or that it was undone).
-    fn apply(&self, old: &Config, new: &Arc<Config>) -> Result<(), Ineffective>;
+    /// The old snapshot is still the current one.
+    fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective>;
+    /// The change is done and the new snapshot is the current one: whoever keeps a snapshot should take it.
+    fn publish(&self);
 }
 
 /// A change that the server could not make, although its value is fine.
@@ -32,11 +35,14 @@ pub(crate) struct Ineffective {
 
 /// The configuration of a running server.
 #[derive(Debug)]
-pub(crate) struct Live(Mutex<State>);
+pub(crate) struct Live {
+    /// Changed under the lock of `state` only, and never held while anything else is done.
+    current: RwLock<Arc<Config>>,
+    state: Mutex<State>,
+}
 
 #[derive(Debug)]
 struct State {
-    current: Arc<Config>,
     values: Values,
     renames: Vec<(String, String)>,
     /// Absolute path of the file that the server was started with.
@@ -46,27 +52,27 @@ struct State {
 impl Live {
     pub(crate) fn new(loaded: Loaded, file: Option<PathBuf>) -> Live {
         let Loaded { values, renames, config, .. } = loaded;
-        Live(Mutex::new(State { current: Arc::new(config), values, renames, file }))
+        Live { current: RwLock::new(Arc::new(config)), state: Mutex::new(State { values, renames, file }) }
     }
 
     /// The settings as they are now.
     pub(crate) fn snapshot(&self) -> Arc<Config> {
-        Arc::clone(&self.0.lock().current)
+        Arc::clone(&self.current.read())
     }
 
     #[cfg(test)]
     pub(super) fn values(&self) -> Values {
-        self.0.lock().values.clone()
+        self.state.lock().values.clone()
     }
 
     /// The file that CONFIG REWRITE writes.
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        self.0.lock().file.clone()
+        self.state.lock().file.clone()
     }
 
     /// Names and values of all directives that match one of the patterns, each once.
     pub(crate) fn get<'p>(&self, patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], row: usize| {
             if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
@@ -91,24 +97,26 @@ impl Live {
     /// Makes all the changes, or none. `local` says that the client is on this machine. The error is the reply's text,
     /// its `ERR ` included.
     pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> Result<(), String> {
-        let mut state = self.0.lock();
-        let rows = rows(pairs, &state.current, local)?;
+        let mut state = self.state.lock();
+        let old = self.snapshot();
+        let rows = rows(pairs, &old, local)?;
         let mut values = state.values.clone();
         for (&row, &(name, value)) in rows.iter().zip(pairs) {
             let canonical = parse(row, value, &values).map_err(|reason| failed(name, &reason))?;
             values.put(row, canonical);
         }
-        let new = Arc::new(Config::new(&values, &state.renames));
-        effects.apply(&state.current, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
+        let new = Config::new(&values, &state.renames);
+        effects.apply(&old, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
-        state.current = new;
+        *self.current.write() = Arc::new(new);
+        effects.publish();
         Ok(())
     }
 
     /// Writes the file that the server was started with anew. The error is the reply's text. `all` writes every
     /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
     pub(crate) fn rewrite(&self, all: bool) -> Result<(), String> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let Some(path) = &state.file else {
             return Err("ERR The server is running without a config file".to_owned());
         };

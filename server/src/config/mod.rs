@@ -13,6 +13,7 @@
 //!
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
+pub(crate) mod commands;
 mod file;
 mod kind;
 mod live;
@@ -139,6 +140,8 @@ pub(crate) struct Config {
     pub(crate) dir: PathBuf,
     pub(crate) debug_command: Guard,
     pub(crate) protected_configs: Guard,
+    /// Size of the replication backlog, which only INFO tells yet.
+    pub(crate) repl_backlog_bytes: u64,
     /// Save points, of which only CONFIG GET and SHUTDOWN know yet.
     pub(crate) save_points: Vec<SavePoint>,
     /// Old and new names from `rename-command` in their order; an empty new name takes the command away.
@@ -196,6 +199,7 @@ impl Config {
             dir: values.path("dir").unwrap_or_else(|| PathBuf::from(".")),
             debug_command: guard(&values.text("enable-debug-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
+            repl_backlog_bytes: values.number("repl-backlog-size"),
             save_points: special::save_points(values.bytes("save")),
             rename_commands: rename_commands.to_vec(),
         }

@@ -2,7 +2,6 @@
 //! redis-server 7.0.15.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::live::{Effects, Ineffective, Live};
 use super::rewrite::rewritten;
@@ -35,9 +34,10 @@ fn live(text: &str) -> Live {
 /// Takes every change.
 struct NoEffects;
 impl Effects for NoEffects {
-    fn apply(&self, _: &Config, _: &Arc<Config>) -> Result<(), Ineffective> {
+    fn apply(&self, _: &Config, _: &Config) -> Result<(), Ineffective> {
         Ok(())
     }
+    fn publish(&self) {}
 }
 
 fn set(live: &Live, pairs: &[(&str, &str)]) -> Result<(), String> {
@@ -299,7 +299,10 @@ fn every_changeable_directive_takes_its_own_value() {
 fn a_change_that_cannot_take_effect_is_undone() {
     struct Refuses;
     impl Effects for Refuses {
-        fn apply(&self, _: &Config, new: &Arc<Config>) -> Result<(), Ineffective> {
+        fn publish(&self) {
+            panic!("nothing changed");
+        }
+        fn apply(&self, _: &Config, new: &Config) -> Result<(), Ineffective> {
             assert_eq!(new.port, 1);
             Err(Ineffective { directive: "port", reason: "Unable to listen on this port".to_owned() })
         }

@@ -1,1 +1,13 @@
-//! SIMD groups, memory mappings, hashing, numbers and text, random numbers, glob patterns.
+//! What every other crate of the engine stands on: references into the segment range, memory mappings, hashing,
+//! number and text conversion, random numbers, glob patterns and the SIMD face of one index bucket.
+//!
+//! Nothing here knows what it is used for: no keys, no segments, no tables, no clock and no globals.
+
+pub mod glob;
+pub mod hash;
+pub mod mem;
+pub mod number;
+mod reference;
+pub mod rng;
+
+pub use reference::Ref;

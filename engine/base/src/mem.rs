@@ -1,0 +1,164 @@
+//! Memory straight from the system: ranges that are reserved first and opened later, and zeroed tables.
+//!
+//! ```text
+//! reserve --> PROT_NONE ---open---> readable, writable, zero ---release---> the same range, zero, no memory behind
+//! zeroed  ------------------------> readable, writable, zero ---release---> ...
+//! ```
+//!
+//! Nothing here is counted or pooled: dropping a mapping gives it back at once. All ranges are in bytes, relative to
+//! the mapping's base, and are multiples of the page size (4096).
+
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// The page size that ranges are multiples of. x86-64 has no other base page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// An anonymous private mapping.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping owns its range of addresses as a Box owns its memory; it gives out raw pointers only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `open` and `release` are system calls that are safe to make from any thread.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `len` bytes of addresses without any memory: touching them is a fault until they are opened.
+    pub fn reserve(len: usize) -> io::Result<Mapping> {
+        Self::map(len, libc::PROT_NONE, libc::MAP_NORESERVE)
+    }
+
+    /// Maps `len` bytes that read as zero and can be written.
+    pub fn zeroed(len: usize) -> io::Result<Mapping> {
+        Self::map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
+    }
+
+    fn map(len: usize, protection: libc::c_int, more_flags: libc::c_int) -> io::Result<Mapping> {
+        assert!(len > 0, "an empty mapping");
+        let len = len.next_multiple_of(PAGE_BYTES);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more_flags;
+        // SAFETY: a new anonymous mapping at an address of the system's choice touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).expect("the system never maps address zero");
+        Ok(Mapping { base, len })
+    }
+
+    /// Makes `range` readable and writable. Fails when the system has no memory to promise.
+    pub fn open(&self, range: Range<usize>) -> io::Result<()> {
+        let (at, len) = self.part(range);
+        // SAFETY: `part` checked that the range lies inside this mapping.
+        let rc = unsafe { libc::mprotect(at.cast(), len, libc::PROT_READ | libc::PROT_WRITE) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Gives the memory behind `range` back; the range stays mapped and reads as zero.
+    ///
+    /// # Safety
+    /// Nobody may hold a Rust reference into the range, and nobody may rely on what it held.
+    pub unsafe fn release(&self, range: Range<usize>) {
+        let (at, len) = self.part(range);
+        // SAFETY: inside this mapping by `part`; the caller vouches that nobody needs the contents.
+        let rc = unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) };
+        assert!(rc == 0, "madvise of {len} bytes: {}", io::Error::last_os_error());
+    }
+
+    /// Asks for the memory behind `range` to be in place before it is touched, in one system call. A hint.
+    pub fn populate(&self, range: Range<usize>) {
+        let (at, len) = self.part(range);
+        // SAFETY: inside this mapping by `part`; MADV_POPULATE_WRITE changes no contents. A kernel without it
+        // refuses, which is as good.
+        unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
+    }
+
+    /// The first address.
+    #[inline(always)]
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes of addresses, a multiple of the page size.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn part(&self, range: Range<usize>) -> (*mut u8, usize) {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
+        assert!(range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES), "{range:?}");
+        // SAFETY: the start was just checked to lie inside the mapping.
+        (unsafe { self.base.as_ptr().add(range.start) }, range.end - range.start)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, which nobody else can unmap; who still held a pointer into it broke its contract.
+        let rc = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(rc == 0, "munmap: {}", io::Error::last_os_error());
+    }
+}
+
+/// Asks for the cache line at `address`. Never faults, whatever the address.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it reads nothing that the program can see and cannot fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroed_is_written_and_released() {
+        let map = Mapping::zeroed(10_000).unwrap();
+        assert_eq!(map.len(), 12_288);
+        let bytes = map.base();
+        // SAFETY: inside the mapping, no references held.
+        unsafe {
+            assert_eq!(bytes.add(9_999).read(), 0);
+            bytes.add(1).write(7);
+            bytes.add(4097).write(8);
+            map.release(4096..8192);
+            assert_eq!((bytes.add(1).read(), bytes.add(4097).read()), (7, 0));
+        }
+    }
+
+    #[test]
+    fn reserved_opens_in_steps() {
+        let map = Mapping::reserve(1 << 40).unwrap();
+        for step in 0..4usize {
+            let at = step << 21;
+            map.open(at..at + (1 << 21)).unwrap();
+            map.populate(at..at + PAGE_BYTES);
+            // SAFETY: just opened.
+            unsafe { map.base().add(at + 5).write(1) };
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "of 4096 bytes")]
+    fn range_outside_is_refused() {
+        let _ = Mapping::zeroed(1).unwrap().open(0..8192);
+    }
+
+    #[test]
+    fn prefetch_of_anything() {
+        prefetch(std::ptr::null::<u8>());
+        prefetch(usize::MAX as *const u8);
+    }
+}

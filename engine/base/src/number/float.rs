@@ -1,0 +1,183 @@
+//! Doubles: the texts that Redis takes for a number, and the form in which it replies one (C's `%.17g`).
+
+use super::scan::{Format, Rounded, Text, scan};
+use std::io::Write;
+
+const DOUBLE: Format = Format { bits: 53, least: -1074, most: 971 };
+
+/// Reads a double as `strtod` would, the whole text: signs, exponents, hexadecimal, infinity; no spaces and no NaN.
+/// A text that is not zero but too small, or not infinite but too large, is refused.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let (negative, value) = scan(text)?;
+    let magnitude = match value {
+        Text::Infinite => f64::INFINITY,
+        Text::Decimal { ref digits, .. } => parse_decimal(text, digits.is_empty())?,
+        Text::Binary { mantissa, exponent } => {
+            from_rounded(DOUBLE.round_big(&mantissa, exponent, false), mantissa.bits() == 0)?
+        }
+    };
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+/// The magnitude of a decimal text. The standard library rounds correctly and knows each form that `scan` let pass.
+fn parse_decimal(text: &[u8], zero: bool) -> Option<f64> {
+    let text = std::str::from_utf8(text).expect("scanned: ASCII only");
+    let value = text.parse::<f64>().expect("scanned: a decimal number").abs();
+    (value.is_finite() && (zero || value != 0.0)).then_some(value)
+}
+
+fn from_rounded(rounded: Rounded, zero: bool) -> Option<f64> {
+    match rounded {
+        Rounded::Finite(0, _) => zero.then_some(0.0),
+        Rounded::Finite(mantissa, exponent) => {
+            let normal = mantissa >> 52 != 0;
+            let biased = if normal { (exponent - DOUBLE.least + 1) as u64 } else { 0 };
+            Some(f64::from_bits(biased << 52 | (mantissa & ((1 << 52) - 1))))
+        }
+        Rounded::Overflow => None,
+    }
+}
+
+/// Appends `value` as Redis replies a double: 17 significant digits without trailing zeros (C's `%.17g`).
+pub fn push_f64(out: &mut Vec<u8>, value: f64) {
+    // Whole numbers that 17 digits hold need no rounding; they are what scores mostly are.
+    if value.trunc() == value && value.abs() < 1e15 && (value != 0.0 || value.is_sign_positive()) {
+        return super::push_i64(out, value as i64);
+    }
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    if !value.is_finite() {
+        out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
+        return;
+    }
+    // "d.dddddddddddddddde-xx": 16 digits behind the point are 17 in all.
+    let mut text = [0u8; 32];
+    let mut rest = &mut text[..];
+    write!(rest, "{:.16e}", value.abs()).expect("a double has at most 3 digits of exponent");
+    let used = 32 - rest.len();
+    let mark = text[..used].iter().position(|&b| b == b'e').expect("the form has an exponent");
+    let exponent = std::str::from_utf8(&text[mark + 1..used]).ok().and_then(|e| e.parse().ok()).expect("its exponent");
+    let mut digits = [0u8; 17];
+    digits[0] = text[0];
+    digits[1..].copy_from_slice(&text[2..mark]);
+    push_general(out, &digits, exponent);
+}
+
+/// Appends C's `%g` form of `0.d1d2d3… * 10^(exponent + 1)`, the precision being the number of digits.
+pub(super) fn push_general(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
+    let precision = digits.len() as i32;
+    let last = digits.iter().rposition(|&b| b != b'0').unwrap_or(0);
+    let digits = &digits[..=last];
+    if !(-4..precision).contains(&exponent) {
+        out.push(digits[0]);
+        if digits.len() > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        write!(out, "e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()).expect("a Vec takes it");
+    } else if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + (-exponent - 1) as usize, b'0');
+        out.extend_from_slice(digits);
+    } else {
+        let whole = exponent as usize + 1;
+        let split = whole.min(digits.len());
+        out.extend_from_slice(&digits[..split]);
+        out.resize(out.len() + whole - split, b'0');
+        if split < digits.len() {
+            out.push(b'.');
+            out.extend_from_slice(&digits[split..]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: f64) -> String {
+        let mut out = Vec::new();
+        push_f64(&mut out, value);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn replies() {
+        // Each as C prints it with "%.17g".
+        let table = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-15.0, "-15"),
+            (0.1, "0.10000000000000001"),
+            (3.5, "3.5"),
+            (1e15, "1000000000000000"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345678.0, "1.2345678901234568e+17"),
+            (1e100, "1e+100"),
+            (1e-4, "0.0001"),
+            (1e-5, "1.0000000000000001e-05"),
+            (0.00012345, "0.00012344999999999999"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+            (-f64::NAN, "-nan"),
+            (9007199254740993.0, "9007199254740992"),
+            (3.141592653589793, "3.1415926535897931"),
+            (100.25, "100.25"),
+        ];
+        for (value, expected) in table {
+            assert_eq!(text(value), expected);
+        }
+    }
+
+    #[test]
+    fn texts() {
+        let table = [
+            ("1", 1.0),
+            ("+1.5", 1.5),
+            ("-0", -0.0),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("1e3", 1000.0),
+            ("1E-3", 0.001),
+            ("inf", f64::INFINITY),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("+INF", f64::INFINITY),
+            ("0x10", 16.0),
+            ("0x1.8p1", 3.0),
+            ("0X.8P+1", 1.0),
+            ("0x1p-1074", 5e-324),
+            ("0x1.fffffffffffff8p0", 2.0),
+            ("0x1.fffffffffffff7p0", f64::from_bits(0x3fff_ffff_ffff_ffff)),
+            ("0x0", 0.0),
+            ("0e999999999999999999999", 0.0),
+            ("4.9e-324", 5e-324),
+            ("1.7976931348623157e308", f64::MAX),
+        ];
+        for (text, value) in table {
+            assert_eq!(parse_f64(text.as_bytes()).map(f64::to_bits), Some(f64::to_bits(value)), "{text}");
+        }
+        for bad in
+            ["", "nan", " 1", "1 ", "1e400", "-1e400", "1e-400", "0x1p1024", "0x1p-1080", "abc", "1e", "0x", "1\0"]
+        {
+            assert_eq!(parse_f64(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut rng = crate::rng::Rng::seeded(11);
+        for _ in 0..50_000 {
+            let value = f64::from_bits(rng.next_u64());
+            if value.is_finite() {
+                assert_eq!(parse_f64(text(value).as_bytes()).map(f64::to_bits), Some(value.to_bits()));
+            }
+        }
+    }
+}

@@ -97,7 +97,9 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
         .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi=-1"))
         .and_then(|()| write!(out, " qbuf={} qbuf-free={}", conn.input.len() + conn.request_bytes, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
-        .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), conn.output.held_bytes()))
+        .and_then(|()| {
+            write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), conn.output.held_bytes())
+        })
         .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
         .and_then(|()| write!(out, " resp={}", session.resp as u8))

@@ -1,3 +1,100 @@
 //! The commands: one descriptor each; argument grammar, operation, reply.
+//!
+//! ```text
+//!  request -> CommandTable::resolve -> Descriptor -> keys hashed, shards locked -> Run::Store(handler)(&mut Ctx)
+//!                     |                    |
+//!                     v                    +-- flags, ACL categories, key positions, documentation
+//!             unknown command, arity
+//! ```
+//!
+//! A command is three parts: grammar, an operation on the store, a reply. Nothing here knows of sockets; what needs the
+//! server (CLIENT, CONFIG, INFO, ...) is described here and run by the server ([`Run::Host`]).
 
 #![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod checks;
+pub mod db;
+pub mod debug;
+pub mod descriptor;
+pub mod generic;
+pub mod grammar;
+pub mod lolwut;
+pub mod memory;
+pub mod session;
+pub mod stats;
+pub mod string;
+pub mod table;
+
+mod connection;
+mod introspect;
+mod keys;
+mod sha1;
+
+pub use batch::KeyArg;
+pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
+pub use keys::NoKeys;
+pub use session::{ReplyMode, Session};
+pub use table::{CommandTable, Unresolved};
+
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, Store, Tx, Worker};
+
+/// What a command on keys has at hand: the shards of its keys are held.
+pub struct Ctx<'c, 'a> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'a>,
+    /// The arguments that are keys, with their hashes.
+    pub keys: &'c [KeyArg],
+    /// The keyspace, as far as this command may reach.
+    pub tx: Tx<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+}
+
+/// What a command on the whole keyspace has at hand.
+pub struct WideCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'c>,
+    /// The whole store.
+    pub store: &'c Store,
+    /// The worker that runs it: its time, its random numbers.
+    pub worker: &'c mut Worker,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+}
+
+/// What a command without keys has at hand.
+pub struct SessionCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+    /// The server's commands, renamed ones under their new names.
+    pub commands: &'c CommandTable,
+    /// Number of databases.
+    pub databases: u32,
+}
+
+impl<'a> Ctx<'_, 'a> {
+    /// The key that argument `at` names, in the selected database.
+    #[inline]
+    pub fn key(&self, at: usize) -> Key<'a> {
+        let bytes = self.args.get(at);
+        match self.keys.iter().find(|key| key.arg as usize == at) {
+            Some(key) => self.tx.key_hashed(bytes, key.hash),
+            None => self.tx.key(bytes),
+        }
+    }
+
+    /// The key that argument `at` names, in database `db`.
+    pub fn key_in_db(&self, at: usize, db: u32) -> Key<'a> {
+        self.tx.key_in(db, self.args.get(at))
+    }
+}

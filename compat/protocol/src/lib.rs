@@ -1,3 +1,25 @@
 //! RESP2 and RESP3: requests in, replies out.
+//!
+//! ```text
+//!  bytes of the socket --Parser--> spans --Args--> commands --Reply--> slices for the socket
+//!      (caller's buffer)      (into that buffer)          (own buffer + values by reference)
+//! ```
+//!
+//! [`Parser`] splits requests in place and remembers a partial one; [`Args`] is a request as commands see it; [`Reply`]
+//! writes replies in either protocol version. No sockets, and no reading of replies: a client's side of the protocol is
+//! in the test kit.
 
 #![forbid(unsafe_code)]
+
+pub mod args;
+pub mod parser;
+pub mod reply;
+
+pub use args::{Args, OwnedArgs, Span};
+pub use parser::{Limits, Parsed, Parser, ProtocolError};
+pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz_one;

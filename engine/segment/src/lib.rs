@@ -50,6 +50,7 @@
 //!    other bytes ever written there, the slack's count, are zeroed when the slack changes.
 
 mod append;
+mod clear;
 mod geometry;
 mod ids;
 mod layout;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use varve_base::Ref;
-use varve_base::mem::Mapping;
+use varve_base::mem::{Mapping, prefetch};
 
 use crate::geometry::Geometry;
 use crate::layout::Place;
@@ -197,6 +197,12 @@ impl Log {
     /// Bytes of objects that live. Adds up all segments.
     pub fn live_bytes(&self) -> u64 {
         self.stats().live_bytes
+    }
+
+    /// Fetches the first cache line of an object. A hint: no lock is needed.
+    #[inline]
+    pub fn prefetch(&self, r: Ref) {
+        prefetch(self.place(r).0);
     }
 
     /// The log in figures. Looks at all segments.

@@ -105,7 +105,7 @@ impl Drop for OpenRun {
 
 impl Shared {
     /// Queues the memory of a run that nobody can find any more.
-    fn retire(&self, segment: u32) {
+    pub(crate) fn retire(&self, segment: u32) {
         let entry = self.table.entry(segment);
         entry.retire();
         let end = entry.fill.load(Ordering::Relaxed) as usize;
@@ -215,6 +215,11 @@ impl Log {
     #[cold]
     pub(crate) fn retire_run(&self, r: Ref) {
         self.shared.retire((r.bits() / self.shared.geometry.segment_bytes as u64) as u32);
+    }
+
+    /// True if the memory of dead runs waits to be released.
+    pub fn owes_release(&self) -> bool {
+        !self.shared.releases.lock().0.is_empty()
     }
 
     /// Releases up to `bytes` (at least one release unit) of dead runs that are not pinned. True while more is left.

@@ -137,6 +137,11 @@ impl Entry {
         self.live.fetch_sub(live.0, Ordering::Release);
     }
 
+    /// Everything in it is dead, all at once; at rest.
+    pub(crate) fn forget_live(&self) {
+        self.live.store(0, Ordering::Release);
+    }
+
     fn go(&self, from: State, to: State) {
         let was = self.state();
         assert!(was == from, "a segment goes from {was:?} to {to:?}");

@@ -54,8 +54,9 @@ impl Log {
         let used = entry.used.load(Ordering::Relaxed);
         let mut live = (0, 0);
         let mut walk = Walk { at: start, used: 0 };
-        if start > 1 && entry.live() == Live::new(0, 0) {
-            // A drain has found the rest dead, and does not stop at objects any more.
+        if entry.live() == Live::new(0, 0) {
+            // Cleared, its objects not marked one by one; or a drain has found the rest dead and does not stop at
+            // objects any more.
             return;
         }
         while walk.at < fill {

@@ -1,3 +1,42 @@
-//! The keyspace: shards, gate, strings, expiry, eviction.
+//! The keyspace: joins the segment log and the index into shards; strings, expiry, eviction.
+//!
+//! ```text
+//!   Worker ----- Tx (one command's view) ---- held shards ---> index: hash -> Ref
+//!     |                                                          |
+//!     +-- Appender (pieces of open segments) ---> Log <----------+   objects: key, expiry, value
+//! ```
+//! - [`store`] what all workers share, [`worker`] what each brings along, [`shard`] the unit of locking;
+//! - [`tx`] operations on keys whose shards are held: they know nothing of locks;
+//! - [`walk`], [`flush`] the keyspace as a whole; [`reclaim`] room; [`background`] the scheduler of steps;
+//! - [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
+//!
+//! No sockets, no files, no clock: time is handed in with each batch.
 
 #![forbid(unsafe_code)]
+
+mod background;
+mod databases;
+mod flush;
+pub mod gate;
+mod held;
+pub mod hist;
+mod key;
+pub mod rank;
+mod reclaim;
+mod shard;
+mod stats;
+mod store;
+mod tx;
+mod types;
+mod verify;
+mod walk;
+pub mod wheel;
+mod worker;
+
+pub use key::{Key, SHARDS_MAX};
+pub use stats::{Counter, StoreCounters, StoreTotals};
+pub use store::{Options, Store};
+pub use tx::Tx;
+pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
+pub use varve_segment::{Form, Geometry};
+pub use worker::{Local, Worker};

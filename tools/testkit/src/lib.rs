@@ -1,3 +1,26 @@
-//! What tests share: a RESP client, servers started and stopped, models.
+//! What the end-to-end tests and the experiments share.
+//!
+//! ```text
+//! value   one reply of RESP2 or RESP3, and the incremental decoder
+//! client  a blocking connection: one command, or a pipeline
+//! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
+//! process CPU time and resident memory of a process, read from /proc
+//! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
+//! model   a naive keyspace of strings, and a search for a legal order of a concurrent history
+//! ```
+//!
+//! Nothing here knows the engine: a server is a program and a port.
 
 #![forbid(unsafe_code)]
+
+pub mod client;
+pub mod model;
+pub mod process;
+pub mod seed;
+pub mod server;
+pub mod value;
+
+pub use client::Client;
+pub use seed::Random;
+pub use server::{Launch, Server};
+pub use value::Value;

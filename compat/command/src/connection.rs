@@ -1,0 +1,40 @@
+//! Commands that touch only the connection's session: PING, ECHO, SELECT, QUIT.
+
+use crate::SessionCtx;
+
+/// `PING [message]`
+pub(crate) fn ping(ctx: &mut SessionCtx<'_>) {
+    match ctx.args.len() {
+        1 => ctx.out.simple("PONG"),
+        2 => ctx.out.bulk(&ctx.args[1]),
+        _ => ctx.out.error("ERR wrong number of arguments for 'ping' command"),
+    }
+}
+
+/// `ECHO message`
+pub(crate) fn echo(ctx: &mut SessionCtx<'_>) {
+    ctx.out.bulk(&ctx.args[1]);
+}
+
+/// `QUIT`: the connection ends after the reply.
+pub(crate) fn quit(ctx: &mut SessionCtx<'_>) {
+    ctx.session.close_after_reply = true;
+    ctx.out.ok();
+}
+
+/// `SELECT index`
+pub(crate) fn select(ctx: &mut SessionCtx<'_>) {
+    let Some(index) = varve_base::number::parse_i64(&ctx.args[1]) else {
+        return ctx.out.error("ERR value is not an integer or out of range");
+    };
+    if i32::try_from(index).is_err() {
+        return ctx.out.error("ERR value is out of range, value must between -2147483648 and 2147483647");
+    }
+    match u32::try_from(index) {
+        Ok(db) if db < ctx.databases => {
+            ctx.session.db = db;
+            ctx.out.ok();
+        }
+        _ => ctx.out.error("ERR DB index is out of range"),
+    }
+}

@@ -1,0 +1,267 @@
+//! DEBUG, the subcommands that need only the keyspace or nothing at all.
+//!
+//! The server answers DEBUG: it checks `enable-debug-command`, runs what needs it (SLEEP, LOG, SET-ACTIVE-EXPIRE and
+//! the like) and hands the rest to [`run`], with the gate held alone. DIGEST gives the same digests as Redis 7.0.15,
+//! so that a test can compare two servers' contents in 40 letters.
+
+use varve_base::glob;
+use varve_protocol::Resp;
+use varve_store::{Form, Key, Ttl, Tx, Type};
+
+use crate::WideCtx;
+use crate::generic::refcount;
+use crate::grammar::{Fault, Outcome, help, integer, shown};
+use crate::sha1::{Digest, sha1};
+
+/// Runs a DEBUG subcommand; one that is not known here answers the error of an unknown subcommand.
+pub fn run(ctx: &mut WideCtx<'_>) {
+    if let Err(fault) = dispatch(ctx) {
+        fault.reply(ctx.out);
+    }
+}
+
+/// Bytes of a subcommand's name that its error shows.
+const SHOWN_MAX: usize = 128;
+
+/// The fault of a subcommand that is not known, or not with so many arguments.
+pub fn unknown(subcommand: &[u8]) -> Fault {
+    let name = shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]);
+    let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");
+    Fault::owned([head.as_slice(), name, tail].concat())
+}
+
+fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
+    let name = ctx.args.get(1);
+    let n = ctx.args.len();
+    match name.to_ascii_uppercase().as_slice() {
+        b"HELP" if n == 2 => help(ctx.out, "DEBUG", HELP),
+        b"DIGEST" if n == 2 => digest(ctx),
+        b"DIGEST-VALUE" if n >= 2 => digest_values(ctx),
+        b"ERROR" if n == 3 => ctx.out.error_bytes(shown(ctx.args.get(2))),
+        b"HTSTATS" if n >= 3 => return table_stats(ctx),
+        b"OBJECT" if n >= 3 => return object(ctx),
+        b"POPULATE" if (3..=5).contains(&n) => return populate(ctx),
+        b"PROTOCOL" if n == 3 => return protocol(ctx),
+        b"SET-ACTIVE-EXPIRE" if n == 3 => {
+            // Whatever is no number is 0, as C reads it.
+            ctx.store.set_active_expire(varve_base::number::parse_i64(ctx.args.get(2)).unwrap_or(0) != 0);
+            ctx.out.ok();
+        }
+        b"STRINGMATCH-LEN" if n == 4 => {
+            let matched = glob::matches(ctx.args.get(2), ctx.args.get(3), false);
+            ctx.out.integer(i64::from(matched));
+        }
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+const HELP: &[&str] = &[
+    "DIGEST",
+    "    Tell one digest of all keys, values and expiries of all databases.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Tell a digest of the value and expiry of each key, zeros without the key.",
+    "ERROR <text>",
+    "    Answer this text as an error.",
+    "HTSTATS <dbid>",
+    "    Tell how full the index is.",
+    "LOG <message>",
+    "    Write the message to the server's log.",
+    "OBJECT <key>",
+    "    Tell how the value of <key> is kept.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Make <count> strings named <prefix>:<number>, the prefix being key if not",
+    "    given. Keys that exist stay as they are.",
+    "PROTOCOL <type>",
+    "    Answer a value of this type: string, integer, double, bignum, null, array,",
+    "    set, map, attrib, push, verbatim, true or false.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Switch the removal of expired keys that nobody asks for off or on.",
+    "SLEEP <seconds>",
+    "    Keep this worker asleep, parts of a second allowed.",
+    "STRINGMATCH-LEN <pattern> <text>",
+    "    Tell whether the pattern matches the text.",
+];
+
+/// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
+fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+    let mut tx = Tx::new(ctx.store, &mut ctx.worker.local, db);
+    let key = tx.key(key);
+    tx.hold(&[tx.shard_of(key.hash)]);
+    act(&mut tx, &key)
+}
+
+// DIGEST
+
+/// Xors the hash of `bytes` into a digest: the order of several does not count.
+fn xor(digest: &mut Digest, bytes: &[u8]) {
+    digest.iter_mut().zip(sha1(bytes)).for_each(|(to, from)| *to ^= from);
+}
+
+/// Mixes `bytes` into a digest: the order of several counts.
+fn mix(digest: &mut Digest, bytes: &[u8]) {
+    xor(digest, bytes);
+    *digest = sha1(digest);
+}
+
+/// Mixes in type, content and whether there is an expiry (not when, so that two runs of a test compare).
+fn mix_value(digest: &mut Digest, ty: Type, value: &[u8], expires: bool) {
+    let number: u32 = match ty {
+        Type::String => 0,
+        Type::List => 1,
+        Type::Set => 2,
+        Type::Zset => 3,
+        Type::Hash => 4,
+        Type::Stream => 6,
+    };
+    mix(digest, &number.to_be_bytes());
+    mix(digest, value);
+    if expires {
+        xor(digest, b"!!expire!!");
+    }
+}
+
+fn digest(ctx: &mut WideCtx<'_>) {
+    let mut total = Digest::default();
+    for db in 0..ctx.store.databases() {
+        let mut keys: Vec<(Vec<u8>, Type, bool)> = Vec::new();
+        ctx.store.for_each_key(ctx.worker, db, &mut |key, ty, expiry| keys.push((key.to_vec(), ty, expiry.is_some())));
+        if keys.is_empty() {
+            continue;
+        }
+        mix(&mut total, &db.to_be_bytes());
+        for (key, ty, expires) in keys {
+            let mut one = Digest::default();
+            mix(&mut one, &key);
+            on_key(ctx, db, &key, |tx, key| {
+                mix_value(&mut one, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
+            });
+            xor(&mut total, &one);
+        }
+    }
+    ctx.out.simple(&hex(&total));
+}
+
+fn digest_values(ctx: &mut WideCtx<'_>) {
+    ctx.out.array(ctx.args.len() - 2);
+    for at in 2..ctx.args.len() {
+        let mut digest = Digest::default();
+        on_key(ctx, ctx.session.db, ctx.args.get(at), |tx, key| {
+            let (ty, expires) = (tx.type_of(key), tx.expiry(key).flatten().is_some());
+            if let Some(ty) = ty {
+                mix_value(&mut digest, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
+            }
+        });
+        ctx.out.simple(&hex(&digest));
+    }
+}
+
+fn hex(digest: &Digest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+// The rest
+
+fn object(ctx: &mut WideCtx<'_>) -> Outcome {
+    let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| {
+        let info = tx.object(key)?;
+        let count = refcount(&info, tx.peek(key).ok().flatten());
+        Some((info, count, tx.now_ms()))
+    });
+    let (info, count, now_ms) = found.ok_or(Fault::NO_KEY)?;
+    // Redis tells an address first; a place in the log means nothing to a client and changes under reclaim.
+    let clock = (now_ms / 1000 - info.idle_s as i64) & 0xff_ffff;
+    ctx.out.simple(&format!(
+        "Value at:0x0 refcount:{count} encoding:{} serializedlength:{} lru:{clock} lru_seconds_idle:{}",
+        info.encoding, info.serialized_bytes, info.idle_s
+    ));
+    Ok(())
+}
+
+fn table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
+    const RANGE: Fault = Fault::new("ERR Out of range database");
+    let db = integer(ctx.args.get(2))?;
+    let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(RANGE)?;
+    let text = format!("[Dictionary HT]\nHash table stats:\n number of elements: {}\n", ctx.store.len(db));
+    ctx.out.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn populate(ctx: &mut WideCtx<'_>) -> Outcome {
+    let positive = |text: &[u8]| {
+        varve_base::number::parse_i64(text)
+            .and_then(|n| usize::try_from(n).ok())
+            .ok_or(Fault::new("ERR value is out of range, must be positive"))
+    };
+    let count = positive(ctx.args.get(2))?;
+    let prefix: &[u8] = if ctx.args.len() > 3 { ctx.args.get(3) } else { b"key" };
+    let size = if ctx.args.len() > 4 { positive(ctx.args.get(4))? } else { 0 };
+    for number in 0..count {
+        let name = [prefix, b":", number.to_string().as_bytes()].concat();
+        let mut value = format!("value:{number}").into_bytes();
+        if size > 0 {
+            value.resize(size, 0);
+        }
+        on_key(ctx, ctx.session.db, &name, |tx, key| {
+            if !tx.exists(key) {
+                tx.set(key, &value, Ttl::Clear, Form::Plain);
+            }
+        });
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
+    const TYPES: Fault = Fault::new(
+        "ERR Wrong protocol type name. Please use one of the following: \
+         string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+    );
+    const RESP2: Fault = Fault::new("ERR RESP2 is not supported by this command");
+    let resp3 = ctx.out.resp() == Resp::V3;
+    let out = &mut *ctx.out;
+    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
+        b"string" => out.bulk(b"Hello World"),
+        b"integer" => out.integer(12345),
+        b"double" => out.double(3141.0 / 1000.0),
+        b"bignum" => out.big_number("1234567999999999999999999999999999999"),
+        b"null" => out.null(),
+        b"array" => {
+            out.array(3);
+            (0..3).for_each(|n| out.integer(n));
+        }
+        b"set" => {
+            out.set(3);
+            (0..3).for_each(|n| out.integer(n));
+        }
+        b"map" => {
+            out.map(3);
+            for n in 0..3 {
+                out.integer(n);
+                out.boolean(n == 1);
+            }
+        }
+        b"attrib" => {
+            if resp3 {
+                out.attribute(1);
+                out.bulk(b"key-popularity");
+                out.array(2);
+                out.bulk(b"key:123");
+                out.integer(90);
+            }
+            out.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if !resp3 => return Err(RESP2),
+        b"push" => {
+            out.push(2);
+            out.bulk(b"server-cpu-usage");
+            out.integer(42);
+            out.bulk(b"Some real reply following the push reply");
+        }
+        b"verbatim" => out.verbatim("txt", b"This is a verbatim\nstring"),
+        b"true" => out.boolean(true),
+        b"false" => out.boolean(false),
+        _ => return Err(TYPES),
+    }
+    Ok(())
+}

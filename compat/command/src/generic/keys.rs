@@ -1,0 +1,50 @@
+//! DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY.
+
+use varve_store::{Key, Tx};
+
+use crate::{Ctx, WideCtx};
+
+/// DEL key [key ...]
+pub fn del(ctx: &mut Ctx<'_, '_>) {
+    count(ctx, |tx, key| tx.remove(key));
+}
+
+/// UNLINK key [key ...]: the same as DEL, which never frees more than a step while it is waited for.
+pub fn unlink(ctx: &mut Ctx<'_, '_>) {
+    count(ctx, |tx, key| tx.remove(key));
+}
+
+/// EXISTS key [key ...]
+pub fn exists(ctx: &mut Ctx<'_, '_>) {
+    count(ctx, |tx, key| tx.exists(key));
+}
+
+/// TOUCH key [key ...]
+pub fn touch(ctx: &mut Ctx<'_, '_>) {
+    count(ctx, |tx, key| tx.touch(key));
+}
+
+/// Replies with the number of arguments for which `act` is true, one named twice twice.
+fn count(ctx: &mut Ctx<'_, '_>, act: impl Fn(&mut Tx<'_>, &Key<'_>) -> bool) {
+    let mut sum = 0;
+    for at in 1..ctx.args.len() {
+        let key = ctx.key(at);
+        sum += i64::from(act(&mut ctx.tx, &key));
+    }
+    ctx.out.integer(sum);
+}
+
+/// TYPE key
+pub fn type_name(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let name = ctx.tx.type_of(&key).map_or("none", |ty| ty.name());
+    ctx.out.simple(name);
+}
+
+/// RANDOMKEY
+pub fn randomkey(ctx: &mut WideCtx<'_>) {
+    match ctx.store.random_key(ctx.worker, ctx.session.db) {
+        Some(key) => ctx.out.bulk(&key),
+        None => ctx.out.null(),
+    }
+}

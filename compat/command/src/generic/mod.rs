@@ -1,0 +1,17 @@
+//! The commands on keys of any type.
+//!
+//! `keys` tells whether and what they are and removes them, `expiry` their time to live, `moving` gives them another
+//! name or database, `object` looks inside, `scan` walks over all of them.
+
+mod expiry;
+mod keys;
+mod moving;
+mod object;
+mod scan;
+
+pub use expiry::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
+pub use keys::{del, exists, randomkey, touch, type_name, unlink};
+pub use moving::{copy, move_key, rename, renamenx};
+pub(crate) use object::refcount;
+pub use object::{object_encoding, object_freq, object_help, object_idletime, object_refcount};
+pub use scan::{keys, scan};

@@ -1,0 +1,81 @@
+//! OBJECT: what is known of a value besides its content. Nothing here moves the access clock.
+
+use varve_base::number::parse_i64;
+use varve_store::ObjectInfo;
+
+use crate::grammar::{Fault, help};
+use crate::{Ctx, SessionCtx};
+
+/// Redis shares the integers below this between all keys and tells a boundless count for them.
+const SHARED_INTEGERS: i64 = 10_000;
+const SHARED_COUNT: i64 = i32::MAX as i64;
+
+/// OBJECT ENCODING key
+pub fn object_encoding(ctx: &mut Ctx<'_, '_>) {
+    match info(ctx) {
+        Some(info) => ctx.out.bulk(info.encoding.as_bytes()),
+        None => ctx.out.null(),
+    }
+}
+
+/// OBJECT IDLETIME key
+pub fn object_idletime(ctx: &mut Ctx<'_, '_>) {
+    match info(ctx) {
+        Some(info) => ctx.out.integer(info.idle_s as i64),
+        None => ctx.out.null(),
+    }
+}
+
+/// OBJECT FREQ key: no maxmemory policy here counts accesses, so a key that exists has no frequency.
+pub fn object_freq(ctx: &mut Ctx<'_, '_>) {
+    const NO_LFU: Fault = Fault::new(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+         between policies at runtime LRU and LFU data will take some time to adjust.",
+    );
+    match info(ctx) {
+        Some(_) => NO_LFU.reply(ctx.out),
+        None => ctx.out.null(),
+    }
+}
+
+/// OBJECT REFCOUNT key
+pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(2);
+    match info(ctx) {
+        Some(info) => {
+            let count = refcount(&info, ctx.tx.peek(&key).ok().flatten());
+            ctx.out.integer(count);
+        }
+        None => ctx.out.null(),
+    }
+}
+
+/// The count that Redis would tell: every value is its key's own here, but clients may look for shared integers.
+pub(crate) fn refcount(info: &ObjectInfo, value: Option<&[u8]>) -> i64 {
+    let number = value.filter(|_| info.encoding == "int").and_then(parse_i64);
+    if number.is_some_and(|n| (0..SHARED_INTEGERS).contains(&n)) { SHARED_COUNT } else { 1 }
+}
+
+fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {
+    let key = ctx.key(2);
+    ctx.tx.object(&key)
+}
+
+/// OBJECT HELP
+pub fn object_help(ctx: &mut SessionCtx<'_>) {
+    help(
+        ctx.out,
+        "OBJECT",
+        &[
+            "ENCODING <key>",
+            "    Tell how the value of <key> is kept.",
+            "FREQ <key>",
+            "    Tell how often <key> was used of late, on a logarithmic scale. Needs an",
+            "    LFU maxmemory policy.",
+            "IDLETIME <key>",
+            "    Tell the seconds since <key> was last used.",
+            "REFCOUNT <key>",
+            "    Tell how many holders the value of <key> has.",
+        ],
+    );
+}

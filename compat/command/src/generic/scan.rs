@@ -1,0 +1,126 @@
+//! SCAN and KEYS: all keys of a database, filtered.
+//!
+//! SCAN goes shard by shard without the gate and promises what Redis promises: a key that is there from the first call
+//! to the last is told. KEYS has the keyspace at rest and tells one instant.
+
+use varve_base::glob;
+use varve_protocol::Args;
+use varve_store::Type;
+
+use crate::WideCtx;
+use crate::grammar::{Fault, Outcome, integer, is};
+
+const CURSOR: Fault = Fault::new("ERR invalid cursor");
+
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+pub fn scan(ctx: &mut WideCtx<'_>) {
+    if let Err(fault) = step(ctx) {
+        fault.reply(ctx.out);
+    }
+}
+
+struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    ty: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: &Args<'a>) -> Outcome<Options<'a>> {
+        let mut options = Options { pattern: None, count: 10, ty: None };
+        for at in (2..args.len()).step_by(2) {
+            if at + 1 == args.len() {
+                return Err(Fault::SYNTAX);
+            }
+            let (word, value) = (args.get(at), args.get(at + 1));
+            if is(word, "COUNT") {
+                let count = integer(value)?;
+                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(Fault::SYNTAX)?;
+            } else if is(word, "MATCH") {
+                options.pattern = Some(value).filter(|pattern| *pattern != b"*");
+            } else if is(word, "TYPE") {
+                options.ty = Some(value);
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, key: &[u8], ty: Type) -> bool {
+        self.ty.is_none_or(|name| is(name, ty.name())) && self.pattern.is_none_or(|p| glob::matches(p, key, false))
+    }
+}
+
+fn step(ctx: &mut WideCtx<'_>) -> Outcome {
+    let cursor = parse_cursor(ctx.args.get(1))?;
+    let options = Options::parse(&ctx.args)?;
+    // The cursor stands before the keys in the reply and is known behind them.
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    let next = ctx.store.scan(ctx.worker, ctx.session.db, cursor, options.count, &mut |key, ty| {
+        if options.wants(key, ty) {
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len());
+        }
+    });
+    ctx.out.array(2);
+    ctx.out.bulk_i64(next as i64);
+    ctx.out.array(ends.len());
+    let mut start = 0;
+    for end in ends {
+        ctx.out.bulk(&bytes[start..end]);
+        start = end;
+    }
+    Ok(())
+}
+
+/// Reads a cursor with the liberties of C's `strtoul`, which clients rely on: empty is 0, a sign may stand in front,
+/// and a negative number wraps. Leading space is refused.
+fn parse_cursor(text: &[u8]) -> Outcome<u64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    if digits.is_empty() {
+        return if text.is_empty() { Ok(0) } else { Err(CURSOR) };
+    }
+    let mut value = 0u64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit)));
+        value = next.filter(|_| digit < 10).ok_or(CURSOR)?;
+    }
+    Ok(if negative { value.wrapping_neg() } else { value })
+}
+
+/// KEYS pattern
+pub fn keys(ctx: &mut WideCtx<'_>) {
+    let pattern = ctx.args.get(1);
+    let all = pattern == b"*";
+    let mut count = 0;
+    let keys = ctx.out.defer();
+    ctx.store.for_each_key(ctx.worker, ctx.session.db, &mut |key, _, _| {
+        if all || glob::matches(pattern, key, false) {
+            ctx.out.bulk(key);
+            count += 1;
+        }
+    });
+    ctx.out.end_array(keys, count);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CURSOR, parse_cursor};
+
+    #[test]
+    fn cursors_are_read_as_strtoul_reads_them() {
+        assert_eq!(parse_cursor(b""), Ok(0));
+        assert_eq!(parse_cursor(b"+7"), Ok(7));
+        assert_eq!(parse_cursor(b"-1"), Ok(u64::MAX));
+        assert_eq!(parse_cursor(b"18446744073709551615"), Ok(u64::MAX));
+        for bad in ["-", " 1", "1 ", "x", "1x", "18446744073709551616"] {
+            assert_eq!(parse_cursor(bad.as_bytes()), Err(CURSOR), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! COMMAND and its subcommands: what the table knows, told to clients.
+//!
+//! Flags, categories, tips and key specifications are sets in RESP3 and arrays in RESP2; subcommands are an array in both,
+//! but an empty set where there are none. The order in which commands are listed means nothing.
+
+use crate::SessionCtx;
+use crate::descriptor::{Acl, ArgKind, Argument, Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
+use crate::table::CommandTable;
+use varve_base::glob;
+use varve_protocol::{Args, Reply};
+
+/// `COMMAND`
+pub(crate) fn command(ctx: &mut SessionCtx<'_>) {
+    ctx.out.array(ctx.commands.len());
+    ctx.commands.iter().for_each(|command| tell(command, ctx.out));
+}
+
+/// `COMMAND COUNT`
+pub(crate) fn count(ctx: &mut SessionCtx<'_>) {
+    ctx.out.integer(ctx.commands.len() as i64);
+}
+
+/// `COMMAND INFO [name ...]`
+pub(crate) fn info(ctx: &mut SessionCtx<'_>) {
+    let names = ctx.args.skip(2);
+    if names.is_empty() {
+        return command(ctx);
+    }
+    ctx.out.array(names.len());
+    for name in names.iter() {
+        match ctx.commands.by_full_name(name) {
+            Some(command) => tell(command, ctx.out),
+            None => ctx.out.null(),
+        }
+    }
+}
+
+/// `COMMAND DOCS [name ...]`: names that are not known are left out.
+pub(crate) fn docs(ctx: &mut SessionCtx<'_>) {
+    let names = ctx.args.skip(2);
+    let found: Vec<&Descriptor> = if names.is_empty() {
+        ctx.commands.iter().collect()
+    } else {
+        names.iter().filter_map(|name| ctx.commands.by_full_name(name)).collect()
+    };
+    ctx.out.map(found.len());
+    for command in found {
+        document(command, ctx.out);
+    }
+}
+
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+pub(crate) fn list(ctx: &mut SessionCtx<'_>) {
+    let Some(filter) = Filter::of(ctx.args.skip(2)) else { return ctx.out.error("ERR syntax error") };
+    let head = ctx.out.defer();
+    let mut names = 0;
+    for command in ctx.commands.iter() {
+        for command in std::iter::once(command).chain(command.subcommands) {
+            if filter.takes(command) {
+                ctx.out.bulk(command.full_name.as_bytes());
+                names += 1;
+            }
+        }
+    }
+    ctx.out.end_array(head, names);
+}
+
+/// `COMMAND GETKEYS name [argument ...]`
+pub(crate) fn getkeys(ctx: &mut SessionCtx<'_>) {
+    find_keys(ctx, false);
+}
+
+/// `COMMAND GETKEYSANDFLAGS name [argument ...]`
+pub(crate) fn getkeysandflags(ctx: &mut SessionCtx<'_>) {
+    find_keys(ctx, true);
+}
+
+/// `COMMAND HELP`
+pub(crate) fn help(ctx: &mut SessionCtx<'_>) {
+    const LINES: &[&str] = &[
+        "(no subcommand)",
+        "    Describe all commands.",
+        "COUNT",
+        "    Count the commands.",
+        "DOCS [<command-name> ...]",
+        "    Document the commands named, or all.",
+        "GETKEYS <full-command>",
+        "    Find the keys in a request.",
+        "GETKEYSANDFLAGS <full-command>",
+        "    Find the keys in a request and what it does to them.",
+        "INFO [<command-name> ...]",
+        "    Describe the commands named, or all.",
+        "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
+        "    List the names of commands.",
+        "HELP",
+        "    Print this help.",
+    ];
+    ctx.out.array(LINES.len() + 1);
+    ctx.out.simple("COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    LINES.iter().for_each(|line| ctx.out.simple(line));
+}
+
+/// What COMMAND LIST keeps, of commands and subcommands alike.
+enum Filter<'a> {
+    Everything,
+    Nothing,
+    Category(Acl),
+    Pattern(&'a [u8]),
+}
+
+impl<'a> Filter<'a> {
+    fn of(args: Args<'a>) -> Option<Filter<'a>> {
+        if args.is_empty() {
+            return Some(Filter::Everything);
+        }
+        if args.len() != 3 || !args.is(0, "FILTERBY") {
+            return None;
+        }
+        let what = args.get(2);
+        if args.is(1, "MODULE") {
+            Some(Filter::Nothing) // there are no modules
+        } else if args.is(1, "ACLCAT") {
+            Some(Acl::from_name(what).map_or(Filter::Nothing, Filter::Category))
+        } else if args.is(1, "PATTERN") {
+            Some(Filter::Pattern(what))
+        } else {
+            None
+        }
+    }
+
+    fn takes(&self, command: &Descriptor) -> bool {
+        match self {
+            Filter::Everything => true,
+            Filter::Nothing => false,
+            Filter::Category(category) => command.acl.has(*category),
+            Filter::Pattern(pattern) => glob::matches(pattern, command.full_name.as_bytes(), true),
+        }
+    }
+}
+
+fn find_keys(ctx: &mut SessionCtx<'_>, with_flags: bool) {
+    let request = ctx.args.skip(2);
+    let keys = match keys_of(ctx.commands, request) {
+        Ok(keys) => keys,
+        Err(text) => return ctx.out.error(text),
+    };
+    ctx.out.array(keys.len());
+    for (at, flags) in keys {
+        if with_flags {
+            ctx.out.array(2);
+        }
+        ctx.out.bulk(request.get(at));
+        if with_flags {
+            set_of_names(flags.names(), "", ctx.out);
+        }
+    }
+}
+
+/// The keys of a request, or the error that tells why there are none.
+fn keys_of(commands: &CommandTable, request: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, &'static str> {
+    let command = commands.lookup(request).map_err(|_| "ERR Invalid command specified")?;
+    if command.keys.is_empty() {
+        return Err("ERR The command has no key arguments");
+    }
+    if !command.takes(request.len()) {
+        return Err("ERR Invalid number of arguments specified for command");
+    }
+    let mut keys = Vec::new();
+    if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err() || keys.is_empty() {
+        let may_have_none = command.flags.has(Flags::NO_MANDATORY_KEYS);
+        return if may_have_none { Ok(Vec::new()) } else { Err("ERR Invalid arguments specified for command") };
+    }
+    Ok(keys)
+}
+
+/// One command as COMMAND INFO tells it.
+fn tell(command: &Descriptor, out: &mut Reply) {
+    out.array(10);
+    out.bulk(command.full_name.as_bytes());
+    out.integer(command.arity.into());
+    set_of_names(command.flags.names(), "", out);
+    out.integer(command.range.first.into());
+    out.integer(command.range.last.into());
+    out.integer(command.range.step.into());
+    set_of_names(command.acl.names(), "@", out);
+    out.set(command.tips.len());
+    command.tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
+    out.set(command.keys.len());
+    command.keys.iter().for_each(|spec| key_spec(spec, out));
+    match command.subcommands.len() {
+        0 => out.set(0),
+        n => out.array(n),
+    }
+    command.subcommands.iter().for_each(|sub| tell(sub, out));
+}
+
+fn set_of_names(names: impl Iterator<Item = &'static str> + Clone, prefix: &str, out: &mut Reply) {
+    out.set(names.clone().count());
+    for name in names {
+        out.simple(&[prefix, name].concat());
+    }
+}
+
+fn key_spec(spec: &KeySpec, out: &mut Reply) {
+    out.map(3 + usize::from(!spec.notes.is_empty()));
+    if !spec.notes.is_empty() {
+        pair("notes", spec.notes, out);
+    }
+    out.bulk(b"flags");
+    set_of_names(spec.flags.names(), "", out);
+    out.bulk(b"begin_search");
+    match spec.begin {
+        Begin::Index(at) => {
+            typed("index", 1, out);
+            number("index", at.into(), out);
+        }
+        Begin::Keyword(word, from) => {
+            typed("keyword", 2, out);
+            pair("keyword", word, out);
+            number("startfrom", from.into(), out);
+        }
+        Begin::Unknown => typed("unknown", 0, out),
+    }
+    out.bulk(b"find_keys");
+    match spec.find {
+        Find::Range { last, step, limit } => {
+            typed("range", 3, out);
+            number("lastkey", last.into(), out);
+            number("keystep", step.into(), out);
+            number("limit", limit.into(), out);
+        }
+        Find::Keynum { num, first, step } => {
+            typed("keynum", 3, out);
+            number("keynumidx", num.into(), out);
+            number("firstkey", first.into(), out);
+            number("keystep", step.into(), out);
+        }
+        Find::Unknown => typed("unknown", 0, out),
+    }
+}
+
+/// The head of a part of a key specification: its type, and a map of so many pairs to come.
+fn typed(kind: &str, pairs: usize, out: &mut Reply) {
+    out.map(2);
+    pair("type", kind, out);
+    out.bulk(b"spec");
+    out.map(pairs);
+}
+
+fn pair(name: &str, value: &str, out: &mut Reply) {
+    out.bulk(name.as_bytes());
+    out.bulk(value.as_bytes());
+}
+
+fn number(name: &str, value: i64, out: &mut Reply) {
+    out.bulk(name.as_bytes());
+    out.integer(value);
+}
+
+/// One command's name and documentation as COMMAND DOCS tells it.
+fn document(command: &Descriptor, out: &mut Reply) {
+    out.bulk(command.full_name.as_bytes());
+    let head = out.defer();
+    let mut pairs = 3;
+    pair("summary", command.summary, out);
+    pair("since", command.since, out);
+    pair("group", command.group.name(), out);
+    if !command.complexity.is_empty() {
+        pairs += 1;
+        pair("complexity", command.complexity, out);
+    }
+    if command.system || command.deprecated.is_some() {
+        pairs += 1;
+        out.bulk(b"doc_flags");
+        out.set(1);
+        out.simple(if command.system { "syscmd" } else { "deprecated" });
+    }
+    if let Some(deprecated) = command.deprecated {
+        pairs += 2;
+        pair("deprecated_since", deprecated.since, out);
+        pair("replaced_by", deprecated.replaced_by, out);
+    }
+    if !command.history.is_empty() {
+        pairs += 1;
+        out.bulk(b"history");
+        out.set(command.history.len());
+        for (version, change) in command.history {
+            out.array(2);
+            out.bulk(version.as_bytes());
+            out.bulk(change.as_bytes());
+        }
+    }
+    if !command.arguments.is_empty() {
+        pairs += 1;
+        out.bulk(b"arguments");
+        arguments(command.arguments, out);
+    }
+    if !command.subcommands.is_empty() {
+        pairs += 1;
+        out.bulk(b"subcommands");
+        out.map(command.subcommands.len());
+        command.subcommands.iter().for_each(|sub| document(sub, out));
+    }
+    out.end_map(head, pairs);
+}
+
+fn arguments(arguments: &[Argument], out: &mut Reply) {
+    out.array(arguments.len());
+    arguments.iter().for_each(|argument| tell_argument(argument, out));
+}
+
+fn tell_argument(argument: &Argument, out: &mut Reply) {
+    let head = out.defer();
+    let mut pairs = 2;
+    pair("name", argument.name, out);
+    pair("type", argument.kind.name(), out);
+    if let Some(spec) = argument.key_spec {
+        pairs += 1;
+        number("key_spec_index", spec.into(), out);
+    }
+    let optional = [
+        ("token", argument.token, argument.kind == ArgKind::PureToken || !argument.token.is_empty()),
+        ("since", argument.since, !argument.since.is_empty()),
+        ("deprecated_since", argument.deprecated_since, !argument.deprecated_since.is_empty()),
+    ];
+    for (name, text, _) in optional.into_iter().filter(|(_, _, there)| *there) {
+        pairs += 1;
+        pair(name, text, out);
+    }
+    if !argument.flags.is_empty() {
+        pairs += 1;
+        out.bulk(b"flags");
+        set_of_names(argument.flags.names(), "", out);
+    }
+    if !argument.arguments.is_empty() {
+        pairs += 1;
+        out.bulk(b"arguments");
+        arguments(argument.arguments, out);
+    }
+    out.end_map(head, pairs);
+}

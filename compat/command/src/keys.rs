@@ -1,0 +1,167 @@
+//! Which arguments of a request are keys, and what the command does to them.
+//!
+//! ```text
+//!  keys at fixed positions   Descriptor::range  first, last, step        every request takes this path
+//!  all others                KeySpec            begin at an index or behind a word;
+//!                                               then a range, or as many as an argument says
+//! ```
+//!
+//! Both give argument numbers; the bytes are the request's. A handler still checks its own grammar: a request whose keys
+//! cannot be told ([`NoKeys`]) is one that its handler refuses.
+
+use crate::descriptor::{Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
+use varve_protocol::Args;
+
+/// The keys of a request cannot be told: a number of keys is wrong, or a position lies outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoKeys;
+
+impl Descriptor {
+    /// Argument numbers of the keys at fixed positions in a request of so many arguments; all keys, unless
+    /// [`Flags::MOVABLEKEYS`] is set.
+    #[inline]
+    pub fn fixed_keys(&self, arguments: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
+        let range = self.range;
+        let first = usize::from(range.first);
+        let last = if range.last < 0 {
+            arguments.saturating_sub(usize::from(range.last.unsigned_abs()))
+        } else {
+            usize::from(range.last.unsigned_abs()).min(arguments.saturating_sub(1))
+        };
+        let end = if first == 0 { 0 } else { last + 1 };
+        (first..end.max(first)).step_by(usize::from(range.step.max(1)))
+    }
+
+    /// Visits the argument number of every key, and what is done to it. On an error some may have been visited.
+    #[inline]
+    pub fn for_each_key(&self, args: Args<'_>, mut visit: impl FnMut(usize)) -> Result<(), NoKeys> {
+        if !self.flags.has(Flags::MOVABLEKEYS) {
+            self.fixed_keys(args.len()).for_each(visit);
+            return Ok(());
+        }
+        self.for_each_key_and_flags(args, |at, _| visit(at))
+    }
+
+    /// As [`Descriptor::for_each_key`], by the specifications, with the flags of each key.
+    pub fn for_each_key_and_flags(&self, args: Args<'_>, mut visit: impl FnMut(usize, KeyFlags)) -> Result<(), NoKeys> {
+        for spec in self.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
+            let flags = self.vary.map_or(spec.flags, |vary| vary(args));
+            spec_keys(spec, args, |at| visit(at, flags))?;
+        }
+        Ok(())
+    }
+}
+
+/// Visits the keys of one specification.
+fn spec_keys(spec: &KeySpec, args: Args<'_>, mut visit: impl FnMut(usize)) -> Result<(), NoKeys> {
+    let Some(begin) = begin(spec.begin, args) else { return Ok(()) };
+    match spec.find {
+        Find::Range { last, step, limit } => {
+            let last = range_end(begin, last, limit, args.len());
+            if begin >= args.len() || last >= args.len() {
+                return Err(NoKeys);
+            }
+            (begin..=last).step_by(usize::from(step)).for_each(visit);
+        }
+        Find::Keynum { num, first, step } => {
+            let text = args.opt(begin + usize::from(num)).ok_or(NoKeys)?;
+            let count = varve_base::number::parse_i64(text).and_then(|n| usize::try_from(n).ok()).ok_or(NoKeys)?;
+            let first = begin + usize::from(first);
+            let room = args.len().saturating_sub(first).div_ceil(usize::from(step));
+            if count > room {
+                return Err(NoKeys);
+            }
+            (0..count).for_each(|i| visit(first + i * usize::from(step)));
+        }
+        Find::Unknown => {}
+    }
+    Ok(())
+}
+
+/// The argument at which a group begins; None if its word is not there.
+fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
+    match begin {
+        Begin::Index(at) => Some(usize::from(at)),
+        Begin::Keyword(word, from) if from >= 0 => {
+            (usize::from(from.unsigned_abs())..args.len()).find(|at| args.is(*at, word)).map(|at| at + 1)
+        }
+        Begin::Keyword(word, from) => {
+            let last = args.len().checked_sub(usize::from(from.unsigned_abs()))?;
+            (1..=last).rev().find(|at| args.is(*at, word)).map(|at| at + 1)
+        }
+        Begin::Unknown => None,
+    }
+}
+
+/// The last key's argument.
+fn range_end(begin: usize, last: i16, limit: u16, arguments: usize) -> usize {
+    let back = usize::from(last.unsigned_abs());
+    if last >= 0 {
+        begin + back
+    } else if limit <= 1 {
+        arguments.saturating_sub(back)
+    } else {
+        begin + (arguments.saturating_sub(begin) / usize::from(limit)).saturating_sub(back)
+    }
+}
+
+/// What SET does to its key: with GET it reads it too.
+pub(crate) fn set_flags(args: Args<'_>) -> KeyFlags {
+    if (3..args.len()).any(|at| args.is(at, "GET")) {
+        KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE
+    } else {
+        KeyFlags::OW | KeyFlags::UPDATE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NoKeys;
+    use crate::descriptor::{Begin, Descriptor, Find, Group, KeyFlags, KeySpec, Run};
+    use varve_protocol::OwnedArgs;
+
+    /// The keys that a command of these specifications finds in a request.
+    fn keys(specs: &[KeySpec], request: &str) -> Result<String, NoKeys> {
+        let specs: &'static [KeySpec] = Vec::leak(specs.to_vec());
+        let command = Descriptor::new("test", Group::Generic, -1, "1.0.0", Run::Host).keys(specs).derive(0);
+        let owned = OwnedArgs::from_parts(request.split(' '));
+        let mut found = Vec::new();
+        command.for_each_key(owned.args(), |at| found.push(owned.args().get(at).to_vec()))?;
+        Ok(String::from_utf8(found.join(&b' ')).unwrap())
+    }
+
+    #[test]
+    fn fixed_positions() {
+        assert_eq!(keys(&[], "ping a").unwrap(), "");
+        assert_eq!(keys(&[KeySpec::one(1, KeyFlags::RO)], "get a b").unwrap(), "a");
+        assert_eq!(keys(&[KeySpec::range(1, -1, 1, KeyFlags::RM)], "del a b c").unwrap(), "a b c");
+        assert_eq!(keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW)], "mset a 1 b 2").unwrap(), "a b");
+        assert_eq!(keys(&[KeySpec::range(1, -2, 1, KeyFlags::RW)], "blpop a b 0").unwrap(), "a b");
+        let two = &[KeySpec::one(1, KeyFlags::RO), KeySpec::one(2, KeyFlags::OW)];
+        assert_eq!(keys(two, "copy a b db 1").unwrap(), "a b");
+        assert_eq!(keys(&[KeySpec::range(1, -1, 1, KeyFlags::RM)], "del").unwrap(), "");
+    }
+
+    #[test]
+    fn counted_keys() {
+        const SPECS: &[KeySpec] = &[KeySpec::counted(1, 2, KeyFlags::OW)];
+        assert_eq!(keys(SPECS, "msetex 2 a 1 b 2 ex 9").unwrap(), "a b");
+        assert_eq!(keys(SPECS, "msetex 0 a 1").unwrap(), "");
+        for wrong in ["msetex 9 a 1", "msetex -1 a 1", "msetex x a 1", "msetex", "msetex 9223372036854775807 a"] {
+            assert_eq!(keys(SPECS, wrong), Err(NoKeys), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_behind_a_word() {
+        const HALF: Find = Find::Range { last: -1, step: 1, limit: 2 };
+        const STREAMS: &[KeySpec] =
+            &[KeySpec { begin: Begin::Keyword("STREAMS", 1), find: HALF, flags: KeyFlags::RO, notes: "" }];
+        assert_eq!(keys(STREAMS, "xread count 2 streams a b 0 0").unwrap(), "a b");
+        assert_eq!(keys(STREAMS, "xread count 2").unwrap(), "");
+        const ALL: Find = Find::Range { last: -1, step: 1, limit: 0 };
+        const BACK: &[KeySpec] =
+            &[KeySpec { begin: Begin::Keyword("KEYS", -2), find: ALL, flags: KeyFlags::RW, notes: "" }];
+        assert_eq!(keys(BACK, "migrate h p keys 0 9 keys a b").unwrap(), "a b");
+    }
+}

@@ -1,0 +1,50 @@
+//! LOLWUT: a drawing and the version. A varve is the layer that one year leaves on the bed of a lake, so the drawing
+//! is a core of sediment, each row one deposit, darker in winter.
+
+use crate::SessionCtx;
+use crate::grammar::{Fault, Outcome, integer, is};
+
+const ROWS: u64 = 12;
+const COLUMNS: u64 = 60;
+
+/// LOLWUT [VERSION version] [...]: the version chooses among drawings elsewhere; here there is one.
+pub fn lolwut(ctx: &mut SessionCtx<'_>) {
+    let version: Outcome = if ctx.args.len() >= 3 && is(ctx.args.get(1), "VERSION") {
+        integer(ctx.args.get(2)).map(|_| ()).map_err(|_| Fault::NOT_INTEGER)
+    } else {
+        Ok(())
+    };
+    match version {
+        Ok(()) => ctx.out.verbatim("txt", drawing(u64::from(std::process::id())).as_bytes()),
+        Err(fault) => fault.reply(ctx.out),
+    }
+}
+
+/// The core that belongs to a seed.
+fn drawing(seed: u64) -> String {
+    let mut rng = varve_base::rng::Rng::seeded(seed);
+    let mut text = String::new();
+    for row in 0..ROWS {
+        let shades: [char; 3] = if row % 2 == 0 { ['.', ':', ' '] } else { ['=', '#', '-'] };
+        for _ in 0..COLUMNS {
+            text.push(shades[rng.below(shades.len() as u64) as usize]);
+        }
+        text.push('\n');
+    }
+    text.push_str(concat!("\nVarve ver. ", env!("CARGO_PKG_VERSION"), "\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS, ROWS, drawing};
+
+    #[test]
+    fn a_core_has_its_rows_and_ends_with_the_version() {
+        let text = drawing(1);
+        let rows: Vec<_> = text.lines().collect();
+        assert_eq!(rows.len() as u64, ROWS + 2);
+        assert!(rows[..ROWS as usize].iter().all(|row| row.len() as u64 == COLUMNS));
+        assert!(rows.last().unwrap().starts_with("Varve ver. "));
+    }
+}

@@ -1,0 +1,125 @@
+//! What commands know of a connection: one [`Session`] each, owned by the server's connection.
+//!
+//! Sockets, buffers and timeouts are the server's. The state of MULTI, subscriptions and tracking will each be one more
+//! field here.
+
+use crate::Descriptor;
+use varve_protocol::Resp;
+
+/// What CLIENT REPLY asked for.
+///
+/// ```text
+///            OFF                      ON
+///   On ------------> Off -----------------------> On
+///   On --SKIP--> SkipNext --end of SKIP--> Skip --end of the next command--> On
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Every reply is sent.
+    #[default]
+    On,
+    /// None is.
+    Off,
+    /// The command that is running asked to skip the next one's.
+    SkipNext,
+    /// This command's reply is dropped.
+    Skip,
+}
+
+/// A connection as commands see it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Number of the connection, from 1, never used twice in a process.
+    pub id: u64,
+    /// Selected (logical) database.
+    pub db: u32,
+    /// Protocol version of the replies.
+    pub resp: Resp,
+    /// Name given with CLIENT SETNAME or HELLO, empty without.
+    pub name: Vec<u8>,
+    /// Library's name given with CLIENT SETINFO, empty without.
+    pub lib_name: Vec<u8>,
+    /// Library's version given with CLIENT SETINFO, empty without.
+    pub lib_ver: Vec<u8>,
+    /// May run commands that need authentication.
+    pub authenticated: bool,
+    /// Who it is authenticated as.
+    pub user: String,
+    /// Its reads do not move the keys' access clocks.
+    pub no_touch: bool,
+    /// Longest string and longest argument, in bytes (`proto-max-bulk-len`); the server keeps it up to date.
+    pub bulk_max: usize,
+    /// It is not among the victims when clients take too much memory.
+    pub no_evict: bool,
+    /// What CLIENT REPLY asked for.
+    pub reply: ReplyMode,
+    /// The connection ends when what has been replied is sent.
+    pub close_after_reply: bool,
+    /// The command that ran last.
+    pub last: Option<&'static Descriptor>,
+    /// Bytes of the arguments of the request that is running or being read.
+    pub argument_bytes: usize,
+    /// Bytes of the arguments of requests that wait (in MULTI).
+    pub queued_bytes: usize,
+    /// When it connected, milliseconds of Unix time.
+    pub created_ms: i64,
+    /// When it last sent a command, milliseconds of Unix time.
+    pub active_ms: i64,
+}
+
+impl Session {
+    /// A new connection's.
+    pub fn new(id: u64, now_ms: i64, authenticated: bool) -> Session {
+        Session {
+            id,
+            db: 0,
+            resp: Resp::V2,
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_ver: Vec::new(),
+            authenticated,
+            user: String::from("default"),
+            no_touch: false,
+            bulk_max: 512 << 20,
+            no_evict: false,
+            reply: ReplyMode::On,
+            close_after_reply: false,
+            last: None,
+            argument_bytes: 0,
+            queued_bytes: 0,
+            created_ms: now_ms,
+            active_ms: now_ms,
+        }
+    }
+
+    /// RESET: back to a new connection's state, the identity (id, library, times) kept. `authenticated` says whether
+    /// the default user needs no password. The caller switches its [`varve_protocol::Reply`] to RESP2.
+    pub fn reset(&mut self, authenticated: bool) {
+        self.db = 0;
+        self.resp = Resp::V2;
+        self.name.clear();
+        self.authenticated = authenticated;
+        self.user.clear();
+        self.user.push_str("default");
+        self.no_touch = false;
+        self.reply = ReplyMode::On;
+        self.queued_bytes = 0;
+    }
+
+    /// True if what the command that just ran replied is to be dropped: the caller notes a
+    /// [`mark`](varve_protocol::Reply::mark) before each command and truncates to it. Ends the command: a skip moves on.
+    pub fn drop_reply(&mut self) -> bool {
+        match self.reply {
+            ReplyMode::On => false,
+            ReplyMode::Off => true,
+            ReplyMode::SkipNext => {
+                self.reply = ReplyMode::Skip;
+                true
+            }
+            ReplyMode::Skip => {
+                self.reply = ReplyMode::On;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Numbers kept in strings: INCR and its kin on 64-bit integers, INCRBYFLOAT on 80-bit floating point.
+
+use varve_base::number::Extended;
+use varve_store::{Form, Ttl};
+
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, settle};
+
+/// INCR key
+pub fn incr(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add(ctx, 1);
+    settle(ctx, outcome);
+}
+
+/// DECR key
+pub fn decr(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add(ctx, -1);
+    settle(ctx, outcome);
+}
+
+/// INCRBY key increment
+pub fn incrby(ctx: &mut Ctx<'_, '_>) {
+    let outcome = integer(ctx.args.get(2)).and_then(|by| add(ctx, by));
+    settle(ctx, outcome);
+}
+
+/// DECRBY key decrement
+pub fn decrby(ctx: &mut Ctx<'_, '_>) {
+    const OVERFLOW: Fault = Fault::new("ERR decrement would overflow");
+    let outcome = integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by));
+    settle(ctx, outcome);
+}
+
+/// Adds to the number that the key holds, 0 without the key; the expiry stays.
+fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
+    const OVERFLOW: Fault = Fault::new("ERR increment or decrement would overflow");
+    let key = ctx.key(1);
+    let old = ctx.tx.peek(&key)?.map_or(Ok(0), integer)?;
+    let new = old.checked_add(by).ok_or(OVERFLOW)?;
+    let mut text = [0; DIGITS_MAX];
+    ctx.tx.set(&key, decimal(&mut text, new), Ttl::Keep, Form::Auto);
+    ctx.out.integer(new);
+    Ok(())
+}
+
+/// A sign and 19 digits.
+const DIGITS_MAX: usize = 20;
+
+/// The decimal form of a number, written at the end of `text`: no allocation.
+fn decimal(text: &mut [u8; DIGITS_MAX], value: i64) -> &[u8] {
+    let mut rest = value.unsigned_abs();
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        text[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    &text[at..]
+}
+
+/// INCRBYFLOAT key increment
+pub fn incrbyfloat(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add_float(ctx);
+    settle(ctx, outcome);
+}
+
+fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    const NOT_FINITE: Fault = Fault::new("ERR increment would produce NaN or Infinity");
+    let number = |text: &[u8]| Extended::parse(text).ok_or(Fault::NOT_FLOAT);
+    let key = ctx.key(1);
+    let old = ctx.tx.peek(&key)?.map_or(Ok(Extended::ZERO), number)?;
+    let new = old + number(ctx.args.get(2))?;
+    if !new.is_finite() {
+        return Err(NOT_FINITE);
+    }
+    let mut text = Vec::with_capacity(32);
+    new.push_human(&mut text);
+    ctx.tx.set(&key, &text, Ttl::Keep, Form::Plain);
+    ctx.out.bulk(&text);
+    Ok(())
+}

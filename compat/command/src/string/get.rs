@@ -1,0 +1,89 @@
+//! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN.
+
+use varve_store::{Form, Key, Ttl, Tx};
+
+use super::options::{Family, Life, Options, deadline};
+use crate::Ctx;
+use crate::grammar::{Outcome, settle};
+
+/// GET key
+pub fn get(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = reply_value(ctx, &key).map(|_| ());
+    settle(ctx, outcome);
+}
+
+/// Replies with the string or null; true if there was one.
+fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool> {
+    let value = ctx.tx.get(key)?;
+    match value {
+        Some(value) => ctx.out.bulk(value),
+        None => ctx.out.null(),
+    }
+    Ok(value.is_some())
+}
+
+/// GETDEL key
+pub fn getdel(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = reply_value(ctx, &key).map(|found| {
+        if found {
+            ctx.tx.remove(&key);
+        }
+    });
+    settle(ctx, outcome);
+}
+
+/// GETSET key value
+pub fn getset(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = reply_value(ctx, &key).map(|_| ctx.tx.set(&key, ctx.args.get(2), Ttl::Clear, Form::Auto));
+    settle(ctx, outcome);
+}
+
+/// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
+pub fn getex(ctx: &mut Ctx<'_, '_>) {
+    let outcome = get_and_expire(ctx);
+    settle(ctx, outcome);
+}
+
+fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let options = Options::parse(&ctx.args, 2, Family::Getex)?;
+    let key = ctx.key(1);
+    let now_ms = ctx.tx.now_ms();
+    let Some(value) = ctx.tx.get(&key)? else {
+        ctx.out.null();
+        return Ok(());
+    };
+    // The time is checked after the key is found: without the key even a bad one answers null.
+    let at = match options.life {
+        Life::Until(unit, text) => Some(deadline(text, unit, now_ms, "getex")?),
+        _ => None,
+    };
+    ctx.out.bulk(value);
+    match at {
+        Some(at) => expire_at(&mut ctx.tx, &key, at),
+        None if options.life == Life::Persist => {
+            ctx.tx.set_expiry(&key, None);
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Sets the expiry, or removes the key if that time is over.
+fn expire_at(tx: &mut Tx<'_>, key: &Key<'_>, at: i64) {
+    if at <= tx.now_ms() {
+        tx.remove(key);
+    } else {
+        tx.set_expiry(key, Some(at));
+    }
+}
+
+/// STRLEN key
+pub fn strlen(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let length = ctx.tx.get(&key).map(|value| value.map_or(0, <[u8]>::len));
+    let outcome = length.map(|n| ctx.out.integer(n as i64)).map_err(Into::into);
+    settle(ctx, outcome);
+}

@@ -1,0 +1,90 @@
+//! Strings of several keys at once: MGET, MSET, MSETNX, MSETEX. All shards are held, so each is one instant.
+
+use varve_store::{Form, Ttl};
+
+use super::options::{Family, Options, When};
+use super::set::write;
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, settle};
+
+/// MGET key [key ...]
+pub fn mget(ctx: &mut Ctx<'_, '_>) {
+    ctx.out.array(ctx.args.len() - 1);
+    for at in 1..ctx.args.len() {
+        let key = ctx.key(at);
+        match ctx.tx.get(&key) {
+            Ok(Some(value)) => ctx.out.bulk(value),
+            _ => ctx.out.null(),
+        }
+    }
+}
+
+/// MSET key value [key value ...]
+pub fn mset(ctx: &mut Ctx<'_, '_>) {
+    if ctx.args.len().is_multiple_of(2) {
+        return settle(ctx, Err(Fault::arity("mset")));
+    }
+    write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+    ctx.out.ok();
+}
+
+/// MSETNX key value [key value ...]
+pub fn msetnx(ctx: &mut Ctx<'_, '_>) {
+    if ctx.args.len().is_multiple_of(2) {
+        return settle(ctx, Err(Fault::arity("msetnx")));
+    }
+    let free = !any_key(ctx, 1, ctx.args.len(), true);
+    if free {
+        write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+    }
+    ctx.out.integer(i64::from(free));
+}
+
+/// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).
+fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool {
+    (first..end).step_by(2).any(|at| {
+        let key = ctx.key(at);
+        ctx.tx.exists(&key) == there
+    })
+}
+
+fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
+    for at in (first..end).step_by(2) {
+        let (key, value) = (ctx.key(at), ctx.args.get(at + 1));
+        match ttl {
+            Ttl::Clear => ctx.tx.set(&key, value, ttl, Form::Auto),
+            ttl => write(&mut ctx.tx, &key, value, ttl),
+        }
+    }
+}
+
+/// MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+pub fn msetex(ctx: &mut Ctx<'_, '_>) {
+    let outcome = set_all(ctx);
+    settle(ctx, outcome);
+}
+
+fn set_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
+    let options = Options::parse(&ctx.args, end, Family::Msetex)?;
+    let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
+    let barred = match options.when {
+        When::Absent => any_key(ctx, 2, end, true),
+        When::Present => any_key(ctx, 2, end, false),
+        _ => false,
+    };
+    if !barred {
+        write_pairs(ctx, 2, end, ttl);
+    }
+    ctx.out.integer(i64::from(!barred));
+    Ok(())
+}
+
+/// Reads `numkeys`: positive, and with a pair behind it for each.
+fn number_of_pairs(text: &[u8], behind: usize) -> Outcome<usize> {
+    const NUMKEYS: Fault = Fault::new("ERR invalid numkeys value");
+    const PAIRS: Fault = Fault::new("ERR wrong number of key-value pairs");
+    let count = varve_base::number::parse_i64(text).and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0);
+    let count = count.ok_or(NUMKEYS)? as usize;
+    if behind / 2 < count { Err(PAIRS) } else { Ok(count) }
+}

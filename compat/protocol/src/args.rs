@@ -1,0 +1,137 @@
+//! A request as commands see it: slices of the bytes that were received.
+
+use std::ops::Index;
+
+/// One argument's place, relative to the first byte of its request, so that the caller may move its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+/// The arguments of one request; number 0 is the command's name.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    request: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// The arguments of the request whose first byte is `request[0]`. Panics later, when an argument is read, if a span
+    /// reaches beyond it.
+    pub fn new(request: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+        Args { request, spans }
+    }
+
+    /// Number of arguments, the name included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// True if there is none, not even a name.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The i-th argument; panics if there is none.
+    #[inline]
+    pub fn get(&self, i: usize) -> &'a [u8] {
+        let span = self.spans[i];
+        &self.request[span.start..span.start + span.len]
+    }
+
+    /// The i-th argument, if there is one.
+    #[inline]
+    pub fn opt(&self, i: usize) -> Option<&'a [u8]> {
+        (i < self.len()).then(|| self.get(i))
+    }
+
+    /// True if the i-th argument exists and is this word, whatever its case.
+    #[inline]
+    pub fn is(&self, i: usize, word: &str) -> bool {
+        self.opt(i).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// All arguments in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let request = self.request;
+        self.spans.iter().map(move |span| &request[span.start..span.start + span.len])
+    }
+
+    /// The arguments from the n-th on; none if there are fewer.
+    pub fn skip(&self, n: usize) -> Args<'a> {
+        Args { request: self.request, spans: &self.spans[n.min(self.spans.len())..] }
+    }
+
+    /// Bytes of all arguments together.
+    pub fn bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.len).sum()
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+    #[inline]
+    fn index(&self, i: usize) -> &[u8] {
+        self.get(i)
+    }
+}
+
+impl std::fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
+    }
+}
+
+/// A request with bytes of its own: one that waits, or a test's.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedArgs {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    /// A copy of these arguments.
+    pub fn from_parts<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> OwnedArgs {
+        let mut owned = OwnedArgs::default();
+        for part in parts {
+            let part = part.as_ref();
+            owned.spans.push(Span { start: owned.bytes.len(), len: part.len() });
+            owned.bytes.extend_from_slice(part);
+        }
+        owned
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+}
+
+impl From<Args<'_>> for OwnedArgs {
+    fn from(args: Args<'_>) -> OwnedArgs {
+        OwnedArgs::from_parts(args.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnedArgs;
+
+    #[test]
+    fn arguments_are_found_and_compared() {
+        let owned = OwnedArgs::from_parts(["SET", "k", "", "eX"]);
+        let args = owned.args();
+        assert_eq!((args.len(), args.bytes()), (4, 6));
+        assert_eq!(&args[2], b"");
+        assert!(args.is(3, "EX") && !args.is(3, "PX") && !args.is(4, "EX"));
+        assert_eq!(args.skip(2).iter().collect::<Vec<_>>(), [&b""[..], b"eX"]);
+        assert!(args.skip(9).is_empty());
+        assert_eq!(args.opt(4), None);
+        assert_eq!(format!("{:?}", OwnedArgs::from(args).args()), r#"["SET", "k", "", "eX"]"#);
+    }
+}

@@ -1,0 +1,72 @@
+//! What the fuzz target does with its bytes, as a plain function that ordinary tests call too.
+
+use crate::{Limits, OwnedArgs, Parsed, Parser, Span};
+
+/// What a stream of bytes came to: its requests, the error that ended it, the bytes left over.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    requests: Vec<Vec<Vec<u8>>>,
+    error: Option<crate::ProtocolError>,
+    left: usize,
+}
+
+/// Parses `data` as a connection would that receives it in parts of these sizes (repeated; at least 1 each).
+pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
+    let mut parser = Parser::new(limits);
+    let mut outcome = Outcome { requests: Vec::new(), error: None, left: 0 };
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut spans: Vec<Span> = Vec::new();
+    let mut received = 0usize;
+    for size in parts.iter().cycle() {
+        let part = &data[received..data.len().min(received.saturating_add((*size).max(1)))];
+        received += part.len();
+        buffer.extend_from_slice(part);
+        let mut from = 0;
+        loop {
+            spans.clear();
+            match parser.parse(&mut buffer[from..], &mut spans) {
+                Parsed::Request { consumed } => {
+                    let args = OwnedArgs::from(crate::Args::new(&buffer[from..from + consumed], &spans));
+                    outcome.requests.push(args.args().iter().map(<[u8]>::to_vec).collect());
+                    from += consumed;
+                }
+                Parsed::Empty { consumed } => {
+                    assert!(consumed > 0 && spans.is_empty());
+                    from += consumed;
+                }
+                Parsed::Incomplete { want } => {
+                    assert!(want > 0 && spans.is_empty());
+                    break;
+                }
+                Parsed::Error(error) => {
+                    outcome.error = Some(error);
+                    return outcome;
+                }
+            }
+        }
+        buffer.drain(..from);
+        assert!(
+            parser.held_bytes() <= 8 * size_of::<Span>() * (buffer.len() + 4),
+            "memory out of proportion to the input"
+        );
+        if received == data.len() {
+            break;
+        }
+    }
+    outcome.left = buffer.len();
+    outcome
+}
+
+/// Parses the data whole, byte by byte, and in parts whose sizes its first bytes give; all must come to the same.
+pub fn fuzz_one(data: &[u8]) {
+    let limits = Limits {
+        bulk_max: 1 << 16,
+        args_max: 1 << 10,
+        inline_max: 64,
+        unauthenticated: data.first().is_some_and(|b| b & 1 != 0),
+    };
+    let whole = parse_in_parts(data, limits, &[usize::MAX]);
+    assert_eq!(whole, parse_in_parts(data, limits, &[1]), "byte by byte");
+    let sizes: Vec<usize> = data.iter().take(8).map(|b| usize::from(*b)).chain([3]).collect();
+    assert_eq!(whole, parse_in_parts(data, limits, &sizes), "in parts of {sizes:?}");
+}

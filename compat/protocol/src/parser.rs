@@ -1,0 +1,425 @@
+//! Requests: RESP arrays of bulk strings, and inline commands.
+//!
+//! ```text
+//!  *3\r\n  $3\r\n  SET  \r\n  $1\r\n  k  \r\n  $2\r\n  4 2  \r\n          SET k "4 2"\r\n
+//!  count   length  body       length           length                  line, LF alone will do
+//!
+//!            '*'                    count                      length               body, remaining = 0
+//!  (start) -------> Count --------------------> Length(n) ---------------> Body(n,len) -----------------> Request
+//!     |                 `- count <= 0 --> Empty     ^-------- remaining > 0 --'
+//!     `- other --> line up to LF --> words --> Request or Empty
+//! ```
+//!
+//! The parser sees the bytes from the request's first one on, each time it is called; what it has done of a partial
+//! request it keeps and never does again. Spans are relative to that first byte. Inline words with escapes are unescaped
+//! in place (they only shrink), which is why the input is mutable: a line is touched once, when it is whole, and its
+//! bytes are consumed with it.
+//!
+//! As Redis, it does not look at the LF of a header nor at the two bytes behind a body. Unlike Redis, for which a NUL byte
+//! in a header or in an inline command means that the line never ends, it takes it as any other byte.
+//! Lengths of lines are judged by their own bytes alone, not by how they arrived: a request has one outcome, however it
+//! is cut.
+
+use crate::args::Span;
+use varve_base::number::parse_i64;
+
+/// What a request may be at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one argument (`proto-max-bulk-len`).
+    pub bulk_max: usize,
+    /// Arguments of one request.
+    pub args_max: usize,
+    /// Bytes of an inline command and of each header line.
+    pub inline_max: usize,
+    /// True as long as the client has to authenticate first: a request then has 10 arguments of 16384 bytes at most.
+    pub unauthenticated: bool,
+}
+
+/// Arguments of a request before authentication, at most.
+const UNAUTHENTICATED_ARGS_MAX: usize = 10;
+/// Bytes of an argument before authentication, at most.
+const UNAUTHENTICATED_BULK_MAX: usize = 16384;
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bulk_max: 512 << 20, args_max: i32::MAX as usize, inline_max: 64 << 10, unauthenticated: false }
+    }
+}
+
+/// What came of a call to [`Parser::parse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A whole request; its spans were appended.
+    Request {
+        /// Bytes of the input that it took.
+        consumed: usize,
+    },
+    /// A request without arguments, to be skipped without a reply.
+    Empty {
+        /// Bytes of the input that it took.
+        consumed: usize,
+    },
+    /// More input is needed: call again with all bytes of the request, those of this call included.
+    Incomplete {
+        /// So many more bytes at least, never 0.
+        want: usize,
+    },
+    /// The connection cannot go on: reply the error and close.
+    Error(ProtocolError),
+}
+
+/// Why a connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// The count behind `*` is no number or too large.
+    MultibulkLength,
+    /// The length behind `$` is no number, negative or too large.
+    BulkLength,
+    /// Where an argument should begin stands another byte.
+    ExpectedDollar(u8),
+    /// A line with a count is too long.
+    CountTooLong,
+    /// A line with a length is too long.
+    LengthTooLong,
+    /// An inline command is too long.
+    InlineTooLong,
+    /// Too many arguments before authentication.
+    UnauthenticatedMultibulk,
+    /// Too long an argument before authentication.
+    UnauthenticatedBulk,
+    /// A quote in an inline command is not closed, or something clings to its end.
+    UnbalancedQuotes,
+}
+
+impl ProtocolError {
+    /// The error reply, without the leading `-` and the line's end.
+    pub fn message(&self) -> Vec<u8> {
+        let what: &[u8] = match self {
+            ProtocolError::MultibulkLength => b"invalid multibulk length",
+            ProtocolError::BulkLength => b"invalid bulk length",
+            ProtocolError::ExpectedDollar(_) => b"expected '$', got '",
+            ProtocolError::CountTooLong => b"too big mbulk count string",
+            ProtocolError::LengthTooLong => b"too big bulk count string",
+            ProtocolError::InlineTooLong => b"too big inline request",
+            ProtocolError::UnauthenticatedMultibulk => b"unauthenticated multibulk length",
+            ProtocolError::UnauthenticatedBulk => b"unauthenticated bulk length",
+            ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
+        };
+        let mut text = [b"ERR Protocol error: ", what].concat();
+        if let ProtocolError::ExpectedDollar(byte) = self {
+            text.extend([*byte, b'\'']);
+        }
+        text
+    }
+}
+
+/// Where a partial request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At the first byte; bytes up to this offset hold no line end.
+    Start,
+    /// Arguments are missing; at the head of the next one.
+    Length { remaining: usize },
+    /// At the body of an argument.
+    Body { remaining: usize, len: usize },
+}
+
+/// Splits one connection's input into requests.
+#[derive(Debug)]
+pub struct Parser {
+    limits: Limits,
+    state: State,
+    /// Offset of the next byte that matters, from the request's first one.
+    at: usize,
+    /// Bytes behind `at` in which no line end was found.
+    searched: usize,
+    /// The spans of a partial request; no allocation is kept without one.
+    partial: Vec<Span>,
+}
+
+impl Parser {
+    /// A parser at the start of a connection.
+    pub fn new(limits: Limits) -> Parser {
+        Parser { limits, state: State::Start, at: 0, searched: 0, partial: Vec::new() }
+    }
+
+    /// Changes the limits from the next line on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// True if a request has begun and is not whole yet.
+    pub fn is_partial(&self) -> bool {
+        self.state != State::Start || self.searched != 0
+    }
+
+    /// Bytes held for a partial request, beside the caller's buffer.
+    pub fn held_bytes(&self) -> usize {
+        self.partial.capacity() * size_of::<Span>()
+    }
+
+    /// Forgets a partial request: its bytes are given again from their start.
+    pub fn reset(&mut self) {
+        self.state = State::Start;
+        self.at = 0;
+        self.searched = 0;
+        self.partial.clear();
+    }
+
+    /// Takes one request from `input`, which starts at its first byte, and appends its spans to `args`. A partial
+    /// request leaves `args` as it was. After an error the parser is not to be used again.
+    pub fn parse(&mut self, input: &mut [u8], args: &mut Vec<Span>) -> Parsed {
+        if self.state == State::Start && input.first().is_some_and(|b| *b != b'*') {
+            return self.inline(input, args);
+        }
+        let base = args.len();
+        if self.state == State::Start {
+            let parsed = self.multibulk(input, args);
+            if let Parsed::Incomplete { .. } = parsed {
+                self.partial.extend(args.drain(base..));
+            }
+            return parsed;
+        }
+        let mut spans = std::mem::take(&mut self.partial);
+        let parsed = self.multibulk(input, &mut spans);
+        match parsed {
+            Parsed::Request { .. } => args.append(&mut spans),
+            _ => self.partial = spans,
+        }
+        parsed
+    }
+
+    /// The next line from `at` on, without its end, and the offset behind it.
+    fn line(&mut self, input: &[u8], too_long: ProtocolError) -> Result<(usize, usize), Parsed> {
+        let from = self.at + self.searched;
+        let found = input[from..].iter().position(|b| *b == b'\r').map(|i| from + i);
+        let end = found.unwrap_or(input.len());
+        if end - self.at > self.limits.inline_max {
+            return Err(Parsed::Error(too_long));
+        }
+        if found.is_none() || end + 2 > input.len() {
+            self.searched = end - self.at;
+            return Err(Parsed::Incomplete { want: end + 2 - input.len() });
+        }
+        self.searched = 0;
+        Ok((end, end + 2))
+    }
+
+    fn multibulk(&mut self, input: &[u8], spans: &mut Vec<Span>) -> Parsed {
+        match self.advance(input, spans) {
+            Ok(parsed) | Err(parsed) => parsed,
+        }
+    }
+
+    fn advance(&mut self, input: &[u8], spans: &mut Vec<Span>) -> Result<Parsed, Parsed> {
+        loop {
+            match self.state {
+                State::Start => {
+                    let count = self.count(input)?;
+                    if count == 0 {
+                        let consumed = std::mem::take(&mut self.at);
+                        return Ok(Parsed::Empty { consumed });
+                    }
+                    self.state = State::Length { remaining: count };
+                }
+                State::Length { remaining: 0 } => {
+                    self.state = State::Start;
+                    let consumed = std::mem::take(&mut self.at);
+                    return Ok(Parsed::Request { consumed });
+                }
+                State::Length { remaining } => {
+                    let len = self.length(input)?;
+                    self.state = State::Body { remaining, len };
+                }
+                State::Body { remaining, len } => {
+                    let end = self.at + len + 2;
+                    if end > input.len() {
+                        return Ok(Parsed::Incomplete { want: end - input.len() });
+                    }
+                    spans.push(Span { start: self.at, len });
+                    self.at = end;
+                    self.state = State::Length { remaining: remaining - 1 };
+                }
+            }
+        }
+    }
+
+    /// The count behind `*`; 0 also for a negative one.
+    fn count(&mut self, input: &[u8]) -> Result<usize, Parsed> {
+        let (end, next) = self.line(input, ProtocolError::CountTooLong)?;
+        let wrong = Parsed::Error(ProtocolError::MultibulkLength);
+        let count = parse_i64(&input[1..end]).ok_or(wrong)?;
+        let count = usize::try_from(count).unwrap_or(0);
+        if count > self.limits.args_max {
+            return Err(wrong);
+        }
+        if self.limits.unauthenticated && count > UNAUTHENTICATED_ARGS_MAX {
+            return Err(Parsed::Error(ProtocolError::UnauthenticatedMultibulk));
+        }
+        self.at = next;
+        Ok(count)
+    }
+
+    /// The length behind `$`.
+    #[inline]
+    fn length(&mut self, input: &[u8]) -> Result<usize, Parsed> {
+        if let Some((len, head)) = short_length(&input[self.at..])
+            && len <= self.limits.bulk_max.min(UNAUTHENTICATED_BULK_MAX)
+        {
+            self.at += head;
+            self.searched = 0;
+            return Ok(len);
+        }
+        self.any_length(input)
+    }
+
+    /// What [`Parser::length`] means; the fast path there takes one to three digits.
+    #[cold]
+    fn any_length(&mut self, input: &[u8]) -> Result<usize, Parsed> {
+        let (end, next) = self.line(input, ProtocolError::LengthTooLong)?;
+        if input[self.at] != b'$' {
+            return Err(Parsed::Error(ProtocolError::ExpectedDollar(input[self.at])));
+        }
+        let wrong = Parsed::Error(ProtocolError::BulkLength);
+        let len = parse_i64(&input[self.at + 1..end]).ok_or(wrong)?;
+        let len = usize::try_from(len).map_err(|_| wrong)?;
+        if len > self.limits.bulk_max {
+            return Err(wrong);
+        }
+        if self.limits.unauthenticated && len > UNAUTHENTICATED_BULK_MAX {
+            return Err(Parsed::Error(ProtocolError::UnauthenticatedBulk));
+        }
+        self.at = next;
+        Ok(len)
+    }
+
+    fn inline(&mut self, input: &mut [u8], args: &mut Vec<Span>) -> Parsed {
+        let found = input[self.searched..].iter().position(|b| *b == b'\n').map(|i| self.searched + i);
+        let end = found.unwrap_or(input.len());
+        if end > self.limits.inline_max {
+            return Parsed::Error(ProtocolError::InlineTooLong);
+        }
+        if found.is_none() {
+            self.searched = end;
+            return Parsed::Incomplete { want: 1 };
+        }
+        self.searched = 0;
+        let line = end - usize::from(end > 0 && input[end - 1] == b'\r');
+        let base = args.len();
+        if !words(&mut input[..line], args) {
+            args.truncate(base);
+            return Parsed::Error(ProtocolError::UnbalancedQuotes);
+        }
+        let consumed = end + 1;
+        if args.len() == base { Parsed::Empty { consumed } } else { Parsed::Request { consumed } }
+    }
+}
+
+/// `$` and one to three digits in canonical form and a line's end, all there: the length and the bytes that the head takes.
+#[inline]
+fn short_length(head: &[u8]) -> Option<(usize, usize)> {
+    let digit = |b: u8| b.wrapping_sub(b'0');
+    let [b'$', a, b, rest @ ..] = head else { return None };
+    if digit(*a) > 9 {
+        return None;
+    }
+    let len = usize::from(digit(*a));
+    if *b == b'\r' {
+        return (!rest.is_empty()).then_some((len, 4));
+    }
+    if len == 0 || digit(*b) > 9 {
+        return None;
+    }
+    let len = len * 10 + usize::from(digit(*b));
+    match rest {
+        [b'\r', _, ..] => Some((len, 5)),
+        [c, b'\r', _, ..] if digit(*c) <= 9 => Some((len * 10 + usize::from(digit(*c)), 6)),
+        _ => None,
+    }
+}
+
+/// Splits a line into words, unescaping in place; false if a quote is wrong.
+fn words(line: &mut [u8], args: &mut Vec<Span>) -> bool {
+    let space = |b: u8| b.is_ascii_whitespace() || b == 0x0b;
+    let mut from = 0;
+    loop {
+        while from < line.len() && space(line[from]) {
+            from += 1;
+        }
+        if from == line.len() {
+            return true;
+        }
+        let Some((len, next)) = one_word(line, from) else { return false };
+        args.push(Span { start: from, len });
+        from = next;
+    }
+}
+
+/// One word from `start` on, moved together to `start`: its length and where it ended. A quote may open anywhere in it,
+/// and closes it.
+fn one_word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
+    let (mut from, mut to) = (start, start);
+    while from < line.len() {
+        match line[from] {
+            b' ' | b'\n' | b'\r' | b'\t' => break,
+            quote @ (b'"' | b'\'') => {
+                let (to, from) = quoted(line, from + 1, to, quote)?;
+                return Some((to - start, from));
+            }
+            byte => {
+                line[to] = byte;
+                to += 1;
+                from += 1;
+            }
+        }
+    }
+    Some((to - start, from))
+}
+
+/// The rest of a quoted word: where it ends unescaped, and where it ended. None if the quote is not closed or something
+/// follows it at once.
+fn quoted(line: &mut [u8], mut from: usize, mut to: usize, quote: u8) -> Option<(usize, usize)> {
+    loop {
+        let rest = line.get(from..)?;
+        let (byte, taken) = match *rest {
+            [b'\\', b'x', high, low, ..] if quote == b'"' && hex(high).is_some() && hex(low).is_some() => {
+                (hex(high)? << 4 | hex(low)?, 4)
+            }
+            [b'\\', escaped, ..] if quote == b'"' => (unescape(escaped), 2),
+            [b'\\', b'\'', ..] if quote == b'\'' => (b'\'', 2),
+            [b, ..] if b == quote => {
+                let closed = rest.get(1).is_none_or(|b| b.is_ascii_whitespace() || *b == 0x0b);
+                return closed.then_some((to, from + 1));
+            }
+            [byte, ..] => (byte, 1),
+            [] => return None,
+        };
+        line[to] = byte;
+        to += 1;
+        from += taken;
+    }
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+fn unescape(byte: u8) -> u8 {
+    match byte {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'a' => 0x07,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

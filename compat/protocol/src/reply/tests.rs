@@ -1,0 +1,129 @@
+//! Tests of the reply writer.
+
+use super::{Reply, Resp};
+
+/// All unsent bytes.
+fn bytes(reply: &Reply) -> Vec<u8> {
+    reply.parts().flatten().copied().collect()
+}
+
+/// What a writer writes in either version.
+fn both(write: impl Fn(&mut Reply)) -> [String; 2] {
+    [Resp::V2, Resp::V3].map(|resp| {
+        let mut reply = Reply::new();
+        reply.set_resp(resp);
+        write(&mut reply);
+        String::from_utf8(bytes(&reply)).unwrap()
+    })
+}
+
+#[test]
+fn every_type_in_both_versions() {
+    let same = |text: &str| [text.to_owned(), text.to_owned()];
+    let pair = |v2: &str, v3: &str| [v2.to_owned(), v3.to_owned()];
+    assert_eq!(both(|r| r.simple("PONG")), same("+PONG\r\n"));
+    assert_eq!(both(Reply::ok), same("+OK\r\n"));
+    assert_eq!(both(|r| r.error("\r\nERR a\r\nb\n")), same("-ERR a  b\r\n"));
+    assert_eq!(both(|r| r.error("\n")), same("-\r\n"));
+    assert_eq!(both(|r| r.integer(-12)), same(":-12\r\n"));
+    assert_eq!(both(|r| r.integer(i64::MIN)), same(":-9223372036854775808\r\n"));
+    assert_eq!(both(|r| r.integer(i64::MAX)), same(":9223372036854775807\r\n"));
+    assert_eq!(both(|r| r.bulk(b"")), same("$0\r\n\r\n"));
+    assert_eq!(both(|r| r.bulk(b"hello worl")), same("$10\r\nhello worl\r\n"));
+    assert_eq!(both(|r| r.bulk_i64(-1)), same("$2\r\n-1\r\n"));
+    assert_eq!(both(Reply::null), pair("$-1\r\n", "_\r\n"));
+    assert_eq!(both(Reply::null_array), pair("*-1\r\n", "_\r\n"));
+    assert_eq!(both(|r| r.array(12)), same("*12\r\n"));
+    assert_eq!(both(|r| r.map(2)), pair("*4\r\n", "%2\r\n"));
+    assert_eq!(both(|r| r.set(2)), pair("*2\r\n", "~2\r\n"));
+    assert_eq!(both(|r| r.push(3)), pair("*3\r\n", ">3\r\n"));
+    assert_eq!(both(|r| r.boolean(true)), pair(":1\r\n", "#t\r\n"));
+    assert_eq!(both(|r| r.boolean(false)), pair(":0\r\n", "#f\r\n"));
+    assert_eq!(both(|r| r.double(2.5)), pair("$3\r\n2.5\r\n", ",2.5\r\n"));
+    assert_eq!(both(|r| r.double(f64::NEG_INFINITY)), pair("$4\r\n-inf\r\n", ",-inf\r\n"));
+    assert_eq!(both(|r| r.verbatim("txt", b"hi")), pair("$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"));
+    assert_eq!(both(|r| r.big_number("123")), pair("$3\r\n123\r\n", "(123\r\n"));
+    let mut reply = Reply::new();
+    reply.set_resp(Resp::V3);
+    reply.attribute(1);
+    assert_eq!(bytes(&reply), b"|1\r\n");
+}
+
+#[test]
+fn deferred_lengths_nest_and_move_values() {
+    let mut reply = Reply::new();
+    reply.ok();
+    let outer = reply.defer();
+    reply.bulk(b"a");
+    reply.bulk_pinned(Box::new(b"big".to_vec()));
+    let inner = reply.defer();
+    reply.bulk_pinned(Box::new(b"inner".to_vec()));
+    reply.end_array(inner, 1);
+    reply.end_map(outer, 12);
+    assert_eq!(bytes(&reply), b"+OK\r\n*24\r\n$1\r\na\r\n$3\r\nbig\r\n*1\r\n$5\r\ninner\r\n");
+    let none = reply.defer();
+    reply.end_set(none, 0);
+    assert!(bytes(&reply).ends_with(b"*0\r\n"));
+}
+
+#[test]
+fn values_by_reference_are_sent_in_their_place_in_any_steps() {
+    for step in 1..40 {
+        let mut reply = Reply::new();
+        reply.bulk_pinned(Box::new(vec![b'x'; 20]));
+        reply.integer(7);
+        reply.bulk_pinned(Box::new(Vec::new()));
+        reply.bulk_pinned(Box::new(vec![b'y'; 11]));
+        let expected = [
+            b"$20\r\n".to_vec(),
+            vec![b'x'; 20],
+            b"\r\n:7\r\n$0\r\n\r\n$11\r\n".to_vec(),
+            vec![b'y'; 11],
+            b"\r\n".to_vec(),
+        ];
+        let expected = expected.concat();
+        assert_eq!((reply.len(), bytes(&reply)), (expected.len(), expected.clone()));
+        let mut sent = Vec::new();
+        while !reply.is_empty() {
+            let mut slices = [std::io::IoSlice::new(&[]); 2];
+            let n = reply.slices(&mut slices);
+            let next: Vec<u8> = slices[..n].iter().flat_map(|s| s.iter().copied()).take(step).collect();
+            reply.consume(next.len());
+            sent.extend(next);
+        }
+        assert_eq!(sent, expected, "in steps of {step}");
+    }
+}
+
+#[test]
+fn what_was_written_since_a_mark_can_be_dropped() {
+    let mut reply = Reply::new();
+    reply.ok();
+    let mark = reply.mark();
+    reply.bulk_pinned(Box::new(b"big".to_vec()));
+    assert_eq!(reply.since(mark)[0], b'$');
+    reply.truncate(mark);
+    assert_eq!((bytes(&reply), reply.len()), (b"+OK\r\n".to_vec(), 5));
+}
+
+#[test]
+fn sent_bytes_do_not_pile_up() {
+    let mut reply = Reply::new();
+    for _ in 0..1000 {
+        reply.bulk(&[b'x'; 10_000]);
+        reply.consume(10_000);
+    }
+    assert!(reply.held_bytes() < 4 << 20);
+    reply.bulk_pinned(Box::new(b"big".to_vec()));
+    reply.consume(9_000);
+    reply.clear(0);
+    assert_eq!((reply.len(), reply.held_bytes()), (0, 0));
+    reply.ok();
+    assert_eq!(bytes(&reply), b"+OK\r\n");
+}
+
+#[test]
+fn a_reply_can_go_to_another_thread() {
+    fn send<T: Send>() {}
+    send::<Reply>();
+}

@@ -1,0 +1,139 @@
+//! What a client can learn of clients: the line of CLIENT LIST and CLIENT INFO, and the filters of LIST and KILL.
+//!
+//! ```text
+//!   id=4 addr=127.0.0.1:50812 laddr=127.0.0.1:6379 fd=8 name= age=0 ... cmd=client|list user=default redir=-1 resp=2
+//! ```
+//!
+//! Fields stand in Redis 7.0's order, all of them; those of features that connections do not have are constant. Not here:
+//! asking the other workers (worker/gather.rs), the commands' grammar (handlers/client.rs).
+
+use std::fmt::Write;
+
+use crate::conn::{Conn, Phase};
+
+/// The classes of clients that Redis tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// An ordinary client.
+    Normal,
+    /// The master of this replica.
+    Master,
+    /// A replica of this server.
+    Replica,
+    /// A client with subscriptions.
+    PubSub,
+}
+
+impl Class {
+    /// By the name that TYPE takes.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Class> {
+        let names = [
+            (&b"normal"[..], Class::Normal),
+            (b"slave", Class::Replica),
+            (b"replica", Class::Replica),
+            (b"master", Class::Master),
+            (b"pubsub", Class::PubSub),
+        ];
+        names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, class)| class)
+    }
+
+    /// The class of a connection. There are no replicas and no subscriptions yet, so all are normal.
+    pub(crate) fn of(_conn: &Conn) -> Class {
+        Class::Normal
+    }
+
+    /// Which of the three output limits is the class's; a master's is the normal one.
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Class::Normal | Class::Master => 0,
+            Class::Replica => 1,
+            Class::PubSub => 2,
+        }
+    }
+}
+
+/// Which connections are meant; what is None admits all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) ids: Option<Vec<u64>>,
+    pub(crate) class: Option<Class>,
+    pub(crate) user: Option<Vec<u8>>,
+    pub(crate) addr: Option<Vec<u8>>,
+    pub(crate) local_addr: Option<Vec<u8>>,
+}
+
+impl Filter {
+    /// True if the connection passes all that is set.
+    pub(crate) fn admits(&self, conn: &Conn) -> bool {
+        let is = |wanted: &Option<Vec<u8>>, text: &dyn Fn() -> String| {
+            wanted.as_ref().is_none_or(|wanted| wanted.as_slice() == text().as_bytes())
+        };
+        self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session.id))
+            && self.class.is_none_or(|class| Class::of(conn) == class)
+            && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session.user.as_bytes())
+            && is(&self.addr, &|| conn.ends.peer())
+            && is(&self.local_addr, &|| conn.ends.local())
+    }
+}
+
+/// Bytes that a connection takes: itself and its buffers.
+pub(crate) fn memory(conn: &Conn) -> usize {
+    let session = &conn.session;
+    let texts = session.name.capacity() + session.lib_name.capacity() + session.lib_ver.capacity();
+    size_of::<Conn>() + texts + session.user.capacity() + conn.input.capacity() + conn.output.held_bytes()
+}
+
+/// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
+pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
+    let session = &conn.session;
+    let age = |since: i64| (now_ms - since).max(0) / 1000;
+    let mut out = String::with_capacity(320);
+    let name = String::from_utf8_lossy(&session.name);
+    let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
+    let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
+    write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
+        .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
+        .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
+        .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi=-1"))
+        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", conn.input.len() + conn.request_bytes, conn.input.free()))
+        .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
+        .and_then(|()| {
+            write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), conn.output.held_bytes())
+        })
+        .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + argument_bytes, events(conn)))
+        .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
+        .and_then(|()| write!(out, " resp={}", session.resp as u8))
+        .expect("a String takes all that is written");
+    out
+}
+
+/// The letters of `flags`; N where there is none.
+fn flags(conn: &Conn) -> String {
+    let mut out = String::new();
+    if conn.phase == Phase::Closing || conn.session.close_after_reply {
+        out.push('c');
+    }
+    if matches!(conn.ends, crate::conn::Ends::Unix(_)) {
+        out.push('U');
+    }
+    if conn.session.no_evict {
+        out.push('e');
+    }
+    if conn.session.no_touch {
+        out.push('T');
+    }
+    if out.is_empty() {
+        out.push('N');
+    }
+    out
+}
+
+/// What the connection waits for: reading, and writing where the socket is full.
+fn events(conn: &Conn) -> &'static str {
+    match (conn.phase == Phase::Closing, conn.blocked) {
+        (false, false) => "r",
+        (false, true) => "rw",
+        (true, true) => "w",
+        (true, false) => "",
+    }
+}

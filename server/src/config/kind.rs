@@ -1,0 +1,140 @@
+//! What a directive's value may be, and its canonical text: the one that CONFIG GET answers and CONFIG REWRITE writes.
+//!
+//! Messages of `Kind::parse` are seen by clients and must be those of Redis 7.0.15. Kinds with a grammar of their own
+//! are in `special.rs`.
+
+use std::borrow::Cow;
+
+use super::special::Special;
+
+/// The kind of a directive's value. Bounds are inclusive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// `yes` or `no`.
+    Bool,
+    /// A decimal integer.
+    Int { min: i64, max: i64 },
+    /// An octal integer (mode bits).
+    Octal { max: u32 },
+    /// Bytes: a decimal number with a unit (`b`, `k` = 1000, `kb` = 1024, `m`, `mb`, `g`, `gb`).
+    Memory { min: u64, max: u64 },
+    /// Bytes, or `N%` with N from 0 to 100.
+    MemoryOrPercent,
+    /// One of these words.
+    Enum(&'static [&'static str]),
+    /// Any bytes.
+    Text,
+    /// A grammar of its own.
+    Special(Special),
+}
+
+/// Why a value was refused, in the words that a client sees.
+pub(crate) type Refusal = Cow<'static, str>;
+
+impl Kind {
+    /// Checks the arguments of a directive and gives the canonical text. `current` is the value so far, on which the
+    /// directives that change only a part of theirs build.
+    pub(crate) fn parse(self, arguments: &[Vec<u8>], current: &[u8]) -> Result<Vec<u8>, Refusal> {
+        if let Kind::Special(special) = self {
+            return special.parse(arguments, current);
+        }
+        let [argument] = arguments else {
+            return Err("wrong number of arguments".into());
+        };
+        match self {
+            Kind::Bool => one_of(&["yes", "no"], argument).ok_or_else(|| "argument must be 'yes' or 'no'".into()),
+            Kind::Int { min, max } => integer(argument, min, max),
+            Kind::Octal { max } => octal(argument, max),
+            Kind::Memory { min, max } => {
+                let bytes = memory(argument).ok_or("argument must be a memory value")?;
+                within(bytes, min, max)
+            }
+            Kind::MemoryOrPercent => memory_or_percent(argument),
+            Kind::Enum(words) => one_of(words, argument).ok_or_else(|| not_one_of(words)),
+            Kind::Text => Ok(argument.clone()),
+            Kind::Special(_) => unreachable!("handled above"),
+        }
+    }
+
+    /// Whether the value of a line or of CONFIG SET is a list of words.
+    pub(crate) fn takes_many(self) -> bool {
+        matches!(self, Kind::Special(special) if special.takes_many())
+    }
+}
+
+pub(crate) fn not_one_of(words: &[&str]) -> Refusal {
+    format!("argument(s) must be one of the following: {}", words.join(", ")).into()
+}
+
+fn one_of(words: &[&str], argument: &[u8]) -> Option<Vec<u8>> {
+    let word = words.iter().find(|word| word.as_bytes().eq_ignore_ascii_case(argument))?;
+    Some(word.as_bytes().to_vec())
+}
+
+/// A decimal integer without spaces, plus sign or leading zeros.
+pub(crate) fn strict_i64(text: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == text).then_some(number)
+}
+
+fn integer(argument: &[u8], min: i64, max: i64) -> Result<Vec<u8>, Refusal> {
+    let number = strict_i64(argument).ok_or("argument couldn't be parsed into an integer")?;
+    if number < min || number > max {
+        return Err(format!("argument must be between {min} and {max} inclusive").into());
+    }
+    Ok(number.to_string().into_bytes())
+}
+
+fn within(number: u64, min: u64, max: u64) -> Result<Vec<u8>, Refusal> {
+    if number < min || number > max {
+        return Err(format!("argument must be between {min} and {max} inclusive").into());
+    }
+    Ok(number.to_string().into_bytes())
+}
+
+fn octal(argument: &[u8], max: u32) -> Result<Vec<u8>, Refusal> {
+    let refused = "argument couldn't be parsed as an octal number";
+    let text = std::str::from_utf8(argument).map_err(|_| refused)?;
+    if text.starts_with('+') {
+        return Err(refused.into());
+    }
+    let number = i64::from_str_radix(text, 8).map_err(|_| refused)?;
+    match u32::try_from(number) {
+        Ok(mode) if mode <= max => Ok(format!("{mode:o}").into_bytes()),
+        _ => Err(format!("argument must be between 0 and {max:o} inclusive").into()),
+    }
+}
+
+/// A number of bytes. No digits at all mean 0, and a number beyond 64 bits means the greatest one, as in Redis; a
+/// product beyond 64 bits is refused, where Redis wraps around.
+pub(crate) fn memory(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    let number = text[..digits]
+        .iter()
+        .fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    number.checked_mul(unit)
+}
+
+fn memory_or_percent(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let refused = "argument must be a memory or percent value";
+    let Some(percent) = argument.strip_suffix(b"%") else {
+        let bytes = memory(argument).ok_or(refused)?;
+        return within(bytes, 0, i64::MAX as u64);
+    };
+    match strict_i64(percent) {
+        None | Some(i64::MIN..=-1) => Err(refused.into()),
+        Some(0) => Ok(b"0".to_vec()),
+        Some(number @ 1..=100) => Ok(format!("{number}%").into_bytes()),
+        Some(_) => Err("percentage argument must be less or equal to 100".into()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The running server's configuration: CONFIG GET, SET and REWRITE.
+//!
+//! ```text
+//!   SET pairs ─> all checked, with a copy of the values ─> Effects::apply ─> the copy is current ─> Effects::publish
+//!                 │ any refusal: nothing changed            │ refused: nothing changed
+//! ```
+//! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (`commands.rs`), and telling
+//! the workers of a change, which is `Effects::publish`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use varve_base::glob;
+
+use super::file::{list, refuse_missing};
+use super::table::{Change, DIRECTIVES, Role, Values, find};
+use super::{Config, Guard, rewrite};
+
+/// What a change of the configuration does to the rest of the server.
+pub(crate) trait Effects {
+    /// Brings a change about. An error means that nothing of it was done (or that it was undone).
+    /// The old snapshot is still the current one.
+    fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective>;
+    /// The change is done and the new snapshot is the current one: whoever keeps a snapshot should take it.
+    fn publish(&self);
+}
+
+/// A change that the server could not make, although its value is fine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ineffective {
+    pub(crate) directive: &'static str,
+    pub(crate) reason: String,
+}
+
+/// The configuration of a running server.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Changed under the lock of `state` only, and never held while anything else is done.
+    current: RwLock<Arc<Config>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    values: Values,
+    /// Absolute path of the file that the server was started with.
+    file: Option<PathBuf>,
+}
+
+impl Live {
+    pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
+        let current = RwLock::new(Arc::new(Config::new(&values)));
+        Live { current, state: Mutex::new(State { values, file }) }
+    }
+
+    /// The settings as they are now.
+    pub(crate) fn snapshot(&self) -> Arc<Config> {
+        Arc::clone(&self.current.read())
+    }
+
+    #[cfg(test)]
+    pub(super) fn values(&self) -> Values {
+        self.state.lock().values.clone()
+    }
+
+    /// The file that CONFIG REWRITE writes.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.state.lock().file.clone()
+    }
+
+    /// Names and values of all directives that match one of the patterns, each once.
+    pub(crate) fn get<'p>(&self, patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.state.lock();
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut add = |name: &[u8], row: usize| {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                found.push((name.to_vec(), state.values.at(row).to_vec()));
+            }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+                find(pattern).into_iter().for_each(|row| add(pattern, row));
+                continue;
+            }
+            for (row, directive) in DIRECTIVES.iter().enumerate().filter(|(_, directive)| !directive.hidden) {
+                let names = [Some(directive.name), directive.alias].into_iter().flatten();
+                names.filter(|name| glob::matches(pattern, name.as_bytes(), true)).for_each(|name| {
+                    add(name.as_bytes(), row);
+                });
+            }
+        }
+        found
+    }
+
+    /// Makes all the changes, or none. `local` says that the client is on this machine. The error is the reply's text,
+    /// its `ERR ` included.
+    pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> Result<(), String> {
+        let mut state = self.state.lock();
+        let old = self.snapshot();
+        let rows = rows(pairs, &old, local)?;
+        let mut values = state.values.clone();
+        for (&row, &(name, value)) in rows.iter().zip(pairs) {
+            let canonical = parse(row, value, &values).map_err(|reason| failed(name, &reason))?;
+            values.put(row, canonical);
+        }
+        let new = Config::new(&values);
+        effects.apply(&old, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
+        state.values = values;
+        *self.current.write() = Arc::new(new);
+        effects.publish();
+        Ok(())
+    }
+
+    /// Writes the file that the server was started with anew. The error is the reply's text. `all` writes every
+    /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
+    pub(crate) fn rewrite(&self, all: bool) -> Result<(), String> {
+        let state = self.state.lock();
+        let Some(path) = &state.file else {
+            return Err("ERR The server is running without a config file".to_owned());
+        };
+        rewrite::rewrite(path, &state.values, all).map_err(|error| {
+            tracing::warn!("CONFIG REWRITE failed: {error}");
+            format!("ERR Rewriting config file: {}", super::special::without_number(&error))
+        })?;
+        tracing::warn!("CONFIG REWRITE executed with success.");
+        Ok(())
+    }
+}
+
+/// The rows that the pairs name, if each may be changed and is named once.
+fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> Result<Vec<usize>, String> {
+    let mut rows = Vec::with_capacity(pairs.len());
+    for (at, &(name, _)) in pairs.iter().enumerate() {
+        let Some(row) = find(name) else {
+            let name = String::from_utf8_lossy(name);
+            return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"));
+        };
+        let guarded = match config.protected_configs {
+            Guard::No => true,
+            Guard::Yes => false,
+            Guard::Local => !local,
+        };
+        match DIRECTIVES[row].change {
+            Change::Never => return Err(failed(name, "can't set immutable config")),
+            Change::Protected if guarded => return Err(failed(name, "can't set protected config")),
+            _ => {}
+        }
+        // A name and its alias count as two, as in Redis.
+        if pairs[..at].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
+    let directive = &DIRECTIVES[row];
+    let arguments = if directive.kind.takes_many() { list(value) } else { vec![value.to_vec()] };
+    let canonical = directive.kind.parse(&arguments, values.at(row))?;
+    refuse_missing(row, &canonical)?;
+    match directive.role {
+        Role::Promised(what) if canonical != values.at(row) => Err(what.to_owned()),
+        _ => Ok(canonical),
+    }
+}
+
+fn failed(name: &[u8], reason: &str) -> String {
+    let name = String::from_utf8_lossy(name);
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}
+
+/// The directive's name as the client wrote it.
+fn spelled<'p>(pairs: &[(&'p [u8], &[u8])], directive: &'static str) -> &'p [u8] {
+    let row = find(directive.as_bytes());
+    pairs.iter().map(|&(name, _)| name).find(|name| find(name) == row).unwrap_or(directive.as_bytes())
+}

@@ -1,0 +1,243 @@
+//! The configuration: what the directives of a file, of the command line and of CONFIG SET come to.
+//!
+//! ```text
+//!   file, stdin, command line ──> file.rs ──> Values (one canonical text a directive, table.rs)
+//!   CONFIG SET ────────────────> live.rs ───────┤
+//!                                               v
+//!                                  Config: an immutable snapshot with typed fields, in an Arc
+//! ```
+//!
+//! A directive is one row of `table::DIRECTIVES`; its kind (`kind.rs`, `special.rs`) turns the arguments of a line into
+//! the canonical text that CONFIG GET answers. Whoever needs a setting takes a snapshot and reads a typed field; nobody
+//! parses text afterwards. Workers keep the snapshot that they were last told of.
+//!
+//! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
+
+pub(crate) mod commands;
+mod file;
+mod kind;
+mod live;
+mod rewrite;
+mod special;
+pub(crate) mod split;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+pub(crate) use file::{LoadError, Loaded, Loader};
+pub(crate) use live::{Effects, Ineffective, Live};
+pub(crate) use special::{OutputLimit, SavePoint};
+pub(crate) use table::{Values, path_of};
+
+/// What happens to keys when `maxmemory` is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// Commands that may need memory are refused with an OOM error.
+    NoEviction,
+    /// Random keys are removed until there is room.
+    AllKeysRandom,
+}
+
+/// Who may use a guarded command or directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Nobody.
+    No,
+    /// Everybody.
+    Yes,
+    /// Connections from the loopback address or a Unix socket.
+    Local,
+}
+
+/// How much is written to the log; each level includes the later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// Who started this process and wants to hear that it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supervised {
+    No,
+    Systemd,
+    Upstart,
+    /// Whichever of the two the environment shows.
+    Auto,
+}
+
+/// One snapshot of every setting that Varve acts on. Units are in the names; the table has the bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    /// TCP port, 0 for none.
+    pub(crate) port: u16,
+    /// Addresses to listen on. A leading `-` says that the address may be missing on this machine; `*` and `::*` (or
+    /// `::`) are all IPv4 and all IPv6 addresses.
+    pub(crate) bind: Vec<String>,
+    /// Path of the Unix socket, if there is one.
+    pub(crate) unix_socket: Option<PathBuf>,
+    /// Mode bits of the Unix socket, 0 to leave what the umask gives.
+    pub(crate) unix_socket_mode: u32,
+    /// Length of the queue of connections not yet accepted.
+    pub(crate) tcp_backlog: i32,
+    /// Seconds between TCP keepalive probes, 0 for none.
+    pub(crate) tcp_keepalive_s: u32,
+    /// Seconds after which an idle client is closed, 0 for never.
+    pub(crate) timeout_s: u32,
+    /// Most clients at once.
+    pub(crate) max_clients: u32,
+    /// Without a password, only loopback addresses are served.
+    pub(crate) protected_mode: bool,
+    /// The password of the default user, if it needs one.
+    pub(crate) password: Option<Vec<u8>>,
+    /// Most bytes of requests that a client may have pending.
+    pub(crate) query_buffer_bytes_max: u64,
+    /// Longest bulk argument.
+    pub(crate) bulk_bytes_max: u64,
+    /// Limits on pending replies of normal, replica and pub/sub clients, in this order.
+    pub(crate) output_limits: [OutputLimit; 3],
+    /// Limit on the buffers of all clients together: bytes, or percent of `maxmemory`; 0 for none.
+    pub(crate) client_memory: ClientMemory,
+    /// Number of logical databases.
+    pub(crate) databases: u32,
+    /// Number of worker threads, at least 1.
+    pub(crate) workers: usize,
+    /// Number of shards (a power of two), None for the store's own choice.
+    pub(crate) shards: Option<usize>,
+    /// Bytes of a segment (a power of two), None for the store's own choice. For tests.
+    pub(crate) segment_bytes: Option<u64>,
+    /// Bytes of a piece of a segment, None for the store's own choice. For tests.
+    pub(crate) piece_bytes: Option<u64>,
+    /// Limit on `used_memory`, 0 for none.
+    pub(crate) memory_bytes_max: u64,
+    pub(crate) policy: Policy,
+    /// Keys looked at to choose one to evict.
+    pub(crate) eviction_samples: u32,
+    pub(crate) lfu_log_factor: u32,
+    /// Minutes after which the access counter of an unused key is halved or decremented, 0 for never.
+    pub(crate) lfu_decay_min: u32,
+    /// Commands slower than this go to the slow log, in microseconds; negative for none.
+    pub(crate) slowlog_slower_than_us: i64,
+    /// Entries that the slow log keeps.
+    pub(crate) slowlog_len_max: u64,
+    /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
+    pub(crate) lazy_user_flush: bool,
+    /// What CONFIG GET hz answers: background turns a second that an operator asked for.
+    pub(crate) hz: u32,
+    pub(crate) log_level: LogLevel,
+    /// Path of the log file, None for standard output.
+    pub(crate) log_file: Option<PathBuf>,
+    pub(crate) daemonize: bool,
+    /// Path of the pid file, if one was asked for.
+    pub(crate) pid_file: Option<PathBuf>,
+    pub(crate) supervised: Supervised,
+    /// Working directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) debug_command: Guard,
+    pub(crate) protected_configs: Guard,
+    /// Size of the replication backlog, which only INFO tells yet.
+    pub(crate) repl_backlog_bytes: u64,
+    /// Save points, of which only CONFIG GET and SHUTDOWN know yet.
+    pub(crate) save_points: Vec<SavePoint>,
+}
+
+/// The value of `maxmemory-clients`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientMemory {
+    Bytes(u64),
+    /// Of `maxmemory`, 1 to 100.
+    Percent(u8),
+}
+
+impl Config {
+    /// The typed form of `values`, which the table has checked one by one.
+    pub(crate) fn new(values: &Values) -> Config {
+        Config {
+            port: values.number("port"),
+            bind: values.words("bind"),
+            unix_socket: values.path("unixsocket"),
+            unix_socket_mode: u32::from_str_radix(&values.text("unixsocketperm"), 8).expect("the table holds octal"),
+            tcp_backlog: values.number("tcp-backlog"),
+            tcp_keepalive_s: values.number("tcp-keepalive"),
+            timeout_s: values.number("timeout"),
+            max_clients: values.number("maxclients"),
+            protected_mode: values.yes("protected-mode"),
+            password: Some(values.bytes("requirepass").to_vec()).filter(|p| !p.is_empty()),
+            query_buffer_bytes_max: values.number("client-query-buffer-limit"),
+            bulk_bytes_max: values.number("proto-max-bulk-len"),
+            output_limits: special::output_limits(values.bytes("client-output-buffer-limit")),
+            client_memory: client_memory(&values.text("maxmemory-clients")),
+            databases: values.number("databases"),
+            workers: values.number("io-threads"),
+            shards: values.above_zero("shards").map(|n| n as usize),
+            segment_bytes: values.above_zero("varve-segment-bytes"),
+            piece_bytes: values.above_zero("varve-piece-bytes"),
+            memory_bytes_max: values.number("maxmemory"),
+            policy: match values.text("maxmemory-policy").as_str() {
+                "allkeys-random" => Policy::AllKeysRandom,
+                _ => Policy::NoEviction,
+            },
+            eviction_samples: values.number("maxmemory-samples"),
+            lfu_log_factor: values.number("lfu-log-factor"),
+            lfu_decay_min: values.number("lfu-decay-time"),
+            slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
+            slowlog_len_max: values.number("slowlog-max-len"),
+            lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),
+            hz: values.number("hz"),
+            log_level: log_level(&values.text("loglevel")),
+            log_file: values.path("logfile"),
+            daemonize: values.yes("daemonize"),
+            pid_file: values.path("pidfile"),
+            supervised: supervised(&values.text("supervised")),
+            dir: values.path("dir").unwrap_or_else(|| PathBuf::from(".")),
+            debug_command: guard(&values.text("enable-debug-command")),
+            protected_configs: guard(&values.text("enable-protected-configs")),
+            repl_backlog_bytes: values.number("repl-backlog-size"),
+            save_points: special::save_points(values.bytes("save")),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new(&Values::default())
+    }
+}
+
+fn client_memory(text: &str) -> ClientMemory {
+    match text.strip_suffix('%') {
+        Some(percent) => ClientMemory::Percent(percent.parse().expect("the table holds a percentage")),
+        None => ClientMemory::Bytes(text.parse().expect("the table holds a number")),
+    }
+}
+
+fn log_level(text: &str) -> LogLevel {
+    match text {
+        "debug" => LogLevel::Debug,
+        "verbose" => LogLevel::Verbose,
+        "notice" => LogLevel::Notice,
+        _ => LogLevel::Warning,
+    }
+}
+
+fn supervised(text: &str) -> Supervised {
+    match text {
+        "systemd" => Supervised::Systemd,
+        "upstart" => Supervised::Upstart,
+        "auto" => Supervised::Auto,
+        _ => Supervised::No,
+    }
+}
+
+fn guard(text: &str) -> Guard {
+    match text {
+        "yes" => Guard::Yes,
+        "local" => Guard::Local,
+        _ => Guard::No,
+    }
+}

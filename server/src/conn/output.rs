@@ -1,0 +1,105 @@
+//! Writing replies to a socket.
+//!
+//! A turn's replies are written straight from the worker's [`Reply`]. Only what the socket does not take becomes the
+//! connection's: the two buffers are swapped, so that not even a 100 MB reply is copied, and an idle connection holds
+//! none. Values sent from where they lie are among the slices.
+
+use std::io::{self, IoSlice};
+
+use varve_protocol::Reply;
+
+use super::Stream;
+
+/// Pieces handed to one writev.
+const SLICES_MAX: usize = 64;
+/// Bytes after which one flush ends, so that one reader of large replies does not keep the worker.
+const FLUSH_BYTES: usize = 1024 * 1024;
+
+/// How a flush ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// Everything is written.
+    Empty,
+    /// The socket is full: it will report when it is writable.
+    Blocked,
+    /// The flush had its share; the socket takes more.
+    More,
+}
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flush {
+    pub(crate) bytes: usize,
+    pub(crate) writes: u64,
+    pub(crate) end: Flushed,
+}
+
+/// Writes what the socket takes, [`FLUSH_BYTES`] or one write more at most.
+pub(crate) fn flush(stream: &Stream, replies: &mut Reply) -> io::Result<Flush> {
+    let mut done = Flush { bytes: 0, writes: 0, end: Flushed::Empty };
+    while !replies.is_empty() {
+        if done.bytes >= FLUSH_BYTES {
+            done.end = Flushed::More;
+            break;
+        }
+        done.writes += 1;
+        match write_once(stream, replies) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                done.bytes += count;
+                replies.consume(count);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                done.end = Flushed::Blocked;
+                break;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn write_once(stream: &Stream, replies: &Reply) -> io::Result<usize> {
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    match replies.slices(&mut slices) {
+        1 => stream.write(&slices[0]),
+        count => stream.write_vectored(&slices[..count]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_large_reply_goes_out_in_shares() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let stream = Stream::Unix(mio::net::UnixStream::from_std(ours));
+        let mut replies = Reply::new();
+        let value: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
+        replies.bulk(&value);
+        let total = replies.len();
+        let read = std::thread::spawn(move || {
+            let mut got = vec![0; total];
+            theirs.read_exact(&mut got).unwrap();
+            got
+        });
+        let mut written = 0;
+        loop {
+            let done = flush(&stream, &mut replies).unwrap();
+            assert!(done.bytes <= FLUSH_BYTES + total.min(8 << 20));
+            written += done.bytes;
+            if done.end == Flushed::Empty {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(written, total);
+        let got = read.join().unwrap();
+        assert!(got[total - 2 - value.len()..total - 2] == value);
+    }
+}

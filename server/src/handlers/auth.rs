@@ -1,0 +1,174 @@
+//! AUTH, HELLO and RESET: who the client is, and in which protocol it is answered.
+//!
+//! There is one user, `default`, whose password is `requirepass`; without one any password will do for it. Not here:
+//! refusing commands before authentication (the batch, by the descriptors' flags).
+
+use varve_protocol::Resp;
+
+use super::client::is_name;
+use super::integer;
+use crate::host::{HostCtx, Outcome};
+
+const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// `AUTH [username] password`
+pub(crate) fn auth(ctx: &mut HostCtx<'_>) -> Outcome {
+    let args = ctx.args;
+    let (user, password) = match args.len() {
+        2 => (&b"default"[..], args.get(1)),
+        3 => (args.get(1), args.get(2)),
+        _ => {
+            ctx.out.error("ERR syntax error");
+            return Outcome::Done;
+        }
+    };
+    if args.len() == 2 && ctx.config.password.is_none() {
+        ctx.out.error(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        );
+    } else if admit(ctx, user, password) {
+        ctx.out.ok();
+    } else {
+        ctx.out.error(WRONG);
+    }
+    Outcome::Done
+}
+
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
+pub(crate) fn hello(ctx: &mut HostCtx<'_>) -> Outcome {
+    let wanted = match parse_hello(ctx) {
+        Ok(wanted) => wanted,
+        Err(text) => {
+            ctx.out.error(&text);
+            return Outcome::Done;
+        }
+    };
+    if let Some((user, password)) = wanted.auth
+        && !admit(ctx, user, password)
+    {
+        ctx.out.error(WRONG);
+        return Outcome::Done;
+    }
+    let session = &mut ctx.conn.session;
+    if !session.authenticated {
+        ctx.out.error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        );
+        return Outcome::Done;
+    }
+    if let Some(name) = wanted.name {
+        session.name = name.to_vec();
+    }
+    if let Some(resp) = wanted.resp {
+        session.resp = resp;
+        ctx.out.set_resp(resp);
+    }
+    greet(ctx);
+    Outcome::Done
+}
+
+/// `RESET`
+pub(crate) fn reset(ctx: &mut HostCtx<'_>) -> Outcome {
+    ctx.conn.session.reset(ctx.config.password.is_none());
+    ctx.conn.set_limits(ctx.config);
+    ctx.out.set_resp(ctx.conn.session.resp);
+    ctx.out.simple("RESET");
+    Outcome::Done
+}
+
+/// What HELLO asks for.
+#[derive(Default)]
+struct Hello<'a> {
+    resp: Option<Resp>,
+    auth: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+fn parse_hello<'a>(ctx: &HostCtx<'a>) -> Result<Hello<'a>, String> {
+    let args = ctx.args;
+    let mut wanted = Hello::default();
+    if let Some(version) = args.opt(1) {
+        let version = integer(version).ok_or("ERR Protocol version is not an integer or out of range")?;
+        wanted.resp = Some(match version {
+            2 => Resp::V2,
+            3 => Resp::V3,
+            _ => return Err("NOPROTO unsupported protocol version".to_owned()),
+        });
+    }
+    let mut at = 2;
+    while at < args.len() {
+        let after = args.len() - 1 - at;
+        if args.is(at, "AUTH") && after >= 2 {
+            wanted.auth = Some((args.get(at + 1), args.get(at + 2)));
+            at += 3;
+        } else if args.is(at, "SETNAME") && after >= 1 {
+            let name = args.get(at + 1);
+            if !is_name(name) {
+                return Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned());
+            }
+            wanted.name = Some(name);
+            at += 2;
+        } else {
+            return Err(format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(args.get(at))));
+        }
+    }
+    Ok(wanted)
+}
+
+fn greet(ctx: &mut HostCtx<'_>) {
+    let out = &mut *ctx.out;
+    out.map(7);
+    out.bulk(b"server");
+    out.bulk(b"redis");
+    out.bulk(b"version");
+    out.bulk(b"7.0.15");
+    out.bulk(b"proto");
+    out.integer(if ctx.conn.session.resp == Resp::V3 { 3 } else { 2 });
+    out.bulk(b"id");
+    out.integer(ctx.conn.session.id as i64);
+    out.bulk(b"mode");
+    out.bulk(b"standalone");
+    out.bulk(b"role");
+    out.bulk(b"master");
+    out.bulk(b"modules");
+    out.array(0);
+}
+
+/// Checks user and password; if they are right, the connection is authenticated from now on.
+fn admit(ctx: &mut HostCtx<'_>, user: &[u8], password: &[u8]) -> bool {
+    let right = match &ctx.config.password {
+        None => true,
+        Some(known) => equal(known, password),
+    };
+    if !right || user != b"default" {
+        return false;
+    }
+    ctx.conn.session.authenticated = true;
+    ctx.conn.set_limits(ctx.config);
+    true
+}
+
+/// Compares in a time that depends on the lengths alone.
+fn equal(known: &[u8], given: &[u8]) -> bool {
+    let mut differ = usize::from(known.len() != given.len());
+    for (nth, byte) in given.iter().enumerate() {
+        differ |= usize::from(byte ^ known.get(nth).unwrap_or(&!byte));
+    }
+    differ == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_compare_whole() {
+        assert!(equal(b"secret", b"secret"));
+        for wrong in [&b""[..], b"secre", b"secret1", b"Secret"] {
+            assert!(!equal(b"secret", wrong));
+        }
+        assert!(equal(b"", b""));
+    }
+}

@@ -1,0 +1,159 @@
+//! What INFO tells, as numbers: plain data that the server fills in.
+
+use std::path::PathBuf;
+
+use crate::config::Config;
+
+/// All that the sections are written from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) config: Config,
+    pub(crate) server: ServerFacts,
+    pub(crate) clients: ClientFacts,
+    pub(crate) memory: MemoryFacts,
+    pub(crate) stats: StatFacts,
+    pub(crate) cpu: CpuFacts,
+    /// Commands that were called or refused, in any order.
+    pub(crate) commands: Vec<CommandFacts>,
+    pub(crate) errors: Vec<ErrorFacts>,
+    /// Databases with at least one key, ascending.
+    pub(crate) databases: Vec<DatabaseFacts>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerFacts {
+    /// 40 hexadecimal digits, new at each start.
+    pub(crate) run_id: String,
+    pub(crate) executable: PathBuf,
+    pub(crate) config_file: Option<PathBuf>,
+    /// `no`, `systemd` or `upstart`.
+    pub(crate) supervised: &'static str,
+    /// Unix time in microseconds.
+    pub(crate) now_us: u64,
+    /// Unix time in seconds.
+    pub(crate) started_s: u64,
+    pub(crate) uptime_s: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientFacts {
+    pub(crate) connected: u64,
+    pub(crate) input_peak_bytes: u64,
+    pub(crate) output_peak_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryFacts {
+    /// What `maxmemory` bounds: segments in use, tables, buffers.
+    pub(crate) used_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    /// Of the used bytes, those that no key would miss: tables, buffers, what was there at start.
+    pub(crate) overhead_bytes: u64,
+    /// Used bytes when the server had started.
+    pub(crate) startup_bytes: u64,
+    /// Resident memory of the process.
+    pub(crate) resident_bytes: u64,
+    /// Memory of the machine.
+    pub(crate) system_bytes: u64,
+    /// Bytes of live objects, a part of `used_bytes`.
+    pub(crate) live_bytes: u64,
+    /// Bytes of segments that are open for use or in use, whole segments counted.
+    pub(crate) opened_bytes: u64,
+    /// Buffers of clients.
+    pub(crate) client_bytes: u64,
+    /// Objects (collections, databases) that are being freed in the background.
+    pub(crate) freeing_objects: u64,
+}
+
+/// Counters since the start or CONFIG RESETSTAT, and rates.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatFacts {
+    pub(crate) connections: u64,
+    pub(crate) rejected_connections: u64,
+    pub(crate) commands: u64,
+    pub(crate) commands_per_s: u64,
+    pub(crate) input_bytes: u64,
+    pub(crate) output_bytes: u64,
+    pub(crate) input_bytes_per_s: u64,
+    pub(crate) output_bytes_per_s: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) expired_keys: u64,
+    pub(crate) evicted_keys: u64,
+    pub(crate) evicted_clients: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) error_replies: u64,
+    /// Changes of keys since the start: nothing is saved yet.
+    pub(crate) changes: u64,
+    /// Longest time, in milliseconds, that a due key is still there; None if nobody measures it.
+    pub(crate) expire_lag_ms: Option<u64>,
+}
+
+impl StatFacts {
+    /// What was counted since `before`; rates and what is no counter as they are.
+    pub(crate) fn since(&self, before: &StatFacts) -> StatFacts {
+        StatFacts {
+            connections: self.connections.saturating_sub(before.connections),
+            rejected_connections: self.rejected_connections.saturating_sub(before.rejected_connections),
+            commands: self.commands.saturating_sub(before.commands),
+            input_bytes: self.input_bytes.saturating_sub(before.input_bytes),
+            output_bytes: self.output_bytes.saturating_sub(before.output_bytes),
+            reads: self.reads.saturating_sub(before.reads),
+            writes: self.writes.saturating_sub(before.writes),
+            expired_keys: self.expired_keys.saturating_sub(before.expired_keys),
+            evicted_keys: self.evicted_keys.saturating_sub(before.evicted_keys),
+            evicted_clients: self.evicted_clients.saturating_sub(before.evicted_clients),
+            hits: self.hits.saturating_sub(before.hits),
+            misses: self.misses.saturating_sub(before.misses),
+            error_replies: self.error_replies.saturating_sub(before.error_replies),
+            ..self.clone()
+        }
+    }
+}
+
+/// CPU time in microseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuFacts {
+    pub(crate) system_us: u64,
+    pub(crate) user_us: u64,
+    pub(crate) children_system_us: u64,
+    pub(crate) children_user_us: u64,
+    /// Of worker 0.
+    pub(crate) main_system_us: u64,
+    pub(crate) main_user_us: u64,
+}
+
+/// One command's counters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandFacts {
+    /// As Redis prints it: `get`, `config|set`.
+    pub(crate) name: String,
+    pub(crate) calls: u64,
+    /// Time in it, in microseconds.
+    pub(crate) total_us: u64,
+    /// Refused before it ran: arity, memory, authentication.
+    pub(crate) rejected: u64,
+    /// Ran and replied with an error.
+    pub(crate) failed: u64,
+    /// Percent and the time in nanoseconds within which so many calls ended; empty if nobody measures it.
+    pub(crate) percentiles_ns: Vec<(f64, u64)>,
+}
+
+/// Error replies that began with this word.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ErrorFacts {
+    pub(crate) word: String,
+    pub(crate) count: u64,
+}
+
+/// One database that is not empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DatabaseFacts {
+    pub(crate) number: u32,
+    pub(crate) keys: u64,
+    /// Keys with a time to live.
+    pub(crate) volatile_keys: u64,
+    /// Mean time to live of those, 0 if nobody knows.
+    pub(crate) ttl_ms_mean: u64,
+}

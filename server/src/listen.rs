@@ -1,0 +1,172 @@
+//! Listening sockets: TCP on every address of `bind`, and a Unix socket.
+//!
+//! ```text
+//!   bind 127.0.0.1 -::1     an address with `-` before it may be missing on this machine
+//!   bind * -::*             all IPv4 addresses, all IPv6 addresses (IPv6 sockets never take IPv4)
+//!   port 0                  no TCP; unixsocket alone, or nothing at all, is allowed
+//! ```
+//!
+//! Made here: bound, listening, non-blocking sockets. Not here: accepting (worker/accept.rs).
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// One listening socket.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    /// A TCP socket on one address.
+    Tcp(mio::net::TcpListener),
+    /// A Unix socket; its file is removed when the server ends.
+    Unix(mio::net::UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// The socket as mio registers it.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.source().register(registry, token, Interest::READABLE)
+    }
+
+    /// Takes the socket out of the poll again.
+    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Listener::Tcp(listener) => listener,
+            Listener::Unix(listener, _) => listener,
+        }
+    }
+}
+
+/// An address of the `bind` directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    address: IpAddr,
+    optional: bool,
+}
+
+/// Binds TCP sockets on `port` for all of `bind` (empty: none). Fails with a message that names the address; an optional
+/// address (`-` before it) that this machine lacks is passed over, but at least one socket must come of a non-empty list.
+pub(crate) fn tcp(bind: &[impl AsRef<str>], port: u16, backlog: i32) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    if port == 0 {
+        return Ok(listeners);
+    }
+    for text in bind {
+        let text = text.as_ref();
+        let wanted = parse_bind(text)?;
+        match bind_tcp(SocketAddr::new(wanted.address, port), backlog) {
+            Ok(listener) => listeners.push(Listener::Tcp(listener)),
+            Err(error) if wanted.optional && is_absent(&error) => {}
+            Err(error) => return Err(format!("Could not create server TCP listening socket {text}:{port}: {error}")),
+        }
+    }
+    if listeners.is_empty() && !bind.is_empty() {
+        return Err(format!("no address of the bind list is available for port {port}"));
+    }
+    Ok(listeners)
+}
+
+/// Binds the Unix socket `path`, after removing what an earlier run left there, with the file mode `mode` unless it is 0.
+pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, String> {
+    let failed = |error: io::Error| format!("Failed opening Unix socket: {}: {error}", path.display());
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let bound = || -> io::Result<mio::net::UnixListener> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.bind(&socket2::SockAddr::unix(path)?)?;
+        if mode != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+        socket.listen(backlog)?;
+        socket.set_nonblocking(true)?;
+        Ok(mio::net::UnixListener::from_std(socket.into()))
+    };
+    bound().map(|listener| Listener::Unix(listener, path.to_owned())).map_err(failed)
+}
+
+fn parse_bind(text: &str) -> Result<Wanted, String> {
+    let (optional, address) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let address = match address {
+        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        name => resolve(name).ok_or_else(|| format!("bind: {name} is not an address of this machine"))?,
+    };
+    Ok(Wanted { address, optional })
+}
+
+/// An address in figures, or the first address of a host name.
+fn resolve(name: &str) -> Option<IpAddr> {
+    if let Ok(address) = name.parse() {
+        return Some(address);
+    }
+    use std::net::ToSocketAddrs;
+    (name, 0).to_socket_addrs().ok()?.next().map(|found| found.ip())
+}
+
+fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<mio::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(mio::net::TcpListener::from_std(socket.into()))
+}
+
+/// The errors that say "this machine has no such address", which `-` before an address forgives.
+fn is_absent(error: &io::Error) -> bool {
+    let absent =
+        [libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT, libc::EPROTONOSUPPORT, libc::ESOCKTNOSUPPORT, libc::ENOPROTOOPT];
+    error.raw_os_error().is_some_and(|code| absent.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bind_list_is_parsed() {
+        assert_eq!(parse_bind("*").unwrap(), Wanted { address: "0.0.0.0".parse().unwrap(), optional: false });
+        assert_eq!(parse_bind("-::*").unwrap(), Wanted { address: "::".parse().unwrap(), optional: true });
+        assert_eq!(parse_bind("-::1").unwrap(), Wanted { address: "::1".parse().unwrap(), optional: true });
+    }
+
+    #[test]
+    fn an_absent_address_is_an_error_unless_optional() {
+        let port = free_port();
+        let error = tcp(&["192.0.2.77"], port, 16).unwrap_err();
+        assert!(error.contains("192.0.2.77"), "{error}");
+        assert_eq!(tcp(&["-192.0.2.77", "127.0.0.1"], port, 16).unwrap().len(), 1);
+        assert!(tcp(&["127.0.0.1"], 0, 16).unwrap().is_empty());
+    }
+
+    #[test]
+    fn unix_socket_replaces_a_stale_file_and_takes_its_mode() {
+        let path = std::env::temp_dir().join(format!("varve-listen-{}.sock", std::process::id()));
+        std::fs::write(&path, b"stale").unwrap();
+        let first = unix(&path, 0o700, 16).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        drop(first);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    fn free_port() -> u16 {
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        probe.local_addr().unwrap().port()
+    }
+}

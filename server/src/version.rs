@@ -1,0 +1,24 @@
+//! What this build calls itself.
+
+/// Varve's own version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The Redis whose behaviour is kept, which clients switch on.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
+/// The commit of this build, if whoever built it said so through the environment.
+pub(crate) const GIT_SHA: &str = match option_env!("VARVE_GIT_SHA") {
+    Some(sha) => sha,
+    None => "00000000",
+};
+/// The allocator of everything but user data.
+pub(crate) const ALLOCATOR: &str = "libc";
+
+/// A number that differs between builds of different versions or commits.
+pub(crate) fn build_id() -> String {
+    format!("{:016x}", varve_base::hash::hash64(0, format!("{VERSION} {GIT_SHA}").as_bytes()))
+}
+
+/// The line of `--version`, in the form that scripts cut redis-server's into fields by.
+pub(crate) fn line() -> String {
+    let bits = usize::BITS;
+    format!("Varve server v={VERSION} sha={GIT_SHA}:0 malloc={ALLOCATOR} bits={bits} build={}", build_id())
+}

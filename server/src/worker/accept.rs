@@ -1,0 +1,171 @@
+//! Accepting: worker 0 takes connections from the listening sockets and gives each to the worker with the fewest.
+//!
+//! Refused here, with Redis's texts: connections over `maxclients`, and connections from elsewhere in protected mode. At
+//! most [`ACCEPTS_MAX`] are taken at a time, so that a storm of newcomers does not stop the others.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use mio::Token;
+use socket2::{SockRef, TcpKeepalive};
+use std::time::Duration;
+
+use super::{LISTENERS, Message, Worker, remove_socket};
+use crate::config::Config;
+use crate::conn::{Conn, Ends, Newcomer, Stream};
+use crate::listen::Listener;
+
+/// Connections accepted in one turn of the loop.
+const ACCEPTS_MAX: usize = 256;
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no \
+password is set for the default user. In this mode connections are only accepted from the loopback interface. If you \
+want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable \
+protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis \
+from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do \
+so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by \
+editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. \
+3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a \
+an authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
+server to start accepting connections from the outside.\r\n";
+
+impl Worker {
+    /// Listens on these sockets in place of those so far.
+    pub(super) fn listen(&mut self, listeners: Vec<Listener>) {
+        assert_eq!(self.index, 0, "one worker accepts");
+        for mut old in self.listeners.drain(..) {
+            if let Err(error) = old.deregister(self.poll.registry()) {
+                tracing::warn!("deregistering a listening socket: {error}");
+            }
+            match &old {
+                Listener::Unix(_, path) if !listeners.iter().any(|new| same_path(new, path)) => remove_socket(path),
+                _ => {}
+            }
+        }
+        self.listeners = listeners;
+        for (nth, listener) in self.listeners.iter_mut().enumerate() {
+            if let Err(error) = listener.register(self.poll.registry(), Token(LISTENERS + nth)) {
+                tracing::warn!("registering a listening socket: {error}");
+            }
+        }
+        self.accept_due = true;
+    }
+
+    /// Accepts what waits, at most [`ACCEPTS_MAX`]; then `accept_due` stays set.
+    pub(super) fn accept(&mut self) {
+        self.accept_due = false;
+        let mut accepted = 0;
+        for nth in 0..self.listeners.len() {
+            while accepted < ACCEPTS_MAX {
+                match accept_one(&self.listeners[nth]) {
+                    Ok((stream, ends)) => self.admit(stream, ends),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => {
+                        tracing::warn!("Accepting client connection: {error}");
+                        self.tick.accept_again = true;
+                        break;
+                    }
+                }
+                accepted += 1;
+            }
+        }
+        self.accept_due = accepted >= ACCEPTS_MAX;
+    }
+
+    /// Refuses a new connection, or gives it to the worker with the fewest.
+    fn admit(&mut self, stream: Stream, ends: Ends) {
+        let stats = &self.shared.workers[self.index].stats;
+        if self.shared.connections() >= u64::from(self.config.max_clients) {
+            refuse(&stream, TOO_MANY);
+            stats.rejected.add(1);
+            return;
+        }
+        stats.accepted.add(1);
+        if self.config.protected_mode && self.config.password.is_none() && !ends.is_local() {
+            refuse(&stream, PROTECTED);
+            stats.rejected.add(1);
+            return;
+        }
+        prepare(&stream, &self.config);
+        let newcomer = Newcomer { id: self.shared.next_client(), stream, ends };
+        let workers = self.shared.workers.iter().enumerate();
+        let fewest = workers.min_by_key(|(_, worker)| worker.assigned.load(Ordering::Relaxed));
+        let (index, handle) = fewest.expect("there is at least this worker");
+        handle.assigned.fetch_add(1, Ordering::Relaxed);
+        if index == self.index {
+            self.adopt(newcomer);
+        } else {
+            handle.mailbox.send(Message::Adopt(newcomer));
+        }
+    }
+
+    /// Makes a newcomer one of this worker's connections.
+    pub(super) fn adopt(&mut self, newcomer: Newcomer) {
+        let mut conn = Box::new(Conn::new(newcomer, &self.config, self.now.unix_ms));
+        let entry = self.conns.vacant_entry();
+        let slot = entry.key();
+        let registered = conn.stream.register(self.poll.registry(), Token(slot));
+        entry.insert(conn);
+        self.shared.workers[self.index].stats.connected.set(self.conns.len() as u64);
+        match registered {
+            Ok(()) => self.visit(slot),
+            Err(error) => {
+                tracing::warn!("registering a connection: {error}");
+                self.close(slot);
+            }
+        }
+    }
+}
+
+fn same_path(listener: &Listener, path: &std::path::Path) -> bool {
+    matches!(listener, Listener::Unix(_, other) if other == path)
+}
+
+fn accept_one(listener: &Listener) -> io::Result<(Stream, Ends)> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let (stream, peer) = listener.accept()?;
+            let local = stream.local_addr()?;
+            Ok((Stream::Tcp(stream), Ends::Tcp { peer, local }))
+        }
+        Listener::Unix(listener, path) => {
+            let (stream, _) = listener.accept()?;
+            Ok((Stream::Unix(stream), Ends::Unix(path.as_path().into())))
+        }
+    }
+}
+
+/// Errors of a connection that was gone before it was accepted, or of an interrupted call: the next may do better.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+/// One write without waiting, then the socket closes when it is dropped; a peer that does not read misses the reason.
+fn refuse(stream: &Stream, text: &[u8]) {
+    if let Err(error) = stream.write(text) {
+        tracing::debug!("refusing a connection: {error}");
+    }
+}
+
+fn prepare(stream: &Stream, config: &Config) {
+    let Stream::Tcp(stream) = stream else { return };
+    let socket = SockRef::from(stream);
+    let mut result = socket.set_tcp_nodelay(true);
+    if result.is_ok() && config.tcp_keepalive_s > 0 {
+        let idle = u64::from(config.tcp_keepalive_s);
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(idle))
+            .with_interval(Duration::from_secs((idle / 3).max(1)))
+            .with_retries(3);
+        result = socket.set_tcp_keepalive(&keepalive);
+    }
+    if let Err(error) = result {
+        tracing::debug!("setting options of a connection: {error}");
+    }
+}

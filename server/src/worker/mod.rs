@@ -1,0 +1,307 @@
+//! A worker: a thread with an event loop, its own connections, and a mailbox. As many as cores unless configured.
+//!
+//! ```text
+//!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      serve.rs
+//!   |                                         -> listeners (worker 0): accept      accept.rs
+//!   |   ready queue: connections with more to do, one turn each                    serve.rs
+//!   |   mailbox: newcomers, questions, a new configuration, stop                   here, answer.rs
+//!   |   tick: timeouts in slices, rates                                            tick.rs
+//!   +-- the store's background steps                                               here
+//! ```
+//!
+//! A request without a pipeline costs one poll, one read, one write and two readings of the clock. Sockets are registered
+//! once, edge-triggered for both directions; a timer is only the poll's timeout. Not here: what commands do.
+
+mod accept;
+mod answer;
+mod gather;
+mod mail;
+mod serve;
+mod tick;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use gather::{Kill, Question};
+pub(crate) use mail::{Mailbox, Message};
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mio::event::Event;
+use mio::{Events, Poll, Token, Waker};
+use slab::Slab;
+use varve_command::CommandTable;
+use varve_command::batch::Batch;
+use varve_protocol::Reply;
+
+use crate::config::{Config, Live};
+use crate::conn::{Conn, Pool, flush};
+use crate::listen::Listener;
+use crate::shared::{Shared, WorkerHandle};
+
+/// The poll's token of the mailbox; connections' tokens are their slots, listeners' count up from [`LISTENERS`].
+const MAILBOX: Token = Token(usize::MAX);
+const LISTENERS: usize = usize::MAX / 2;
+/// Events taken from one poll.
+const EVENTS: usize = 1024;
+/// Bytes of the scratch buffer that connections without a half request are read into.
+const SCRATCH_BYTES: usize = 64 * 1024;
+/// What background steps may take of one turn of the loop.
+const BACKGROUND: Duration = Duration::from_micros(100);
+/// How long replies being written may take when the server ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// The time, read once for many uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// Milliseconds of Unix time.
+    pub(crate) unix_ms: i64,
+    /// For durations.
+    pub(crate) instant: Instant,
+}
+
+impl Now {
+    pub(crate) fn read() -> Now {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { unix_ms: unix.as_millis() as i64, instant: Instant::now() }
+    }
+}
+
+/// A connection in the ready queue; the id tells whether the slot has changed hands.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    slot: usize,
+    id: u64,
+}
+
+/// See the module's text.
+struct Worker {
+    index: usize,
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    table: Arc<CommandTable>,
+    poll: Poll,
+    conns: Slab<Box<Conn>>,
+    ready: VecDeque<Ready>,
+    mail: Vec<Message>,
+    scratch: Box<[u8]>,
+    pool: Pool,
+    reply: Reply,
+    batch: Batch,
+    store: varve_store::Worker,
+    now: Now,
+    /// Worker 0's sockets, and whether some may have connections that were not accepted yet.
+    listeners: Vec<Listener>,
+    accept_due: bool,
+    tick: tick::Tick,
+    stopping: bool,
+    /// Turns in a row that ended because a shard was busy.
+    busy: u32,
+}
+
+/// What the workers are started with.
+pub(crate) struct Setup {
+    pub(crate) store: Arc<varve_store::Store>,
+    pub(crate) config: Live,
+    pub(crate) table: Arc<CommandTable>,
+    pub(crate) run_id: String,
+    pub(crate) listeners: Vec<Listener>,
+    /// Number of workers, at least 1.
+    pub(crate) workers: usize,
+}
+
+/// The running workers.
+pub(crate) struct Running {
+    pub(crate) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Waits until all workers have ended.
+    pub(crate) fn join(self) {
+        for thread in self.threads {
+            thread.join().expect("a worker ends by returning");
+        }
+    }
+}
+
+/// Starts the workers. Worker 0 accepts connections on `listeners`.
+pub(crate) fn start(setup: Setup) -> io::Result<Running> {
+    assert!(setup.workers > 0, "somebody must serve");
+    let mut polls = Vec::new();
+    let mut handles = Vec::new();
+    for _ in 0..setup.workers {
+        let poll = Poll::new()?;
+        handles.push(WorkerHandle::new(Mailbox::new(Waker::new(poll.registry(), MAILBOX)?)));
+        polls.push(poll);
+    }
+    let shared = Arc::new(Shared::new(setup.store, setup.config, setup.run_id, handles));
+    let mut listeners = Some(setup.listeners);
+    let mut threads = Vec::new();
+    for (index, poll) in polls.into_iter().enumerate() {
+        let mut worker = Worker::new(index, poll, Arc::clone(&shared), Arc::clone(&setup.table));
+        if index == 0 {
+            worker.listen(listeners.take().unwrap_or_default());
+        }
+        let name = format!("worker-{index}");
+        threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+    }
+    Ok(Running { shared, threads })
+}
+
+impl Worker {
+    fn new(index: usize, poll: Poll, shared: Arc<Shared>, table: Arc<CommandTable>) -> Worker {
+        let config = shared.config.snapshot();
+        let store = shared.store.worker(index);
+        Worker {
+            index,
+            config,
+            table,
+            poll,
+            conns: Slab::new(),
+            ready: VecDeque::new(),
+            mail: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
+            pool: Pool::default(),
+            reply: Reply::new(),
+            batch: Batch::new(),
+            store,
+            now: Now::read(),
+            listeners: Vec::new(),
+            accept_due: false,
+            tick: tick::Tick::default(),
+            stopping: false,
+            busy: 0,
+            shared,
+        }
+    }
+
+    /// The loop, until the server ends.
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut background_due_ms = Some(0);
+        while !self.stopping {
+            let timeout = self.timeout(background_due_ms);
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => panic!("poll: {error}"),
+                _ => {}
+            }
+            self.now = Now::read();
+            for event in &events {
+                self.dispatch(event);
+            }
+            self.serve_ready();
+            if self.accept_due {
+                self.accept();
+            }
+            self.now = Now::read();
+            self.tick();
+            background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
+        }
+        self.farewell();
+    }
+
+    /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
+    fn timeout(&self, background_due_ms: Option<i64>) -> Option<Duration> {
+        if !self.ready.is_empty() || self.accept_due {
+            return Some(Duration::ZERO);
+        }
+        let tick = self.tick.due_in(self.now.instant);
+        Some(
+            background_due_ms.map_or(tick, |due| {
+                tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
+            }),
+        )
+    }
+
+    fn dispatch(&mut self, event: &Event) {
+        let token = event.token();
+        if token == MAILBOX {
+            self.read_mail();
+        } else if token.0 >= LISTENERS {
+            self.accept_due = true;
+        } else if let Some(conn) = self.conns.get_mut(token.0) {
+            conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            conn.hung_up |= event.is_read_closed() || event.is_error();
+            conn.blocked &= !(event.is_writable() || event.is_error());
+            self.visit(token.0);
+        }
+    }
+
+    fn read_mail(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.shared.workers[self.index].mailbox.collect(&mut mail);
+        for message in mail.drain(..) {
+            match message {
+                Message::Adopt(newcomer) => self.adopt(newcomer),
+                Message::Ask(gather) => self.answer(&gather),
+                Message::Gathered(gather) => self.gathered(&gather),
+                Message::Refresh => self.refresh(),
+                Message::Listen(listeners) => self.listen(listeners),
+                Message::Stop => self.stopping = true,
+            }
+        }
+        self.mail = mail;
+    }
+
+    /// Takes the current configuration.
+    fn refresh(&mut self) {
+        self.config = self.shared.config.snapshot();
+        for (_, conn) in &mut self.conns {
+            conn.set_limits(&self.config);
+        }
+    }
+
+    /// Puts a connection behind those that are ready, once.
+    fn queue(&mut self, slot: usize) {
+        let conn = &mut self.conns[slot];
+        if !conn.queued {
+            conn.queued = true;
+            self.ready.push_back(Ready { slot, id: conn.session.id });
+        }
+    }
+
+    /// Closes a connection at once; what it has not sent is lost.
+    fn close(&mut self, slot: usize) {
+        // Closing the socket takes it out of the poll.
+        drop(self.conns.remove(slot));
+        let handle = &self.shared.workers[self.index];
+        handle.assigned.fetch_sub(1, Ordering::Relaxed);
+        handle.stats.connected.set(self.conns.len() as u64);
+    }
+
+    /// The end: writes what the sockets still take within [`FAREWELL`], then closes everything.
+    fn farewell(&mut self) {
+        let until = Instant::now() + FAREWELL;
+        let mut waiting: Vec<usize> = self.conns.iter().filter(|(_, c)| !c.output.is_empty()).map(|(s, _)| s).collect();
+        while !waiting.is_empty() && Instant::now() < until {
+            waiting.retain(|&slot| {
+                let conn = &mut self.conns[slot];
+                flush(&conn.stream, &mut conn.output).is_ok() && !conn.output.is_empty()
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for listener in self.listeners.drain(..) {
+            if let Listener::Unix(_, path) = &listener {
+                remove_socket(path);
+            }
+        }
+        self.conns.clear();
+    }
+}
+
+/// Removes a Unix socket's file, if it is still there.
+fn remove_socket(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("Removing the unix socket file {}: {error}", path.display());
+        }
+        _ => {}
+    }
+}

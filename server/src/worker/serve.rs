@@ -1,0 +1,301 @@
+//! One visit to a connection: write what waits, read once, execute one turn, write the replies.
+//!
+//! ```text
+//!   flush what waits --> read once --> one turn (64 commands or 64 KB) --> write the replies --> settle
+//!                          |             |                                                        |
+//!                 scratch buffer, or     Host: a handler of the server runs it,                   +-> ready queue: more
+//!                 the connection's own   then the turn goes on with the rest                      +-> closed
+//!                 with half a request    Ask: the connection waits for all workers                +-> idle: no buffers
+//! ```
+//!
+//! Sockets report edges, so what a visit leaves unread or unwritten must stand in the ready queue or be known to be
+//! blocked. Bounded reads and turns keep one connection from starving the others.
+
+use std::io;
+use std::mem;
+
+use varve_command::batch::{Turn, TurnState};
+use varve_protocol::{Args, Reply};
+
+use super::{Question, Worker};
+use crate::clients::{self, Class};
+use crate::conn::{Conn, Flushed, Input, Phase, flush};
+use crate::host::{self, HostCtx, Outcome};
+
+/// Bytes read into a connection's own buffer in one visit.
+const READ_BYTES: usize = 256 * 1024;
+/// Memory that the worker's reply buffer keeps from one turn to the next.
+const REPLY_KEEP_BYTES: usize = 256 * 1024;
+/// Commands of the server itself that one visit runs.
+const HOST_COMMANDS_MAX: u32 = 64;
+/// Busy turns in a row after which the worker lets other threads run.
+const BUSY_SPINS: u32 = 16;
+
+/// Why a turn ended.
+#[derive(Debug)]
+enum Stop {
+    /// All that is here is done.
+    Idle,
+    /// There is more, for a later turn.
+    Again,
+    /// A shard was busy.
+    Busy,
+    /// Nothing more is to be executed.
+    Close,
+    /// A question to all workers.
+    Ask(Question),
+}
+
+/// A connection that failed; the reason is of interest for the log only.
+struct Broken(io::Error);
+
+impl Worker {
+    /// Gives each connection that stood in the ready queue one visit.
+    pub(super) fn serve_ready(&mut self) {
+        for _ in 0..self.ready.len() {
+            let Some(ready) = self.ready.pop_front() else { return };
+            let Some(conn) = self.conns.get_mut(ready.slot).filter(|conn| conn.session.id == ready.id) else {
+                continue;
+            };
+            conn.queued = false;
+            self.visit(ready.slot);
+        }
+    }
+
+    /// See the module's picture.
+    pub(super) fn visit(&mut self, slot: usize) {
+        match self.serve(slot) {
+            Ok(Stop::Ask(question)) => self.ask(slot, question),
+            Ok(stop) => self.settle(slot, &stop),
+            Err(Broken(error)) => {
+                tracing::debug!("closing a client: {error}");
+                self.close(slot);
+            }
+        }
+    }
+
+    fn serve(&mut self, slot: usize) -> Result<Stop, Broken> {
+        let conn = &mut *self.conns[slot];
+        if !conn.output.is_empty() && !conn.blocked {
+            let mut output = mem::take(&mut conn.output);
+            self.write(slot, &mut output)?;
+            if !output.is_empty() {
+                self.conns[slot].output = output;
+            }
+            self.conns[slot].balance();
+        }
+        let fresh = self.read(slot)?;
+        let conn = &mut *self.conns[slot];
+        let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
+        let stop = self.execute(slot, fresh, &mut out);
+        self.write(slot, &mut out)?;
+        if out.is_empty() {
+            out.clear(REPLY_KEEP_BYTES);
+            self.reply = out;
+        } else {
+            let peak = &self.shared.workers[self.index].stats.output_peak_bytes;
+            peak.raise(out.len() as u64);
+            self.conns[slot].output = out;
+        }
+        Ok(stop)
+    }
+
+    /// Reads once, if there may be something. Returns the number of bytes that lie in the scratch buffer; what a
+    /// connection with half a request gets goes to its own buffer.
+    fn read(&mut self, slot: usize) -> Result<usize, Broken> {
+        let conn = &mut *self.conns[slot];
+        if !conn.may_read() {
+            return Ok(0);
+        }
+        let own = !conn.input.is_empty();
+        let room = if own { conn.input.room(conn.want, &mut self.pool) } else { &mut self.scratch[..] };
+        let bound = room.len().min(READ_BYTES);
+        let count = match conn.stream.read(&mut room[..bound]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                conn.readable = false;
+                return Ok(0);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(Broken(error)),
+        };
+        conn.ended = count == 0;
+        // A short read has emptied the socket, unless the peer's farewell lies behind the bytes.
+        conn.readable = count > 0 && (count == bound || conn.hung_up);
+        conn.session.active_ms = self.now.unix_ms;
+        let stats = &self.shared.workers[self.index].stats;
+        stats.reads.add(1);
+        stats.input_bytes.add(count as u64);
+        if own {
+            conn.input.filled(count);
+            stats.input_peak_bytes.raise(conn.input.len() as u64);
+            return Ok(0);
+        }
+        Ok(count)
+    }
+
+    /// Executes one turn's worth of what is in the scratch buffer (`fresh` bytes) or in the connection's own, and keeps
+    /// the rest for the connection.
+    fn execute(&mut self, slot: usize, fresh: usize, out: &mut Reply) -> Stop {
+        let mut held = mem::take(&mut self.conns[slot].input);
+        let mut scratch = mem::take(&mut self.scratch);
+        let data = if fresh > 0 { &mut scratch[..fresh] } else { held.data_mut() };
+        let (done, stop) = self.turns(slot, data, out);
+        keep(&mut held, &scratch[..fresh], done, &mut self.pool);
+        self.scratch = scratch;
+        self.conns[slot].input = held;
+        stop
+    }
+
+    /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
+    fn turns(&mut self, slot: usize, data: &mut [u8], out: &mut Reply) -> (usize, Stop) {
+        let conn = &mut *self.conns[slot];
+        if !conn.may_run() || data.is_empty() {
+            conn.want = 1;
+            return (0, Stop::Idle);
+        }
+        out.set_resp(conn.session.resp);
+        let mut done = 0;
+        for _ in 0..HOST_COMMANDS_MAX {
+            let Turn { consumed, state } = self.batch.turn(
+                &mut self.store,
+                &self.table,
+                &mut conn.parser,
+                &mut conn.session,
+                varve_command::batch::Clock { unix_ms: self.now.unix_ms },
+                &mut data[done..],
+                out,
+            );
+            let part = &data[done..done + consumed];
+            done += consumed;
+            match state {
+                TurnState::NeedInput { want } => {
+                    conn.want = want;
+                    self.busy = 0;
+                    return (done, Stop::Idle);
+                }
+                TurnState::Yield => {
+                    self.busy = 0;
+                    return (done, Stop::Again);
+                }
+                TurnState::Busy => return (done, Stop::Busy),
+                TurnState::Close => return (done, Stop::Close),
+                TurnState::Host { descriptor, args } => {
+                    let request = &part[args.start..];
+                    conn.request_bytes = request.len();
+                    let mut ctx = HostCtx {
+                        args: Args::new(request, self.batch.spans()),
+                        shared: &self.shared,
+                        config: &self.config,
+                        store: &mut self.store,
+                        conn,
+                        out,
+                        now: self.now,
+                    };
+                    match host::run(descriptor, &mut ctx) {
+                        Outcome::Done => conn.request_bytes = 0,
+                        Outcome::Close => return (done, Stop::Close),
+                        Outcome::Ask(question) => return (done, Stop::Ask(question)),
+                    }
+                }
+            }
+        }
+        (done, Stop::Again)
+    }
+
+    /// Writes replies to the connection's socket as far as it takes them.
+    fn write(&mut self, slot: usize, replies: &mut Reply) -> Result<(), Broken> {
+        let conn = &mut *self.conns[slot];
+        if replies.is_empty() || conn.blocked {
+            return Ok(());
+        }
+        let done = flush(&conn.stream, replies).map_err(Broken)?;
+        conn.blocked = done.end == Flushed::Blocked;
+        let stats = &self.shared.workers[self.index].stats;
+        stats.writes.add(done.writes);
+        stats.output_bytes.add(done.bytes as u64);
+        Ok(())
+    }
+
+    /// What becomes of the connection after a visit.
+    fn settle(&mut self, slot: usize, stop: &Stop) {
+        let over_output = self.over_output_limit(slot);
+        let over_query = self.over_query_limit(slot);
+        let conn = &mut *self.conns[slot];
+        conn.balance();
+        if conn.session.close_after_reply || matches!(stop, Stop::Close) {
+            conn.phase = Phase::Closing;
+        }
+        let done = match conn.phase {
+            Phase::Closing => true,
+            Phase::Open => conn.ended && !conn.paused && matches!(stop, Stop::Idle),
+            Phase::Waiting => false,
+        };
+        if over_output || over_query || (done && conn.output.is_empty()) {
+            self.close(slot);
+            return;
+        }
+        let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run();
+        let writes = !conn.output.is_empty() && !conn.blocked;
+        if more || writes || conn.may_read() {
+            self.queue(slot);
+        }
+        if matches!(stop, Stop::Busy) {
+            self.yield_when_busy();
+        }
+        self.conns[slot].input.release(&mut self.pool);
+    }
+
+    /// After several turns in a row that found a shard busy, its holder may need this core.
+    fn yield_when_busy(&mut self) {
+        self.busy += 1;
+        if self.busy.is_multiple_of(BUSY_SPINS) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// True if the connection has more unsent output than its class may have.
+    pub(super) fn over_output_limit(&mut self, slot: usize) -> bool {
+        let conn = &mut *self.conns[slot];
+        let limit = self.config.output_limits[Class::of(conn).limit()];
+        let waiting = conn.output.len() as u64;
+        if limit.soft_bytes == 0 || waiting <= limit.soft_bytes {
+            conn.soft_ms = None;
+        } else if conn.soft_ms.is_none() {
+            conn.soft_ms = Some(self.now.unix_ms);
+        }
+        let soft_ms = limit.soft_s as i64 * 1000;
+        let too_long = conn.soft_ms.is_some_and(|since| self.now.unix_ms - since > soft_ms);
+        let over = too_long || (limit.hard_bytes > 0 && waiting > limit.hard_bytes);
+        if over {
+            let line = clients::line(conn, self.now.unix_ms);
+            tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");
+            self.shared.workers[self.index].stats.output_limit_closed.add(1);
+        }
+        over
+    }
+
+    /// True if the connection has sent more that waits than a client may.
+    fn over_query_limit(&self, slot: usize) -> bool {
+        let conn = &*self.conns[slot];
+        let over = conn.input.len() as u64 > self.config.query_buffer_bytes_max;
+        if over {
+            let line = clients::line(conn, self.now.unix_ms);
+            let start = conn.input.data()[..64].escape_ascii();
+            tracing::warn!(
+                "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
+            );
+            self.shared.workers[self.index].stats.query_limit_closed.add(1);
+        }
+        over
+    }
+}
+
+/// Keeps for the connection what is left: of the scratch buffer a copy, of its own buffer the rest where it lies.
+fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut crate::conn::Pool) {
+    if fresh.is_empty() {
+        held.consume(done);
+    } else {
+        held.hold(&fresh[done..], pool);
+    }
+}

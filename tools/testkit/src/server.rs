@@ -1,0 +1,285 @@
+//! A server process of a test: started on a free loopback port in a directory of its own, stopped by its pid.
+//!
+//! ```text
+//! Launch --start--> Server (ready: answers PING) --drop--> killed, waited for, directory removed
+//! ```
+//!
+//! Which binary stands for Varve: VARVE_SERVER, else `target/release/varve-server` of this workspace (or of
+//! CARGO_TARGET_DIR). The peer is VARVE_PEER, else `redis-server` on the path. Nothing here builds anything.
+
+use crate::client::Client;
+use crate::process;
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it answers.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// How a server is to be started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    binary: PathBuf,
+    args: Vec<OsString>,
+    config: Vec<String>,
+    wrapper: Vec<OsString>,
+}
+
+/// A running server. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    dir: PathBuf,
+}
+
+/// The root of the workspace that this crate was built in.
+#[must_use]
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// Where cargo puts what it builds.
+#[must_use]
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The binary that stands for Varve.
+#[must_use]
+pub fn varve_binary() -> PathBuf {
+    std::env::var_os("VARVE_SERVER").map_or_else(|| target_dir().join("release/varve-server"), PathBuf::from)
+}
+
+/// The binary of the peer.
+#[must_use]
+pub fn peer_binary() -> PathBuf {
+    std::env::var_os("VARVE_PEER").map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
+}
+
+/// A loopback port that nobody listens on at this moment.
+///
+/// # Errors
+/// When the machine has none left.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+impl Launch {
+    /// Varve, keeping nothing on disk.
+    #[must_use]
+    pub fn varve() -> Launch {
+        Launch::binary(varve_binary())
+    }
+
+    /// The peer, redis-server 7.0.15, keeping nothing on disk.
+    #[must_use]
+    pub fn peer() -> Launch {
+        Launch::binary(peer_binary())
+    }
+
+    /// Any program that takes redis-server's configuration.
+    #[must_use]
+    pub fn binary(path: impl Into<PathBuf>) -> Launch {
+        let config = ["save \"\"", "appendonly no", "enable-debug-command yes"].map(String::from).to_vec();
+        Launch { binary: path.into(), args: Vec::new(), config, wrapper: Vec::new() }
+    }
+
+    /// Adds a line to the configuration file.
+    #[must_use]
+    pub fn config(mut self, line: impl Into<String>) -> Launch {
+        self.config.push(line.into());
+        self
+    }
+
+    /// Adds an argument after the configuration file.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Launch {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Starts the server under another program, as in `taskset -c 1`.
+    #[must_use]
+    pub fn under<A: Into<OsString>>(mut self, words: impl IntoIterator<Item = A>) -> Launch {
+        self.wrapper = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Starts it and waits until it answers; a port that was taken in between is tried again with another.
+    ///
+    /// # Errors
+    /// When it does not answer in 20 seconds, with the end of its log.
+    pub fn start(&self) -> io::Result<Server> {
+        let mut last = io::Error::other("not tried");
+        for _ in 0..3 {
+            match self.start_once() {
+                Ok(server) => return Ok(server),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let text = format!("{}: {error}; build it first", self.binary.display());
+                    return Err(io::Error::new(io::ErrorKind::NotFound, text));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn start_once(&self) -> io::Result<Server> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let port = free_port()?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("varve-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        let mut config = format!("bind 127.0.0.1\nport {port}\ndaemonize no\ndir {}\n", dir.display());
+        for line in &self.config {
+            config.push_str(line);
+            config.push('\n');
+        }
+        let file = dir.join("server.conf");
+        std::fs::write(&file, config)?;
+        let log = std::fs::File::create(dir.join("log"))?;
+        let mut words = self.wrapper.clone();
+        words.push(self.binary.clone().into_os_string());
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .arg(&file)
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn();
+        let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
+        let mut server = Server { child, address: (Ipv4Addr::LOCALHOST, port).into(), dir };
+        server.wait_ready()?;
+        Ok(server)
+    }
+}
+
+impl Server {
+    fn wait_ready(&mut self) -> io::Result<()> {
+        let end = Instant::now() + READY_LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(io::Error::other(format!("the server ended with {status}:\n{}", self.log())));
+            }
+            let answered = Client::connect(self.address).and_then(|mut client| client.call(&["PING"]));
+            if answered.is_ok_and(|reply| !reply.text().starts_with("LOADING")) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(io::Error::other(format!("the server does not answer:\n{}", self.log())));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its working directory, removed with it.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What it has written to standard output and error.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// A new connection.
+    ///
+    /// # Panics
+    /// When it cannot be made: for tests only.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::connect(self.address).unwrap_or_else(|error| panic!("connecting: {error}\n{}", self.log()))
+    }
+
+    /// CPU time of all its threads, in nanoseconds.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cpu_ns(&self) -> io::Result<u64> {
+        process::cpu_ns(self.pid())
+    }
+
+    /// Its resident memory.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn memory(&self) -> io::Result<process::Memory> {
+        process::memory(self.pid())
+    }
+
+    /// Has it ended by itself?
+    pub fn ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until it has ended, at most `limit`; true if it has, with its exit status being success.
+    pub fn wait(&mut self, limit: Duration) -> Option<bool> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status.success());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    /// Sends it a signal by name (`TERM`, `INT`), through the system's `kill`.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other("the signal was not sent")) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An end that was asked for lets sanitizers and coverage write their reports; then the pid is killed.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.signal("TERM");
+            let _ = self.wait(Duration::from_secs(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = Launch::binary("/nowhere/varve-server").start().unwrap_err();
+        assert!(error.to_string().contains("/nowhere/varve-server"), "{error}");
+    }
+}

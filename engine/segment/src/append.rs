@@ -123,6 +123,7 @@ impl Appender {
             self.spent.push((o.class, *held));
         }
         *held = log.shared.space.lock().checkout(&log.shared, o.class, size);
+        held.populate(&log.shared.mapping);
         None
     }
 }

@@ -11,7 +11,7 @@ pub struct Geometry {
     pub piece_bytes: usize,
     /// Objects of more bytes than this get segments of their own. At most half a segment.
     pub run_min_bytes: usize,
-    /// What is given back to the system at once: a multiple of the page.
+    /// What is given back to the system at once: a multiple of the page that divides the segment, at least 1/64 of it.
     pub release_bytes: usize,
     /// Addresses to reserve: a multiple of the segment, under 2^48. More than the machine has memory costs nothing.
     pub reserve_bytes: usize,
@@ -38,8 +38,16 @@ impl Geometry {
         assert!((64..=segment_bytes).contains(&piece_bytes), "piece_bytes {piece_bytes}");
         assert!((64..=segment_bytes / 2).contains(&run_min_bytes), "run_min_bytes {run_min_bytes}");
         assert!(release_bytes > 0 && release_bytes.is_multiple_of(PAGE_BYTES), "release_bytes {release_bytes}");
+        assert!(segment_bytes.is_multiple_of(release_bytes), "release_bytes {release_bytes}");
+        assert!(segment_bytes / release_bytes <= 64, "release_bytes {release_bytes}");
         assert!(reserve_bytes >= segment_bytes && reserve_bytes < 1 << 48, "reserve_bytes {reserve_bytes}");
         assert!(reserve_bytes.is_multiple_of(segment_bytes), "reserve_bytes {reserve_bytes}");
+    }
+
+    /// Release units whose memory may be kept when a drain begins that would keep a whole segment's more. Some of the
+    /// last one's may not be in use yet when the next victim is chosen.
+    pub(crate) fn warm_before_max(&self) -> u64 {
+        (self.segment_bytes / self.release_bytes / 4) as u64
     }
 
     /// The range is opened in steps of so many bytes.

@@ -40,6 +40,26 @@ impl Ids {
         Some(std::mem::replace(&mut self.next, end))
     }
 
+    /// Takes this number, which must be free.
+    pub(crate) fn take_this(&mut self, id: u32) {
+        if id >= self.next {
+            if id > self.next {
+                self.free.insert(self.next, id - self.next);
+            }
+            self.next = id + 1;
+            return;
+        }
+        let (&first, &len) = self.free.range(..=id).next_back().expect("a free segment");
+        assert!(id < first + len, "segment {id} is not free");
+        self.free.remove(&first);
+        if id > first {
+            self.free.insert(first, id - first);
+        }
+        if first + len > id + 1 {
+            self.free.insert(id + 1, first + len - id - 1);
+        }
+    }
+
     /// Takes `count` numbers back.
     pub(crate) fn give(&mut self, first: u32, count: u32) {
         let (mut first, mut count) = (first, count);
@@ -84,7 +104,15 @@ mod tests {
             let mut taken = [false; 64];
             let mut held: Vec<(u32, u32)> = vec![];
             for (take, count, which) in steps {
-                if take {
+                if take && count == 4 {
+                    let free: Vec<usize> = (0..64).filter(|&at| !taken[at]).collect();
+                    if !free.is_empty() {
+                        let id = free[which.index(free.len())];
+                        ids.take_this(id as u32);
+                        taken[id] = true;
+                        held.push((id as u32, 1));
+                    }
+                } else if take {
                     let lowest = (0..=64 - count as usize).find(|&at| taken[at..at + count as usize].iter().all(|t| !t));
                     prop_assert_eq!(ids.take(count), lowest.map(|at| at as u32));
                     if let Some(at) = lowest {

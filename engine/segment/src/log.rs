@@ -4,6 +4,7 @@
 //! moving out in `reclaim`, checking in `verify`.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,9 +28,58 @@ pub(crate) struct Shared {
     pub(crate) space: Mutex<Space>,
     pub(crate) releases: Mutex<Releases>,
     used: AtomicU64,
+    /// Release units that are kept, over all segments.
+    warm: AtomicU64,
 }
 
 impl Shared {
+    /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
+    /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
+    pub(crate) fn plan_to_keep(&self, entry: &Entry, units: Range<usize>) -> bool {
+        if self.warm.load(Ordering::Relaxed) > self.geometry.warm_before_max() {
+            return false;
+        }
+        self.warm.fetch_add(cold_units(entry, units), Ordering::Relaxed);
+        true
+    }
+
+    /// The drain was given up before it came to these.
+    pub(crate) fn unplan(&self, entry: &Entry, units: Range<usize>) {
+        self.warm.fetch_sub(cold_units(entry, units), Ordering::Relaxed);
+    }
+
+    /// Gives a release unit's memory back to the system.
+    ///
+    /// # Safety
+    /// Nothing lives in it, and nobody refers to what died there.
+    pub(crate) unsafe fn release_unit(&self, segment: u32, entry: &Entry, unit: usize) {
+        if entry.warm.fetch_and(!(1 << unit), Ordering::Relaxed) & 1 << unit != 0 {
+            self.warm.fetch_sub(1, Ordering::Relaxed);
+        }
+        let begin = segment as usize * self.geometry.segment_bytes + unit * self.geometry.release_bytes;
+        // SAFETY: passed on to the caller.
+        unsafe { self.mapping.release(begin..begin + self.geometry.release_bytes) };
+    }
+
+    /// The frontier of a segment moves (offsets into the range): kept units that it passes are not spare any more.
+    /// Answers whether it starts in one.
+    pub(crate) fn pass_warm(&self, entry: &Entry, from: u64, to: u64) -> bool {
+        let warm = entry.warm.load(Ordering::Relaxed);
+        if warm == 0 {
+            return false;
+        }
+        let mask = self.geometry.segment_bytes as u64 - 1;
+        let unit = self.geometry.release_bytes as u64;
+        let (first, end) = ((from & mask) / unit, (((to - 1) & mask) + 1) / unit);
+        for passed in first..end {
+            if warm & 1 << passed != 0 {
+                entry.warm.fetch_and(!(1 << passed), Ordering::Relaxed);
+                self.warm.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        warm & 1 << first != 0
+    }
+
     pub(crate) fn count_used(&self, entry: &Entry, bytes: u64) {
         entry.used.fetch_add(bytes, Ordering::Relaxed);
         self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -100,6 +150,8 @@ pub struct LogStats {
     pub free_segments: u32,
     /// Bytes of the reserved range that are open for use.
     pub opened_bytes: u64,
+    /// Bytes of memory that are kept for new segments: resident, beyond those in use.
+    pub warm_bytes: u64,
     /// Bytes of memory of the segment table.
     pub table_bytes: u64,
 }
@@ -120,6 +172,7 @@ impl Log {
                 space: Mutex::new(Space::new(&geometry)),
                 releases: Mutex::new(Releases::default()),
                 used: AtomicU64::new(0),
+                warm: AtomicU64::new(0),
             }),
         })
     }
@@ -159,6 +212,7 @@ impl Log {
             used_bytes: self.used_bytes(),
             free_segments: space.ids.free_below_end(),
             opened_bytes: space.opened as u64,
+            warm_bytes: self.warm_bytes() as u64,
             table_bytes: self.shared.table.bytes() as u64,
             ..LogStats::default()
         };
@@ -185,6 +239,11 @@ impl Log {
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let space = self.shared.space.lock();
         space.segments(&self.shared.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
+    }
+
+    /// Memory that is kept for new segments.
+    pub(crate) fn warm_bytes(&self) -> usize {
+        self.shared.warm.load(Ordering::Relaxed) as usize * self.shared.geometry.release_bytes
     }
 
     #[inline(always)]
@@ -240,6 +299,12 @@ impl Log {
             entry.sub_live(Live::new(0, by.unsigned_abs()));
         }
     }
+}
+
+/// Of these units, how many are not marked as kept.
+fn cold_units(entry: &Entry, units: Range<usize>) -> u64 {
+    let warm = entry.warm.load(Ordering::Relaxed);
+    units.filter(|unit| warm & 1 << unit == 0).count() as u64
 }
 
 pub(crate) fn info(segment: u32, entry: &Entry, seals: u64) -> SegmentInfo {

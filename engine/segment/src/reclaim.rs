@@ -8,14 +8,15 @@
 //!                            released    cursor -> slice: up to 32 heads prepared, then settled one by one
 //! ```
 //!
-//! Used bytes fall with the cursor, memory follows by `release_bytes`, so reclaim needs no more room than a slice. The
+//! Used bytes fall with the cursor, memory follows by `release_bytes`, so reclaim needs no more room than a slice. Up to
+//! 1.25 segments' worth in all is kept for the segments that are opened next, since taking a page from the system costs
+//! several times what filling it does. The
 //! log knows no object's meaning: `Relocate` finds its owner, locks the shard, and has it moved, evicted, or finds it
 //! dead already. A victim without live objects is not walked at all.
 
 use std::sync::atomic::Ordering;
 
 use varve_base::Ref;
-use varve_base::mem::PAGE_BYTES;
 
 use crate::layout::{First, Item, Place};
 use crate::log::{Log, SegmentInfo, info};
@@ -91,8 +92,11 @@ pub struct Drain {
     segment: u32,
     /// Offsets in the segment.
     cursor: usize,
-    released: usize,
     fill: usize,
+    /// Release units behind the cursor that have been dealt with.
+    released: usize,
+    /// The memory of all units is kept.
+    keep: bool,
     /// Nothing in it lives any more.
     dead: bool,
     /// As it was when it was chosen.
@@ -148,12 +152,15 @@ impl Log {
         };
         let entry = table.entry(chosen.segment);
         entry.choose();
+        let unit = self.shared.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
+        let fill = entry.fill.load(Ordering::Relaxed) as usize;
         Some(Drain {
             segment: chosen.segment,
             cursor: start,
-            released: start / PAGE_BYTES * PAGE_BYTES,
-            fill: entry.fill.load(Ordering::Relaxed) as usize,
+            fill,
+            released: start / unit,
+            keep: self.shared.plan_to_keep(entry, start / unit..fill.div_ceil(unit)),
             dead: false,
             chosen,
         })
@@ -176,6 +183,10 @@ impl Log {
     pub fn abandon(&self, drain: Drain) {
         let _space = self.shared.space.lock();
         let entry = self.shared.table.entry(drain.segment);
+        if drain.keep {
+            let end = drain.fill.div_ceil(self.shared.geometry.release_bytes);
+            self.shared.unplan(entry, drain.released..end);
+        }
         entry.abandon(drain.cursor as u64);
     }
 
@@ -200,14 +211,14 @@ impl Log {
         }
         let mut space = self.shared.space.lock();
         entry.finish();
-        space.ids.give(drain.segment, 1);
+        space.give(&self.shared, drain.segment);
         DrainState::Done
     }
 
     /// Moves the cursor over one release unit of a segment in which nothing lives.
     fn skip_dead(&self, drain: &mut Drain, entry: &Entry) {
         let unit = self.shared.geometry.release_bytes;
-        drain.cursor = (drain.released + unit).max(drain.cursor).min(drain.fill);
+        drain.cursor = (drain.cursor / unit * unit + unit).min(drain.fill);
         let used = entry.used.load(Ordering::Relaxed);
         let off = if drain.cursor == drain.fill { used } else { used.min(unit as u64) };
         self.shared.uncount_used(entry, off);
@@ -279,22 +290,21 @@ impl Log {
         Place(self.shared.mapping.base().wrapping_add(offset))
     }
 
-    /// Gives back what lies behind the cursor: whole release units, and at the end everything.
+    /// Gives back what lies behind the cursor, or keeps it for the next segment: whole release units, and at the end
+    /// the last one too.
     fn release_behind(&self, drain: &mut Drain) {
         let unit = self.shared.geometry.release_bytes;
-        let base = drain.segment as usize * self.shared.geometry.segment_bytes;
-        let end = match drain.cursor < drain.fill {
-            true => drain.cursor / PAGE_BYTES * PAGE_BYTES,
-            false => drain.fill.next_multiple_of(PAGE_BYTES),
-        };
+        let entry = self.shared.table.entry(drain.segment);
+        let done = drain.cursor == drain.fill;
+        let end = if done { drain.fill.div_ceil(unit) } else { drain.cursor / unit };
         while drain.released < end {
-            let to = (drain.released + unit).min(end);
-            if to - drain.released < unit && drain.cursor < drain.fill {
-                return;
+            if drain.keep {
+                entry.warm.fetch_or(1 << drain.released, Ordering::Relaxed);
+            } else {
+                // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
+                unsafe { self.shared.release_unit(drain.segment, entry, drain.released) };
             }
-            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
-            unsafe { self.shared.mapping.release(base + drain.released..base + to) };
-            drain.released = to;
+            drain.released += 1;
         }
     }
 }

@@ -117,7 +117,7 @@ impl Shared {
         let segment_bytes = self.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
-        let segment = space.take(self, count);
+        let segment = space.take_cold(self, count);
         // No Ref may be 0.
         let start = if segment == 0 { front.max(1) } else { front };
         for tail in segment + 1..segment + count {

@@ -27,6 +27,8 @@ use crate::log::Shared;
 use crate::object::Class;
 use crate::table::{Entry, Live, State, Table};
 
+/// Fresh pieces of so many bytes are populated at once.
+const POPULATE_MIN: u64 = 4 * PAGE_BYTES as u64;
 /// Pieces with less left than this are spent at once.
 const PIECE_MIN: u64 = 64;
 /// More parked pieces of a class than this: the shortest is spent.
@@ -49,6 +51,8 @@ pub(crate) struct Piece {
     /// Where the next object goes.
     pub(crate) at: u64,
     pub(crate) end: u64,
+    /// There may be no memory behind it yet.
+    pub(crate) fresh: bool,
     /// Of the bytes written: room that no value fills, and fillers.
     pub(crate) slack: u64,
     pub(crate) filler: u64,
@@ -62,6 +66,14 @@ impl Piece {
     #[inline(always)]
     pub(crate) fn left(&self) -> u64 {
         self.end - self.at
+    }
+
+    /// Has the memory of a fresh, large piece put in place by one system call, which costs a fraction of a fault a page.
+    pub(crate) fn populate(&self, mapping: &Mapping) {
+        if self.fresh && self.left() >= POPULATE_MIN {
+            let page = PAGE_BYTES as u64;
+            mapping.populate((self.at / page * page) as usize..(self.end / page * page) as usize);
+        }
     }
 
     /// Fills what is left, so that nothing more can be appended.
@@ -90,6 +102,8 @@ pub(crate) struct Space {
     /// The range is readable and writable below this.
     pub(crate) opened: usize,
     pub(crate) seals: u64,
+    /// Free segments with memory that is kept.
+    warm: Vec<u32>,
     classes: [ClassSpace; 3],
 }
 
@@ -97,7 +111,7 @@ impl Space {
     pub(crate) fn new(geometry: &Geometry) -> Space {
         let segments = geometry.reserve_bytes / geometry.segment_bytes;
         assert!(segments <= 1 << 31, "reserve_bytes {} has too many segments", geometry.reserve_bytes);
-        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, classes: Default::default() }
+        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, warm: vec![], classes: Default::default() }
     }
 
     /// Takes `count` segments in a row and opens their range. Panics if the reserved range is exhausted.
@@ -116,8 +130,43 @@ impl Space {
         first
     }
 
+    /// Takes `count` segments in a row, none of which has any memory.
+    pub(crate) fn take_cold(&mut self, shared: &Shared, count: u32) -> u32 {
+        let first = self.take(shared, count);
+        let taken = first..first + count;
+        self.warm.retain(|id| !taken.contains(id));
+        for id in taken {
+            let entry = shared.table.entry(id);
+            while entry.warm.load(Ordering::Relaxed) != 0 {
+                let unit = entry.warm.load(Ordering::Relaxed).trailing_zeros() as usize;
+                // SAFETY: the segment was free, so nothing is in it.
+                unsafe { shared.release_unit(id, entry, unit) };
+            }
+        }
+        first
+    }
+
+    /// No segment from this number on has any memory.
+    pub(crate) fn warm_end(&self) -> u32 {
+        self.warm.iter().map(|id| id + 1).max().unwrap_or(0).max(self.ids.end())
+    }
+
+    /// Takes a segment back.
+    pub(crate) fn give(&mut self, shared: &Shared, segment: u32) {
+        self.ids.give(segment, 1);
+        if shared.table.entry(segment).warm.load(Ordering::Relaxed) != 0 {
+            self.warm.push(segment);
+        }
+    }
+
     fn open_segment(&mut self, shared: &Shared, class: Class) {
-        let segment = self.take(shared, 1);
+        let segment = match self.warm.pop() {
+            Some(warm) => {
+                self.ids.take_this(warm);
+                warm
+            }
+            None => self.take(shared, 1),
+        };
         let bytes = shared.geometry.segment_bytes as u64;
         let base = segment as u64 * bytes;
         // No Ref may be 0, so the first segment begins at 1.
@@ -146,7 +195,7 @@ impl Space {
         let entry = shared.table.entry(piece.segment);
         entry.out.fetch_add(1, Ordering::Relaxed);
         entry.add_live(Live::new(0, piece.left()));
-        Piece::new(piece.segment, piece.at, piece.end)
+        Piece { fresh: piece.fresh, ..Piece::new(piece.segment, piece.at, piece.end) }
     }
 
     /// Cuts a piece of `wish` bytes, or at the end of a segment of what is left if that is `need` or more.
@@ -159,8 +208,9 @@ impl Space {
             let left = end - frontier;
             let fits = left >= need;
             let take = if !fits || (need < wish && left < wish + PIECE_MIN) { left } else { wish };
-            let piece = Piece::new(segment, frontier, frontier + take);
             let entry = shared.table.entry(segment);
+            let mut piece = Piece::new(segment, frontier, frontier + take);
+            piece.fresh = !shared.pass_warm(entry, frontier, frontier + take);
             entry.fill.fetch_add(take, Ordering::Relaxed);
             self.classes[class as usize].cutting = (take < left).then_some((segment, frontier + take, end));
             if fits {

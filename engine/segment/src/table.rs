@@ -102,6 +102,8 @@ pub(crate) struct Entry {
     /// Segments of a run, this one included.
     pub(crate) run_len: AtomicU32,
     pub(crate) pins: AtomicU32,
+    /// A bit for each release unit whose memory is kept though nothing is in it, or not all of it is filled yet.
+    pub(crate) warm: AtomicU64,
     state: AtomicU8,
     class: AtomicU8,
 }

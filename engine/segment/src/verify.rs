@@ -22,7 +22,12 @@ impl Log {
     pub fn verify_with(&self, mut alive: impl FnMut(&Head<'_>, bool) -> bool) {
         let space = self.shared.space.lock();
         let parked: HashMap<u64, u64> = space.parked().collect();
-        let mut used = 0;
+        let (mut used, mut warm) = (0, 0);
+        for id in 0..space.warm_end() {
+            warm += self.shared.table.entry(id).warm.load(Ordering::Relaxed).count_ones() as usize;
+        }
+        // What a drain plans to keep counts already.
+        assert!(warm * self.shared.geometry.release_bytes <= self.warm_bytes(), "kept memory of all segments");
         for (id, entry) in space.segments(&self.shared.table) {
             assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
             used += entry.used.load(Ordering::Relaxed);

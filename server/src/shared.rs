@@ -224,11 +224,7 @@ impl Shared {
     /// The rates as last sampled.
     pub(crate) fn rates(&self) -> RatesNow {
         let rates = self.rates.lock();
-        RatesNow {
-            commands: rates.commands.mean(),
-            input_bytes: rates.input.mean(),
-            output_bytes: rates.output.mean(),
-        }
+        RatesNow { commands: rates.commands.mean(), input_bytes: rates.input.mean(), output_bytes: rates.output.mean() }
     }
 }
 

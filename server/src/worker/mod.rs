@@ -213,9 +213,11 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let tick = self.tick.due_in(self.now.instant);
-        Some(background_due_ms.map_or(tick, |due| {
-            tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
-        }))
+        Some(
+            background_due_ms.map_or(tick, |due| {
+                tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
+            }),
+        )
     }
 
     fn dispatch(&mut self, event: &Event) {

@@ -54,7 +54,9 @@ impl Worker {
     pub(super) fn serve_ready(&mut self) {
         for _ in 0..self.ready.len() {
             let Some(ready) = self.ready.pop_front() else { return };
-            let Some(conn) = self.conns.get_mut(ready.slot).filter(|conn| conn.session.id == ready.id) else { continue };
+            let Some(conn) = self.conns.get_mut(ready.slot).filter(|conn| conn.session.id == ready.id) else {
+                continue;
+            };
             conn.queued = false;
             self.visit(ready.slot);
         }
@@ -280,7 +282,9 @@ impl Worker {
         if over {
             let line = clients::line(conn, self.now.unix_ms);
             let start = conn.input.data()[..64].escape_ascii();
-            tracing::warn!("Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")");
+            tracing::warn!(
+                "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
+            );
             self.shared.workers[self.index].stats.query_limit_closed.add(1);
         }
         over

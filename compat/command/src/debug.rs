@@ -6,7 +6,7 @@
 
 use varve_base::glob;
 use varve_protocol::Resp;
-use varve_store::{Form, Ttl, Tx, Type};
+use varve_store::{Form, Key, Ttl, Tx, Type};
 
 use crate::WideCtx;
 use crate::generic::refcount;
@@ -78,9 +78,11 @@ const HELP: &[&str] = &[
     "    Tell whether the pattern matches the text.",
 ];
 
-/// A transaction on one key of a database, for a command that holds the gate alone.
-fn on_key<R>(ctx: &WideCtx<'_>, db: u32, act: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    act(&mut Tx::new(ctx.store, ctx.worker.now_ms, db))
+/// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
+fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+    let mut tx = Tx::new(ctx.store, ctx.worker.now_ms, db);
+    let key = tx.key(key);
+    act(&mut tx, &key)
 }
 
 // DIGEST
@@ -125,9 +127,8 @@ fn digest(ctx: &mut WideCtx<'_>) {
         for (key, ty, expires) in keys {
             let mut one = Digest::default();
             mix(&mut one, &key);
-            on_key(ctx, db, |tx| {
-                let key = tx.key(&key);
-                mix_value(&mut one, ty, tx.peek(&key).ok().flatten().unwrap_or_default(), expires);
+            on_key(ctx, db, &key, |tx, key| {
+                mix_value(&mut one, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
             });
             xor(&mut total, &one);
         }
@@ -139,11 +140,10 @@ fn digest_values(ctx: &mut WideCtx<'_>) {
     ctx.out.array(ctx.args.len() - 2);
     for at in 2..ctx.args.len() {
         let mut digest = Digest::default();
-        on_key(ctx, ctx.session.db, |tx| {
-            let key = tx.key(ctx.args.get(at));
-            let (ty, expires) = (tx.type_of(&key), tx.expiry(&key).flatten().is_some());
+        on_key(ctx, ctx.session.db, ctx.args.get(at), |tx, key| {
+            let (ty, expires) = (tx.type_of(key), tx.expiry(key).flatten().is_some());
             if let Some(ty) = ty {
-                mix_value(&mut digest, ty, tx.peek(&key).ok().flatten().unwrap_or_default(), expires);
+                mix_value(&mut digest, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
             }
         });
         ctx.out.simple(&hex(&digest));
@@ -157,10 +157,9 @@ fn hex(digest: &Digest) -> String {
 // The rest
 
 fn object(ctx: &mut WideCtx<'_>) -> Outcome {
-    let found = on_key(ctx, ctx.session.db, |tx| {
-        let key = tx.key(ctx.args.get(2));
-        let info = tx.object(&key)?;
-        let count = refcount(&info, tx.peek(&key).ok().flatten());
+    let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| {
+        let info = tx.object(key)?;
+        let count = refcount(&info, tx.peek(key).ok().flatten());
         Some((info, count, tx.now_ms()))
     });
     let (info, count, now_ms) = found.ok_or(Fault::NO_KEY)?;
@@ -197,10 +196,9 @@ fn populate(ctx: &mut WideCtx<'_>) -> Outcome {
         if size > 0 {
             value.resize(size, 0);
         }
-        on_key(ctx, ctx.session.db, |tx| {
-            let key = tx.key(&name);
-            if !tx.exists(&key) {
-                tx.set(&key, &value, Ttl::Clear, if size > 44 { Form::Raw } else { Form::Plain });
+        on_key(ctx, ctx.session.db, &name, |tx, key| {
+            if !tx.exists(key) {
+                tx.set(key, &value, Ttl::Clear, Form::Plain);
             }
         });
     }
@@ -219,7 +217,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
         b"string" => out.bulk(b"Hello World"),
         b"integer" => out.integer(12345),
-        b"double" => out.double(3.141),
+        b"double" => out.double(3141.0 / 1000.0),
         b"bignum" => out.big_number("1234567999999999999999999999999999999"),
         b"null" => out.null(),
         b"array" => {

@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands: what the table knows, told to clients.
 //!
-//! Flags, categories, tips, key specifications and subcommands are sets in RESP3 and arrays in RESP2. The order in which
-//! commands are listed means nothing.
+//! Flags, categories, tips and key specifications are sets in RESP3 and arrays in RESP2; subcommands are an array in both,
+//! but an empty set where there are none. The order in which commands are listed means nothing.
 
 use crate::SessionCtx;
 use crate::descriptor::{Acl, ArgKind, Argument, Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
@@ -30,7 +30,7 @@ pub(crate) fn info(ctx: &mut SessionCtx<'_>) {
     for name in names.iter() {
         match ctx.commands.by_full_name(name) {
             Some(command) => tell(command, ctx.out),
-            None => ctx.out.null_array(),
+            None => ctx.out.null(),
         }
     }
 }
@@ -100,9 +100,9 @@ pub(crate) fn help(ctx: &mut SessionCtx<'_>) {
     LINES.iter().for_each(|line| ctx.out.simple(line));
 }
 
-/// What COMMAND LIST keeps. A filter applies to subcommands too; without one only commands are listed.
+/// What COMMAND LIST keeps, of commands and subcommands alike.
 enum Filter<'a> {
-    Commands,
+    Everything,
     Nothing,
     Category(Acl),
     Pattern(&'a [u8]),
@@ -111,7 +111,7 @@ enum Filter<'a> {
 impl<'a> Filter<'a> {
     fn of(args: Args<'a>) -> Option<Filter<'a>> {
         if args.is_empty() {
-            return Some(Filter::Commands);
+            return Some(Filter::Everything);
         }
         if args.len() != 3 || !args.is(0, "FILTERBY") {
             return None;
@@ -130,7 +130,7 @@ impl<'a> Filter<'a> {
 
     fn takes(&self, command: &Descriptor) -> bool {
         match self {
-            Filter::Commands => command.name == command.full_name,
+            Filter::Everything => true,
             Filter::Nothing => false,
             Filter::Category(category) => command.acl.has(*category),
             Filter::Pattern(pattern) => glob::matches(pattern, command.full_name.as_bytes(), true),
@@ -187,7 +187,10 @@ fn tell(command: &Descriptor, out: &mut Reply) {
     command.tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
     out.set(command.keys.len());
     command.keys.iter().for_each(|spec| key_spec(spec, out));
-    out.set(command.subcommands.len());
+    match command.subcommands.len() {
+        0 => out.set(0),
+        n => out.array(n),
+    }
     command.subcommands.iter().for_each(|sub| tell(sub, out));
 }
 

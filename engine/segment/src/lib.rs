@@ -1,1 +1,75 @@
-//! The segment log: append, liveness accounting, reclaim.
+//! The segment log: every byte of user data, appended, counted as long as it lives, reclaimed.
+//!
+//! ```text
+//! one reserved range of addresses; a Ref is a byte offset into it
+//! +-----------+-----------+-----------+-----------+-----------+-----------+--------- - - -
+//! | segment 0 | 1         | 2         | 3         | 4         | 5         | PROT_NONE
+//! | sealed    | free      | open      | run       | run, tail | draining  | until it is needed
+//! +-----------+-----------+-----------+-----------+-----------+-----------+--------- - - -
+//! ```
+//!
+//! | file       | what it knows                                                     |
+//! |------------|-------------------------------------------------------------------|
+//! | `layout`   | the bytes of one object                                           |
+//! | `object`   | what to write, and views on what was written                      |
+//! | `table`    | a segment's state and counters                                    |
+//! | `space`    | pieces: who may write where                                       |
+//! | `append`   | one worker's way to write                                         |
+//! | `run`      | large objects in segments of their own; pins                      |
+//! | `reclaim`  | moving objects out of a segment and giving its memory back        |
+//! | `verify`   | the counters against the bytes                                    |
+//!
+//! The log knows no keys' meaning, no index and no shards: its owner has one `Access` in the mutex of each shard, and
+//! answers reclaim through the trait `Relocate`. It has no clock, no threads and no limit but the reserved range.
+//!
+//! # Safety
+//!
+//! Nothing in the interface is `unsafe`, so these are the rules that make it sound; the owner upholds the first two.
+//!
+//! 1. **A Ref is opened with the access of its own shard, and only while its object lives.** Safe code cannot make a
+//!    Ref, only keep one too long or mix up shards. The owner forgets a Ref under the lock under which it kills it.
+//!    A Ref kept too long reads mapped memory all the same (the opened range is never closed): mostly a head of 0, which
+//!    every accessor that names a kind refuses.
+//! 2. **All of an object but its first part belongs to its shard's lock**, with one exception: the bit DEAD, an atomic.
+//!    `Access` is that lock's proof: shared borrows read, a unique borrow writes, so no slice of a value survives a
+//!    write, a kill or the lock.
+//! 3. **The first part is immutable from publication until its memory is released.** A Ref is published under the
+//!    shard's lock, which orders the writes before the reads of whoever opens it. Reclaim reads first parts without any
+//!    shard's lock: the writer gave its piece back under the `space` mutex before the segment could be sealed, and the
+//!    victim was chosen under that mutex, which orders the same writes.
+//! 4. **DEAD is the last touch.** The killer reads all it needs, then sets DEAD with release; reclaim reads it with
+//!    acquire and only then lets the memory go. A segment in which nothing lives is not read at all: its counter of live
+//!    objects is taken down with release after each DEAD and read with acquire. Memory is released only behind objects
+//!    that are dead, so nobody reads or writes there.
+//! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
+//!    whoever holds the mutex.
+//! 6. **A run's value may be read without the lock through a `Pin`.** Pins are made under the lock; while one counts,
+//!    the value and its length do not change (`ObjectMut` refuses) and the memory stays. Its expiry, clock and flags
+//!    have places of their own and may change. A pin ends with release, who finds none has read with acquire.
+//! 7. **Beyond what a run's value has ever reached, its memory is zero**: it is fresh from the system, and the only
+//!    other bytes ever written there, the slack's count, are zeroed when the slack changes.
+
+mod append;
+mod clear;
+mod geometry;
+mod ids;
+mod layout;
+mod log;
+mod object;
+mod reclaim;
+mod run;
+mod space;
+mod table;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use append::Appender;
+pub use geometry::Geometry;
+pub use log::{Log, LogStats, SegmentInfo};
+pub use object::{Access, Class, Form, Kind, NewObject, Object, ObjectMut, Owner, Value};
+pub use reclaim::{Drain, DrainState, Greedy, Head, Policy, Relocate, SLICE, Settled};
+pub use run::{OpenRun, Pin};
+pub use table::State;
+pub use varve_base::Ref;

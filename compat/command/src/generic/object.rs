@@ -3,8 +3,8 @@
 use varve_base::number::parse_i64;
 use varve_store::ObjectInfo;
 
-use crate::Ctx;
-use crate::grammar::{Fault, Outcome, help, settle};
+use crate::grammar::{Fault, help};
+use crate::{Ctx, SessionCtx};
 
 /// Redis shares the integers below this between all keys and tells a boundless count for them.
 const SHARED_INTEGERS: i64 = 10_000;
@@ -32,8 +32,10 @@ pub fn object_freq(ctx: &mut Ctx<'_, '_>) {
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
          between policies at runtime LRU and LFU data will take some time to adjust.",
     );
-    let outcome: Outcome = if info(ctx).is_some() { Err(NO_LFU) } else { Ok(ctx.out.null()) };
-    settle(ctx, outcome);
+    match info(ctx) {
+        Some(_) => NO_LFU.reply(ctx.out),
+        None => ctx.out.null(),
+    }
 }
 
 /// OBJECT REFCOUNT key
@@ -60,7 +62,7 @@ fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {
 }
 
 /// OBJECT HELP
-pub fn object_help(ctx: &mut crate::SessionCtx<'_>) {
+pub fn object_help(ctx: &mut SessionCtx<'_>) {
     help(
         ctx.out,
         "OBJECT",

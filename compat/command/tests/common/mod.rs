@@ -29,6 +29,7 @@ impl Server {
     }
 
     /// Moves the clock on.
+    #[allow(dead_code, reason = "not every test that shares this module moves the clock")]
     pub(crate) fn advance(&mut self, ms: i64) {
         self.worker.now_ms += ms;
     }

@@ -1,0 +1,233 @@
+//! The head of an index bucket: two masks and seven tags, asked all at once.
+//!
+//! ```text
+//! byte  0        1        2               4                    14              16
+//!      +--------+--------+---------------+--  ...  ----------+---------------+
+//!      | valid  | native |    tag 0      |                   |    tag 6      |
+//!      +--------+--------+---------------+--  ...  ----------+---------------+
+//! bit i of a mask speaks of tag i; bit 7 is always 0
+//! ```
+//!
+//! What a question means: look at each of the seven tags in turn, and set bit i of the answer where the tag equals.
+//! `swar` does that on two 64-bit words and is the reference; `sse2` does it in one compare. Both are compiled on
+//! x86-64 and pass the same tests; the feature `portable` makes the first the one in use.
+//!
+//! What a tag or a native entry is good for belongs to the index.
+
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(feature = "portable", allow(dead_code, reason = "compiled and tested everywhere, in use by one build"))]
+mod sse2;
+#[cfg_attr(
+    all(target_arch = "x86_64", not(feature = "portable")),
+    allow(dead_code, reason = "compiled and tested everywhere, in use by one build")
+)]
+mod swar;
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+use sse2 as arch;
+#[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+use swar as arch;
+
+use std::ops::BitAnd;
+
+/// Entries in one head.
+pub const SLOTS: usize = 7;
+
+const ALL: u8 = (1 << SLOTS) - 1;
+
+/// The 16 bits of a hash by which the entries of one bucket are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tag(pub u16);
+
+/// A set of slots of one head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mask(u8);
+
+impl Mask {
+    /// Whether no slot is in it.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all seven slots are in it.
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        self.0 == ALL
+    }
+
+    /// How many slots are in it.
+    #[inline(always)]
+    pub fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// The lowest slot in it.
+    #[inline(always)]
+    pub fn first(self) -> Option<usize> {
+        if self.0 == 0 { None } else { Some(self.0.trailing_zeros() as usize) }
+    }
+
+    /// The slots that are not in it.
+    #[inline(always)]
+    pub fn others(self) -> Mask {
+        Mask(!self.0 & ALL)
+    }
+
+    /// Whether `slot` is in it.
+    #[inline(always)]
+    pub fn has(self, slot: usize) -> bool {
+        self.0 >> slot & 1 != 0
+    }
+}
+
+impl BitAnd for Mask {
+    type Output = Mask;
+
+    #[inline(always)]
+    fn bitand(self, other: Mask) -> Mask {
+        Mask(self.0 & other.0)
+    }
+}
+
+impl Iterator for Mask {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let slot = self.first()?;
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
+
+/// The first 16 bytes of a bucket. All zero is an empty one.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(16))]
+pub struct Head {
+    valid: u8,
+    native: u8,
+    tags: [u16; SLOTS],
+}
+
+const _: () = assert!(size_of::<Head>() == 16);
+
+impl Head {
+    /// A head without entries.
+    pub const EMPTY: Head = Head { valid: 0, native: 0, tags: [0; SLOTS] };
+
+    /// Slots that hold an entry.
+    #[inline(always)]
+    pub fn valid(&self) -> Mask {
+        Mask(self.valid)
+    }
+
+    /// Slots that hold an entry at home here.
+    #[inline(always)]
+    pub fn native(&self) -> Mask {
+        Mask(self.native)
+    }
+
+    /// Slots that hold an entry at home in another bucket.
+    #[inline(always)]
+    pub fn foreign(&self) -> Mask {
+        Mask(self.valid & !self.native)
+    }
+
+    /// Slots that hold nothing.
+    #[inline(always)]
+    pub fn free(&self) -> Mask {
+        self.valid().others()
+    }
+
+    /// The tag in `slot`; any value where the slot holds nothing.
+    #[inline(always)]
+    pub fn tag(&self, slot: usize) -> Tag {
+        Tag(self.tags[slot])
+    }
+
+    /// Slots of entries with this tag.
+    #[inline(always)]
+    pub fn with(&self, tag: Tag) -> Mask {
+        Mask(arch::equal(self, tag.0) & self.valid)
+    }
+
+    /// Slots of entries whose tag equals `tag` in the bits that are set in `bits`.
+    #[inline(always)]
+    pub fn with_bits(&self, tag: Tag, bits: u16) -> Mask {
+        Mask(arch::equal_under(self, tag.0, bits) & self.valid)
+    }
+
+    /// Fills `slot`, which must be free.
+    #[inline(always)]
+    pub fn fill(&mut self, slot: usize, tag: Tag, native: bool) {
+        debug_assert!(!self.valid().has(slot), "slot {slot} is taken");
+        self.valid |= 1 << slot;
+        self.native |= u8::from(native) << slot;
+        self.tags[slot] = tag.0;
+    }
+
+    /// Empties `slot`, which must hold an entry.
+    #[inline(always)]
+    pub fn empty(&mut self, slot: usize) {
+        debug_assert!(self.valid().has(slot), "slot {slot} is free");
+        self.valid &= !(1 << slot);
+        self.native &= !(1 << slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn random_head(rng: &mut Rng) -> Head {
+        let valid = rng.next_u64() as u8 & ALL;
+        // Few different tags, with values at which carries between lanes would show.
+        let values = [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfffe, rng.next_u64() as u16];
+        let tags = std::array::from_fn(|_| values[rng.below(8) as usize]);
+        Head { valid, native: valid & rng.next_u64() as u8, tags }
+    }
+
+    /// What a search means.
+    fn naive(head: &Head, tag: u16, bits: u16) -> u8 {
+        (0..SLOTS).filter(|&i| (head.tags[i] ^ tag) & bits == 0).map(|i| 1 << i).sum()
+    }
+
+    macro_rules! battery {
+        ($name:ident, $arch:ident) => {
+            #[test]
+            fn $name() {
+                let mut rng = Rng::seeded(42);
+                for _ in 0..100_000 {
+                    let head = random_head(&mut rng);
+                    let near = head.tags[rng.below(7) as usize] ^ (1 << rng.below(17)) as u16;
+                    for tag in [0, 0x8000, 0xffff, near, head.tags[0], head.tags[6]] {
+                        assert_eq!($arch::equal(&head, tag), naive(&head, tag, 0xffff), "{head:?} {tag:#x}");
+                        let bits = [0x0fff, 0, 0x8000, rng.next_u64() as u16][rng.below(4) as usize];
+                        assert_eq!($arch::equal_under(&head, tag, bits), naive(&head, tag, bits), "{head:?} {tag:#x}");
+                    }
+                }
+            }
+        };
+    }
+
+    battery!(portable_twin, swar);
+    #[cfg(target_arch = "x86_64")]
+    battery!(sse2_compare, sse2);
+
+    #[test]
+    fn fill_and_empty() {
+        let mut head = Head::EMPTY;
+        head.fill(3, Tag(9), true);
+        head.fill(6, Tag(9), false);
+        assert_eq!(head.with(Tag(9)).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!((head.with(Tag(9)) & head.native()).collect::<Vec<_>>(), [3]);
+        assert_eq!((head.with_bits(Tag(0xff09), 0xff) & head.foreign()).collect::<Vec<_>>(), [6]);
+        assert!(head.with(Tag(0)).is_empty());
+        assert_eq!((head.free().first(), head.free().count()), (Some(0), 5));
+        head.empty(3);
+        assert_eq!(head.valid().collect::<Vec<_>>(), [6]);
+        assert!(head.native().is_empty() && !head.valid().is_full());
+    }
+}

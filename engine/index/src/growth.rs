@@ -1,0 +1,221 @@
+//! Sizes of tables, and the way from one to the next.
+//!
+//! ```text
+//! one table --- load over 0.90 (insert), or under 0.50 (step) ---> two tables, split at 0
+//!     ^                                                                 | each insert moves a few buckets, `step` more:
+//!     +------------ last bucket moved, old table freed ----------------+ the split goes up
+//! ```
+//!
+//! Sizes are `first * 1.25^(generation + i / shards)` buckets, so that of many shards filled alike only a few grow at a
+//! time. A full table holds 6.3 entries a bucket and a new one takes 7.875 for each old bucket, so at least 0.64 buckets
+//! must move an insert, else the new one would overfill. `move_buckets` is 2: then the new table starts its life at a
+//! load of 0.78, and what is still to be moved of the old one never passes 0.97.
+
+use crate::part::{BUCKETS_MAX, Part};
+use crate::table::{NEW, OLD, Table};
+use crate::{POSITIONS, Rehash, position};
+use varve_base::group::{SLOTS, Tag};
+
+/// Load at which a table grows.
+const LOAD_MAX: f64 = 0.90;
+
+/// Load below which a table shrinks.
+const LOAD_MIN: f64 = 0.50;
+
+/// Load that a shrunk table has at most.
+const LOAD_SHRUNK: f64 = 0.75;
+
+/// How much a table grows.
+const GROWTH: f64 = 1.25;
+
+/// How many buckets ahead of the move references are prefetched; the buckets themselves twice as far.
+const AHEAD: u64 = 2;
+
+/// What decides a table's sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry {
+    /// Buckets of the first table, at least 1.
+    pub first_buckets: u32,
+    /// This is shard `.0` of `.1`: its sizes are `1.25^(.0 / .1)` of the common ones.
+    pub shard_scale: (u32, u32),
+    /// How many entries may move to make room for one.
+    pub displace: u32,
+    /// How many buckets an insert moves while the table grows or shrinks, at least 1.
+    pub move_buckets: u32,
+}
+
+impl Default for Geometry {
+    fn default() -> Geometry {
+        Geometry { first_buckets: 4, shard_scale: (0, 1), displace: 1, move_buckets: 2 }
+    }
+}
+
+impl Geometry {
+    /// The usual geometry of shard `i` of `shards`.
+    pub fn shard(i: u32, shards: u32) -> Geometry {
+        assert!(i < shards, "shard {i} of {shards}");
+        Geometry { shard_scale: (i, shards), ..Geometry::default() }
+    }
+
+    /// Buckets of a table of this generation.
+    fn buckets(&self, generation: u32) -> u64 {
+        let power = f64::from(generation) + f64::from(self.shard_scale.0) / f64::from(self.shard_scale.1);
+        ((f64::from(self.first_buckets) * GROWTH.powf(power)).round() as u64).clamp(1, BUCKETS_MAX)
+    }
+
+    /// The first size over `buckets`.
+    fn larger(&self, buckets: u64) -> u64 {
+        self.first(|size| size > buckets)
+    }
+
+    /// The size that a table of this many entries shrinks to.
+    fn shrunk(&self, entries: usize) -> u64 {
+        self.first(|size| size as f64 * SLOTS as f64 * LOAD_SHRUNK >= entries as f64)
+    }
+
+    /// The first size that will do, or the largest.
+    fn first(&self, will_do: impl Fn(u64) -> bool) -> u64 {
+        (0..)
+            .map(|generation| self.buckets(generation))
+            .find(|&size| will_do(size) || size == BUCKETS_MAX)
+            .expect("a size")
+    }
+}
+
+/// Entries at which a table of this many buckets grows.
+fn entries_max(buckets: u64) -> usize {
+    if buckets == BUCKETS_MAX { usize::MAX } else { (buckets as f64 * SLOTS as f64 * LOAD_MAX) as usize }
+}
+
+impl Table {
+    /// Whether entries are on their way from one table to another.
+    pub fn is_moving(&self) -> bool {
+        self.split < POSITIONS
+    }
+
+    /// What an insert does before it puts its entry: the first table, the start of growth, a bit of moving.
+    #[cold]
+    pub(crate) fn make_way(&mut self, rehash: &impl Rehash) {
+        if self.parts[NEW].is_none() {
+            let buckets = self.geometry.buckets(0);
+            self.parts[NEW] = Part::new(buckets);
+            self.grow_at = entries_max(buckets);
+            self.tell_hint();
+            return;
+        }
+        if !self.is_moving() {
+            self.start_move(self.geometry.larger(self.parts[NEW].count()));
+        }
+        self.advance(rehash, u64::from(self.geometry.move_buckets.max(1)));
+    }
+
+    fn start_move(&mut self, buckets: u64) {
+        assert!(!self.is_moving() && self.parts[OLD].is_none(), "one move at a time");
+        self.parts.swap(NEW, OLD);
+        self.parts[NEW] = Part::new(buckets);
+        self.split = 0;
+        self.moved = 0;
+        // Every insert moves while there is something to move.
+        self.grow_at = 0;
+        self.tell_hint();
+    }
+
+    /// Moves `buckets` buckets of the old table.
+    fn advance(&mut self, rehash: &impl Rehash, buckets: u64) {
+        let displace = self.geometry.displace;
+        let end = (self.moved + buckets).min(self.parts[OLD].count());
+        while self.moved < end {
+            self.prefetch_ahead(rehash);
+            let [new, old] = &mut self.parts;
+            old.drain_home(self.moved, rehash, |hash, r| {
+                new.put(new.home(position(hash)), Tag(hash as u16), r, displace)
+            });
+            self.moved += 1;
+        }
+        self.parts[OLD].release_before(self.moved);
+        if self.moved == self.parts[OLD].count() {
+            self.end_move();
+        } else {
+            self.split = self.parts[OLD].first_position(self.moved);
+            if let Some(hint) = &self.hint {
+                hint.set_split(self.split);
+            }
+        }
+    }
+
+    fn prefetch_ahead(&self, rehash: &impl Rehash) {
+        let old = &self.parts[OLD];
+        if self.moved + AHEAD < old.count() {
+            let bucket = old.bucket(self.moved + AHEAD);
+            for slot in bucket.head().native() {
+                rehash.prefetch(bucket.get(slot));
+            }
+        }
+        old.prefetch(self.moved + 2 * AHEAD);
+    }
+
+    fn end_move(&mut self) {
+        debug_assert!(self.parts[OLD].pool().used() == 0, "the old table still has overflow buckets");
+        self.parts[OLD] = Part::none();
+        self.split = POSITIONS;
+        self.moved = 0;
+        self.grow_at = entries_max(self.parts[NEW].count());
+        self.tell_hint();
+    }
+
+    /// Background work: moves up to `buckets` buckets, starting to grow or shrink where the load asks for it. Returns
+    /// whether work is left.
+    ///
+    /// Shrinking begins here only, since removing cannot tell hashes again; without calls of `step` a table keeps its
+    /// size after mass deletion.
+    pub fn step(&mut self, rehash: &impl Rehash, buckets: usize) -> bool {
+        if !self.is_moving() {
+            if !self.wants_move() {
+                return false;
+            }
+            if self.len == 0 {
+                self.clear();
+                return false;
+            }
+            let now = self.parts[NEW].count();
+            let size = if self.len > self.grow_at { self.geometry.larger(now) } else { self.geometry.shrunk(self.len) };
+            self.start_move(size);
+        }
+        self.advance(rehash, buckets as u64);
+        self.is_moving() || self.wants_move()
+    }
+
+    /// Whether the size does not fit the number of entries.
+    pub fn wants_move(&self) -> bool {
+        let now = self.parts[NEW].count();
+        if self.parts[NEW].is_none() {
+            return false;
+        }
+        self.len > self.grow_at || (self.load() < LOAD_MIN && (self.len == 0 || self.geometry.shrunk(self.len) < now))
+    }
+
+    pub(crate) fn tell_hint(&self) {
+        if let Some(hint) = &self.hint {
+            hint.set(self.split, &self.parts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_staggered_and_never_stand_still() {
+        let mut size = Geometry { first_buckets: 1, ..Geometry::default() }.buckets(0);
+        for _ in 0..40 {
+            let next = Geometry { first_buckets: 1, ..Geometry::default() }.larger(size);
+            assert!(next > size && next <= size * 2);
+            size = next;
+        }
+        let sizes: Vec<u64> = (0..256).map(|i| Geometry::shard(i, 256).buckets(30)).collect();
+        assert!(sizes.is_sorted() && sizes[255] as f64 / (sizes[0] as f64) < GROWTH);
+        assert_eq!(Geometry::default().larger(BUCKETS_MAX - 1), BUCKETS_MAX);
+        assert_eq!(entries_max(100), 630);
+    }
+}

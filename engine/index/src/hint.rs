@@ -1,0 +1,54 @@
+//! Prefetching a bucket without holding the shard's lock.
+//!
+//! The table keeps copies of its address, size and split in atomics and stores them one by one, relaxed. A reader may
+//! see a mixture of two states, or a table that has been freed. All it does with them is to compute an address and
+//! prefetch it, which reads nothing and cannot fault: the worst outcome is a useless cache line.
+
+use crate::part::Part;
+use crate::{POSITION_BITS, position};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use varve_base::mem;
+
+/// Where a table's buckets were a moment ago. Cheap to clone; any thread may use it.
+#[derive(Clone, Debug)]
+pub struct Hint(Arc<Cells>);
+
+/// One cache line: what a reader needs arrives at once.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cells {
+    /// Positions below it are in part 0, the others in part 1.
+    split: AtomicU64,
+    bases: [AtomicUsize; 2],
+    counts: [AtomicU64; 2],
+}
+
+impl Hint {
+    pub(crate) fn new() -> Hint {
+        Hint(Arc::new(Cells::default()))
+    }
+
+    /// Asks for the home bucket of `hash`.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let position = position(hash);
+        let side = usize::from(position >= self.0.split.load(Relaxed));
+        let bucket = position.wrapping_mul(self.0.counts[side].load(Relaxed)) >> POSITION_BITS;
+        let address = self.0.bases[side].load(Relaxed).wrapping_add((bucket as usize).wrapping_mul(64));
+        mem::prefetch(std::ptr::without_provenance::<u8>(address));
+    }
+
+    /// Stores where the buckets are now.
+    pub(crate) fn set(&self, split: u64, parts: &[Part; 2]) {
+        for ((part, base), count) in parts.iter().zip(&self.0.bases).zip(&self.0.counts) {
+            base.store(part.address(), Relaxed);
+            count.store(part.count(), Relaxed);
+        }
+        self.set_split(split);
+    }
+
+    pub(crate) fn set_split(&self, split: u64) {
+        self.0.split.store(split, Relaxed);
+    }
+}

@@ -1,0 +1,463 @@
+//! A table of fixed size: buckets in one piece of memory, and the pool of their overflow buckets.
+//!
+//! ```text
+//! put:     home has a free slot               -> there, native
+//!          its extension has one              -> there, foreign, counted in the home's link
+//!          a native of the extension can move
+//!          to that one's own extension        -> in its place, foreign
+//!          else                               -> the home's chain
+//! ```
+//!
+//! The extension is chosen when first needed, the emptiest of five, and kept until the last borrowed slot is given
+//! back. A bucket that has a chain has no free slot: `remove` refills it from the chain. Buckets below one page live on
+//! the heap, more in a mapping of their own.
+
+use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
+use crate::pool::Pool;
+use crate::{POSITION_BITS, Rehash, position};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use varve_base::Ref;
+use varve_base::group::{Head, Mask, Tag};
+use varve_base::mem::{Mapping, PAGE_BYTES};
+
+/// Most buckets of one part: a position times their number stays below 2^64.
+pub(crate) const BUCKETS_MAX: u64 = (1 << 28) - 1;
+
+/// Memory is given back behind the cursor of a move in steps of this many bytes.
+const RELEASE_BYTES: usize = 256 << 10;
+
+/// The first page is kept while a part is emptied: the last buckets borrow from the first ones.
+const _: () = assert!((EXTENSION_REACH + 1) * 64 <= PAGE_BYTES as u64);
+
+static NO_BUCKET: Bucket = Bucket::EMPTY;
+
+/// Where the buckets live.
+enum Memory {
+    /// Nowhere: one shared bucket that stays empty stands in, so that a search needs no case of its own.
+    None,
+    Heap(Layout),
+    Mapped(Mapping),
+}
+
+/// Where an entry is, as seen from its home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Home,
+    Extension,
+    Chain,
+}
+
+/// The place of an entry in a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    pub(crate) home: u32,
+    /// The bucket, or in a chain the overflow bucket.
+    pub(crate) at: u32,
+    pub(crate) place: Place,
+    pub(crate) slot: u8,
+    /// Which of a table's two parts; the table's to set.
+    pub(crate) side: u8,
+}
+
+/// Which entries of a bucket are candidates.
+pub(crate) trait Wanted: Copy {
+    fn among(self, head: &Head) -> Mask;
+}
+
+impl Wanted for Tag {
+    #[inline(always)]
+    fn among(self, head: &Head) -> Mask {
+        head.with(self)
+    }
+}
+
+pub(crate) struct Part {
+    base: NonNull<Bucket>,
+    count: u64,
+    memory: Memory,
+    pool: Pool,
+    /// Bytes at the start, but for the first page, that the system has back.
+    released: usize,
+}
+
+// SAFETY: a part owns its buckets as a Vec would; the stand-in of an empty part is never written.
+unsafe impl Send for Part {}
+// SAFETY: as above; nothing changes through a shared reference.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// A part without memory. It holds nothing and nothing may be put into it.
+    pub(crate) fn none() -> Part {
+        Part { base: NonNull::from_ref(&NO_BUCKET), count: 1, memory: Memory::None, pool: Pool::default(), released: 0 }
+    }
+
+    /// A part of `count` empty buckets.
+    ///
+    /// # Panics
+    /// If the system has no memory; callers admit memory before they come here.
+    pub(crate) fn new(count: u64) -> Part {
+        assert!((1..=BUCKETS_MAX).contains(&count), "{count} buckets");
+        let bytes = count as usize * 64;
+        let (base, memory) = if bytes < PAGE_BYTES {
+            let layout = Layout::array::<Bucket>(count as usize).expect("less than a page");
+            // SAFETY: the layout is not empty, since there is at least one bucket.
+            let base = unsafe { std::alloc::alloc_zeroed(layout) };
+            (NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), Memory::Heap(layout))
+        } else {
+            let map = Mapping::zeroed(bytes).unwrap_or_else(|e| panic!("no memory for {bytes} bytes of index: {e}"));
+            (NonNull::new(map.base()).expect("a mapping is not at zero"), Memory::Mapped(map))
+        };
+        Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.base.addr().get()
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.memory, Memory::None)
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Bytes of the buckets, without what was released.
+    pub(crate) fn bucket_bytes(&self) -> usize {
+        match &self.memory {
+            Memory::None => 0,
+            Memory::Heap(layout) => layout.size(),
+            Memory::Mapped(map) => map.len() - (self.released - PAGE_BYTES),
+        }
+    }
+
+    /// The home bucket of a position.
+    #[inline(always)]
+    pub(crate) fn home(&self, position: u64) -> u64 {
+        (position * self.count) >> POSITION_BITS
+    }
+
+    /// The first position at home in `bucket`, which may be one past the last.
+    pub(crate) fn first_position(&self, bucket: u64) -> u64 {
+        (bucket << POSITION_BITS).div_ceil(self.count)
+    }
+
+    #[inline(always)]
+    pub(crate) fn bucket(&self, at: u64) -> &Bucket {
+        debug_assert!(at < self.count, "bucket {at} of {}", self.count);
+        // SAFETY: `at` is below the count: it is a home, or a step from one wrapped by `step`, or was checked by
+        // `spot_bucket`.
+        unsafe { self.base.add(at as usize).as_ref() }
+    }
+
+    #[inline(always)]
+    fn bucket_mut(&mut self, at: u64) -> &mut Bucket {
+        debug_assert!(at < self.count, "bucket {at} of {}", self.count);
+        debug_assert!(!self.is_none(), "the stand-in is not for writing");
+        // SAFETY: as in `bucket`. Writable: only `put` gives a part its first entry, and it asserts that there is
+        // memory; everything else writes where entries are.
+        unsafe { self.base.add(at as usize).as_mut() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64) {
+        varve_base::mem::prefetch(self.base.as_ptr().wrapping_add(at as usize));
+    }
+
+    /// The bucket `by` further on.
+    #[inline(always)]
+    pub(crate) fn step(&self, from: u64, by: u64) -> u64 {
+        let mut at = from + by;
+        while at >= self.count {
+            at -= self.count;
+        }
+        at
+    }
+
+    /// The extension bucket of `home`, if it has one.
+    #[inline(always)]
+    pub(crate) fn extension(&self, home: u64) -> Option<u64> {
+        self.bucket(home).extension().map(|by| self.step(home, by))
+    }
+
+    /// The ids of the overflow buckets of `home`.
+    pub(crate) fn chain(&self, home: u64) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.bucket(home).chain(), |&id| self.pool.get(id).chain())
+    }
+
+    /// Looks through the wanted entries at home in `home`.
+    #[inline(always)]
+    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<Spot> {
+        let bucket = self.bucket(home);
+        for slot in wanted.among(bucket.head()) & bucket.head().native() {
+            if is_it(bucket.get(slot)) {
+                return Some(Spot {
+                    home: home as u32,
+                    at: home as u32,
+                    place: Place::Home,
+                    slot: slot as u8,
+                    side: 0,
+                });
+            }
+        }
+        if bucket.is_linked() { self.find_beyond(home, wanted, is_it) } else { None }
+    }
+
+    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<Spot> {
+        let spot = |at, place, slot| Some(Spot { home: home as u32, at, place, slot: slot as u8, side: 0 });
+        if let Some(at) = self.extension(home) {
+            let bucket = self.bucket(at);
+            for slot in wanted.among(bucket.head()) & bucket.head().foreign() {
+                // The tag may be another home's: what is not at home here must not be found, else its removal would
+                // be counted here. The caller's question tells, as it is about one entry.
+                if is_it(bucket.get(slot)) {
+                    return spot(at as u32, Place::Extension, slot);
+                }
+            }
+        }
+        for id in self.chain(home) {
+            let bucket = self.pool.get(id);
+            for slot in wanted.among(bucket.head()) {
+                if is_it(bucket.get(slot)) {
+                    return spot(id, Place::Chain, slot);
+                }
+            }
+        }
+        None
+    }
+
+    /// The bucket of a spot that came from outside.
+    #[inline(always)]
+    pub(crate) fn spot_bucket(&self, spot: Spot) -> &Bucket {
+        let bucket = if spot.place == Place::Chain {
+            self.pool.get(spot.at)
+        } else {
+            assert!(u64::from(spot.at) < self.count, "a slot of another table");
+            self.bucket(u64::from(spot.at))
+        };
+        assert!(bucket.head().valid().has(usize::from(spot.slot)), "a slot that is no longer valid");
+        bucket
+    }
+
+    pub(crate) fn replace(&mut self, spot: Spot, r: Ref) {
+        self.spot_bucket(spot);
+        let bucket =
+            if spot.place == Place::Chain { self.pool.get_mut(spot.at) } else { self.bucket_mut(u64::from(spot.at)) };
+        bucket.set(usize::from(spot.slot), r);
+    }
+
+    /// Adds an entry at home in `home`.
+    #[inline]
+    pub(crate) fn put(&mut self, home: u64, tag: Tag, r: Ref, displace: u32) {
+        assert!(!self.is_none(), "nothing is put into a part without memory");
+        let bucket = self.bucket_mut(home);
+        match bucket.head().free().first() {
+            Some(slot) => bucket.fill(slot, tag, true, r),
+            None => self.put_beyond(home, tag, r, displace),
+        }
+    }
+
+    #[cold]
+    fn put_beyond(&mut self, home: u64, tag: Tag, r: Ref, displace: u32) {
+        if let Some(k) = self.find_room(home, displace) {
+            let at = self.step(home, k * k);
+            let slot = self.bucket(at).head().free().first().expect("room was found");
+            self.bucket_mut(at).fill(slot, tag, false, r);
+            self.bucket_mut(home).borrow_one(k);
+            return;
+        }
+        // Rare: moves further on came round and freed a slot here without leaving room there.
+        if let Some(slot) = self.bucket(home).head().free().first() {
+            return self.bucket_mut(home).fill(slot, tag, true, r);
+        }
+        let first = self.bucket(home).chain();
+        let with_room = self.chain(home).find(|&id| !self.pool.get(id).head().valid().is_full());
+        let id = with_room.unwrap_or_else(|| {
+            let id = self.pool.allocate();
+            self.pool.get_mut(id).set_chain(first);
+            self.bucket_mut(home).set_chain(Some(id));
+            id
+        });
+        let bucket = self.pool.get_mut(id);
+        let slot = bucket.head().free().first().expect("an overflow bucket with room");
+        bucket.fill(slot, tag, true, r);
+    }
+
+    /// An extension of `home` with a free slot, made free by up to `displace` moves where it must be.
+    fn find_room(&mut self, home: u64, displace: u32) -> Option<u64> {
+        let has_room = |part: &Part, k: u64| !part.bucket(part.step(home, k * k)).head().valid().is_full();
+        let current = self.bucket(home).extension_k();
+        if current != 0 {
+            let at = self.step(home, current * current);
+            return (has_room(self, current) || self.make_room(at, displace)).then_some(current);
+        }
+        let others = (1..=EXTENSIONS).filter(|k| self.step(home, k * k) != home);
+        let k = others.min_by_key(|k| self.bucket(self.step(home, k * k)).head().valid().count())?;
+        if has_room(self, k) {
+            return Some(k);
+        }
+        let k = (1..=EXTENSIONS).find(|k| {
+            let at = self.step(home, k * k);
+            at != home && self.make_room(at, displace)
+        })?;
+        // With a bound of two or more, a move further on may have given this bucket its extension.
+        match self.bucket(home).extension_k() {
+            0 => Some(k),
+            now => has_room(self, now).then_some(now),
+        }
+    }
+
+    /// Moves a native entry of the full bucket `at` to that bucket's own extension.
+    fn make_room(&mut self, at: u64, displace: u32) -> bool {
+        if displace == 0 || self.bucket(at).head().native().is_empty() {
+            return false;
+        }
+        let Some(k) = self.find_room(at, displace - 1) else { return false };
+        let to = self.step(at, k * k);
+        // Making room further on may have come round to this bucket.
+        if !self.bucket(at).head().valid().is_full() {
+            return true;
+        }
+        let (Some(slot), Some(free)) = (self.bucket(at).head().native().first(), self.bucket(to).head().free().first())
+        else {
+            return false;
+        };
+        let (tag, r) = self.bucket_mut(at).take(slot);
+        self.bucket_mut(to).fill(free, tag, false, r);
+        self.bucket_mut(at).borrow_one(k);
+        true
+    }
+
+    /// Removes the entry of a spot.
+    pub(crate) fn remove(&mut self, spot: Spot) -> Ref {
+        self.spot_bucket(spot);
+        let (home, at, slot) = (u64::from(spot.home), u64::from(spot.at), usize::from(spot.slot));
+        if spot.place == Place::Chain {
+            let (_, r) = self.pool.get_mut(spot.at).take(slot);
+            self.unchain_if_empty(home, spot.at);
+            return r;
+        }
+        let (_, r) = self.bucket_mut(at).take(slot);
+        if spot.place == Place::Extension {
+            assert!(home < self.count, "a slot of another table");
+            self.bucket_mut(home).give_back_one();
+        }
+        self.refill(at);
+        r
+    }
+
+    /// Takes an entry of the bucket's chain, if it has one, into the slot that has become free.
+    fn refill(&mut self, at: u64) {
+        let Some(id) = self.bucket(at).chain() else { return };
+        let from = self.pool.get_mut(id);
+        let slot = from.head().valid().first().expect("no overflow bucket is empty");
+        let (tag, r) = from.take(slot);
+        let free = self.bucket(at).head().free().first().expect("a slot has become free");
+        self.bucket_mut(at).fill(free, tag, true, r);
+        self.unchain_if_empty(at, id);
+    }
+
+    fn unchain_if_empty(&mut self, home: u64, id: u32) {
+        if !self.pool.get(id).head().valid().is_empty() {
+            return;
+        }
+        let next = self.pool.get(id).chain();
+        let before = self.chain(home).take_while(|&other| other != id).last();
+        match before {
+            Some(before) => self.pool.get_mut(before).set_chain(next),
+            None => {
+                assert_eq!(self.bucket(home).chain(), Some(id), "an overflow bucket of another chain");
+                self.bucket_mut(home).set_chain(next);
+            }
+        }
+        self.pool.release(id);
+    }
+
+    /// Shows every entry at home in `home`.
+    pub(crate) fn each_at_home(&self, home: u64, rehash: &impl Rehash, mut emit: impl FnMut(Ref)) {
+        let bucket = self.bucket(home);
+        for slot in bucket.head().native() {
+            emit(bucket.get(slot));
+        }
+        for (_, r, _) in self.borrowed(home, rehash) {
+            emit(r);
+        }
+        for id in self.chain(home) {
+            let bucket = self.pool.get(id);
+            for slot in bucket.head().valid() {
+                emit(bucket.get(slot));
+            }
+        }
+    }
+
+    /// The entries of `home` in its extension bucket: slot, reference, hash. Whose a foreign entry is, its hash tells.
+    fn borrowed<'a>(&'a self, home: u64, rehash: &'a impl Rehash) -> impl Iterator<Item = (usize, Ref, u64)> {
+        let at = self.extension(home).unwrap_or(home);
+        let many = self.bucket(home).borrowed();
+        let foreign = if many == 0 { Head::EMPTY.foreign() } else { self.bucket(at).head().foreign() };
+        foreign
+            .map(move |slot| (slot, self.bucket(at).get(slot)))
+            .map(move |(slot, r)| (slot, r, rehash.hash(r)))
+            .filter(move |&(_, _, hash)| self.home(position(hash)) == home)
+            .take(many)
+    }
+
+    /// Takes every entry at home in `home` out and hands it on with its hash.
+    pub(crate) fn drain_home(&mut self, home: u64, rehash: &impl Rehash, mut take: impl FnMut(u64, Ref)) {
+        if let Some(at) = self.extension(home) {
+            let mut slots = [0; 7];
+            let mut many = 0;
+            for (slot, r, hash) in self.borrowed(home, rehash) {
+                slots[many] = slot;
+                many += 1;
+                take(hash, r);
+            }
+            for &slot in &slots[..many] {
+                self.bucket_mut(at).take(slot);
+                self.bucket_mut(home).give_back_one();
+            }
+            for _ in 0..many {
+                self.refill(at);
+            }
+        }
+        while let Some(id) = self.bucket(home).chain() {
+            let bucket = self.pool.get_mut(id);
+            for slot in bucket.head().valid() {
+                let (_, r) = bucket.take(slot);
+                take(rehash.hash(r), r);
+            }
+            self.unchain_if_empty(home, id);
+        }
+        for slot in self.bucket(home).head().native() {
+            let (_, r) = self.bucket_mut(home).take(slot);
+            take(rehash.hash(r), r);
+        }
+    }
+
+    /// Gives memory back before `cursor`, the first bucket that still has entries at home.
+    pub(crate) fn release_before(&mut self, cursor: u64) {
+        let Memory::Mapped(map) = &self.memory else { return };
+        let end = self.released + RELEASE_BYTES;
+        if (cursor as usize) * 64 >= end {
+            // SAFETY: no reference into the buckets is held across this call, which has `&mut self`. Those before the
+            // cursor hold nothing: their own entries have moved, and foreign ones come from before them, or wrapped
+            // from the end into the first page, which is kept.
+            unsafe { map.release(self.released..end) };
+            self.released = end;
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Memory::Heap(layout) = self.memory {
+            // SAFETY: `base` was allocated with this layout and is freed here only.
+            unsafe { std::alloc::dealloc(self.base.as_ptr().cast(), layout) };
+        }
+    }
+}

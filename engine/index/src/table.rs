@@ -1,0 +1,214 @@
+//! The public face: one table as its users see it, be it one part or, while it grows, two.
+
+use crate::hint::Hint;
+use crate::part::{Part, Spot, Wanted};
+use crate::{Geometry, POSITIONS, Rehash, position};
+use varve_base::Ref;
+use varve_base::group::{Head, Mask, SLOTS, Tag};
+
+/// Index of the part that lives on, in `Table::parts`.
+pub(crate) const NEW: usize = 0;
+
+/// Index of the part that entries leave.
+pub(crate) const OLD: usize = 1;
+
+/// Entries by hash.
+///
+/// Nothing is allocated before the first insert. All operations but `verify` and `for_each` are bounded: by the few
+/// buckets that an insert moves, and by the length of a chain, which is that of the entries with equal hashes.
+pub struct Table {
+    /// Positions below it are in `parts[NEW]`, the others in `parts[OLD]`; all of them when nothing moves.
+    pub(crate) split: u64,
+    pub(crate) parts: [Part; 2],
+    pub(crate) len: usize,
+    /// From this many entries on an insert has more to do.
+    pub(crate) grow_at: usize,
+    /// Buckets of the old part that are done.
+    pub(crate) moved: u64,
+    pub(crate) geometry: Geometry,
+    pub(crate) hint: Option<Hint>,
+}
+
+/// The place of an entry. Valid until the next call on `&mut` that is not `replace`.
+///
+/// A slot that is used later gives a wrong entry or panics; it never reaches outside of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(Spot);
+
+const _: () = assert!(size_of::<Option<Slot>>() == 12);
+
+/// Figures of a table. All of them are at hand, none is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableStats {
+    /// Entries.
+    pub entries: usize,
+    /// Buckets of the table, the new one while it grows.
+    pub buckets: u64,
+    /// Buckets of the old table, 0 when nothing moves.
+    pub old_buckets: u64,
+    /// Of those, how many have been moved.
+    pub moved_buckets: u64,
+    /// Overflow buckets in use.
+    pub overflow_buckets: usize,
+    /// As [`Table::bytes`].
+    pub bytes: usize,
+}
+
+/// Twelve bits of a tag, all that a timing wheel keeps of it.
+#[derive(Clone, Copy)]
+struct TagPart(u16);
+
+impl Wanted for TagPart {
+    #[inline(always)]
+    fn among(self, head: &Head) -> Mask {
+        head.with_bits(Tag(self.0), 0x0fff)
+    }
+}
+
+impl Table {
+    /// An empty table without memory.
+    pub fn new(geometry: Geometry) -> Table {
+        let parts = [Part::none(), Part::none()];
+        Table { split: POSITIONS, parts, len: 0, grow_at: 0, moved: 0, geometry, hint: None }
+    }
+
+    /// Entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no entries.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that the table holds of the system: buckets, without those that were given back or not yet reached while
+    /// it grows, and overflow buckets.
+    pub fn bytes(&self) -> usize {
+        let [new, old] = &self.parts;
+        let mut bytes = old.bucket_bytes() + old.pool().bytes() + new.pool().bytes();
+        if self.split < POSITIONS {
+            let touched = (new.home(self.split) as usize + 1) * size_of::<crate::bucket::Bucket>();
+            bytes += touched.next_multiple_of(varve_base::mem::PAGE_BYTES).min(new.bucket_bytes());
+        } else {
+            bytes += new.bucket_bytes();
+        }
+        bytes
+    }
+
+    /// Entries per slot of the table's own size, 0 without a table.
+    pub fn load(&self) -> f64 {
+        if self.parts[NEW].is_none() { 0.0 } else { self.len as f64 / (self.parts[NEW].count() as f64 * SLOTS as f64) }
+    }
+
+    /// Asks for the home bucket of `hash`.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let position = position(hash);
+        let part = &self.parts[self.side(position)];
+        part.prefetch(part.home(position));
+    }
+
+    /// What is needed to prefetch without holding the table; it stays right for this table's life.
+    pub fn hint(&mut self) -> Hint {
+        if self.hint.is_none() {
+            self.hint = Some(Hint::new());
+            self.tell_hint();
+        }
+        self.hint.clone().expect("it was just made")
+    }
+
+    #[inline(always)]
+    fn side(&self, position: u64) -> usize {
+        usize::from(position >= self.split)
+    }
+
+    #[inline(always)]
+    fn find_wanted(&self, position: u64, wanted: impl Wanted, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+        let side = self.side(position);
+        let part = &self.parts[side];
+        let spot = part.find(part.home(position), wanted, is_it)?;
+        Some(Slot(Spot { side: side as u8, ..spot }))
+    }
+
+    /// The entry with this hash of which `is_it` says so. It is asked for candidates with the same tag and, in nearly
+    /// all cases, the same hash; it must say yes to an entry of this hash only.
+    #[inline]
+    pub fn find(&self, hash: u64, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+        self.find_wanted(position(hash), Tag(hash as u16), is_it)
+    }
+
+    /// The entry with this hash and exactly this reference.
+    #[inline]
+    pub fn find_ref(&self, hash: u64, r: Ref) -> Option<Slot> {
+        self.find(hash, |other| other == r)
+    }
+
+    /// The entry of which `is_it` says so, by 48 bits of its hash: `position << 12 | tag & 0xfff`. `is_it` must say yes
+    /// only to an entry whose hash has these bits.
+    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+        debug_assert!(bits48 >> 48 == 0);
+        self.find_wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff), is_it)
+    }
+
+    /// The reference in a slot.
+    #[inline]
+    pub fn get(&self, slot: Slot) -> Ref {
+        self.parts[usize::from(slot.0.side & 1)].spot_bucket(slot.0).get(usize::from(slot.0.slot))
+    }
+
+    /// Puts another reference into a slot: the object has moved or is rewritten, its hash is the same.
+    #[inline]
+    pub fn replace(&mut self, slot: Slot, r: Ref) {
+        self.parts[usize::from(slot.0.side & 1)].replace(slot.0, r);
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, slot: Slot) -> Ref {
+        let r = self.parts[usize::from(slot.0.side & 1)].remove(slot.0);
+        self.len -= 1;
+        r
+    }
+
+    /// Adds an entry, which must not be there yet. While the table grows, moves a few buckets first.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, r: Ref, rehash: &impl Rehash) {
+        if self.len >= self.grow_at {
+            self.make_way(rehash);
+        }
+        let position = position(hash);
+        let side = self.side(position);
+        let part = &mut self.parts[side];
+        part.put(part.home(position), Tag(hash as u16), r, self.geometry.displace);
+        self.len += 1;
+    }
+
+    /// Removes everything and gives all memory back at once.
+    pub fn clear(&mut self) {
+        drop(self.take());
+    }
+
+    /// Leaves an empty table and returns what was there. The hint stays with this one.
+    pub fn take(&mut self) -> Table {
+        let mut taken = std::mem::replace(self, Table::new(self.geometry));
+        self.hint = taken.hint.take();
+        self.tell_hint();
+        taken
+    }
+
+    /// Figures.
+    pub fn stats(&self) -> TableStats {
+        let [new, old] = &self.parts;
+        let count = |part: &Part| if part.is_none() { 0 } else { part.count() };
+        TableStats {
+            entries: self.len,
+            buckets: count(new),
+            old_buckets: count(old),
+            moved_buckets: self.moved,
+            overflow_buckets: new.pool().used() + old.pool().used(),
+            bytes: self.bytes(),
+        }
+    }
+}

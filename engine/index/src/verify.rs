@@ -1,0 +1,141 @@
+//! Everything that must hold of a table, checked entry by entry.
+
+use crate::part::Part;
+use crate::table::{NEW, OLD, Table};
+use crate::{POSITIONS, Rehash, position};
+use varve_base::Ref;
+use varve_base::group::Tag;
+
+/// Where the entries of a table are; what `verify` counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Entries in their home buckets.
+    pub native: usize,
+    /// Entries in slots borrowed of another bucket.
+    pub foreign: usize,
+    /// Entries in overflow buckets.
+    pub chained: usize,
+}
+
+impl Census {
+    /// All entries.
+    pub fn total(self) -> usize {
+        self.native + self.foreign + self.chained
+    }
+}
+
+impl Table {
+    /// Checks the whole table and panics with what is wrong: every entry is found from its hash, native bits, tags,
+    /// links and counts are right, no overflow bucket is lost. Returns where the entries are.
+    pub fn verify(&self, rehash: &impl Rehash) -> Census {
+        let mut census = Census::default();
+        for side in [NEW, OLD] {
+            let part = &self.parts[side];
+            let check = Check { table: self, part, side, rehash };
+            check.whole_part(&mut census);
+        }
+        assert_eq!(census.total(), self.len, "entries counted and entries known");
+        let moving = self.split < POSITIONS;
+        assert_eq!(moving, !self.parts[OLD].is_none(), "an old table exactly while entries move");
+        if moving {
+            assert_eq!(
+                self.split,
+                self.parts[OLD].first_position(self.moved),
+                "the split is where the old table begins"
+            );
+            assert!(self.grow_at == 0, "an insert must move while there is something to move");
+        }
+        census
+    }
+}
+
+/// One part under examination.
+struct Check<'a, R> {
+    table: &'a Table,
+    part: &'a Part,
+    side: usize,
+    rehash: &'a R,
+}
+
+impl<R: Rehash> Check<'_, R> {
+    fn whole_part(&self, census: &mut Census) {
+        let mut chained_buckets = 0;
+        for at in 0..self.part.count() {
+            chained_buckets += self.bucket(at, census);
+        }
+        let pool = self.part.pool();
+        assert_eq!(pool.used(), chained_buckets, "overflow buckets in use and in chains");
+        assert_eq!(pool.used() + pool.free_count(), pool.ids() as usize, "overflow buckets in use, free, and in all");
+    }
+
+    /// One bucket with what it borrows and its chain; returns the number of its overflow buckets.
+    fn bucket(&self, at: u64, census: &mut Census) -> usize {
+        let bucket = self.part.bucket(at);
+        for slot in bucket.head().valid() {
+            let native = bucket.head().native().has(slot);
+            let home = self.entry(bucket.get(slot), bucket.head().tag(slot));
+            assert_eq!(native, home == at, "bucket {at} slot {slot}: native bit of an entry at home in {home}");
+            if native {
+                census.native += 1;
+            } else {
+                assert_eq!(self.part.extension(home), Some(at), "bucket {at} slot {slot}: not the extension of {home}");
+            }
+        }
+        assert!(
+            bucket.head().native().all(|slot| bucket.head().valid().has(slot)),
+            "bucket {at}: native but not valid"
+        );
+        self.borrowed(at, census);
+        if self.side == OLD && at < self.table.moved {
+            assert!(!bucket.is_linked() && bucket.head().native().is_empty(), "bucket {at} has moved and is not empty");
+        }
+        self.chain(at, census)
+    }
+
+    /// The link's count of borrowed slots.
+    fn borrowed(&self, at: u64, census: &mut Census) {
+        let bucket = self.part.bucket(at);
+        let Some(extension) = self.part.extension(at) else {
+            assert_eq!(bucket.borrowed(), 0, "bucket {at}: slots borrowed nowhere");
+            return;
+        };
+        assert_ne!(extension, at, "bucket {at} extends itself");
+        let head = self.part.bucket(extension).head();
+        let home_of = |slot| self.part.home(position(self.rehash.hash(self.part.bucket(extension).get(slot))));
+        let borrowed = head.foreign().filter(|&slot| home_of(slot) == at).count();
+        assert_eq!(bucket.borrowed(), borrowed, "bucket {at}: slots borrowed of {extension}");
+        assert!(borrowed > 0, "bucket {at}: an extension without use");
+        census.foreign += borrowed;
+    }
+
+    fn chain(&self, at: u64, census: &mut Census) -> usize {
+        let mut buckets = 0;
+        for id in self.part.chain(at) {
+            buckets += 1;
+            assert!(buckets <= self.part.pool().used(), "bucket {at}: its chain runs in a circle");
+            let bucket = self.part.pool().get(id);
+            assert!(!bucket.head().valid().is_empty(), "overflow bucket {id} is empty");
+            assert!(bucket.extension().is_none() && bucket.borrowed() == 0, "overflow bucket {id} has an extension");
+            for slot in bucket.head().valid() {
+                let home = self.entry(bucket.get(slot), bucket.head().tag(slot));
+                assert_eq!(home, at, "overflow bucket {id} slot {slot} in another chain");
+                census.chained += 1;
+            }
+        }
+        assert!(
+            buckets == 0 || self.part.bucket(at).head().valid().is_full(),
+            "bucket {at} has a chain and a free slot"
+        );
+        buckets
+    }
+
+    /// One entry: its tag, its side of the split, and that it is found. Returns its home.
+    fn entry(&self, r: Ref, tag: Tag) -> u64 {
+        let hash = self.rehash.hash(r);
+        assert_eq!(tag, Tag(hash as u16), "{r:?}: its tag");
+        assert_eq!(self.side, usize::from(position(hash) >= self.table.split), "{r:?}: on the wrong side of the split");
+        let found = self.table.find_ref(hash, r).unwrap_or_else(|| panic!("{r:?} with hash {hash:#x} is not found"));
+        assert_eq!(self.table.get(found), r);
+        self.part.home(position(hash))
+    }
+}

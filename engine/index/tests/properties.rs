@@ -1,0 +1,205 @@
+//! Random operations on a real table and a naive one. The seed is printed and taken from VARVE_SEED.
+
+mod model;
+
+use model::{HashKind, Op, World};
+use proptest::prelude::*;
+use varve_base::Ref;
+use varve_base::hash::mix64;
+use varve_base::rng::Rng;
+use varve_index::{Geometry, Rehash, Table};
+
+/// References are numbers; their hash is a mix of them.
+struct Mixed;
+
+impl Rehash for Mixed {
+    fn hash(&self, r: Ref) -> u64 {
+        mix64(r.bits())
+    }
+}
+
+fn r(bits: u64) -> Ref {
+    // SAFETY: in range, never followed.
+    unsafe { Ref::from_bits(bits) }
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("VARVE_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64));
+    println!("VARVE_SEED={seed}");
+    seed
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let kind = any::<u8>().prop_map(HashKind::of);
+    prop_oneof![
+        12 => (kind.clone(), any::<u64>()).prop_map(|(kind, x)| Op::Insert(kind, x)),
+        5 => any::<u64>().prop_map(Op::Remove),
+        1 => any::<u64>().prop_map(Op::RemoveMany),
+        3 => any::<u64>().prop_map(Op::Replace),
+        3 => any::<u64>().prop_map(Op::Find),
+        2 => (kind, any::<u64>()).prop_map(|(kind, x)| Op::FindHash(kind, x)),
+        3 => any::<u8>().prop_map(Op::Step),
+        6 => Just(Op::Scan),
+        1 => any::<u64>().prop_map(Op::Sample),
+        1 => Just(Op::Verify),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_a_list(first in 1u32..6, displace in 0u32..4, ops in prop::collection::vec(op(), 1..400)) {
+        let mut world = World::new(Geometry { first_buckets: first, displace, ..Geometry::default() });
+        ops.into_iter().for_each(|op| world.apply(op));
+        world.finish();
+    }
+}
+
+/// Long runs that swing between nearly empty and a thousand entries, with one kind of hash or all.
+#[test]
+fn long_runs() {
+    let mut rng = Rng::seeded(seed());
+    for run in 0..24u8 {
+        let mut world = World::new(Geometry {
+            first_buckets: 4,
+            displace: u32::from(run % 3),
+            move_buckets: 1 + u32::from(run % 2),
+            shard_scale: (u32::from(run), 24),
+        });
+        for i in 0..4_000u32 {
+            let growing = i / 1_000 % 2 == 0;
+            let kind =
+                if run < 6 { HashKind::of(run) } else { HashKind::of([0, 0, 0, rng.next_u64() as u8][i as usize % 4]) };
+            let x = rng.next_u64();
+            world.apply(match rng.below(20) {
+                0..10 if growing => Op::Insert(kind, x),
+                0..10 => Op::Remove(x),
+                10..12 => Op::Insert(kind, x),
+                12 => Op::Replace(x),
+                13 => Op::Find(x),
+                14 => Op::FindHash(kind, x),
+                15 => Op::Sample(x),
+                16 if x % 50 == 0 => Op::Verify,
+                16 if x % 701 == 1 => Op::Clear,
+                17 => Op::Step(x as u8),
+                _ => Op::Scan,
+            });
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn many_equal_hashes_end() {
+    let mut world = World::new(Geometry::default());
+    for _ in 0..500 {
+        world.apply(Op::Insert(HashKind::Equal, 0));
+    }
+    world.verify();
+    world.apply(Op::RemoveMany(0));
+    let table = world.finish();
+    assert_eq!((table.stats().overflow_buckets, table.len()), (0, 0));
+}
+
+/// A table large enough for mappings and for memory given back in steps, up and down.
+#[test]
+fn large_growth_and_shrink() {
+    let mut table = Table::new(Geometry::default());
+    let many = 200_000u64;
+    for i in 1..=many {
+        table.insert(mix64(i), r(i), &Mixed);
+        if i % 50_000 == 0 || i == 130_003 {
+            table.verify(&Mixed);
+        }
+    }
+    assert!(table.load() > 0.7, "{:?}", table.stats());
+    let full = table.bytes();
+    assert!(full as u64 <= many * 14, "{full} bytes");
+    let mut seen = 0u64;
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        cursor = table.scan(from, &Mixed, |_| seen += 1);
+    }
+    assert_eq!(seen, many);
+    for i in 1..=many - 1_000 {
+        let slot = table.find_ref(mix64(i), r(i)).expect("it is there");
+        table.remove(slot);
+    }
+    let mut steps = 0;
+    while table.step(&Mixed, 64) {
+        steps += 1;
+        if steps % 100 == 0 {
+            table.verify(&Mixed);
+        }
+    }
+    table.verify(&Mixed);
+    assert!(table.bytes() < 16_384, "{:?}", table.stats());
+    assert!((0.5..=0.9).contains(&table.load()), "{:?}", table.stats());
+}
+
+/// What the design promises: at the fullest, under one entry in a hundred is in an overflow bucket.
+#[test]
+fn overflow_is_rare_at_full_load() {
+    let mut table = Table::new(Geometry::default());
+    let mut worst: f64 = 0.0;
+    for i in 1..=300_000u64 {
+        table.insert(mix64(i), r(i), &Mixed);
+        if i > 1_000 && table.load() > 0.895 && table.stats().old_buckets == 0 {
+            let census = table.verify(&Mixed);
+            worst = worst.max(census.chained as f64 / census.total() as f64);
+        }
+        if i > 1_000 && table.load() > 0.895 && i % 64 != 0 {
+            continue;
+        }
+    }
+    println!("worst share of chained entries: {worst:.4}");
+    assert!(worst < 0.02);
+}
+
+#[test]
+fn sampling_reaches_everything() {
+    let seed = seed();
+    let mut table = Table::new(Geometry::default());
+    let mut rng = Rng::seeded(seed);
+    assert_eq!(table.sample(&mut rng), None);
+    for i in 1..=300u64 {
+        table.insert(mix64(i), r(i), &Mixed);
+    }
+    let mut counts = vec![0u32; 301];
+    for _ in 0..300 * 200 {
+        counts[table.sample(&mut rng).expect("not empty").bits() as usize] += 1;
+    }
+    assert!(counts[1..].iter().all(|&n| (100..320).contains(&n)), "seed {seed}: {counts:?}");
+}
+
+#[test]
+fn taken_table_lives_on_and_hint_stays() {
+    let mut table = Table::new(Geometry::shard(3, 8));
+    let hint = table.hint();
+    hint.prefetch(1);
+    for i in 1..=1_000u64 {
+        table.insert(mix64(i), r(i), &Mixed);
+        hint.prefetch(mix64(i));
+    }
+    let taken = table.take();
+    taken.verify(&Mixed);
+    assert_eq!((taken.len(), table.len(), table.bytes()), (1_000, 0, 0));
+    drop(taken);
+    hint.prefetch(7);
+    table.insert(mix64(1), r(1), &Mixed);
+    table.verify(&Mixed);
+}
+
+#[test]
+#[should_panic(expected = "no longer valid")]
+fn stale_slot_panics() {
+    let mut table = Table::new(Geometry::default());
+    table.insert(mix64(1), r(1), &Mixed);
+    let slot = table.find_ref(mix64(1), r(1)).expect("it is there");
+    table.remove(slot);
+    table.get(slot);
+}

@@ -1,0 +1,35 @@
+//! Clearing: every object is dead at once, in O(segments).
+//!
+//! Sealed segments are left without live objects, so that a drain skips over them by release units; runs retire.
+
+use crate::log::Log;
+use crate::table::State;
+
+impl Log {
+    /// Marks everything dead. Whoever calls it has forgotten every Ref, has given up his drain, and knows that all
+    /// appenders are parked and nobody is in an operation. Memory goes back by drains and `release_step`.
+    ///
+    /// # Panics
+    /// If pieces are out or a drain is under way.
+    pub fn clear(&self) {
+        let mut runs = Vec::new();
+        let mut space = self.shared.space.lock();
+        for (id, entry) in space.segments(&self.shared.table).collect::<Vec<_>>() {
+            match entry.state() {
+                State::Open => {
+                    assert!(space.seal_early(&self.shared, id), "cleared with pieces of segment {id} out");
+                    entry.forget_live();
+                }
+                State::Sealed => entry.forget_live(),
+                State::Run => {
+                    entry.forget_live();
+                    runs.push(id);
+                }
+                State::Draining => panic!("cleared while segment {id} is drained"),
+                State::Free | State::Tail | State::Retired => {}
+            }
+        }
+        drop(space);
+        runs.into_iter().for_each(|id| self.shared.retire(id));
+    }
+}

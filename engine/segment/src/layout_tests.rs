@@ -1,0 +1,194 @@
+//! Every width of every field, against the plain meaning.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::Class;
+
+const KINDS: [Kind; 9] =
+    [Kind::String, Kind::List, Kind::Hash, Kind::Set, Kind::Zset, Kind::Stream, Kind::Element, Kind::Node, Kind::Table];
+
+/// Writes into a buffer of exactly the object's size, so that the address sanitizer sees any read past its end.
+fn written(plan: &Plan, o: &NewObject<'_>) -> Box<[u8]> {
+    let mut bytes = vec![0xa5; plan.size()].into_boxed_slice();
+    // SAFETY: the buffer has the plan's size.
+    unsafe { plan.write(bytes.as_mut_ptr(), o, false) };
+    bytes
+}
+
+fn value_of(place: Place) -> Vec<u8> {
+    // SAFETY: an object that this test wrote.
+    unsafe {
+        let first = place.first();
+        let at = place.value_at(&first);
+        let len = first.size() - place.slack(&first) - at;
+        std::slice::from_raw_parts(place.0.add(at), len).to_vec()
+    }
+}
+
+fn check(place: Place, o: &NewObject<'_>, value: &[u8]) {
+    // SAFETY: an object that this test wrote.
+    unsafe {
+        let first = place.first();
+        assert_eq!(first.kind(), o.kind);
+        assert_eq!(place.owner(&first), o.owner);
+        assert_eq!(place.key(&first), o.key);
+        assert_eq!(place.expiry_ms(&first), o.expiry_ms);
+        assert_eq!(place.clock(&first), if o.kind.is_key() { o.clock & 0xff_ffff } else { 0 });
+        assert_eq!(place.form(&first), o.form);
+        assert_eq!(first.size() - place.value_at(&first), o.room);
+        assert!(!place.is_dead(&first) && !place.saved(&first));
+    }
+    assert!(value_of(place) == value, "the value came back different");
+}
+
+#[test]
+fn every_width_of_every_field() {
+    let keys = [0, 1, 16, 255, 256, 70_000].map(|len| vec![b'k'; len]);
+    let values = [0usize, 1, 100, 244, 251, 4000, 4096, 65_000, 65_536, 0xff_fff0, 0x100_0010];
+    let extras = [0usize, 1, 3, 4, 5, 255, 256, 300, 70_000];
+    let expiries =
+        [None, Some(0), Some(1_700_000_000_000), Some((1 << 48) - 1), Some(1 << 48), Some(-5), Some(i64::MIN)];
+    for (n, kind) in KINDS.into_iter().enumerate() {
+        let owners = match kind.is_key() {
+            true => [Owner::Database(0), Owner::Database(1), Owner::Database(u16::MAX)],
+            false => [Owner::Slot(0), Owner::Slot(7), Owner::Slot(u32::MAX)],
+        };
+        for (v, &len) in values.iter().enumerate() {
+            let value: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            for (e, &extra) in extras.iter().enumerate() {
+                // Everything meets everything else somewhere; the large values only a few times.
+                if len > 1 << 20 && (n + v + e) % 9 != 0 {
+                    continue;
+                }
+                let o = NewObject {
+                    kind,
+                    owner: owners[(v + e) % 3],
+                    key: &keys[(n + v + e) % 6],
+                    value: Value::Bytes(&value),
+                    room: len + extra,
+                    expiry_ms: expiries[(n + 2 * v + 3 * e) % 7],
+                    clock: 0x12_3456 + (n as u32) * 0x0fff_ffff,
+                    form: [Form::Auto, Form::Plain, Form::Raw][(n + e) % 3],
+                    class: Class::Ordinary,
+                };
+                let mut bytes = written(&Plan::new(&o), &o);
+                check(Place(bytes.as_mut_ptr()), &o, &value);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_key_costs_seven_bytes() {
+    let o = NewObject::string(b"key:0000000000001", b"value");
+    assert_eq!(Plan::new(&o).size(), 7 + 17 + 5);
+    let volatile = NewObject { expiry_ms: Some(1_700_000_000_000), ..o };
+    assert_eq!(Plan::new(&volatile).size(), 13 + 17 + 5);
+    let element = NewObject { kind: Kind::Element, owner: Owner::Slot(3), ..o };
+    assert_eq!(Plan::new(&element).size(), 8 + 17 + 5);
+}
+
+#[test]
+fn fillers_of_all_lengths() {
+    for len in (1..2000).chain([65_000, 65_537, 65_538, 65_539, 65_540, 1 << 24, (1 << 24) + 3, (1 << 24) + 4]) {
+        let mut bytes = vec![0u8; len].into_boxed_slice();
+        let place = Place(bytes.as_mut_ptr());
+        // SAFETY: the buffer has that length.
+        let item = unsafe {
+            place.write_filler(len);
+            place.item()
+        };
+        assert!(matches!(item, Item::Filler(found) if found == len), "{item:?} of {len}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "no object")]
+fn zeroed_memory_is_no_object() {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the first part of a head of 0 is shorter than this.
+    unsafe { Place(bytes.as_mut_ptr()).item() };
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Expiry(Option<i64>),
+    Slack(usize),
+    Clock(u32),
+    Form(Form),
+    Saved(bool),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        prop_oneof![Just(None), (0..1i64 << 48).prop_map(Some), any::<i64>().prop_map(Some)].prop_map(Change::Expiry),
+        (0..600usize).prop_map(Change::Slack),
+        any::<u32>().prop_map(Change::Clock),
+        prop_oneof![Just(Form::Auto), Just(Form::Plain), Just(Form::Raw)].prop_map(Change::Form),
+        any::<bool>().prop_map(Change::Saved),
+    ]
+}
+
+proptest! {
+    /// Changes in place leave everything else as it was.
+    #[test]
+    fn changes_in_place(
+        key in prop::collection::vec(any::<u8>(), 0..300),
+        value in prop::collection::vec(any::<u8>(), 0..600),
+        extra in 0..600usize,
+        big in any::<bool>(),
+        expiry in prop::option::of(0..1i64 << 50),
+        changes in prop::collection::vec(change(), 1..20),
+    ) {
+        let room = value.len() + extra + if big { PLACE_FROM } else { 0 };
+        let o = NewObject { room, expiry_ms: expiry, ..NewObject::string(&key, &value) };
+        let mut bytes = written(&Plan::new(&o), &o);
+        let place = Place(bytes.as_mut_ptr());
+        let (mut value, mut expiry, mut clock, mut form, mut saved) = (value.clone(), expiry, 0, Form::Auto, false);
+        for change in changes {
+            // SAFETY: an object that this test wrote and has alone.
+            unsafe {
+                let first = place.first();
+                let slack = place.slack(&first);
+                match change {
+                    Change::Expiry(to) => match place.set_expiry_ms(&first, to) {
+                        Some(grown) => {
+                            expiry = to;
+                            prop_assert_eq!(place.slack(&first) as isize, slack as isize - grown);
+                        }
+                        None => prop_assert!(slack < 8 && room < PLACE_FROM),
+                    },
+                    Change::Slack(to) => {
+                        let room = first.size() - place.value_at(&first);
+                        let to = to.min(room);
+                        place.set_slack(&first, to, false);
+                        value.truncate(room - to);
+                        let kept = value.len();
+                        value.resize(room - to, 0);
+                        let at = place.value_at(&first);
+                        std::ptr::write_bytes(place.0.add(at + kept), 0, room - to - kept);
+                    }
+                    Change::Clock(to) => {
+                        place.set_clock(&first, to);
+                        clock = to & 0xff_ffff;
+                    }
+                    Change::Form(to) => {
+                        place.set_form(&first, to);
+                        form = to;
+                    }
+                    Change::Saved(to) => {
+                        place.set_saved(&first, to);
+                        saved = to;
+                    }
+                }
+                prop_assert_eq!(place.expiry_ms(&first), expiry);
+                prop_assert_eq!(place.clock(&first), clock);
+                prop_assert_eq!(place.form(&first), form);
+                prop_assert_eq!(place.saved(&first), saved);
+                prop_assert_eq!(place.key(&first), &key[..]);
+                prop_assert!(value_of(place) == value);
+            }
+        }
+    }
+}

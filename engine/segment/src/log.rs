@@ -1,0 +1,257 @@
+//! The log: the range, the table and the accounting, joined.
+//!
+//! `Log` is a handle; its clones share one log. The work is elsewhere: writing in `append`, large objects in `run`,
+//! moving out in `reclaim`, checking in `verify`.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use varve_base::Ref;
+use varve_base::mem::{Mapping, prefetch};
+
+use crate::geometry::Geometry;
+use crate::layout::Place;
+use crate::object::{Access, Class};
+use crate::run::Releases;
+use crate::space::Space;
+use crate::table::{Entry, Live, State, Table};
+
+/// What all handles share. Lock order: `space` and `releases` are leaves; who holds one takes nothing more.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) mapping: Mapping,
+    pub(crate) geometry: Geometry,
+    pub(crate) table: Table,
+    pub(crate) space: Mutex<Space>,
+    pub(crate) releases: Mutex<Releases>,
+    used: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn count_used(&self, entry: &Entry, bytes: u64) {
+        entry.used.fetch_add(bytes, Ordering::Relaxed);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn uncount_used(&self, entry: &Entry, bytes: u64) {
+        let old = entry.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(old >= bytes, "{old} bytes used, {bytes} taken off");
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The segment log. Clones are handles on the same log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    base: *mut u8,
+    segment_shift: u32,
+    run_min: usize,
+    pub(crate) shared: Arc<Shared>,
+}
+
+// SAFETY: the pointer is the base of the mapping that `shared` keeps; what lies behind it is shared by the rules on the
+// crate's page.
+unsafe impl Send for Log {}
+// SAFETY: as above.
+unsafe impl Sync for Log {}
+
+/// One segment, for statistics and for the choice of a victim. Bytes and objects are exact when all appenders have
+/// parked; before, pieces that are out count as live whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number.
+    pub segment: u32,
+    /// What it is used for.
+    pub state: State,
+    /// Whose objects it takes; `Ordinary` for runs.
+    pub class: Class,
+    /// Bytes appended and not yet drained.
+    pub used: u64,
+    /// Bytes of objects that live.
+    pub live_bytes: u64,
+    /// Objects that live.
+    pub live_objects: u64,
+    /// Segments sealed since it was.
+    pub age: u64,
+    /// Pins on a run.
+    pub pins: u32,
+}
+
+/// The log in figures. Bytes are exact when all appenders have parked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// As `Log::used_bytes`.
+    pub used_bytes: u64,
+    /// Bytes of objects that live.
+    pub live_bytes: u64,
+    /// Objects that live.
+    pub live_objects: u64,
+    /// Segments that are open, sealed or draining.
+    pub segments: u32,
+    /// Of these, open.
+    pub open_segments: u32,
+    /// Large objects in segments of their own.
+    pub runs: u32,
+    /// Segments that those take.
+    pub run_segments: u32,
+    /// Free segments below the last one in use.
+    pub free_segments: u32,
+    /// Bytes of the reserved range that are open for use.
+    pub opened_bytes: u64,
+    /// Bytes of memory of the segment table.
+    pub table_bytes: u64,
+}
+
+impl Log {
+    /// Reserves the range. Panics if the geometry makes no sense.
+    pub fn new(geometry: Geometry) -> io::Result<Log> {
+        geometry.check();
+        let mapping = Mapping::reserve(geometry.reserve_bytes)?;
+        Ok(Log {
+            base: mapping.base(),
+            segment_shift: geometry.segment_bytes.trailing_zeros(),
+            run_min: geometry.run_min_bytes,
+            shared: Arc::new(Shared {
+                mapping,
+                geometry,
+                table: Table::new(),
+                space: Mutex::new(Space::new(&geometry)),
+                releases: Mutex::new(Releases::default()),
+                used: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// The access of a new shard, for its mutex. An object must only ever be opened with one and the same access.
+    pub fn access(&self) -> Access {
+        Access::new()
+    }
+
+    /// The sizes that the log is cut by.
+    pub fn geometry(&self) -> &Geometry {
+        &self.shared.geometry
+    }
+
+    /// Bytes appended and not yet drained, dead ones too, and fillers under a page. One relaxed load; what an appender
+    /// holds and has not parked is missing, at most a piece a class.
+    #[inline]
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of objects that live. Adds up all segments.
+    pub fn live_bytes(&self) -> u64 {
+        self.stats().live_bytes
+    }
+
+    /// Fetches the first cache line of an object. A hint: no lock is needed.
+    #[inline]
+    pub fn prefetch(&self, r: Ref) {
+        prefetch(self.place(r).0);
+    }
+
+    /// The log in figures. Looks at all segments.
+    pub fn stats(&self) -> LogStats {
+        let space = self.shared.space.lock();
+        let mut stats = LogStats {
+            used_bytes: self.used_bytes(),
+            free_segments: space.ids.free_below_end(),
+            opened_bytes: space.opened as u64,
+            table_bytes: self.shared.table.bytes() as u64,
+            ..LogStats::default()
+        };
+        for (_, entry) in space.segments(&self.shared.table) {
+            stats.live_bytes += entry.live().bytes();
+            stats.live_objects += entry.live().objects().max(0) as u64;
+            match entry.state() {
+                State::Open => {
+                    stats.segments += 1;
+                    stats.open_segments += 1;
+                }
+                State::Sealed | State::Draining => stats.segments += 1,
+                State::Run | State::Retired => {
+                    stats.runs += 1;
+                    stats.run_segments += entry.run_len.load(Ordering::Relaxed);
+                }
+                State::Free | State::Tail => {}
+            }
+        }
+        stats
+    }
+
+    /// All segments in use, by number.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        let space = self.shared.space.lock();
+        space.segments(&self.shared.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(&self, r: Ref) -> Place {
+        debug_assert!(r.bits() < self.shared.geometry.reserve_bytes as u64);
+        // SAFETY: a Ref is the offset of an object in the reserved range.
+        Place(unsafe { self.base.add(r.bits() as usize) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn entry(&self, r: Ref) -> &Entry {
+        self.shared.table.entry((r.bits() >> self.segment_shift) as u32)
+    }
+
+    /// The offset of a Ref in its segment.
+    #[inline(always)]
+    pub(crate) fn offset(&self, r: Ref) -> usize {
+        r.bits() as usize & (self.shared.geometry.segment_bytes - 1)
+    }
+
+    /// Does an object of so many bytes have a run of its own?
+    #[inline(always)]
+    pub(crate) fn is_run_size(&self, bytes: usize) -> bool {
+        bytes > self.run_min
+    }
+
+    /// The death of an object, under its shard's lock.
+    #[inline]
+    pub(crate) fn kill(&self, r: Ref) {
+        let place = self.place(r);
+        let entry = self.entry(r);
+        // SAFETY: the caller has the access of the object's shard, and the object lives. Reclaim may release its memory
+        // as soon as it is marked, so everything is read before.
+        let size = unsafe {
+            let first = place.first();
+            let live = Live::new(1, (first.size() - place.slack(&first)) as u64);
+            place.set_dead(&first);
+            entry.sub_live(live);
+            first.size()
+        };
+        if self.is_run_size(size) {
+            self.retire_run(r);
+        }
+    }
+
+    /// The live bytes of an object have changed by so many.
+    #[inline]
+    pub(crate) fn live_changed(&self, r: Ref, by: i64) {
+        let entry = self.entry(r);
+        if by >= 0 {
+            entry.add_live(Live::new(0, by as u64));
+        } else {
+            entry.sub_live(Live::new(0, by.unsigned_abs()));
+        }
+    }
+}
+
+pub(crate) fn info(segment: u32, entry: &Entry, seals: u64) -> SegmentInfo {
+    let live = entry.live();
+    SegmentInfo {
+        segment,
+        state: entry.state(),
+        class: entry.class(),
+        used: entry.used.load(Ordering::Relaxed),
+        live_bytes: live.bytes(),
+        live_objects: live.objects().max(0) as u64,
+        age: seals.saturating_sub(entry.sealed_at.load(Ordering::Relaxed)),
+        pins: entry.pins.load(Ordering::Relaxed),
+    }
+}

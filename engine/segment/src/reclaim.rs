@@ -1,0 +1,330 @@
+//! Reclaim: a victim is chosen, its objects are moved out front to back, and the memory behind the cursor goes back.
+//!
+//! ```text
+//! victim
+//! +--------------------------+-----------+---------------------------------+
+//! | given back to the system | drained   | not looked at yet               |
+//! +--------------------------+-----------+---------------------------------+
+//!                            released    cursor -> slice: up to 32 heads prepared, then settled one by one
+//! ```
+//!
+//! Used bytes fall with the cursor, memory follows by `release_bytes`, so reclaim needs no more room than a slice. The
+//! log knows no object's meaning: `Relocate` finds its owner, locks the shard, and has it moved, evicted, or finds it
+//! dead already. A victim without live objects is not walked at all.
+
+use std::sync::atomic::Ordering;
+
+use varve_base::Ref;
+use varve_base::mem::PAGE_BYTES;
+
+use crate::layout::{First, Item, Place};
+use crate::log::{Log, SegmentInfo, info};
+use crate::object::{Kind, Owner};
+use crate::space::filler_used;
+use crate::table::{Entry, State};
+
+/// An open segment is chosen before a sealed one from so many times its score.
+const OPEN_BETTER: f64 = 4.0;
+
+/// Heads that are prepared together.
+pub const SLICE: usize = 32;
+/// So many dead objects cost as much as one that is settled.
+const DEAD_PER_OBJECT: usize = 8;
+
+/// The first part of an object that reclaim has come to. It may be read without a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Where it is.
+    pub r: Ref,
+    /// What it is.
+    pub kind: Kind,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Bytes of the object, all told.
+    pub bytes: usize,
+}
+
+/// What became of an object. In all but `Busy` it has been killed by now, by whomever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was dead before.
+    Dead,
+    /// It was relocated, and all that led to it leads to its new place.
+    Moved,
+    /// It was dropped to make room.
+    Evicted,
+    /// Its shard is locked: the slice ends here and goes on with this object next time.
+    Busy,
+}
+
+/// The owner of the objects. Called without any lock of the log.
+pub trait Relocate {
+    /// These come next: hash and prefetch. Some may have died.
+    fn prepare(&mut self, heads: &[Head<'_>]);
+    /// Locks the object's shard, and kills, relocates or lets be. Nothing may refer to the object afterwards.
+    fn settle(&mut self, head: &Head<'_>) -> Settled;
+}
+
+/// How victims are judged.
+pub trait Policy {
+    /// The benefit of draining a segment; the greatest wins.
+    fn score(&self, segment: &SegmentInfo) -> f64;
+}
+
+/// The paper's Greedy: the lifetime of the objects does not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Greedy;
+
+impl Policy for Greedy {
+    fn score(&self, segment: &SegmentInfo) -> f64 {
+        let u = segment.live_bytes as f64 / segment.used.max(1) as f64;
+        (1.0 - u) / u.max(1e-9)
+    }
+}
+
+/// A victim on its way. Drive it to `Done`, or hand it to `abandon`: dropped, its segment is never free again.
+#[derive(Debug)]
+#[must_use = "a segment that is draining must be drained or abandoned"]
+pub struct Drain {
+    segment: u32,
+    /// Offsets in the segment.
+    cursor: usize,
+    released: usize,
+    fill: usize,
+    /// Nothing in it lives any more.
+    dead: bool,
+    /// As it was when it was chosen.
+    chosen: SegmentInfo,
+}
+
+impl Drain {
+    /// The victim as it was when it was chosen.
+    pub fn chosen(&self) -> &SegmentInfo {
+        &self.chosen
+    }
+}
+
+/// How far a drain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainState {
+    /// Call again.
+    More,
+    /// An object's shard was busy: call again, a little later.
+    Busy,
+    /// The segment is free; drop the drain.
+    Done,
+}
+
+impl Log {
+    /// The segment whose drain frees most for each byte that it copies. None if no segment has any dead bytes.
+    pub fn choose_victim(&self) -> Option<Drain> {
+        self.choose_victim_by(&Greedy, |segment| segment.live_bytes < segment.used)
+    }
+
+    /// The segment with the greatest score among those that are `worth` draining (a sealed one of no used bytes always
+    /// is). An open one whose pieces are all parked is sealed early and taken if it is better by far or alone: what is
+    /// in it is young, and much of it may soon die by itself.
+    pub fn choose_victim_by(&self, policy: &impl Policy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
+        let mut space = self.shared.space.lock();
+        let table = &self.shared.table;
+        let best = |state: State| {
+            let all = space.segments(table).filter(|(_, entry)| entry.state() == state);
+            let idle = all.filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
+            let infos = idle.map(|(id, entry)| info(id, entry, space.seals));
+            let empty = |info: &SegmentInfo| state == State::Sealed && info.used == 0;
+            let good = infos.filter(|info| empty(info) || worth(info));
+            good.map(|info| (policy.score(&info), info)).max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let chosen = match (best(State::Sealed), best(State::Open)) {
+            (None, None) => return None,
+            (Some((score, sealed)), open) if open.is_none_or(|open| open.0 <= OPEN_BETTER * score) => sealed,
+            (_, Some((_, open))) => {
+                assert!(space.seal_early(&self.shared, open.segment), "no piece of it was out");
+                open
+            }
+            (Some((_, sealed)), None) => sealed,
+        };
+        let entry = table.entry(chosen.segment);
+        entry.choose();
+        let start = entry.start.load(Ordering::Relaxed) as usize;
+        Some(Drain {
+            segment: chosen.segment,
+            cursor: start,
+            released: start / PAGE_BYTES * PAGE_BYTES,
+            fill: entry.fill.load(Ordering::Relaxed) as usize,
+            dead: false,
+            chosen,
+        })
+    }
+
+    /// Seals the open segments whose pieces are all parked, so that all that was appended can be chosen.
+    pub fn seal_all(&self) {
+        let mut space = self.shared.space.lock();
+        let open: Vec<u32> = space
+            .segments(&self.shared.table)
+            .filter(|(_, entry)| entry.state() == State::Open)
+            .map(|(id, _)| id)
+            .collect();
+        for segment in open {
+            space.seal_early(&self.shared, segment);
+        }
+    }
+
+    /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
+    pub fn abandon(&self, drain: Drain) {
+        let _space = self.shared.space.lock();
+        let entry = self.shared.table.entry(drain.segment);
+        entry.abandon(drain.cursor as u64);
+    }
+
+    /// Settles about `objects` more objects of the victim, and gives back the memory behind the cursor.
+    pub fn drain_step(&self, drain: &mut Drain, rel: &mut impl Relocate, objects: usize) -> DrainState {
+        let entry = self.shared.table.entry(drain.segment);
+        let mut budget = objects.max(1) * DEAD_PER_OBJECT;
+        let mut busy = false;
+        while budget > 0 && !busy && drain.cursor < drain.fill {
+            drain.dead = drain.dead || entry.live().objects() == 0;
+            if drain.dead {
+                self.skip_dead(drain, entry);
+                budget = 0;
+            } else {
+                busy = self.slice(drain, entry, rel, &mut budget);
+            }
+        }
+        entry.start.store(drain.cursor as u64, Ordering::Relaxed);
+        self.release_behind(drain);
+        if drain.cursor < drain.fill {
+            return if busy { DrainState::Busy } else { DrainState::More };
+        }
+        let mut space = self.shared.space.lock();
+        entry.finish();
+        space.ids.give(drain.segment, 1);
+        DrainState::Done
+    }
+
+    /// Moves the cursor over one release unit of a segment in which nothing lives.
+    fn skip_dead(&self, drain: &mut Drain, entry: &Entry) {
+        let unit = self.shared.geometry.release_bytes;
+        drain.cursor = (drain.released + unit).max(drain.cursor).min(drain.fill);
+        let used = entry.used.load(Ordering::Relaxed);
+        let off = if drain.cursor == drain.fill { used } else { used.min(unit as u64) };
+        self.shared.uncount_used(entry, off);
+    }
+
+    /// Collects heads, prepares and settles them; true if one was busy.
+    fn slice(&self, drain: &mut Drain, entry: &Entry, rel: &mut impl Relocate, budget: &mut usize) -> bool {
+        // SAFETY: any number in range may become a Ref that is not followed; this one fills the array.
+        let nothing = unsafe { Ref::from_bits(1) };
+        let unused = Head { r: nothing, kind: Kind::String, owner: Owner::Database(0), key: &[], bytes: 0 };
+        let mut heads = [unused; SLICE];
+        let mut count = 0;
+        let mut walk = Walk { at: drain.cursor, used: 0 };
+        // What has been passed when each head is settled.
+        let mut before = [Walk::default(); SLICE];
+        while walk.at < drain.fill && count < SLICE && *budget > 0 {
+            let from = walk;
+            let place = self.segment_place(drain.segment, walk.at);
+            // SAFETY: the walk is at an object's begin or at a filler's, in a segment that was sealed under the mutex
+            // that this drain was chosen under; first parts are immutable, DEAD is atomic. What has been released lies
+            // behind the cursor.
+            let found = unsafe { walk.pass(place).filter(|first| !place.is_dead(first)) };
+            if let Some(first) = found {
+                // SAFETY: as above.
+                heads[count] = unsafe { self.head(drain.segment, from.at, place, &first) };
+                before[count] = from;
+                count += 1;
+                *budget = budget.saturating_sub(DEAD_PER_OBJECT);
+            } else {
+                *budget -= 1;
+            }
+        }
+        if count > 0 {
+            rel.prepare(&heads[..count]);
+        }
+        let mut busy = false;
+        for i in 0..count {
+            if rel.settle(&heads[i]) == Settled::Busy {
+                walk = before[i];
+                busy = true;
+                break;
+            }
+            let place = self.place(heads[i].r);
+            // SAFETY: as above.
+            assert!(unsafe { place.is_dead(&place.first()) }, "{:?} was settled and lives", heads[i].r);
+        }
+        self.shared.uncount_used(entry, walk.used);
+        drain.cursor = walk.at;
+        busy
+    }
+
+    /// # Safety
+    /// An object begins at `place`, which is `at` in `segment`, and its memory is not released during `'a`.
+    pub(crate) unsafe fn head<'a>(&self, segment: u32, at: usize, place: Place, first: &First) -> Head<'a> {
+        // SAFETY: passed on to the caller; the offset of an object is a Ref.
+        unsafe {
+            Head {
+                r: Ref::from_bits((segment as usize * self.shared.geometry.segment_bytes + at) as u64),
+                kind: first.kind(),
+                owner: place.owner(first),
+                key: place.key(first),
+                bytes: first.size(),
+            }
+        }
+    }
+
+    pub(crate) fn segment_place(&self, segment: u32, at: usize) -> Place {
+        let offset = segment as usize * self.shared.geometry.segment_bytes + at;
+        Place(self.shared.mapping.base().wrapping_add(offset))
+    }
+
+    /// Gives back what lies behind the cursor: whole release units, and at the end everything.
+    fn release_behind(&self, drain: &mut Drain) {
+        let unit = self.shared.geometry.release_bytes;
+        let base = drain.segment as usize * self.shared.geometry.segment_bytes;
+        let end = match drain.cursor < drain.fill {
+            true => drain.cursor / PAGE_BYTES * PAGE_BYTES,
+            false => drain.fill.next_multiple_of(PAGE_BYTES),
+        };
+        while drain.released < end {
+            let to = (drain.released + unit).min(end);
+            if to - drain.released < unit && drain.cursor < drain.fill {
+                return;
+            }
+            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
+            unsafe { self.shared.mapping.release(base + drain.released..base + to) };
+            drain.released = to;
+        }
+    }
+}
+
+/// A walk over objects and fillers: where it is, and the used bytes that it has passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walk {
+    pub(crate) at: usize,
+    pub(crate) used: u64,
+}
+
+impl Walk {
+    /// Passes what stands at `place`; answers the first part if it is an object.
+    ///
+    /// # Safety
+    /// An object or a filler begins there.
+    #[inline]
+    pub(crate) unsafe fn pass(&mut self, place: Place) -> Option<First> {
+        // SAFETY: passed on to the caller.
+        match unsafe { place.item() } {
+            Item::Filler(len) => {
+                self.at += len;
+                self.used += filler_used(len as u64);
+                None
+            }
+            Item::Object(first) => {
+                self.at += first.size();
+                self.used += first.size() as u64;
+                Some(first)
+            }
+        }
+    }
+}

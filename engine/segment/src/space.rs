@@ -1,0 +1,254 @@
+//! Who may write where: open segments, and the pieces that they are cut into. One leaf mutex, taken once a piece.
+//!
+//! ```text
+//! open segment of a class
+//! +----------------+------+--------+----------------+------------------------------+
+//! | piece, spent   | cut  | parked | piece, out     |  not cut yet                 |
+//! | .......... fil | to   | ... |  | .. |           |                              |
+//! |            ler | size |     |  |    |           |                              |
+//! +----------------+------+--------+----------------+------------------------------+
+//!                               begin: parked again  frontier
+//! ```
+//!
+//! A piece is out (an appender writes into it alone), parked, or spent. A segment is sealed when nothing of it is left
+//! to cut, out or parked. A piece whose tail cannot serve any more is spent by a filler, which counts as used unless
+//! it is a page or more, which nobody has touched. Parked pieces are taken first.
+//!
+//! This file moves no objects and frees no memory.
+
+use std::sync::atomic::Ordering;
+
+use varve_base::mem::{Mapping, PAGE_BYTES};
+
+use crate::geometry::Geometry;
+use crate::ids::Ids;
+use crate::layout::Place;
+use crate::log::Shared;
+use crate::object::Class;
+use crate::table::{Entry, Live, State, Table};
+
+/// Pieces with less left than this are spent at once.
+const PIECE_MIN: u64 = 64;
+/// More parked pieces of a class than this: the shortest is spent.
+const PARKED_MAX: usize = 16;
+
+/// What a filler counts as used.
+#[inline]
+pub(crate) fn filler_used(len: u64) -> u64 {
+    if len < PAGE_BYTES as u64 { len } else { 0 }
+}
+
+/// A part of an open segment that one appender writes into. Offsets are into the range.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Piece {
+    pub(crate) segment: u32,
+    /// Objects written since it was checked out, which the segment does not count yet.
+    pub(crate) objects: u32,
+    /// Where it began when it was checked out.
+    pub(crate) begin: u64,
+    /// Where the next object goes.
+    pub(crate) at: u64,
+    pub(crate) end: u64,
+    /// Of the bytes written: room that no value fills, and fillers.
+    pub(crate) slack: u64,
+    pub(crate) filler: u64,
+}
+
+impl Piece {
+    fn new(segment: u32, begin: u64, end: u64) -> Piece {
+        Piece { segment, begin, at: begin, end, ..Piece::default() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn left(&self) -> u64 {
+        self.end - self.at
+    }
+
+    /// Fills what is left, so that nothing more can be appended.
+    pub(crate) fn spend(&mut self, mapping: &Mapping) {
+        if self.left() > 0 {
+            let place = Place(mapping.base().wrapping_add(self.at as usize));
+            // SAFETY: the piece belongs to the caller alone, and lies in the opened range.
+            unsafe { place.write_filler(self.left() as usize) };
+            self.filler = self.left();
+            self.at = self.end;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct ClassSpace {
+    /// The segment that is being cut: number, frontier, end.
+    cutting: Option<(u32, u64, u64)>,
+    parked: Vec<Piece>,
+}
+
+/// What the mutex guards.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) ids: Ids,
+    /// The range is readable and writable below this.
+    pub(crate) opened: usize,
+    pub(crate) seals: u64,
+    classes: [ClassSpace; 3],
+}
+
+impl Space {
+    pub(crate) fn new(geometry: &Geometry) -> Space {
+        let segments = geometry.reserve_bytes / geometry.segment_bytes;
+        assert!(segments <= 1 << 31, "reserve_bytes {} has too many segments", geometry.reserve_bytes);
+        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, classes: Default::default() }
+    }
+
+    /// Takes `count` segments in a row and opens their range. Panics if the reserved range is exhausted.
+    pub(crate) fn take(&mut self, shared: &Shared, count: u32) -> u32 {
+        let geometry = &shared.geometry;
+        let Some(first) = self.ids.take(count) else {
+            panic!("the {} bytes reserved for segments are exhausted", geometry.reserve_bytes)
+        };
+        let need = (first + count) as usize * geometry.segment_bytes;
+        if need > self.opened {
+            let step = (self.opened + geometry.open_step()).max(need).min(geometry.reserve_bytes);
+            let opened = [step, need].into_iter().find(|&end| shared.mapping.open(self.opened..end).is_ok());
+            self.opened = opened.unwrap_or_else(|| panic!("the system promises no memory for segments to {need}"));
+        }
+        shared.table.reach(first + count);
+        first
+    }
+
+    fn open_segment(&mut self, shared: &Shared, class: Class) {
+        let segment = self.take(shared, 1);
+        let bytes = shared.geometry.segment_bytes as u64;
+        let base = segment as u64 * bytes;
+        // No Ref may be 0, so the first segment begins at 1.
+        let start = u64::from(segment == 0);
+        shared.table.entry(segment).open(class, start);
+        self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
+    }
+
+    /// A piece with `need` bytes or more, at most half a piece's size.
+    pub(crate) fn checkout(&mut self, shared: &Shared, class: Class, need: u64) -> Piece {
+        let parked = &mut self.classes[class as usize].parked;
+        let piece = match parked.iter().rposition(|piece| piece.left() >= need) {
+            Some(found) => parked.remove(found),
+            None => self.cut(shared, class, need, shared.geometry.piece_bytes as u64),
+        };
+        self.hand_out(shared, piece)
+    }
+
+    /// A piece of exactly `need` bytes.
+    pub(crate) fn checkout_exact(&mut self, shared: &Shared, class: Class, need: u64) -> Piece {
+        let piece = self.cut(shared, class, need, need);
+        self.hand_out(shared, piece)
+    }
+
+    fn hand_out(&mut self, shared: &Shared, piece: Piece) -> Piece {
+        let entry = shared.table.entry(piece.segment);
+        entry.out.fetch_add(1, Ordering::Relaxed);
+        entry.add_live(Live::new(0, piece.left()));
+        Piece::new(piece.segment, piece.at, piece.end)
+    }
+
+    /// Cuts a piece of `wish` bytes, or at the end of a segment of what is left if that is `need` or more.
+    fn cut(&mut self, shared: &Shared, class: Class, need: u64, wish: u64) -> Piece {
+        loop {
+            let Some((segment, frontier, end)) = self.classes[class as usize].cutting else {
+                self.open_segment(shared, class);
+                continue;
+            };
+            let left = end - frontier;
+            let fits = left >= need;
+            let take = if !fits || (need < wish && left < wish + PIECE_MIN) { left } else { wish };
+            let piece = Piece::new(segment, frontier, frontier + take);
+            let entry = shared.table.entry(segment);
+            entry.fill.fetch_add(take, Ordering::Relaxed);
+            self.classes[class as usize].cutting = (take < left).then_some((segment, frontier + take, end));
+            if fits {
+                return piece;
+            }
+            self.shelve(shared, class, piece);
+            self.seal_if_full(shared, segment);
+        }
+    }
+
+    /// Parks a piece that nobody holds, or spends it if it is too short to be of use.
+    fn shelve(&mut self, shared: &Shared, class: Class, piece: Piece) {
+        if piece.left() < PIECE_MIN {
+            return self.spend(shared, piece);
+        }
+        self.classes[class as usize].parked.push(Piece::new(piece.segment, piece.at, piece.end));
+        let parked = &mut self.classes[class as usize].parked;
+        if parked.len() > PARKED_MAX {
+            let shortest = (0..parked.len()).min_by_key(|&i| parked[i].left()).expect("not empty");
+            let piece = parked.swap_remove(shortest);
+            self.spend(shared, piece);
+            self.seal_if_full(shared, piece.segment);
+        }
+    }
+
+    /// Fills up a piece that nobody holds, and counts the filler.
+    fn spend(&mut self, shared: &Shared, mut piece: Piece) {
+        piece.spend(&shared.mapping);
+        shared.count_used(shared.table.entry(piece.segment), filler_used(piece.filler));
+    }
+
+    /// Takes a piece back from its appender and counts what was written into it.
+    pub(crate) fn take_back(&mut self, shared: &Shared, class: Class, piece: &Piece) {
+        let entry = shared.table.entry(piece.segment);
+        let objects = piece.at - piece.begin - piece.filler;
+        shared.count_used(entry, objects + filler_used(piece.filler));
+        // The whole piece counted as live bytes while it was out.
+        let not_live = piece.end - piece.begin - objects + piece.slack;
+        entry.add_live(Live::new(piece.objects.into(), 0));
+        entry.sub_live(Live::new(0, not_live));
+        entry.out.fetch_sub(1, Ordering::Relaxed);
+        if piece.left() > 0 {
+            self.shelve(shared, class, *piece);
+        }
+        self.seal_if_full(shared, piece.segment);
+    }
+
+    fn seal_if_full(&mut self, shared: &Shared, segment: u32) {
+        let entry = shared.table.entry(segment);
+        let class = &self.classes[entry.class() as usize];
+        let busy = entry.out.load(Ordering::Relaxed) > 0
+            || class.cutting.is_some_and(|(cutting, ..)| cutting == segment)
+            || class.parked.iter().any(|piece| piece.segment == segment);
+        if !busy && entry.state() == State::Open {
+            self.seal(entry);
+        }
+    }
+
+    fn seal(&mut self, entry: &Entry) {
+        self.seals += 1;
+        entry.seal(self.seals);
+    }
+
+    /// Seals an open segment early. False if pieces of it are out.
+    pub(crate) fn seal_early(&mut self, shared: &Shared, segment: u32) -> bool {
+        let entry = shared.table.entry(segment);
+        if entry.out.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let class = &mut self.classes[entry.class() as usize];
+        if class.cutting.is_some_and(|(cutting, ..)| cutting == segment) {
+            class.cutting = None;
+        }
+        let closed: Vec<Piece> = class.parked.extract_if(.., |piece| piece.segment == segment).collect();
+        for piece in closed {
+            self.spend(shared, piece);
+        }
+        self.seal(entry);
+        true
+    }
+
+    /// Parked pieces as (begin, end), for those who walk open segments.
+    pub(crate) fn parked(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.classes.iter().flat_map(|class| class.parked.iter().map(|piece| (piece.at, piece.end)))
+    }
+
+    /// Segments in use, by number.
+    pub(crate) fn segments<'a>(&self, table: &'a Table) -> impl Iterator<Item = (u32, &'a Entry)> + use<'a> {
+        (0..self.ids.end()).map(|id| (id, table.entry(id))).filter(|(_, entry)| entry.state() != State::Free)
+    }
+}

@@ -1,0 +1,279 @@
+//! The segment table: what is known of each segment, readable by anybody at any time.
+//!
+//! ```text
+//!             open            seal             choose              finish
+//!   +--> Free -----> Open -----------> Sealed --------> Draining ----------> Free
+//!   |     |                              ^                  |
+//!   |     |                              +------------------+
+//!   |     |                                    abandon
+//!   |     | begin_run       retire
+//!   |     +----------> Run --------> Retired --+     the run's further segments: Free -> Tail -> Free
+//!   +------------------------------------------+
+//!                     free_run
+//!
+//!   live   63      40 39                  0
+//!         +----------+---------------------+   one number, so that an object's death is one atomic subtraction
+//!         | objects  | bytes               |
+//!         +----------+---------------------+
+//! ```
+//!
+//! Each transition is one function, which checks where it comes from. All but `retire` happen under the log's `space`
+//! mutex, which is also what makes an object's bytes visible to whoever finds its segment sealed. While pieces of a
+//! segment are checked out, their whole length counts as live bytes and their objects do not count yet; so the bytes
+//! never borrow from the objects, and both are exact when every appender has parked.
+//!
+//! Entries stand in chunks of doubling size that never move, so they are found without a lock.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use crate::object::Class;
+
+/// What a segment is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// No memory behind it.
+    Free = 0,
+    /// Being appended to.
+    Open = 1,
+    /// Full, or closed early.
+    Sealed = 2,
+    /// Reclaim is moving its objects out.
+    Draining = 3,
+    /// Holds one large object, with the segments behind it.
+    Run = 4,
+    /// Belongs to the run before it.
+    Tail = 5,
+    /// A run whose object is dead and whose memory is being released.
+    Retired = 6,
+}
+
+impl State {
+    fn from_bits(bits: u8) -> State {
+        match bits {
+            0 => State::Free,
+            1 => State::Open,
+            2 => State::Sealed,
+            3 => State::Draining,
+            4 => State::Run,
+            5 => State::Tail,
+            _ => State::Retired,
+        }
+    }
+}
+
+const OBJECT: u64 = 1 << 40;
+
+/// Live objects and bytes, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live(u64);
+
+impl Live {
+    pub(crate) fn new(objects: u64, bytes: u64) -> Live {
+        Live((objects * OBJECT).wrapping_add(bytes))
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        self.0 & (OBJECT - 1)
+    }
+
+    /// Less than 0 while objects that are not counted yet have died.
+    pub(crate) fn objects(self) -> i64 {
+        self.0 as i64 >> 40
+    }
+}
+
+/// One segment. Offsets are relative to its begin; a run's entry is its first segment's.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    live: AtomicU64,
+    /// Bytes that count as used between `start` and `fill`.
+    pub(crate) used: AtomicU64,
+    /// Where the first object (or a drain that was given up) begins.
+    pub(crate) start: AtomicU64,
+    /// Where what has been cut into pieces ends. A run: where what its value has ever used ends.
+    pub(crate) fill: AtomicU64,
+    /// When it was sealed, counted in seals.
+    pub(crate) sealed_at: AtomicU64,
+    /// Pieces that appenders hold.
+    pub(crate) out: AtomicU32,
+    /// Segments of a run, this one included.
+    pub(crate) run_len: AtomicU32,
+    pub(crate) pins: AtomicU32,
+    state: AtomicU8,
+    class: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+impl Entry {
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        State::from_bits(self.state.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        Class::ALL[self.class.load(Ordering::Relaxed) as usize]
+    }
+
+    /// Acquires: who sees no live objects sees all that their killers did.
+    #[inline]
+    pub(crate) fn live(&self) -> Live {
+        Live(self.live.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(crate) fn add_live(&self, live: Live) {
+        self.live.fetch_add(live.0, Ordering::Relaxed);
+    }
+
+    /// Releases: the counterpart of `live`.
+    #[inline]
+    pub(crate) fn sub_live(&self, live: Live) {
+        self.live.fetch_sub(live.0, Ordering::Release);
+    }
+
+    /// Everything in it is dead, all at once; at rest.
+    pub(crate) fn forget_live(&self) {
+        self.live.store(0, Ordering::Release);
+    }
+
+    fn go(&self, from: State, to: State) {
+        let was = self.state();
+        assert!(was == from, "a segment goes from {was:?} to {to:?}");
+        self.state.store(to as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn open(&self, class: Class, start: u64) {
+        self.go(State::Free, State::Open);
+        self.class.store(class as u8, Ordering::Relaxed);
+        self.start.store(start, Ordering::Relaxed);
+        self.fill.store(start, Ordering::Relaxed);
+    }
+
+    pub(crate) fn seal(&self, seals: u64) {
+        assert!(self.out.load(Ordering::Relaxed) == 0, "sealed with pieces out");
+        self.go(State::Open, State::Sealed);
+        self.sealed_at.store(seals, Ordering::Relaxed);
+    }
+
+    pub(crate) fn choose(&self) {
+        self.go(State::Sealed, State::Draining);
+    }
+
+    pub(crate) fn abandon(&self, cursor: u64) {
+        self.start.store(cursor, Ordering::Relaxed);
+        self.go(State::Draining, State::Sealed);
+    }
+
+    pub(crate) fn finish(&self) {
+        let live = self.live();
+        assert!(live == Live::new(0, 0), "drained, and {} objects of {} bytes live", live.objects(), live.bytes());
+        assert!(self.used.load(Ordering::Relaxed) == 0, "drained, and bytes used");
+        self.go(State::Draining, State::Free);
+    }
+
+    pub(crate) fn begin_run(&self, segments: u32, start: u64, fill: u64) {
+        self.go(State::Free, State::Run);
+        self.run_len.store(segments, Ordering::Relaxed);
+        self.start.store(start, Ordering::Relaxed);
+        self.fill.store(fill, Ordering::Relaxed);
+        self.used.store(fill - start, Ordering::Relaxed);
+    }
+
+    pub(crate) fn begin_tail(&self) {
+        self.go(State::Free, State::Tail);
+    }
+
+    pub(crate) fn retire(&self) {
+        self.go(State::Run, State::Retired);
+    }
+
+    pub(crate) fn free_run(&self) {
+        assert!(self.live() == Live::new(0, 0), "a run is freed that lives");
+        self.used.store(0, Ordering::Relaxed);
+        self.go(State::Retired, State::Free);
+    }
+
+    pub(crate) fn free_tail(&self) {
+        self.go(State::Tail, State::Free);
+    }
+}
+
+/// Entries of the first chunk; chunk `i` has `2^i` times as many.
+const FIRST_CHUNK: u32 = 64;
+const CHUNKS: usize = 26;
+
+/// The entries.
+#[derive(Debug)]
+pub(crate) struct Table {
+    chunks: [OnceLock<Box<[Entry]>>; CHUNKS],
+}
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// Makes sure of entries for all segments below `end`.
+    pub(crate) fn reach(&self, end: u32) {
+        let mut below = 0;
+        for (i, chunk) in self.chunks.iter().enumerate() {
+            if end <= below {
+                return;
+            }
+            let len = FIRST_CHUNK << i;
+            chunk.get_or_init(|| (0..len).map(|_| Entry::default()).collect());
+            below += len;
+        }
+    }
+
+    /// The entry of a segment that was taken at some time.
+    #[inline]
+    pub(crate) fn entry(&self, segment: u32) -> &Entry {
+        let number = segment + FIRST_CHUNK;
+        let chunk = (number.ilog2() - FIRST_CHUNK.ilog2()) as usize;
+        let at = number - (FIRST_CHUNK << chunk);
+        &self.chunks[chunk].get().expect("a segment that was never taken")[at as usize]
+    }
+
+    /// Bytes of memory that the table takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_follow_each_other() {
+        let table = Table::new();
+        table.reach(1000);
+        for segment in 0..1000u32 {
+            table.entry(segment).pins.store(segment, Ordering::Relaxed);
+        }
+        table.reach(2000);
+        assert!((0..1000).all(|segment| table.entry(segment).pins.load(Ordering::Relaxed) == segment));
+        assert_eq!(table.bytes(), 64 * (64 + 128 + 256 + 512 + 1024 + 2048));
+    }
+
+    #[test]
+    fn objects_borrow_nothing_from_bytes() {
+        let entry = Entry::default();
+        entry.add_live(Live::new(0, 100));
+        entry.sub_live(Live::new(1, 40));
+        assert_eq!((entry.live().objects(), entry.live().bytes()), (-1, 60));
+        entry.add_live(Live::new(1, 0));
+        assert_eq!((entry.live().objects(), entry.live().bytes()), (0, 60));
+    }
+
+    #[test]
+    #[should_panic(expected = "goes from Free to Draining")]
+    fn arrows_are_checked() {
+        Entry::default().choose();
+    }
+}

@@ -1,0 +1,338 @@
+//! One promise a test.
+
+use super::{Nobody, parked, string, tiny};
+use crate::{
+    Appender, Class, DrainState, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled, State, Value,
+};
+
+#[test]
+fn used_counts_to_the_byte_after_park() {
+    let log = Log::new(tiny()).unwrap();
+    let mut appender = Appender::new();
+    appender.append(&log, &string(b"key", b"value"));
+    assert_eq!(log.used_bytes(), 0);
+    appender.park(&log);
+    assert_eq!((log.used_bytes(), log.live_bytes()), (7 + 8, 7 + 8));
+    log.verify();
+}
+
+#[test]
+fn no_ref_is_zero_and_runs_may_come_first() {
+    let log = Log::new(tiny()).unwrap();
+    parked(&log, |appender| {
+        let value = vec![7; 10_000];
+        let r = appender.append(&log, &string(b"first", &value));
+        assert_eq!(r.bits(), 1);
+        assert_eq!(log.access().open(&log, r).value(), value);
+    });
+    log.verify();
+}
+
+#[test]
+fn parked_pieces_are_used_first() {
+    let log = Log::new(tiny()).unwrap();
+    let (mut one, mut two) = (Appender::new(), Appender::new());
+    let a = one.append(&log, &string(b"a", b"1"));
+    one.park(&log);
+    let b = two.append(&log, &string(b"b", b"2"));
+    assert_eq!(b.bits(), a.bits() + 9);
+    let c = one.append(&log, &string(b"c", b"3"));
+    assert!(c.bits() >= 1024, "the piece was out");
+    one.park(&log);
+    two.park(&log);
+    log.verify();
+}
+
+#[test]
+fn classes_have_segments_of_their_own() {
+    let log = Log::new(tiny()).unwrap();
+    parked(&log, |appender| {
+        for class in Class::ALL {
+            appender.append(&log, &NewObject { class, ..string(b"key", b"value") });
+        }
+    });
+    let classes: Vec<Class> = log.segments().iter().map(|segment| segment.class).collect();
+    assert_eq!(classes, Class::ALL);
+}
+
+#[test]
+fn objects_between_a_piece_and_a_run_are_cut_to_size() {
+    let log = Log::new(tiny()).unwrap();
+    let value = vec![1; 1500];
+    parked(&log, |appender| {
+        let small = appender.append(&log, &string(b"s", b"1"));
+        for _ in 0..20 {
+            appender.append(&log, &string(b"large", &value));
+        }
+        // The held piece is still there.
+        assert_eq!(appender.append(&log, &string(b"s", b"2")).bits(), small.bits() + 9);
+    });
+    log.verify();
+    assert_eq!(log.used_bytes(), 20 * (8 + 5 + 1500) + 2 * 9 + fillers(&log));
+}
+
+/// What is used beyond what lives.
+fn fillers(log: &Log) -> u64 {
+    log.used_bytes() - log.live_bytes()
+}
+
+#[test]
+fn an_open_segment_is_a_victim_too() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    parked(&log, |appender| {
+        let refs: Vec<_> = (0..10).map(|_| appender.append(&log, &string(b"key", b"value"))).collect();
+        assert!(log.choose_victim().is_none(), "its piece is out");
+        for r in refs {
+            access.kill(&log, r);
+        }
+        assert!(log.choose_victim().is_none(), "its piece is out");
+    });
+    let mut drain = log.choose_victim().unwrap();
+    assert_eq!((drain.chosen().used, drain.chosen().live_bytes, drain.chosen().state), (150, 0, State::Open));
+    assert_eq!(log.drain_step(&mut drain, &mut Nobody, 1), DrainState::Done);
+    assert_eq!((log.used_bytes(), log.stats().segments), (0, 0));
+}
+
+#[test]
+fn a_large_filler_is_not_counted() {
+    let geometry = Geometry { segment_bytes: 1 << 20, piece_bytes: 64 << 10, ..tiny() };
+    let log = Log::new(geometry).unwrap();
+    parked(&log, |appender| {
+        appender.append(&log, &string(b"key", b"value"));
+    });
+    log.seal_all();
+    assert_eq!(log.used_bytes(), 15);
+    log.verify();
+}
+
+struct Mover<'a> {
+    log: &'a Log,
+    access: crate::Access,
+    appender: Appender,
+    moved: usize,
+    busy_at: Option<usize>,
+}
+
+impl Relocate for Mover<'_> {
+    fn prepare(&mut self, _: &[Head<'_>]) {}
+
+    fn settle(&mut self, head: &Head<'_>) -> Settled {
+        if self.busy_at == Some(self.moved) {
+            return Settled::Busy;
+        }
+        self.moved += 1;
+        self.appender.relocate(self.log, &mut self.access, head.r, Class::Survivor);
+        Settled::Moved
+    }
+}
+
+#[test]
+fn reclaim_needs_no_more_room_than_a_slice() {
+    let log = Log::new(tiny()).unwrap();
+    let mut mover = Mover { log: &log, access: log.access(), appender: Appender::new(), moved: 0, busy_at: Some(40) };
+    let refs: Vec<_> = (0..500).map(|_| mover.appender.append(&log, &string(b"key", b"some value"))).collect();
+    for r in refs.iter().step_by(2) {
+        mover.access.kill(&log, *r);
+    }
+    mover.appender.park(&log);
+    let before = log.used_bytes();
+    let mut drain = log.choose_victim().unwrap();
+    let mut most = 0;
+    loop {
+        let state = log.drain_step(&mut drain, &mut mover, 8);
+        mover.appender.park(&log);
+        log.verify();
+        most = most.max(log.used_bytes());
+        match state {
+            DrainState::Done => break,
+            DrainState::Busy => assert_eq!((mover.moved, mover.busy_at.take()), (40, Some(40))),
+            DrainState::More => {}
+        }
+    }
+    assert!(most <= before + 8 * 20, "{most} used at most, {before} before");
+    assert!(log.used_bytes() < before);
+    assert_eq!(log.stats().live_objects, 250);
+}
+
+#[test]
+#[should_panic(expected = "was settled and lives")]
+fn settled_objects_must_be_dead() {
+    struct Liar;
+    impl Relocate for Liar {
+        fn prepare(&mut self, _: &[Head<'_>]) {}
+        fn settle(&mut self, _: &Head<'_>) -> Settled {
+            Settled::Dead
+        }
+    }
+    let log = Log::new(tiny()).unwrap();
+    parked(&log, |appender| {
+        let dead = appender.append(&log, &string(b"key", b"value"));
+        appender.append(&log, &string(b"key", b"value"));
+        log.access().kill(&log, dead);
+    });
+    let mut drain = log.choose_victim().unwrap();
+    log.drain_step(&mut drain, &mut Liar, 8);
+}
+
+#[test]
+#[should_panic(expected = "killed twice")]
+fn killing_twice_is_caught() {
+    let log = Log::new(tiny()).unwrap();
+    let mut appender = Appender::new();
+    let r = appender.append(&log, &string(b"key", b"value"));
+    let mut access = log.access();
+    access.kill(&log, r);
+    access.kill(&log, r);
+}
+
+#[test]
+#[should_panic(expected = "are exhausted")]
+fn the_range_has_an_end() {
+    let log = Log::new(Geometry { reserve_bytes: 16 << 10, ..tiny() }).unwrap();
+    let mut appender = Appender::new();
+    for _ in 0..1000 {
+        appender.append(&log, &string(b"key", &[0; 100]));
+    }
+}
+
+#[test]
+fn a_run_grows_in_place_and_counts_what_it_touches() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    let mut appender = Appender::new();
+    let value = vec![1u8; 30_000];
+    let r = appender.append(&log, &NewObject { room: 30_001, ..string(b"big", &value) });
+    let head = log.used_bytes() - 30_000;
+    assert!(access.open(&log, r).room() >= 60_000, "twice the need");
+    let mut object = access.open_mut(&log, r);
+    assert!(object.resize_value(50_000));
+    assert_eq!(log.used_bytes(), head + 50_000);
+    assert!(object.value()[30_000..].iter().all(|&byte| byte == 0));
+    object.value_mut().fill(2);
+    assert!(object.resize_value(25_000) && !object.resize_value(20_000));
+    assert_eq!((log.used_bytes(), log.live_bytes()), (head + 50_000, head + 25_000));
+    assert!(object.resize_value(50_001));
+    assert!(object.value()[25_000..].iter().all(|&byte| byte == 0));
+    assert!(object.set_expiry_ms(Some(-1)) && object.set_expiry_ms(None) && object.set_expiry_ms(Some(5)));
+    assert_eq!(object.value().len(), 50_001);
+    log.verify();
+    access.kill(&log, r);
+    assert_eq!(log.used_bytes(), head + 50_001);
+    assert!(log.release_step(4096));
+    assert_eq!(log.used_bytes(), head + 50_001 - 4096 + 1);
+    while log.release_step(4096) {}
+    assert_eq!((log.used_bytes(), log.stats().runs), (0, 0));
+    log.verify();
+}
+
+#[test]
+fn a_pinned_run_stays() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    let mut appender = Appender::new();
+    let value = vec![9u8; 5000];
+    let r = appender.append(&log, &string(b"big", &value));
+    let small = appender.append(&log, &string(b"small", b"value"));
+    appender.park(&log);
+    assert!(log.pin(&access, small).is_none());
+    let (pin, again) = (log.pin(&access, r).unwrap(), log.pin(&access, r).unwrap());
+    let mut object = access.open_mut(&log, r);
+    assert!(object.pinned() && !object.resize_value(5001) && !object.set_value(&value));
+    assert!(object.set_expiry_ms(Some(77)));
+    object.set_clock(5);
+    access.kill(&log, r);
+    assert!(!log.release_step(1 << 20), "nothing that could be released");
+    drop(again);
+    assert!(!log.release_step(1 << 20));
+    assert_eq!(*pin, value);
+    assert_eq!(log.stats().runs, 1);
+    drop(pin);
+    log.release_step(1 << 20);
+    assert_eq!((log.stats().runs, log.used_bytes()), (0, 17));
+}
+
+#[test]
+fn a_run_is_adopted() {
+    let log = Log::new(tiny()).unwrap();
+    let mut appender = Appender::new();
+    let header = NewObject { expiry_ms: Some(9), form: Form::Raw, clock: 3, ..string(b"key", b"") };
+    for (key, copied) in [(&b"key"[..], false), (&[b'k'; 3000][..], true)] {
+        let mut run = log.begin_run(9000);
+        run.buf().fill(4);
+        let r = appender.adopt(&log, run, &NewObject { key, ..header });
+        let access = log.access();
+        let object = access.open(&log, r);
+        assert_eq!((object.key(), object.value()), (key, &[4u8; 9000][..]));
+        assert_eq!((object.expiry_ms(), object.form(), object.clock()), (Some(9), Form::Raw, 3));
+        assert_eq!(log.release_step(1 << 20) || copied, copied, "the copied one's run is given back");
+        log.verify();
+    }
+    drop(log.begin_run(9000));
+    assert_eq!(log.stats().runs, 3);
+    while log.release_step(1 << 20) {}
+    assert_eq!(log.stats().runs, 2);
+}
+
+#[test]
+fn zeroed_values_touch_nothing_in_runs() {
+    let log = Log::new(Geometry { reserve_bytes: 4 << 30, ..Geometry::default() }).unwrap();
+    let mut appender = Appender::new();
+    let o = NewObject { value: Value::Zeroed(512 << 20), room: (512 << 20) + 1, ..string(b"big", b"") };
+    let r = appender.append(&log, &o);
+    let access = log.access();
+    assert_eq!(access.open(&log, r).value().len(), 512 << 20);
+    assert!(access.open(&log, r).room() >= 1 << 30);
+    log.verify();
+}
+
+#[test]
+fn fresh_memory_is_zero_again() {
+    let log = Log::new(tiny()).unwrap();
+    let (mut access, mut appender) = (log.access(), Appender::new());
+    for round in 0..5 {
+        let r = appender.append(&log, &NewObject { value: Value::Zeroed(20_000), room: 20_000, ..string(b"run", b"") });
+        let mut object = access.open_mut(&log, r);
+        assert!(object.value().iter().all(|&byte| byte == 0), "round {round}");
+        object.value_mut().fill(0xff);
+        access.kill(&log, r);
+        while log.release_step(1) {}
+    }
+    assert_eq!(log.stats().free_segments, 0);
+}
+
+#[test]
+fn elements_and_nodes_have_no_clock() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    parked(&log, |appender| {
+        for kind in [Kind::Element, Kind::Node, Kind::Table] {
+            let o = NewObject { kind, owner: Owner::Slot(77), clock: 9, expiry_ms: Some(5), ..string(b"f", b"v") };
+            let r = appender.append(&log, &o);
+            let mut object = access.open_mut(&log, r);
+            object.set_clock(8);
+            let object = object.read();
+            assert_eq!((object.clock(), object.owner(), object.value()), (0, Owner::Slot(77), &b"v"[..]));
+            assert_eq!(object.expiry_ms(), Some(5));
+        }
+    });
+    log.verify();
+}
+
+#[test]
+fn greedy_takes_the_emptiest() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    let mut appender = Appender::new();
+    let refs: Vec<_> = (0..2000).map(|_| appender.append(&log, &string(b"key", b"some value"))).collect();
+    appender.park(&log);
+    let third: Vec<_> = refs.iter().filter(|r| r.bits() / 8192 == 2).collect();
+    for r in third.iter().skip(10) {
+        access.kill(&log, **r);
+    }
+    access.kill(&log, refs[0]);
+    let drain = log.choose_victim().unwrap();
+    assert_eq!((drain.chosen().segment, drain.chosen().live_objects), (2, 10));
+    log.abandon(drain);
+    assert!(log.segments().iter().all(|segment| matches!(segment.state, State::Open | State::Sealed)));
+}

@@ -1,0 +1,388 @@
+//! Random operations, and after each that matters a comparison with a list of what should be there.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::tiny;
+use crate::{
+    Access, Appender, Class, Drain, DrainState, Form, Geometry, Head, Kind, Log, NewObject, Owner, Pin, Ref, Relocate,
+    Settled, Value,
+};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Append { kind: Kind, key_len: usize, len: usize, extra: usize, expiry: Option<i64>, class: Class, clock: u32 },
+    Adopt { key_len: usize, len: usize, expiry: Option<i64> },
+    Kill(prop::sample::Index),
+    Resize(prop::sample::Index, usize),
+    Expire(prop::sample::Index, Option<i64>),
+    Mark(prop::sample::Index, u32, bool),
+    Relocate(prop::sample::Index, Class),
+    Pin(prop::sample::Index),
+    Unpin(prop::sample::Index),
+    Park,
+    Choose,
+    Drain { which: prop::sample::Index, objects: usize, evict: u8, busy: u8 },
+    Abandon(prop::sample::Index),
+    SealAll,
+    Release(usize),
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop_oneof![Just(Class::Ordinary), Just(Class::Volatile), Just(Class::Survivor)]
+}
+
+fn expiry() -> impl Strategy<Value = Option<i64>> {
+    prop_oneof![Just(None), (0..1i64 << 48).prop_map(Some), any::<i64>().prop_map(Some)]
+}
+
+fn len() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..60usize, 3 => 60..700usize, 1 => 700..2100usize, 1 => 2100..20_000usize]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let which = any::<prop::sample::Index>;
+    let kind =
+        prop_oneof![4 => Just(Kind::String), 1 => Just(Kind::Hash), 1 => Just(Kind::Element), 1 => Just(Kind::Node)];
+    let key_len = prop_oneof![9 => 1..40usize, 1 => 200..3000usize];
+    let extra = prop_oneof![3 => Just(0usize), 1 => 1..400usize];
+    let append = (kind, key_len.clone(), len(), extra, expiry(), class(), any::<u32>()).prop_map(
+        |(kind, key_len, len, extra, expiry, class, clock)| Op::Append {
+            kind,
+            key_len,
+            len,
+            extra,
+            expiry,
+            class,
+            clock,
+        },
+    );
+    prop_oneof![
+        30 => append,
+        1 => (key_len, 2049..20_000usize, expiry()).prop_map(|(key_len, len, expiry)| Op::Adopt { key_len, len, expiry }),
+        12 => which().prop_map(Op::Kill),
+        8 => (which(), len()).prop_map(|(i, len)| Op::Resize(i, len)),
+        4 => (which(), expiry()).prop_map(|(i, at)| Op::Expire(i, at)),
+        2 => (which(), any::<u32>(), any::<bool>()).prop_map(|(i, clock, saved)| Op::Mark(i, clock, saved)),
+        4 => (which(), class()).prop_map(|(i, class)| Op::Relocate(i, class)),
+        2 => which().prop_map(Op::Pin),
+        2 => which().prop_map(Op::Unpin),
+        6 => Just(Op::Park),
+        4 => Just(Op::Choose),
+        10 => (which(), 1..50usize, any::<u8>(), any::<u8>())
+            .prop_map(|(which, objects, evict, busy)| Op::Drain { which, objects, evict, busy }),
+        1 => which().prop_map(Op::Abandon),
+        1 => Just(Op::SealAll),
+        4 => (1..40_000usize).prop_map(Op::Release),
+    ]
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Thing {
+    kind: Kind,
+    owner: Owner,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    expiry: Option<i64>,
+    clock: u32,
+    form: Form,
+    saved: bool,
+}
+
+/// A store of one shard, without an index.
+struct Model {
+    log: Log,
+    access: Access,
+    appender: Appender,
+    things: Vec<(Ref, Thing)>,
+    drains: Vec<Drain>,
+    pins: Vec<(Pin, Vec<u8>)>,
+    number: u64,
+}
+
+/// What reclaim does with the model: it moves most, evicts some, and is busy at times.
+struct Owned<'a> {
+    log: &'a Log,
+    access: &'a mut Access,
+    appender: &'a mut Appender,
+    things: HashMap<Ref, &'a mut (Ref, Thing)>,
+    evicted: Vec<Ref>,
+    prepared: Vec<Ref>,
+    evict: u8,
+    busy: u8,
+    number: u8,
+}
+
+impl Relocate for Owned<'_> {
+    fn prepare(&mut self, heads: &[Head<'_>]) {
+        assert!(!heads.is_empty() && heads.len() <= crate::SLICE);
+        self.prepared = heads.iter().map(|head| head.r).collect();
+    }
+
+    fn settle(&mut self, head: &Head<'_>) -> Settled {
+        assert_eq!(self.prepared.remove(0), head.r);
+        let Some(thing) = self.things.get_mut(&head.r) else { panic!("{head:?} is not alive") };
+        assert_eq!((head.kind, head.owner, head.key), (thing.1.kind, thing.1.owner, &thing.1.key[..]));
+        self.number = self.number.wrapping_mul(167).wrapping_add(13);
+        if self.number < self.busy / 4 {
+            return Settled::Busy;
+        }
+        if self.number < self.evict {
+            self.access.kill(self.log, head.r);
+            self.evicted.push(head.r);
+            return Settled::Evicted;
+        }
+        thing.0 = self.appender.relocate(self.log, self.access, head.r, Class::Survivor);
+        Settled::Moved
+    }
+}
+
+impl Model {
+    fn new(geometry: Geometry) -> Model {
+        let log = Log::new(geometry).unwrap();
+        let access = log.access();
+        let appender = Appender::new();
+        Model { log, access, appender, things: vec![], drains: vec![], pins: vec![], number: 0 }
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        self.number += 1;
+        let seed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..len).map(|i| (seed >> (i % 8 * 8)) as u8 ^ i as u8).collect()
+    }
+
+    fn pick(&self, which: prop::sample::Index) -> Option<usize> {
+        (!self.things.is_empty()).then(|| which.index(self.things.len()))
+    }
+
+    fn thing(&mut self, kind: Kind, key_len: usize, len: usize, expiry: Option<i64>, clock: u32) -> Thing {
+        let number = self.number as u32;
+        let owner = match kind.is_key() {
+            true => Owner::Database(if number.is_multiple_of(3) { number as u16 } else { 0 }),
+            false => Owner::Slot(number),
+        };
+        let form = [Form::Auto, Form::Plain, Form::Raw][clock as usize % 3];
+        let clock = if kind.is_key() { clock & 0xff_ffff } else { 0 };
+        Thing { kind, owner, key: self.bytes(key_len), value: self.bytes(len), expiry, clock, form, saved: false }
+    }
+
+    fn append(&mut self, thing: Thing, extra: usize, class: Class) {
+        let (one, two) = thing.value.split_at(thing.value.len() / 3);
+        let parts = [one, two];
+        let value = if thing.clock.is_multiple_of(2) { Value::Bytes(&thing.value) } else { Value::Parts(&parts) };
+        let new = NewObject {
+            kind: thing.kind,
+            owner: thing.owner,
+            key: &thing.key,
+            value,
+            room: thing.value.len() + extra,
+            expiry_ms: thing.expiry,
+            clock: thing.clock,
+            form: thing.form,
+            class,
+        };
+        let r = self.appender.append(&self.log, &new);
+        assert!(self.access.open(&self.log, r).room() >= new.room);
+        self.things.push((r, thing));
+    }
+
+    fn adopt(&mut self, thing: Thing) {
+        let mut run = self.log.begin_run(thing.value.len());
+        assert!(run.buf().iter().all(|&byte| byte == 0));
+        run.buf().copy_from_slice(&thing.value);
+        if thing.value[0].is_multiple_of(5) {
+            return;
+        }
+        let new = NewObject {
+            expiry_ms: thing.expiry,
+            owner: thing.owner,
+            clock: thing.clock,
+            form: thing.form,
+            ..NewObject::string(&thing.key, &[])
+        };
+        let r = self.appender.adopt(&self.log, run, &new);
+        self.things.push((r, thing));
+    }
+
+    fn resize(&mut self, at: usize, len: usize) {
+        let (r, thing) = &mut self.things[at];
+        let room = self.access.open(&self.log, *r).room();
+        let mut object = self.access.open_mut(&self.log, *r);
+        let old = thing.value.len();
+        let (pinned, large) = (object.pinned(), object.read().bytes() > self.log.geometry().run_min_bytes);
+        let may = !pinned && len <= room && (large || len >= old || len >= room / 2);
+        let done = object.resize_value(len);
+        assert!(!done || may, "resized {old} to {len} of {room}");
+        assert!(done || !may || (large && len < old), "not resized {old} to {len} of {room}");
+        if done {
+            thing.value.resize(len, 0);
+            assert!(self.access.open(&self.log, *r).value() == &thing.value[..], "new bytes are zero");
+            let mut object = self.access.open_mut(&self.log, *r);
+            object.value_mut().iter_mut().for_each(|byte| *byte ^= 0x5a);
+            thing.value.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        } else if !pinned && len <= room {
+            assert!(len < old);
+        }
+    }
+
+    fn drain(&mut self, which: usize, objects: usize, evict: u8, busy: u8) {
+        let drain = &mut self.drains[which];
+        let things = self.things.iter_mut().map(|thing| (thing.0, thing)).collect();
+        let (log, access, appender) = (&self.log, &mut self.access, &mut self.appender);
+        let number = evict ^ busy;
+        let mut owned = Owned { log, access, appender, things, evicted: vec![], prepared: vec![], evict, busy, number };
+        let state = self.log.drain_step(drain, &mut owned, objects);
+        let evicted = owned.evicted;
+        self.things.retain(|(r, _)| !evicted.contains(r));
+        if state == DrainState::Done {
+            drop(self.drains.swap_remove(which));
+        }
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Append { kind, key_len, len, extra, expiry, class, clock } => {
+                let thing = self.thing(kind, key_len, len, expiry, clock);
+                self.append(thing, extra, class);
+            }
+            Op::Adopt { key_len, len, expiry } => {
+                let thing = self.thing(Kind::String, key_len, len, expiry, len as u32);
+                self.adopt(thing);
+            }
+            Op::Choose => self.drains.extend(self.log.choose_victim()),
+            Op::Drain { which, objects, evict, busy } if !self.drains.is_empty() => {
+                self.drain(which.index(self.drains.len()), objects, evict, busy);
+            }
+            Op::Abandon(which) if !self.drains.is_empty() => {
+                let drain = self.drains.swap_remove(which.index(self.drains.len()));
+                self.log.abandon(drain);
+            }
+            Op::Unpin(which) if !self.pins.is_empty() => {
+                let (pin, value) = self.pins.swap_remove(which.index(self.pins.len()));
+                assert!(*pin == value[..], "a pinned value changed");
+            }
+            Op::Park => self.appender.park(&self.log),
+            Op::SealAll => self.log.seal_all(),
+            Op::Release(bytes) => {
+                self.log.release_step(bytes);
+            }
+            op => self.change(op),
+        }
+    }
+
+    /// The operations on one thing.
+    fn change(&mut self, op: Op) {
+        let (Op::Kill(which)
+        | Op::Resize(which, _)
+        | Op::Expire(which, _)
+        | Op::Mark(which, ..)
+        | Op::Relocate(which, _)
+        | Op::Pin(which)) = op
+        else {
+            return;
+        };
+        let Some(at) = self.pick(which) else { return };
+        let (r, thing) = &mut self.things[at];
+        match op {
+            Op::Kill(_) => {
+                self.access.kill(&self.log, *r);
+                self.things.swap_remove(at);
+            }
+            Op::Resize(_, len) => self.resize(at, len),
+            Op::Expire(_, expiry) => {
+                let slack = { self.access.open(&self.log, *r).room() } - thing.value.len();
+                if self.access.open_mut(&self.log, *r).set_expiry_ms(expiry) {
+                    thing.expiry = expiry;
+                } else {
+                    assert!(expiry.is_some() && slack < 8);
+                }
+            }
+            Op::Mark(_, clock, saved) => {
+                let mut object = self.access.open_mut(&self.log, *r);
+                object.set_clock(clock);
+                object.set_saved(saved);
+                object.set_form(Form::Raw);
+                thing.clock = if thing.kind.is_key() { clock & 0xff_ffff } else { 0 };
+                (thing.saved, thing.form) = (saved, Form::Raw);
+            }
+            Op::Relocate(_, class) => *r = self.appender.relocate(&self.log, &mut self.access, *r, class),
+            _ => {
+                if let Some(pin) = self.log.pin(&self.access, *r) {
+                    self.pins.push((pin, thing.value.clone()));
+                }
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        self.appender.park(&self.log);
+        for (r, thing) in &self.things {
+            let object = self.access.open(&self.log, *r);
+            let found = Thing {
+                kind: object.kind(),
+                owner: object.owner(),
+                key: object.key().to_vec(),
+                value: object.value().to_vec(),
+                expiry: object.expiry_ms(),
+                clock: object.clock(),
+                form: object.form(),
+                saved: object.saved(),
+            };
+            assert!(found == *thing, "{found:?} is not {thing:?}");
+        }
+        let live: usize = self.things.iter().map(|(r, _)| self.access.open(&self.log, *r).live_bytes()).sum();
+        let alive: HashMap<Ref, ()> = self.things.iter().map(|(r, _)| (*r, ())).collect();
+        self.log.verify_with(|head, _| alive.contains_key(&head.r));
+        let stats = self.log.stats();
+        assert_eq!((stats.live_bytes, stats.live_objects), (live as u64, self.things.len() as u64));
+        assert!(stats.used_bytes >= stats.live_bytes);
+        for (pin, value) in &self.pins {
+            assert!(**pin == value[..], "a pinned value changed");
+        }
+    }
+
+    /// Everything dies, everything is given back.
+    fn finish(mut self) {
+        self.check();
+        for (r, _) in std::mem::take(&mut self.things) {
+            self.access.kill(&self.log, r);
+        }
+        self.pins.clear();
+        for drain in std::mem::take(&mut self.drains) {
+            self.log.abandon(drain);
+        }
+        while self.log.release_step(1 << 20) {}
+        self.log.seal_all();
+        while let Some(mut drain) = self.log.choose_victim() {
+            while self.log.drain_step(&mut drain, &mut super::Nobody, 1000) != DrainState::Done {}
+        }
+        let stats = self.log.stats();
+        assert_eq!((stats.used_bytes, stats.live_bytes, stats.segments, stats.runs), (0, 0, 0, 0), "{stats:?}");
+        self.log.verify();
+    }
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 200, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn log_is_its_model(ops in prop::collection::vec(op(), 1..400), page in any::<bool>()) {
+        let geometry = match page {
+            true => Geometry { segment_bytes: 4096, piece_bytes: 512, run_min_bytes: 512, ..tiny() },
+            false => tiny(),
+        };
+        let mut model = Model::new(geometry);
+        for (i, op) in ops.into_iter().enumerate() {
+            model.step(op);
+            if i % 16 == 15 {
+                model.check();
+            }
+        }
+        model.finish();
+    }
+}

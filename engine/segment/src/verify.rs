@@ -1,0 +1,116 @@
+//! The O(N) check: everything that the counters say must be what walking the bytes finds.
+//!
+//! Walks open segments around the parked pieces, sealed and draining ones from where a drain has come to, and runs.
+//! It changes nothing. It reads what belongs to the shards' locks, so nothing else may run.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use crate::layout::Place;
+use crate::log::Log;
+use crate::reclaim::{Head, Walk};
+use crate::table::{Entry, Live, State};
+
+impl Log {
+    /// Panics with what is wrong. Call it at rest: every appender parked, nobody in an operation. Drains may be in
+    /// progress.
+    pub fn verify(&self) {
+        self.verify_with(|_, dead| !dead);
+    }
+
+    /// As `verify`, and asks of each object whether it should be alive; the second argument says if it is marked dead.
+    pub fn verify_with(&self, mut alive: impl FnMut(&Head<'_>, bool) -> bool) {
+        let space = self.shared.space.lock();
+        let parked: HashMap<u64, u64> = space.parked().collect();
+        let mut used = 0;
+        for (id, entry) in space.segments(&self.shared.table) {
+            assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
+            used += entry.used.load(Ordering::Relaxed);
+            match entry.state() {
+                State::Open | State::Sealed | State::Draining => self.verify_segment(id, entry, &parked, &mut alive),
+                State::Run => self.verify_run(id, entry, &mut alive),
+                State::Retired => assert_eq!(entry.live(), Live::new(0, 0), "retired run {id} lives"),
+                State::Tail | State::Free => {}
+            }
+        }
+        assert_eq!(used, self.used_bytes(), "used bytes of all segments");
+    }
+
+    fn verify_segment(
+        &self,
+        id: u32,
+        entry: &Entry,
+        parked: &HashMap<u64, u64>,
+        alive: &mut impl FnMut(&Head<'_>, bool) -> bool,
+    ) {
+        let base = id as u64 * self.shared.geometry.segment_bytes as u64;
+        let fill = entry.fill.load(Ordering::Relaxed) as usize;
+        let start = entry.start.load(Ordering::Relaxed) as usize;
+        let used = entry.used.load(Ordering::Relaxed);
+        let mut live = (0, 0);
+        let mut walk = Walk { at: start, used: 0 };
+        if entry.live() == Live::new(0, 0) {
+            // Cleared, its objects not marked one by one; or a drain has found the rest dead and does not stop at
+            // objects any more.
+            return;
+        }
+        while walk.at < fill {
+            if let Some(&end) = parked.get(&(base + walk.at as u64)) {
+                walk.at = (end - base) as usize;
+                continue;
+            }
+            let place = self.segment_place(id, walk.at);
+            let at = walk.at;
+            // SAFETY: at rest nobody writes, and this is where the last object ended.
+            if unsafe { walk.pass(place) }.is_some() {
+                assert!(walk.at <= fill, "segment {id}: an object at {at} ends at {} of {fill}", walk.at);
+                // SAFETY: as above.
+                if let Some(bytes) = unsafe { self.verify_object(id, at, place, alive) } {
+                    live = (live.0 + 1, live.1 + bytes as u64);
+                }
+            }
+        }
+        assert_eq!(walk.at, fill.max(start), "segment {id}: objects end elsewhere than the segment");
+        assert_eq!(walk.used, used, "segment {id}: used bytes");
+        assert_eq!(entry.live(), Live::new(live.0, live.1), "segment {id}: live objects and bytes ({live:?})");
+    }
+
+    fn verify_run(&self, id: u32, entry: &Entry, alive: &mut impl FnMut(&Head<'_>, bool) -> bool) {
+        let bytes = entry.run_len.load(Ordering::Relaxed) as usize * self.shared.geometry.segment_bytes;
+        let start = entry.start.load(Ordering::Relaxed) as usize;
+        let fill = entry.fill.load(Ordering::Relaxed) as usize;
+        assert_eq!((fill - start) as u64, entry.used.load(Ordering::Relaxed), "run {id}: used bytes");
+        if entry.live() == Live::new(0, 0) {
+            // Begun and not adopted yet.
+            return;
+        }
+        let place = self.segment_place(id, start);
+        // SAFETY: at rest nobody writes, and a run that lives has an object at its start.
+        let (size, live) = unsafe { (place.first().size(), self.verify_object(id, start, place, alive)) };
+        let live = live.unwrap_or_else(|| panic!("run {id} holds a dead object")) as u64;
+        assert_eq!(start + size, bytes, "run {id}: its object ends elsewhere than its last segment");
+        assert_eq!(entry.live(), Live::new(1, live), "run {id}: live bytes");
+        assert!(live <= (fill - start) as u64, "run {id}: {live} bytes live, {} used", fill - start);
+    }
+
+    /// The live bytes of the object, if it lives.
+    ///
+    /// # Safety
+    /// An object begins at `place`, which is `at` in segment `id`, and nobody writes to it.
+    unsafe fn verify_object(
+        &self,
+        id: u32,
+        at: usize,
+        place: Place,
+        alive: &mut impl FnMut(&Head<'_>, bool) -> bool,
+    ) -> Option<usize> {
+        // SAFETY: passed on to the caller.
+        let (head, dead, live) = unsafe {
+            let first = place.first();
+            let head = self.head(id, at, place, &first);
+            (head, place.is_dead(&first), first.size() - place.slack(&first))
+        };
+        assert_eq!(alive(&head, dead), !dead, "{head:?} is marked {}", if dead { "dead" } else { "alive" });
+        (!dead).then_some(live)
+    }
+}

@@ -1,0 +1,366 @@
+//! The gate: a read-write lock whose readers never share a cache line.
+//!
+//! Every batch of commands runs inside the gate (`enter`), each worker through a slot of its own. What must see the whole
+//! keyspace at rest takes the gate `alone`: KEYS, FLUSHALL, SWAPDB, the instant in which a save begins, scripts.
+//!
+//! ```text
+//!   one slot a worker, two cache lines apart           31            2   1    0
+//!   (x86 fetches lines in pairs)                       ├── unused ───┼───┼────┤
+//!                                                      │      0      │ C │ IN │
+//!                                                      └─────────────┴───┴────┘
+//!   IN   the worker is inside           set and cleared by the worker
+//!   C    closed: nobody may go in       set and cleared by the one that holds the turn
+//!
+//!        enter              leave                alone: for each slot close, then wait
+//!   0 ─────────▶ IN        IN ─────▶ 0           0  ─▶ C        at rest
+//!   C, IN|C: wait          IN|C ───▶ C + wake    IN ─▶ IN|C     wait until C
+//! ```
+//!
+//! **Why it is right.** Both sides change a slot by read-modify-write, so all changes of one slot stand in one total order
+//! and each sees the one before: `enter` (0 to IN) and `close` (or C) cannot both miss the other. No argument about two
+//! variables, hence no sequentially consistent fence, is needed.
+//! - A worker that gets in acquires from the release with which the last holder opened the slot: it sees all that was
+//!   done alone.
+//! - Who is alone has read every slot without IN, with acquire, and each worker's leaving is a release: it sees all that
+//!   the batches did. C stands in every slot until it opens them, so nobody is inside meanwhile.
+//! - **No wake-up is lost.** Who sleeps has taken the mutex `bed` and looked at its slot again under it; who changes a
+//!   slot that somebody may sleep on does so first and then notifies under `bed`. Either the sleeper saw the change, or
+//!   it slept before the notifier could take the mutex. A leaving worker knows that somebody waits from the C that its
+//!   own read-modify-write returned.
+//! - **No writer starves**: C stops newcomers, and a batch is bounded. **No reader starves**: who takes the turn next lets
+//!   the workers in first that slept through the turn before (`Bed::sleepers`), so the two kinds alternate.
+//! - **No deadlock**: `turn`, then slots in ascending order; the asker is not inside itself (asserted).
+//!
+//! A batch pays two uncontended read-modify-writes on a line of its own. The second one, where a plain store would let the
+//! worker leave, is the price of knowing that someone waits; a store would need a full fence after it to tell.
+//!
+//! The gate does not queue: a thread is one worker, and a worker enters once at a time.
+
+use crate::rank::{self, Held, Rank};
+
+#[cfg(loom)]
+use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicU32, Ordering},
+    sync::{Condvar, Mutex, MutexGuard},
+};
+#[cfg(not(loom))]
+use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicU32, Ordering},
+    sync::{Condvar, Mutex, MutexGuard},
+};
+
+const OUT: u32 = 0;
+const IN: u32 = 1;
+const CLOSED: u32 = 2;
+
+/// Looks at a busy slot before sleeping. A pause is about 10 to 40 ns, so this is some microseconds: longer than a batch of
+/// a few commands, shorter than going to sleep and back (about 40 us). Loom explores every count, so it gets the least.
+const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 200 };
+
+/// The read-write lock over the whole keyspace. See the module.
+#[derive(Debug)]
+pub struct Gate {
+    slots: Box<[Slot]>,
+    /// Held by the one that is alone or closing: several askers go one after another.
+    turn: Mutex<()>,
+    bed: Mutex<Bed>,
+    wake: Condvar,
+}
+
+/// One worker's slot. Two lines, because the neighbour line is fetched with it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot(AtomicU32);
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == 128);
+
+/// What sleepers need to know of each other.
+#[derive(Debug, Default)]
+struct Bed {
+    /// Workers that sleep until their slot opens.
+    sleepers: u32,
+}
+
+/// A worker is inside: whoever wants to be alone waits until this is dropped.
+#[must_use = "the worker is inside only as long as this lives"]
+#[derive(Debug)]
+pub struct Shared<'g> {
+    gate: &'g Gate,
+    worker: usize,
+    _held: Held,
+}
+
+/// No worker is inside, and none gets in until this is dropped.
+#[must_use = "the gate is closed only as long as this lives"]
+#[derive(Debug)]
+pub struct Alone<'g> {
+    gate: &'g Gate,
+    _turn: MutexGuard<'g, ()>,
+    _held: Held,
+}
+
+impl Gate {
+    /// An open gate for workers `0..workers`.
+    ///
+    /// # Panics
+    /// If `workers` is 0.
+    pub fn new(workers: usize) -> Gate {
+        assert!(workers > 0, "a gate needs a worker");
+        Gate {
+            slots: (0..workers).map(|_| Slot(AtomicU32::new(OUT))).collect(),
+            turn: Mutex::new(()),
+            bed: Mutex::new(Bed::default()),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// Number of workers that it was made for.
+    pub fn workers(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Goes in, after whoever is alone or waits to be.
+    ///
+    /// # Panics
+    /// If `worker` is out of range or already inside.
+    #[inline]
+    pub fn enter(&self, worker: usize) -> Shared<'_> {
+        let held = rank::enter(Rank::Gate);
+        if !self.slot_enter(worker) {
+            self.enter_slow(worker);
+        }
+        Shared { gate: self, worker, _held: held }
+    }
+
+    /// Goes in if nobody is alone or waits to be.
+    ///
+    /// # Panics
+    /// As [`Gate::enter`].
+    #[inline]
+    pub fn try_enter(&self, worker: usize) -> Option<Shared<'_>> {
+        let held = rank::enter(Rank::Gate);
+        // Not `then_some`: it would make the guard, and drop it, for a slot that was not entered.
+        self.slot_enter(worker).then(|| Shared { gate: self, worker, _held: held })
+    }
+
+    /// Waits until no worker is inside and keeps them all out. `worker` is the asker and must not be inside.
+    ///
+    /// # Panics
+    /// If `worker` is out of range or inside.
+    pub fn alone(&self, worker: usize) -> Alone<'_> {
+        let held = rank::enter(Rank::Gate);
+        let state = self.slots[worker].0.load(Ordering::Relaxed);
+        assert!(state & IN == 0, "worker {worker} asks to be alone while inside");
+        let turn = lock(&self.turn);
+        self.let_sleepers_in();
+        for slot in &self.slots {
+            // Acquire: a slot found without IN here is not looked at again.
+            let before = slot.0.fetch_or(CLOSED, Ordering::Acquire);
+            debug_assert!(before & CLOSED == 0, "closed twice");
+        }
+        for slot in &self.slots {
+            self.wait_until_left(slot);
+        }
+        Alone { gate: self, _turn: turn, _held: held }
+    }
+
+    /// True if it got in; false if the slot is closed.
+    #[inline]
+    fn slot_enter(&self, worker: usize) -> bool {
+        match self.slots[worker].0.compare_exchange(OUT, IN, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(state) => {
+                assert!(state & IN == 0, "worker {worker} enters the gate twice");
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn enter_slow(&self, worker: usize) {
+        for _ in 0..SPINS_MAX {
+            spin_loop();
+            if self.slots[worker].0.load(Ordering::Relaxed) == OUT && self.slot_enter(worker) {
+                return;
+            }
+        }
+        let mut bed = lock(&self.bed);
+        if self.slot_enter(worker) {
+            return;
+        }
+        bed.sleepers += 1;
+        while !self.slot_enter(worker) {
+            bed = wait(&self.wake, bed);
+        }
+        bed.sleepers -= 1;
+        if bed.sleepers == 0 {
+            self.wake.notify_all();
+        }
+    }
+
+    /// The next holder of the turn waits here for those who slept through the last one. All slots are open now (the last
+    /// holder opened them before it gave up the turn, and only the turn's holder closes), so they all come through.
+    fn let_sleepers_in(&self) {
+        let mut bed = lock(&self.bed);
+        while bed.sleepers > 0 {
+            bed = wait(&self.wake, bed);
+        }
+    }
+
+    fn wait_until_left(&self, slot: &Slot) {
+        // Acquire pairs with the release of `Shared::drop`.
+        for _ in 0..SPINS_MAX {
+            if slot.0.load(Ordering::Acquire) & IN == 0 {
+                return;
+            }
+            spin_loop();
+        }
+        let mut bed = lock(&self.bed);
+        while slot.0.load(Ordering::Acquire) & IN != 0 {
+            bed = wait(&self.wake, bed);
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        // The mutex is what makes the wake-up impossible to miss: see the module.
+        let _bed = lock(&self.bed);
+        self.wake.notify_all();
+    }
+}
+
+impl Drop for Shared<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let before = self.gate.slots[self.worker].0.fetch_and(!IN, Ordering::Release);
+        debug_assert!(before & IN != 0, "left a gate that was not entered");
+        if before & CLOSED != 0 {
+            self.gate.wake_all();
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        for slot in &self.gate.slots {
+            let before = slot.0.fetch_and(!CLOSED, Ordering::Release);
+            debug_assert!(before == CLOSED, "somebody was inside while another was alone");
+        }
+        self.gate.wake_all();
+        // `_turn` is given up after this body: the slots are open before anybody else has the turn.
+    }
+}
+
+/// A panicking holder leaves nothing half done in these mutexes, so poison means nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn wait<'a, T>(wake: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    wake.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn readers_pass_each_other_and_a_closed_gate_says_so() {
+        let gate = Gate::new(3);
+        let a = gate.enter(0);
+        thread::scope(|s| {
+            s.spawn(|| drop(gate.enter(1)));
+        });
+        drop(a);
+        let alone = gate.alone(2);
+        thread::scope(|s| {
+            s.spawn(|| assert!(gate.try_enter(0).is_none()));
+        });
+        drop(alone);
+        assert!(gate.try_enter(0).is_some());
+    }
+
+    #[test]
+    fn a_waiting_writer_keeps_newcomers_out() {
+        let gate = Gate::new(3);
+        let a = gate.enter(0);
+        thread::scope(|s| {
+            let writer = s.spawn(|| drop(gate.alone(1)));
+            s.spawn(|| {
+                let start = Instant::now();
+                while gate.try_enter(2).is_some() {
+                    assert!(start.elapsed() < Duration::from_secs(20), "the gate never closed");
+                    thread::yield_now();
+                }
+            })
+            .join()
+            .expect("the gate closes while a reader is inside");
+            assert!(!writer.is_finished());
+            drop(a);
+        });
+    }
+
+    /// Readers and writers on more threads than cores: the counter is plain data in spirit (relaxed load and store), so any
+    /// overlap of two holders that exclude each other loses an update.
+    #[test]
+    fn holders_exclude_each_other() {
+        const WORKERS: usize = 4;
+        const ROUNDS: u64 = 2_000;
+        let gate = Gate::new(WORKERS);
+        let per_worker: Vec<AtomicU64> = (0..WORKERS).map(|_| AtomicU64::new(0)).collect();
+        let add = |cell: &AtomicU64| cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        thread::scope(|s| {
+            for worker in 0..WORKERS {
+                let (gate, per_worker) = (&gate, &per_worker);
+                s.spawn(move || {
+                    for round in 0..ROUNDS {
+                        if round % 7 == worker as u64 {
+                            let _alone = gate.alone(worker);
+                            per_worker.iter().for_each(add);
+                        } else {
+                            let _shared = gate.enter(worker);
+                            add(&per_worker[worker]);
+                        }
+                    }
+                });
+            }
+        });
+        let alone_of = |worker: u64| (0..ROUNDS).filter(|r| r % 7 == worker).count() as u64;
+        let alone_all: u64 = (0..WORKERS as u64).map(alone_of).sum();
+        for (worker, cell) in per_worker.iter().enumerate() {
+            assert_eq!(cell.load(Ordering::Relaxed), ROUNDS - alone_of(worker as u64) + alone_all);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a gate needs a worker")]
+    fn a_gate_without_workers() {
+        let _ = Gate::new(0);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "Gate asked for while Gate is held")]
+    fn entering_twice() {
+        let gate = Gate::new(2);
+        let _a = gate.enter(0);
+        let _b = gate.enter(1);
+    }
+
+    /// The rank check is silent when another thread uses the worker's number: the slot itself tells.
+    #[test]
+    fn a_worker_of_two_threads_is_noticed() {
+        let gate = Gate::new(1);
+        let _a = gate.enter(0);
+        thread::scope(|s| {
+            assert!(s.spawn(|| drop(gate.enter(0))).join().is_err());
+            assert!(s.spawn(|| drop(gate.alone(0))).join().is_err());
+        });
+    }
+}

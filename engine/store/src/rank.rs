@@ -1,0 +1,329 @@
+//! Lock ranks: debug builds check that every lock is taken in the one order that cannot deadlock.
+//!
+//! ```text
+//!   Gate  <  Drain  <  Shard(0) < Shard(1) < ...  <  Leaf
+//! ```
+//!
+//! A thread may take a lock only if its rank is above every rank that it holds; two locks of equal rank are never held
+//! together, so who holds a leaf takes nothing more. The check runs before the lock is waited for: a violation is a panic
+//! with both ranks in it and not a hang. `try_lock` is checked as well: it cannot deadlock by itself, but the code path that
+//! tries today blocks tomorrow.
+//!
+//! The ranks that a thread holds are a stack in thread-local storage. Guards may be dropped in any order. In release builds
+//! (and under loom, whose threads share one real thread) a token has no bytes and no code, and [`RankedMutex`] is as big as
+//! the mutex inside.
+//!
+//! This file does not find which lock is contended and knows nothing of what the locks protect.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+#[cfg(loom)]
+use loom::sync as raw;
+#[cfg(not(loom))]
+use parking_lot as raw;
+
+/// The place of a lock in the order. Derived comparison is the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The gate, shared or alone.
+    Gate,
+    /// The state of the drain under way: one step of reclaim holds it while it locks shards one by one.
+    Drain,
+    /// A shard, by its number: several are taken in ascending order.
+    Shard(u32),
+    /// Any lock under which no other is taken: tables of collections and segments, pieces, journal, channels, mailboxes.
+    Leaf,
+}
+
+/// Proof that a rank is on this thread's stack; takes it off when dropped. Bound to its thread.
+#[must_use = "the rank is held only as long as the token lives"]
+#[derive(Debug)]
+pub struct Held {
+    #[cfg(all(debug_assertions, not(loom)))]
+    rank: Rank,
+    /// A raw pointer is not `Send`: the stack is the thread's own.
+    bound: PhantomData<*const ()>,
+}
+
+/// Notes that this thread is about to take a lock of `rank`.
+///
+/// # Panics
+/// In debug builds, if the thread holds a lock of this rank or a higher one.
+#[inline]
+#[track_caller]
+pub fn enter(rank: Rank) -> Held {
+    #[cfg(all(debug_assertions, not(loom)))]
+    {
+        checked::push(rank);
+        Held { rank, bound: PhantomData }
+    }
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    {
+        let _ = rank;
+        Held { bound: PhantomData }
+    }
+}
+
+/// Asserts that this thread holds no lock at all: before it parks, or waits for memory or disk. Free in release builds.
+///
+/// # Panics
+/// In debug builds, if a rank is held.
+#[inline]
+#[track_caller]
+pub fn assert_none_held() {
+    #[cfg(all(debug_assertions, not(loom)))]
+    checked::assert_empty();
+}
+
+#[cfg(all(debug_assertions, not(loom)))]
+impl Drop for Held {
+    fn drop(&mut self) {
+        checked::pop(self.rank);
+    }
+}
+
+#[cfg(not(all(debug_assertions, not(loom))))]
+const _: () = assert!(size_of::<Held>() == 0);
+
+/// A mutex that has a rank. Fair enough and one byte beside its data (parking_lot); never poisoned.
+pub struct RankedMutex<T> {
+    #[cfg(all(debug_assertions, not(loom)))]
+    rank: Rank,
+    inner: raw::Mutex<T>,
+}
+
+/// Holds a [`RankedMutex`] and its rank.
+#[must_use = "the lock is held only as long as the guard lives"]
+pub struct RankedGuard<'a, T> {
+    // Fields drop in this order: the lock is free before its rank is.
+    guard: raw::MutexGuard<'a, T>,
+    _held: Held,
+}
+
+impl<T> RankedMutex<T> {
+    /// A free mutex of `rank` around `value`.
+    pub fn new(rank: Rank, value: T) -> RankedMutex<T> {
+        #[cfg(all(debug_assertions, not(loom)))]
+        {
+            RankedMutex { rank, inner: raw::Mutex::new(value) }
+        }
+        #[cfg(not(all(debug_assertions, not(loom))))]
+        {
+            let _ = rank;
+            RankedMutex { inner: raw::Mutex::new(value) }
+        }
+    }
+
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds this rank or a higher one.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> RankedGuard<'_, T> {
+        let held = self.enter();
+        #[cfg(not(loom))]
+        let guard = self.inner.lock();
+        #[cfg(loom)]
+        let guard = self.inner.lock().expect("loom fails the model when a thread panics");
+        RankedGuard { guard, _held: held }
+    }
+
+    /// Takes the lock if it is free now.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds this rank or a higher one, whether or not the lock is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<RankedGuard<'_, T>> {
+        let held = self.enter();
+        #[cfg(not(loom))]
+        let guard = self.inner.try_lock()?;
+        #[cfg(loom)]
+        let guard = self.inner.try_lock().ok()?;
+        Some(RankedGuard { guard, _held: held })
+    }
+
+    /// The data without locking: nobody else can hold the lock.
+    #[cfg(not(loom))]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut()
+    }
+
+    #[inline]
+    #[track_caller]
+    fn enter(&self) -> Held {
+        #[cfg(all(debug_assertions, not(loom)))]
+        let rank = self.rank;
+        #[cfg(not(all(debug_assertions, not(loom))))]
+        let rank = Rank::Leaf;
+        enter(rank)
+    }
+}
+
+impl<T> Deref for RankedGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for RankedGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T> fmt::Debug for RankedMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The data is left out: printing must not take a lock.
+        f.debug_struct("RankedMutex").finish_non_exhaustive()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RankedGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RankedGuard").field(&**self).finish()
+    }
+}
+
+#[cfg(all(debug_assertions, not(loom)))]
+mod checked {
+    use super::Rank;
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// Ascending, because only a rank above the last is let in and taking one out keeps the order.
+        static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[track_caller]
+    pub(super) fn push(rank: Rank) {
+        let last = HELD.with_borrow(|held| held.last().copied());
+        if let Some(last) = last {
+            assert!(last < rank, "lock order: {rank:?} asked for while {last:?} is held");
+        }
+        HELD.with_borrow_mut(|held| held.push(rank));
+    }
+
+    pub(super) fn pop(rank: Rank) {
+        HELD.with_borrow_mut(|held| {
+            let place = held.iter().rposition(|&r| r == rank).expect("a token's rank is on its thread's stack");
+            held.remove(place);
+        });
+    }
+
+    #[track_caller]
+    pub(super) fn assert_empty() {
+        HELD.with_borrow(|held| assert!(held.is_empty(), "lock order: about to wait while {held:?} are held"));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_accepted_and_tokens_may_go_in_any_order() {
+        let gate = enter(Rank::Gate);
+        let drain = enter(Rank::Drain);
+        let (a, b) = (enter(Rank::Shard(3)), enter(Rank::Shard(9)));
+        let leaf = enter(Rank::Leaf);
+        drop(a);
+        drop(gate);
+        drop(leaf);
+        drop(b);
+        let again = enter(Rank::Shard(0));
+        drop(drain);
+        drop(again);
+        assert_none_held();
+    }
+
+    #[test]
+    fn a_ranked_mutex_locks_and_gives_its_rank_back() {
+        let mut low = RankedMutex::new(Rank::Shard(1), 10);
+        let high = RankedMutex::new(Rank::Shard(2), 20);
+        {
+            let mut a = low.lock();
+            let b = high.try_lock().expect("free");
+            *a += *b;
+        }
+        assert_none_held();
+        assert_eq!(*low.get_mut(), 30);
+    }
+
+    #[test]
+    fn a_failed_try_gives_its_rank_back() {
+        let lock = RankedMutex::new(Rank::Shard(1), ());
+        let held = lock.lock();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                assert!(lock.try_lock().is_none());
+                assert_none_held();
+            });
+        });
+        drop(held);
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[test]
+    fn release_builds_pay_nothing() {
+        assert_eq!(size_of::<RankedMutex<u64>>(), size_of::<parking_lot::Mutex<u64>>());
+        let leaf = enter(Rank::Leaf);
+        drop(enter(Rank::Gate));
+        drop(leaf);
+    }
+
+    #[cfg(debug_assertions)]
+    mod violations {
+        use super::*;
+
+        #[test]
+        #[should_panic(expected = "Gate asked for while Shard(4) is held")]
+        fn gate_under_a_shard() {
+            let _shard = enter(Rank::Shard(4));
+            let _gate = enter(Rank::Gate);
+        }
+
+        #[test]
+        #[should_panic(expected = "Shard(4) asked for while Shard(5) is held")]
+        fn shards_descending() {
+            let (low, high) = (RankedMutex::new(Rank::Shard(4), ()), RankedMutex::new(Rank::Shard(5), ()));
+            let _high = high.lock();
+            let _low = low.try_lock();
+        }
+
+        #[test]
+        #[should_panic(expected = "Shard(4) asked for while Shard(4) is held")]
+        fn one_shard_twice() {
+            let _a = enter(Rank::Shard(4));
+            let _b = enter(Rank::Shard(4));
+        }
+
+        #[test]
+        #[should_panic(expected = "Leaf asked for while Leaf is held")]
+        fn a_leaf_under_a_leaf() {
+            let (a, b) = (RankedMutex::new(Rank::Leaf, ()), RankedMutex::new(Rank::Leaf, ()));
+            let _a = a.lock();
+            let _b = b.lock();
+        }
+
+        #[test]
+        #[should_panic(expected = "Drain asked for while Leaf is held")]
+        fn drain_under_a_leaf() {
+            let _leaf = enter(Rank::Leaf);
+            let _drain = enter(Rank::Drain);
+        }
+
+        #[test]
+        #[should_panic(expected = "about to wait while [Gate] are held")]
+        fn waiting_with_a_lock() {
+            let _gate = enter(Rank::Gate);
+            assert_none_held();
+        }
+    }
+}

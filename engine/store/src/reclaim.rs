@@ -1,0 +1,228 @@
+//! Room: admission before the locks, reclaim of segments, eviction.
+//!
+//! ```text
+//! writer over the limit --> admit --> slice of drain (+ eviction in passing) --> room, or Redis's OOM error
+//! background, debt due  ----------------^
+//! ```
+//! One drain runs at a time, under a lock that ranks between the gate and the shards. Each object of the victim is
+//! settled under its own shard's lock: dead if the index does not hold this very Ref, else copied and repointed. A
+//! busy shard ends a slice; nobody waits for one while holding another lock.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use varve_segment::{Class, Drain, DrainState, Head, Log, Owner, Relocate, SLICE, Settled};
+
+use crate::key::hash_of;
+use crate::rank::{Rank, RankedMutex};
+use crate::store::Store;
+use crate::types::{OutOfMemory, Policy};
+use crate::worker::Local;
+
+/// Objects a slice settles: some microseconds of work.
+const SLICE_OBJECTS: usize = 64;
+/// Dead bytes, in percent of what is appended, from which the background reclaims.
+const BACKGROUND_DEAD_PERCENT: u64 = 15;
+/// Dead bytes from which the background reclaims when they are more than what lives; over what sealing a segment early
+/// can leave as fillers.
+const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
+/// Slices between looks at the live bytes of all segments.
+const LOOK_SLICES: u32 = 16;
+/// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
+/// write is refused.
+const FULL_PERCENT: u64 = 92;
+/// Of 256 objects that a drain passes when it evicts, how many it drops in place of copying.
+const EVICT_OF_256: u64 = 128;
+/// Slices that one admission may run before it gives up; far more than room for the largest value needs.
+const ADMIT_SLICES_MAX: u32 = 1 << 20;
+
+/// The drain under way.
+pub(crate) struct Reclaimer {
+    drain: RankedMutex<Option<Drain>>,
+    /// Live bytes of all segments, as of the last look.
+    live: AtomicU64,
+}
+
+/// What a slice came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// Objects were settled; more may be left.
+    Progress,
+    /// A lock was busy.
+    Busy,
+    /// There is no victim.
+    Nothing,
+}
+
+impl Reclaimer {
+    pub(crate) fn new() -> Reclaimer {
+        Reclaimer { drain: RankedMutex::new(Rank::Drain, None), live: AtomicU64::new(0) }
+    }
+
+    /// Gives the drain up; under the gate alone, before the log is cleared.
+    pub(crate) fn reset(&self, log: &Log) {
+        if let Some(drain) = self.drain.lock().take() {
+            log.abandon(drain);
+        }
+    }
+}
+
+impl Store {
+    /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    #[inline]
+    pub fn admit(&self, local: &mut Local, bytes: u64) -> Result<(), OutOfMemory> {
+        let limit = self.limit.bytes();
+        if limit == 0 || self.used_memory() + bytes <= limit {
+            return Ok(());
+        }
+        self.make_room(local, bytes, limit)
+    }
+
+    #[cold]
+    fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
+        let mut idle = 0;
+        let mut live = self.look_at_live();
+        for n in 0..ADMIT_SLICES_MAX {
+            if n % LOOK_SLICES == LOOK_SLICES - 1 {
+                live = self.look_at_live();
+            }
+            if self.used_memory() + bytes <= limit {
+                return Ok(());
+            }
+            let full = live * 100 > self.log.used_bytes() * FULL_PERCENT;
+            let evicting = full && self.limit.policy() == Policy::AllKeysRandom;
+            if full && !evicting {
+                return Err(OutOfMemory);
+            }
+            if self.log.release_step(1 << 20) {
+                continue;
+            }
+            match self.reclaim_slice(local, SLICE_OBJECTS, evicting) {
+                Slice::Progress => idle = 0,
+                Slice::Busy => std::thread::yield_now(),
+                Slice::Nothing if evicting && self.evict_sampled(local) => idle = 0,
+                Slice::Nothing => idle += 1,
+            }
+            if idle > 2 {
+                return Err(OutOfMemory);
+            }
+        }
+        Err(OutOfMemory)
+    }
+
+    /// True if the background should reclaim: there is much dead in all, or some and little else.
+    pub(crate) fn owes_reclaim(&self) -> bool {
+        let used = self.log.used_bytes();
+        let dead = used.saturating_sub(self.reclaim.live.load(Relaxed));
+        let much = dead * 100 > used * BACKGROUND_DEAD_PERCENT && dead > 2 * self.log.geometry().segment_bytes as u64;
+        much || dead * 2 > used && dead > BACKGROUND_DEAD_BYTES
+    }
+
+    /// Adds up the live bytes of all segments, for the decisions until the next look.
+    pub(crate) fn look_at_live(&self) -> u64 {
+        let live = self.log.live_bytes();
+        self.reclaim.live.store(live, Relaxed);
+        live
+    }
+
+    /// Settles up to `objects` of the victim, choosing one if none is being drained.
+    pub(crate) fn reclaim_slice(&self, local: &mut Local, objects: usize, evicting: bool) -> Slice {
+        let Some(mut drain) = self.reclaim.drain.try_lock() else { return Slice::Busy };
+        if drain.is_none() {
+            *drain = self.log.choose_victim();
+        }
+        let Some(victim) = drain.as_mut() else { return Slice::Nothing };
+        let mut mover = Mover { store: self, local, evicting, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
+        let state = self.log.drain_step(victim, &mut mover, objects);
+        mover.local.appender.park(&self.log);
+        match state {
+            DrainState::More => Slice::Progress,
+            DrainState::Done => {
+                *drain = None;
+                Slice::Progress
+            }
+            DrainState::Busy => Slice::Busy,
+        }
+    }
+
+    /// Evicts one key at random, with no victim to drain: a store of few, large or open segments.
+    fn evict_sampled(&self, local: &mut Local) -> bool {
+        let shards = self.shards.len() as u64;
+        let first = local.rng.below(shards);
+        for n in 0..shards {
+            let id = ((first + n) % shards) as usize;
+            let mut shard = self.shards[id].lock.lock();
+            let Some(r) = shard.index.sample(&mut local.rng) else { continue };
+            let hash = varve_index::Rehash::hash(&shard.hashes(&self.log, self.seed), r);
+            let slot = shard.index.find_ref(hash, r).expect("a sampled entry is in the index");
+            shard.remove(&self.log, slot);
+            shard.follow_index(self, id);
+            local.counters.evicted.add(1);
+            return true;
+        }
+        false
+    }
+}
+
+/// Answers the log's question what becomes of an object.
+struct Mover<'a> {
+    store: &'a Store,
+    local: &'a mut Local,
+    evicting: bool,
+    /// Hashes of the heads read ahead, with the Refs that they belong to.
+    hashes: [u64; SLICE],
+    refs: [u64; SLICE],
+    len: usize,
+}
+
+impl Mover<'_> {
+    fn hash(&self, head: &Head<'_>) -> u64 {
+        match self.refs[..self.len].iter().position(|&r| r == head.r.bits()) {
+            Some(at) => self.hashes[at],
+            None => self.compute(head),
+        }
+    }
+
+    fn compute(&self, head: &Head<'_>) -> u64 {
+        match head.owner {
+            Owner::Database(db) => hash_of(self.store.seed, db, head.key),
+            Owner::Slot(_) => unreachable!("no collections yet"),
+        }
+    }
+}
+
+impl Relocate for Mover<'_> {
+    fn prepare(&mut self, heads: &[Head<'_>]) {
+        self.len = heads.len().min(SLICE);
+        for (at, head) in heads.iter().take(SLICE).enumerate() {
+            self.refs[at] = head.r.bits();
+            self.hashes[at] = self.compute(head);
+            self.store.prefetch(self.hashes[at]);
+        }
+    }
+
+    fn settle(&mut self, head: &Head<'_>) -> Settled {
+        let hash = self.hash(head);
+        let id = self.store.shard_of(hash);
+        let Some(mut shard) = self.store.shards[id].lock.try_lock() else { return Settled::Busy };
+        let log = &self.store.log;
+        let Some(slot) = shard.index.find_ref(hash, head.r) else { return Settled::Dead };
+        let due = shard.access.open(log, head.r).expiry_ms();
+        if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) {
+            shard.remove(log, slot);
+            self.local.counters.expired.add(1);
+            return Settled::Evicted;
+        }
+        if self.evicting && self.local.rng.next_u64() % 256 < EVICT_OF_256 {
+            shard.remove(log, slot);
+            self.local.counters.evicted.add(1);
+            return Settled::Evicted;
+        }
+        let new = self.local.appender.relocate(log, &mut shard.access, head.r, Class::Survivor);
+        shard.index.replace(slot, new);
+        self.local.counters.moved.add(1);
+        Settled::Moved
+    }
+}

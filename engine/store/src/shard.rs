@@ -1,0 +1,213 @@
+//! A shard: a part of the keyspace under one small mutex.
+//!
+//! ```text
+//! ShardCell (128 bytes apart)
+//!   hint      address and size of the index, readable without the lock, used to prefetch only
+//!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
+//!   lock ---> Shard { index, access, wheel, counts }
+//! ```
+//! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token
+//! [`Access`] inside the mutex is what opens a Ref.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use smallvec::SmallVec;
+use varve_base::Ref;
+use varve_index::{Rehash, Slot, Table};
+use varve_segment::{Access, Log, Object, Owner};
+
+use crate::key::{Key, hash_of, wheel_bits};
+use crate::rank::{Rank, RankedMutex};
+use crate::store::Store;
+use crate::wheel::Wheel;
+
+/// How many entries an index that does not move may gain or lose before its size is told again.
+const REPORT_EVERY: usize = 64;
+
+/// No expiry is waiting.
+pub(crate) const NEVER: i64 = i64::MAX;
+
+/// One shard and what may be read of it without its lock.
+#[repr(align(128))]
+pub(crate) struct ShardCell {
+    pub(crate) lock: RankedMutex<Shard>,
+    pub(crate) hint: varve_index::Hint,
+    due: AtomicI64,
+}
+
+/// What the lock guards.
+pub(crate) struct Shard {
+    pub(crate) index: Table,
+    pub(crate) access: Access,
+    pub(crate) wheel: Wheel,
+    pub(crate) counts: Counts,
+    /// Bytes of index and wheel that the store's sum already has.
+    reported_bytes: usize,
+    was_moving: bool,
+}
+
+/// Keys and volatile keys of each physical database in this shard.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(SmallVec<[DbCount; 2]>);
+
+/// The counts of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DbCount {
+    pub(crate) db: u16,
+    pub(crate) keys: u64,
+    pub(crate) volatile: u64,
+}
+
+impl Counts {
+    /// The counts of a database, made at its first key.
+    #[inline]
+    pub(crate) fn of(&mut self, db: u16) -> &mut DbCount {
+        let at = match self.0.iter().position(|c| c.db == db) {
+            Some(at) => at,
+            None => {
+                self.0.push(DbCount { db, ..DbCount::default() });
+                self.0.len() - 1
+            }
+        };
+        &mut self.0[at]
+    }
+
+    pub(crate) fn get(&self, db: u16) -> DbCount {
+        self.0.iter().find(|c| c.db == db).copied().unwrap_or(DbCount { db, ..DbCount::default() })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &DbCount> {
+        self.0.iter()
+    }
+
+    /// Drops the row of a database that is empty for good.
+    pub(crate) fn forget(&mut self, db: u16) {
+        debug_assert_eq!(self.get(db).keys, 0, "a forgotten database is empty");
+        self.0.retain(|c| c.db != db);
+    }
+
+    /// Volatile keys of all databases.
+    pub(crate) fn volatile(&self) -> u64 {
+        self.0.iter().map(|c| c.volatile).sum()
+    }
+}
+
+/// Answers the index's question for the hash behind a Ref, which only the object's key can tell.
+pub(crate) struct KeyHashes<'a> {
+    pub(crate) log: &'a Log,
+    pub(crate) access: &'a Access,
+    pub(crate) seed: u64,
+}
+
+impl Rehash for KeyHashes<'_> {
+    fn hash(&self, r: Ref) -> u64 {
+        let object = self.access.open(self.log, r);
+        hash_of(self.seed, database_of(&object), object.key())
+    }
+
+    fn prefetch(&self, r: Ref) {
+        self.log.prefetch(r);
+    }
+}
+
+/// The physical database of a key object.
+#[inline]
+pub(crate) fn database_of(object: &Object<'_>) -> u16 {
+    match object.owner() {
+        Owner::Database(db) => db,
+        Owner::Slot(_) => unreachable!("the index of a shard holds key objects only"),
+    }
+}
+
+impl ShardCell {
+    pub(crate) fn new(id: usize, shards: usize, first_buckets: u32, access: Access) -> ShardCell {
+        let shard_scale = (id as u32, shards as u32);
+        let geometry = varve_index::Geometry { first_buckets, shard_scale, ..Default::default() };
+        let mut index = Table::new(geometry);
+        let hint = index.hint();
+        let shard = Shard { index, access, wheel: Wheel::new(), counts: Counts::default(), reported_bytes: 0, was_moving: false };
+        ShardCell { lock: RankedMutex::new(Rank::Shard(id as u32), shard), hint, due: AtomicI64::new(NEVER) }
+    }
+
+    /// Lower bound of the next expiry here, `NEVER` without one.
+    pub(crate) fn due(&self) -> i64 {
+        self.due.load(Relaxed)
+    }
+
+    pub(crate) fn set_due(&self, at: i64) {
+        self.due.store(at, Relaxed);
+    }
+}
+
+impl Shard {
+    /// The entry of a key, expired or not.
+    #[inline]
+    pub(crate) fn find(&self, log: &Log, k: &Key<'_>) -> Option<Slot> {
+        self.index.find(k.hash, |r| {
+            let object = self.access.open(log, r);
+            object.key() == k.bytes && database_of(&object) == k.db
+        })
+    }
+
+    /// Adds an entry that is not there yet, with its counts.
+    pub(crate) fn insert(&mut self, store: &Store, id: usize, k: &Key<'_>, r: Ref, volatile: bool) {
+        let hashes = KeyHashes { log: &store.log, access: &self.access, seed: store.seed };
+        self.index.insert(k.hash, r, &hashes);
+        self.follow_index(store, id);
+        let count = self.counts.of(k.db);
+        count.keys += 1;
+        count.volatile += u64::from(volatile);
+    }
+
+    /// Tells the store of the index's size and of growth under way, after the index changed.
+    #[inline]
+    pub(crate) fn follow_index(&mut self, store: &Store, id: usize) {
+        let moving = self.index.is_moving();
+        if !moving && !self.was_moving && self.index.len() % REPORT_EVERY != 0 {
+            return;
+        }
+        self.was_moving = moving;
+        let bytes = self.index.bytes() + self.wheel.bytes();
+        if bytes != self.reported_bytes {
+            store.table_bytes.fetch_add((bytes as u64).wrapping_sub(self.reported_bytes as u64), Relaxed);
+            self.reported_bytes = bytes;
+        }
+        if moving || self.index.wants_move() {
+            store.mark_growing(id);
+        }
+    }
+
+    /// Follows a key's change between volatile and not.
+    #[inline]
+    pub(crate) fn recount_volatile(&mut self, db: u16, before: Option<i64>, after: Option<i64>) {
+        if before.is_some() != after.is_some() {
+            let count = self.counts.of(db);
+            count.volatile = if after.is_some() { count.volatile + 1 } else { count.volatile - 1 };
+        }
+    }
+
+    /// Removes an entry and marks its object dead.
+    pub(crate) fn remove(&mut self, log: &Log, slot: Slot) {
+        let r = self.index.remove(slot);
+        let object = self.access.open(log, r);
+        let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
+        let count = self.counts.of(db);
+        debug_assert!(count.keys > 0, "a removed key was counted");
+        count.keys -= 1;
+        count.volatile -= u64::from(volatile);
+        self.access.kill(log, r);
+    }
+
+    /// Files a key's expiry, unless an entry due no later is already on the wheel.
+    pub(crate) fn file_expiry(&mut self, cell: &ShardCell, hash: u64, old: Option<i64>, at: i64) {
+        if old.is_some_and(|t| t <= at) {
+            return;
+        }
+        self.wheel.add(wheel_bits(hash), at);
+        // Where most entries are stale the background is called at once, to rebuild.
+        let due = if self.wheel.should_rebuild(self.counts.volatile() as usize) { 0 } else { at };
+        if due < cell.due() {
+            cell.set_due(due);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The store: what all workers share.
+//!
+//! ```text
+//! Store
+//!   gate       readers: batches of commands; alone: what must see the keyspace at rest
+//!   log        the segments
+//!   shards     256, or 64 a worker where that is more
+//!   databases  logical -> physical numbers
+//!   limit      maxmemory and policy, atomics
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use varve_segment::{Geometry, Log};
+
+use crate::databases::Databases;
+use crate::flush::Leftovers;
+use crate::gate::Gate;
+use crate::hist::Hist;
+use crate::key::{Key, SHARDS_MAX, shard_of};
+use crate::reclaim::Reclaimer;
+use crate::shard::ShardCell;
+use crate::stats::{StoreCounters, StoreTotals};
+use crate::types::Policy;
+use crate::worker::Worker;
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Logical databases, 1 to 32767.
+    pub databases: u32,
+    /// Workers that will use it, at least 1.
+    pub workers: usize,
+    /// Shards, a power of two up to 4096; 0 chooses 256, or 64 a worker where that is more.
+    pub shards: usize,
+    /// Buckets of a shard's first index table.
+    pub first_buckets: u32,
+    /// Seed of the key hash; a process chooses it at random.
+    pub seed: u64,
+    /// Sizes of the segment log.
+    pub geometry: Geometry,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { databases: 16, workers: 1, shards: 0, first_buckets: 4, seed: 0, geometry: Geometry::default() }
+    }
+}
+
+/// The whole store, shared by all workers.
+pub struct Store {
+    pub(crate) gate: Gate,
+    pub(crate) log: Log,
+    pub(crate) shards: Box<[ShardCell]>,
+    pub(crate) databases: Databases,
+    pub(crate) seed: u64,
+    pub(crate) limit: Limit,
+    pub(crate) reclaim: Reclaimer,
+    pub(crate) leftovers: Leftovers,
+    /// Bytes of all index tables and wheels.
+    pub(crate) table_bytes: AtomicU64,
+    /// One bit a shard: its index has growth or shrinking under way.
+    pub(crate) growing: Box<[AtomicU64]>,
+    /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
+    pub(crate) active_expire: AtomicBool,
+    counters: Box<[Arc<StoreCounters>]>,
+    /// Durations of background slices, ns.
+    pub slices: Hist,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("shards", &self.shards.len()).finish_non_exhaustive()
+    }
+}
+
+/// The memory limit; changed by CONFIG SET while workers run.
+pub(crate) struct Limit {
+    /// Bytes; 0 is without limit.
+    bytes: AtomicU64,
+    policy: AtomicU8,
+    /// Bytes that others than the store use and the limit covers: connection buffers.
+    outside: AtomicU64,
+}
+
+impl Limit {
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        match self.policy.load(Relaxed) {
+            1 => Policy::AllKeysRandom,
+            _ => Policy::NoEviction,
+        }
+    }
+}
+
+impl Store {
+    /// A store, with the address range of its log reserved.
+    ///
+    /// # Errors
+    /// If the system refuses the reservation.
+    pub fn new(options: &Options) -> io::Result<Arc<Store>> {
+        let shards = match options.shards {
+            0 => (options.workers * 64).next_power_of_two().clamp(256, SHARDS_MAX),
+            n => n,
+        };
+        assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "shards: a power of two up to 4096");
+        let log = Log::new(options.geometry)?;
+        let cells =
+            (0..shards).map(|id| ShardCell::new(id, shards, options.first_buckets, log.access())).collect::<Box<[_]>>();
+        Ok(Arc::new(Store {
+            gate: Gate::new(options.workers),
+            log,
+            shards: cells,
+            databases: Databases::new(options.databases),
+            seed: options.seed,
+            limit: Limit { bytes: AtomicU64::new(0), policy: AtomicU8::new(0), outside: AtomicU64::new(0) },
+            reclaim: Reclaimer::new(),
+            leftovers: Leftovers::new(),
+            table_bytes: AtomicU64::new(0),
+            growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            active_expire: AtomicBool::new(true),
+            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            slices: Hist::new(),
+        }))
+    }
+
+    /// The part of worker `id`, to be used by one thread; each id is asked for once.
+    pub fn worker(self: &Arc<Self>, id: usize) -> Worker {
+        Worker::new(Arc::clone(self), id, Arc::clone(&self.counters[id]))
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// Number of logical databases.
+    pub fn databases(&self) -> u32 {
+        self.databases.count()
+    }
+
+    /// The key of these bytes in a logical database.
+    #[inline]
+    pub fn key<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(self.seed, self.databases.physical(db), bytes)
+    }
+
+    /// Fetches the bucket of a hash into the cache; no lock is needed.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.shards[self.shard_of(hash)].hint.prefetch(hash);
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
+        shard_of(hash, self.shards.len())
+    }
+
+    /// Marks a shard whose index is growing or shrinking, for the background.
+    pub(crate) fn mark_growing(&self, id: usize) {
+        self.growing[id / 64].fetch_or(1 << (id % 64), Relaxed);
+    }
+
+    pub(crate) fn unmark_growing(&self, id: usize) {
+        self.growing[id / 64].fetch_and(!(1 << (id % 64)), Relaxed);
+    }
+
+    /// Sets `maxmemory` in bytes (0: no limit) and what makes room at it.
+    pub fn set_limit(&self, bytes: u64, policy: Policy) {
+        self.limit.bytes.store(bytes, Relaxed);
+        self.limit.policy.store(policy as u8, Relaxed);
+    }
+
+    /// Tells the bytes that connections' buffers use, which the limit covers.
+    pub fn set_outside_bytes(&self, bytes: u64) {
+        self.limit.outside.store(bytes, Relaxed);
+    }
+
+    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, connection buffers.
+    pub fn used_memory(&self) -> u64 {
+        self.log.used_bytes() + self.table_bytes.load(Relaxed) + self.limit.outside.load(Relaxed)
+    }
+
+    /// Sums of all workers' counters.
+    pub fn totals(&self) -> StoreTotals {
+        let mut totals = StoreTotals::default();
+        self.counters.iter().for_each(|c| totals.add(c));
+        totals
+    }
+
+    /// Back to zero: hits, misses, expired, evicted (CONFIG RESETSTAT).
+    pub fn reset_totals(&self) {
+        for c in &self.counters {
+            [&c.hits, &c.misses, &c.expired, &c.evicted, &c.moved].into_iter().for_each(|c| c.reset());
+        }
+    }
+
+    /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).
+    pub fn set_active_expire(&self, on: bool) {
+        self.active_expire.store(on, Relaxed);
+    }
+
+    /// The segment log, for what reports on it.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The gate, for the executor of batches.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}

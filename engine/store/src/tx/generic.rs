@@ -1,0 +1,156 @@
+//! What every type has: existence, expiry, removal, names.
+
+use varve_segment::{Form, Kind, NewObject, Owner, Value};
+
+use super::strings::class_of;
+use super::{Place, Tx, type_of_kind};
+use crate::key::Key;
+use crate::types::{EMBSTR_MAX, ObjectInfo, Type};
+
+impl Tx<'_> {
+    /// The type of a key's value; no hit or miss is counted, the access clock stays.
+    pub fn type_of(&mut self, k: &Key<'_>) -> Option<Type> {
+        self.live(k).map(|p| type_of_kind(self.object_at(p).kind()))
+    }
+
+    /// True if the key exists; no hit or miss is counted, the access clock stays.
+    pub fn exists(&mut self, k: &Key<'_>) -> bool {
+        self.live(k).is_some()
+    }
+
+    /// True if the key exists; counts a hit or miss and moves the access clock.
+    pub fn touch(&mut self, k: &Key<'_>) -> bool {
+        let place = self.live(k);
+        match place {
+            Some(p) => {
+                self.local.counters.hits.add(1);
+                self.touch_at(p);
+            }
+            None => self.local.counters.misses.add(1),
+        }
+        place.is_some()
+    }
+
+    /// Removes a key; true if it was there.
+    pub fn remove(&mut self, k: &Key<'_>) -> bool {
+        let place = self.live(k);
+        if let Some(p) = place {
+            self.remove_at(p);
+        }
+        place.is_some()
+    }
+
+    /// The key's expiry in milliseconds of Unix time: `None` without the key, `Some(None)` without expiry.
+    pub fn expiry(&mut self, k: &Key<'_>) -> Option<Option<i64>> {
+        self.live(k).map(|p| self.object_at(p).expiry_ms())
+    }
+
+    /// Sets or clears the key's expiry; false without the key.
+    pub fn set_expiry(&mut self, k: &Key<'_>, at: Option<i64>) -> bool {
+        let Some(p) = self.live(k) else { return false };
+        let store = self.store;
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(&store.log, p.r);
+        let before = object.read().expiry_ms();
+        if before == at {
+            return true;
+        }
+        if object.set_expiry_ms(at) {
+            shard.recount_volatile(k.db, before, at);
+            if let Some(t) = at {
+                shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t);
+            }
+            self.local.counters.changes.add(1);
+            return true;
+        }
+        self.rewrite(k, p, at, Some(p));
+        true
+    }
+
+    /// Appends a copy of the object at `from` under the key `to` and publishes it in the place of `old`.
+    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>) {
+        let object = self.held.at(from.shard).access.open(&self.store.log, from.r);
+        let new = NewObject {
+            kind: object.kind(),
+            owner: Owner::Database(to.db),
+            key: to.bytes,
+            value: Value::Bytes(object.value()),
+            room: object.value().len(),
+            expiry_ms: expiry,
+            clock: object.clock(),
+            form: object.form(),
+            class: class_of(expiry),
+        };
+        let r = self.local.appender.append(&self.store.log, &new);
+        self.publish(to, old, r, expiry);
+    }
+
+    /// Moves a key's value and expiry to another key, which is replaced; false without the source.
+    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        if !self.copy(from, to) {
+            return false;
+        }
+        if (from.db, from.bytes) != (to.db, to.bytes) {
+            let p = self.live(from).expect("copied just now");
+            self.remove_at(p);
+        }
+        true
+    }
+
+    /// Copies a key's value and expiry to another key, which is replaced; false without the source.
+    pub fn copy(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        let Some(source) = self.live(from) else { return false };
+        if (from.db, from.bytes) == (to.db, to.bytes) {
+            return true;
+        }
+        let old = self.live(to);
+        // An expired destination is removed by `live`, and the source's slot is valid only until a change.
+        let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
+        let expiry = self.object_at(source).expiry_ms();
+        self.rewrite(to, source, expiry, old);
+        true
+    }
+
+    /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.
+    pub fn object(&mut self, k: &Key<'_>) -> Option<ObjectInfo> {
+        let p = self.live(k)?;
+        let now = self.local.clock();
+        let shard = self.held.at(p.shard);
+        let object = shard.access.open(&self.store.log, p.r);
+        Some(ObjectInfo {
+            ty: type_of_kind(object.kind()),
+            encoding: encoding_of(object.kind(), object.form(), object.value()),
+            idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
+            freq: 0,
+            bytes: object.bytes() + shard.index.bytes() / shard.index.len().max(1),
+            serialized_bytes: serialized_len(object.value()),
+        })
+    }
+}
+
+/// The name of a value's encoding, as Redis 7.0.15 names it.
+fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
+    debug_assert_eq!(kind, Kind::String, "only strings are stored yet");
+    match form {
+        Form::Auto if varve_base::number::parse_i64(value).is_some() => "int",
+        Form::Auto | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
+        _ => "raw",
+    }
+}
+
+/// The length of a string in an RDB file: a length prefix and its bytes, or an integer of 1, 2 or 4 bytes.
+fn serialized_len(value: &[u8]) -> usize {
+    if value.len() <= 11 {
+        match varve_base::number::parse_i64(value) {
+            Some(-0x80..=0x7f) => return 2,
+            Some(-0x8000..=0x7fff) => return 3,
+            Some(-0x8000_0000..=0x7fff_ffff) => return 5,
+            _ => {}
+        }
+    }
+    match value.len() {
+        n if n < 1 << 6 => n + 1,
+        n if n < 1 << 14 => n + 2,
+        n => n + 5,
+    }
+}

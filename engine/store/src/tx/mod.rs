@@ -1,0 +1,228 @@
+//! One command's view of the keyspace: its shards are held, nothing here takes a lock.
+//!
+//! ```text
+//! batch:   Tx::new ........................................ drop
+//! command:      try_hold(shards)  ops on keys  [keep | release]
+//! ```
+//! Every operation starts with [`Tx::live`]: find the entry, and remove it if its time has come. All changes go
+//! through the few functions of this folder, so what must see each change (watched keys, a running save, the journal)
+//! has few places to stand.
+
+mod generic;
+mod strings;
+
+use varve_base::Ref;
+use varve_index::Slot;
+use varve_segment::{Kind, Log, Object};
+
+use crate::held::Held;
+use crate::key::Key;
+use crate::shard::{KeyHashes, Shard};
+use crate::store::Store;
+use crate::types::Type;
+use crate::worker::Local;
+
+/// A view for the commands of one batch.
+pub struct Tx<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) local: &'s mut Local,
+    held: Held<'s>,
+    db: u32,
+    physical: u16,
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tx").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+/// Where a live key stands.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Position of its shard among the held ones.
+    shard: usize,
+    slot: Slot,
+    r: Ref,
+}
+
+impl<'s> Tx<'s> {
+    /// A view on logical database `db`, with no shard held.
+    pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
+        Tx { physical: store.databases.physical(db), store, local, held: Held::new(), db }
+    }
+
+    /// Takes the shards of these hashes for the next command, keeping them if they are the ones held already.
+    /// False if one is busy: then nothing is held and nothing has been done.
+    #[inline]
+    pub fn try_hold(&mut self, shards: &[u16]) -> bool {
+        if self.held.is(shards) {
+            return true;
+        }
+        self.held.release();
+        self.held.try_take(&self.store.shards, shards)
+    }
+
+    /// Takes these shards, waiting as long as it takes.
+    pub fn hold(&mut self, shards: &[u16]) {
+        if !self.held.is(shards) {
+            self.held.release();
+            self.held.take(&self.store.shards, shards);
+        }
+    }
+
+    /// Lets go of all shards.
+    #[inline]
+    pub fn release(&mut self) {
+        self.held.release();
+    }
+
+    /// The shard number of a hash, for [`Tx::try_hold`].
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> u16 {
+        self.store.shard_of(hash) as u16
+    }
+
+    /// Selects a logical database for the commands that follow.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+        self.physical = self.store.databases.physical(db);
+    }
+
+    /// The batch's time, milliseconds of Unix time.
+    #[inline]
+    pub fn now_ms(&self) -> i64 {
+        self.local.now_ms
+    }
+
+    /// The selected (logical) database.
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Number of logical databases.
+    pub fn databases(&self) -> u32 {
+        self.store.databases()
+    }
+
+    /// The store, for figures about it.
+    pub fn store(&self) -> &'s Store {
+        self.store
+    }
+
+    /// The key of these bytes in the selected database.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(self.store.seed, self.physical, bytes)
+    }
+
+    /// The key of these bytes in a logical database.
+    pub fn key_in<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(db, bytes)
+    }
+
+    /// The key with a hash computed before, in the selected database.
+    #[inline]
+    pub fn key_hashed<'k>(&self, bytes: &'k [u8], hash: u64) -> Key<'k> {
+        debug_assert_eq!(Key::new(self.store.seed, self.physical, bytes).hash, hash, "the hash is of another key");
+        Key { bytes, hash, db: self.physical }
+    }
+
+    /// Fetches the objects that a hash may mean into the cache; its shard must be held.
+    #[inline]
+    pub fn prefetch_object(&self, hash: u64) {
+        let shard = self.held.at(self.held.position(self.store.shard_of(hash)));
+        shard.index.find(hash, |r| {
+            self.store.log.prefetch(r);
+            true
+        });
+    }
+
+    /// The place of a key that is there and not expired; an expired one is removed on the way.
+    #[inline]
+    fn live(&mut self, k: &Key<'_>) -> Option<Place> {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        let shard = self.held.at(at);
+        let slot = shard.find(&self.store.log, k)?;
+        let r = shard.index.get(slot);
+        let due = shard.access.open(&self.store.log, r).expiry_ms();
+        if due.is_some_and(|t| t <= self.local.now_ms) {
+            self.expire(at, slot);
+            return None;
+        }
+        Some(Place { shard: at, slot, r })
+    }
+
+    #[cold]
+    fn expire(&mut self, at: usize, slot: Slot) {
+        let id = self.held.id(at);
+        let shard = self.held.at_mut(at);
+        shard.remove(&self.store.log, slot);
+        shard.follow_index(self.store, id);
+        self.local.counters.expired.add(1);
+    }
+
+    fn object_at(&self, p: Place) -> Object<'_> {
+        self.held.at(p.shard).access.open(&self.store.log, p.r)
+    }
+
+    /// Moves a key's access clock.
+    #[inline]
+    fn touch_at(&mut self, p: Place) {
+        let clock = self.local.clock();
+        let shard = self.held.at_mut(p.shard);
+        if shard.access.open(&self.store.log, p.r).clock() != clock {
+            shard.access.open_mut(&self.store.log, p.r).set_clock(clock);
+        }
+    }
+
+    /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
+    fn publish(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>) {
+        let id = self.store.shard_of(k.hash);
+        let at = self.held.position(id);
+        let (store, shard) = (self.store, self.held.at_mut(at));
+        let mut old_expiry = None;
+        match old {
+            Some(p) => {
+                old_expiry = shard.access.open(&store.log, p.r).expiry_ms();
+                shard.index.replace(p.slot, new);
+                shard.access.kill(&store.log, p.r);
+                shard.recount_volatile(k.db, old_expiry, new_expiry);
+            }
+            None => shard.insert(store, id, k, new, new_expiry.is_some()),
+        }
+        if let Some(t) = new_expiry {
+            shard.file_expiry(&store.shards[id], k.hash, old_expiry, t);
+        }
+        self.local.counters.changes.add(1);
+    }
+
+    /// Removes the key at a place.
+    fn remove_at(&mut self, p: Place) {
+        let id = self.held.id(p.shard);
+        let shard = self.held.at_mut(p.shard);
+        shard.remove(&self.store.log, p.slot);
+        shard.follow_index(self.store, id);
+        self.local.counters.changes.add(1);
+    }
+}
+
+/// The type of a key object.
+pub(crate) fn type_of_kind(kind: Kind) -> Type {
+    match kind {
+        Kind::String => Type::String,
+        Kind::List => Type::List,
+        Kind::Hash => Type::Hash,
+        Kind::Set => Type::Set,
+        Kind::Zset => Type::Zset,
+        Kind::Stream => Type::Stream,
+        _ => unreachable!("the index of a shard holds key objects only"),
+    }
+}
+
+impl Shard {
+    /// What hashes this shard's Refs.
+    pub(crate) fn hashes<'a>(&'a self, log: &'a Log, seed: u64) -> KeyHashes<'a> {
+        KeyHashes { log, access: &self.access, seed }
+    }
+}

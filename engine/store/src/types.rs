@@ -1,0 +1,76 @@
+//! The small types that commands and the store share.
+
+/// What a write does to a key's time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// The key has no expiry afterwards.
+    Clear,
+    /// The key keeps the expiry that it has.
+    Keep,
+    /// The key expires at this time, in milliseconds of Unix time.
+    At(i64),
+}
+
+/// The type of a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Type {
+    String,
+    List,
+    Hash,
+    Set,
+    Zset,
+    Stream,
+}
+
+impl Type {
+    /// The name that TYPE answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::List => "list",
+            Type::Hash => "hash",
+            Type::Set => "set",
+            Type::Zset => "zset",
+            Type::Stream => "stream",
+        }
+    }
+}
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// The write was refused: the store is at its memory limit and the policy frees nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// What OBJECT, MEMORY USAGE and DEBUG OBJECT tell of a key.
+#[derive(Clone, Debug)]
+pub struct ObjectInfo {
+    /// Type of the value.
+    pub ty: Type,
+    /// Name of the encoding, as Redis 7.0.15 names it.
+    pub encoding: &'static str,
+    /// Seconds since the last access (policies other than LFU).
+    pub idle_s: u64,
+    /// Logarithmic access counter (LFU policies).
+    pub freq: u8,
+    /// Bytes in segments and index.
+    pub bytes: usize,
+    /// Length of the serialised value, as DEBUG OBJECT tells it.
+    pub serialized_bytes: usize,
+}
+
+/// What makes room when the limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Nothing: writes are refused.
+    NoEviction = 0,
+    /// Any key, at random.
+    AllKeysRandom = 1,
+}
+
+/// OBJECT ENCODING's longest `embstr`, in bytes.
+pub const EMBSTR_MAX: usize = 44;

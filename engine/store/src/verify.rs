@@ -1,0 +1,60 @@
+//! `verify()`: the log against the index, the counts and the wheels; O(N), for tests, fuzzers and soaks.
+
+use std::collections::HashSet;
+
+use crate::key::{hash_of, wheel_bits};
+use crate::shard::{Shard, database_of};
+use crate::store::Store;
+
+impl Store {
+    /// Checks that every entry leads to a live object of this shard, that counts, live bytes and live objects agree,
+    /// and that every volatile key is on its wheel. The keyspace must be at rest.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn verify(&self) {
+        let mut live = HashSet::new();
+        for (id, cell) in self.shards.iter().enumerate() {
+            let mut shard = cell.lock.lock();
+            self.verify_shard(id, &shard, &mut live);
+            self.verify_wheel(&mut shard);
+        }
+        self.log.verify_with(|head, _| live.contains(&head.r));
+    }
+
+    fn verify_shard(&self, id: usize, shard: &Shard, live: &mut HashSet<varve_base::Ref>) {
+        shard.index.verify(&shard.hashes(&self.log, self.seed));
+        let mut counts = std::collections::HashMap::new();
+        shard.index.for_each(|r| {
+            let object = shard.access.open(&self.log, r);
+            let db = database_of(&object);
+            let hash = hash_of(self.seed, db, object.key());
+            assert_eq!(self.shard_of(hash), id, "an entry lies in the shard of its hash");
+            assert!(live.insert(r), "a Ref is in one index entry only");
+            let count: &mut (u64, u64) = counts.entry(db).or_default();
+            count.0 += 1;
+            count.1 += u64::from(object.expiry_ms().is_some());
+        });
+        for c in shard.counts.iter() {
+            let found = counts.remove(&c.db).unwrap_or_default();
+            assert_eq!((c.keys, c.volatile), found, "counts of database {} in shard {id}", c.db);
+        }
+        assert!(counts.is_empty(), "databases without counts in shard {id}: {counts:?}");
+    }
+
+    /// Empties the wheel, looks for every volatile key among its entries, and files the keys again.
+    fn verify_wheel(&self, shard: &mut Shard) {
+        shard.wheel.verify();
+        let mut entries = Vec::new();
+        while shard.wheel.drain_all(usize::MAX / 2, &mut entries).more {}
+        let entries: HashSet<u64> = entries.into_iter().collect();
+        let Shard { index, access, wheel, .. } = shard;
+        index.for_each(|r| {
+            let object = access.open(&self.log, r);
+            let Some(at) = object.expiry_ms() else { return };
+            let bits = wheel_bits(hash_of(self.seed, database_of(&object), object.key()));
+            assert!(entries.contains(&bits), "a volatile key is on the wheel");
+            wheel.add(bits, at);
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! The whole keyspace: SCAN, KEYS, RANDOMKEY, DBSIZE.
+//!
+//! A SCAN cursor is a position in hash space, right whatever the tables do in between:
+//! ```text
+//!  63       48 47        36 35                      0
+//! +-----------+------------+-------------------------+
+//! |     0     |   shard    |  position in the shard  |
+//! +-----------+------------+-------------------------+
+//! ```
+//! It stays below 2^53, so that clients which keep numbers as doubles keep it whole.
+
+use varve_base::Ref;
+
+use crate::shard::{Shard, database_of};
+use crate::store::Store;
+use crate::tx::type_of_kind;
+use crate::types::Type;
+use crate::worker::Worker;
+
+const POSITION_BITS: u32 = 36;
+const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+/// Buckets that one SCAN call visits per key asked for, when other databases' or expired keys fill them.
+const SCAN_BUCKETS_PER_KEY: usize = 4;
+
+impl Store {
+    /// Number of keys in a logical database, expired ones included until they are removed.
+    pub fn len(&self, db: u32) -> u64 {
+        let physical = self.databases.physical(db);
+        self.shards.iter().map(|cell| cell.lock.lock().counts.get(physical).keys).sum()
+    }
+
+    /// True if a logical database holds no key.
+    pub fn is_empty(&self, db: u32) -> bool {
+        self.len(db) == 0
+    }
+
+    /// Keys and volatile keys of a logical database.
+    pub fn counts(&self, db: u32) -> (u64, u64) {
+        let physical = self.databases.physical(db);
+        self.shards.iter().fold((0, 0), |(keys, volatile), cell| {
+            let count = cell.lock.lock().counts.get(physical);
+            (keys + count.keys, volatile + count.volatile)
+        })
+    }
+
+    /// SCAN's step: emits some keys from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A cursor
+    /// beyond the last shard ends the scan.
+    pub fn scan(&self, w: &mut Worker, db: u32, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], Type)) -> u64 {
+        let physical = self.databases.physical(db);
+        let (mut id, mut position) = ((cursor >> POSITION_BITS) as usize, cursor & POSITION_MASK);
+        let (mut emitted, mut buckets) = (0, 0);
+        let buckets_max = count.saturating_mul(SCAN_BUCKETS_PER_KEY).max(16);
+        while id < self.shards.len() {
+            let shard = self.shards[id].lock.lock();
+            let next = loop {
+                let next = shard.index.scan(position, &shard.hashes(&self.log, self.seed), |r| {
+                    emitted += usize::from(self.visit(&shard, physical, w.now_ms(), r, &mut |key, ty, _| emit(key, ty)));
+                });
+                buckets += 1;
+                match next {
+                    Some(at) if emitted < count && buckets < buckets_max => position = at,
+                    next => break next,
+                }
+            };
+            match next {
+                Some(at) => return (id as u64) << POSITION_BITS | at,
+                None => (id, position) = (id + 1, 0),
+            }
+            if emitted >= count || buckets >= buckets_max {
+                break;
+            }
+        }
+        if id < self.shards.len() { (id as u64) << POSITION_BITS } else { 0 }
+    }
+
+    /// Shows an entry if it is of this database and not expired; tells whether it did.
+    fn visit(
+        &self,
+        shard: &Shard,
+        physical: u16,
+        now_ms: i64,
+        r: Ref,
+        emit: &mut dyn FnMut(&[u8], Type, Option<i64>),
+    ) -> bool {
+        let object = shard.access.open(&self.log, r);
+        let shown = database_of(&object) == physical && object.expiry_ms().is_none_or(|t| t > now_ms);
+        if shown {
+            emit(object.key(), type_of_kind(object.kind()), object.expiry_ms());
+        }
+        shown
+    }
+
+    /// Visits every key of a logical database: key, type, expiry in milliseconds of Unix time.
+    pub fn for_each_key(&self, w: &mut Worker, db: u32, emit: &mut dyn FnMut(&[u8], Type, Option<i64>)) {
+        let physical = self.databases.physical(db);
+        for cell in &self.shards {
+            let shard = cell.lock.lock();
+            shard.index.for_each(|r| {
+                self.visit(&shard, physical, w.now_ms(), r, emit);
+            });
+        }
+    }
+
+    /// A key of a logical database at random, None without any.
+    pub fn random_key(&self, w: &mut Worker, db: u32) -> Option<Vec<u8>> {
+        let physical = self.databases.physical(db);
+        let total = self.len(db);
+        if total == 0 {
+            return None;
+        }
+        let mut skip = w.local.rng.below(total);
+        for pass in 0..2 {
+            for cell in &self.shards {
+                let shard = cell.lock.lock();
+                let keys = shard.counts.get(physical).keys;
+                if pass == 0 && skip >= keys {
+                    skip -= keys;
+                    continue;
+                }
+                if let Some(key) = self.random_in(&shard, w, physical) {
+                    return Some(key);
+                }
+            }
+        }
+        None
+    }
+
+    /// A key at random of one shard: by sampling, or the first that fits where samples hit other databases.
+    fn random_in(&self, shard: &Shard, w: &mut Worker, physical: u16) -> Option<Vec<u8>> {
+        let now = w.now_ms();
+        let mut found = None;
+        for _ in 0..64 {
+            let r = shard.index.sample(&mut w.local.rng)?;
+            if self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
+                return found;
+            }
+        }
+        shard.index.for_each(|r| {
+            if found.is_none() {
+                self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec()));
+            }
+        });
+        found
+    }
+}

@@ -1,0 +1,90 @@
+//! What one worker brings along: its appender, its counters, its random numbers, its time.
+
+use std::sync::Arc;
+
+use varve_base::rng::Rng;
+use varve_segment::Appender;
+
+use crate::stats::StoreCounters;
+use crate::store::Store;
+
+/// One worker's part of the store; used by one thread.
+pub struct Worker {
+    /// The store that it works on.
+    pub store: Arc<Store>,
+    /// Its own things, apart so that the store can be borrowed beside them.
+    pub local: Local,
+}
+
+/// A worker's own things.
+pub struct Local {
+    pub(crate) id: usize,
+    pub(crate) appender: Appender,
+    pub(crate) rng: Rng,
+    pub(crate) now_ms: i64,
+    pub(crate) counters: Arc<StoreCounters>,
+    /// Scratch for hashes that the wheel fires.
+    pub(crate) due: Vec<u64>,
+    /// Turns the background round over the shards.
+    pub(crate) turn: u64,
+    /// Lower bound of the next expiry in the home shards, as of the last look.
+    pub(crate) next_due: Option<i64>,
+    /// When that look was, ms of Unix time.
+    pub(crate) due_checked_ms: i64,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("id", &self.local.id).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> Worker {
+        let rng = Rng::seeded(store.seed ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let local =
+            Local { id, appender: Appender::new(), rng, now_ms: 0, counters, due: Vec::new(), turn: 0, next_due: None, due_checked_ms: 0 };
+        Worker { store, local }
+    }
+
+    /// The worker's number, from 0.
+    pub fn id(&self) -> usize {
+        self.local.id
+    }
+
+    /// The time of the batch that runs, milliseconds of Unix time.
+    pub fn now_ms(&self) -> i64 {
+        self.local.now_ms
+    }
+
+    /// Sets the time for what runs next: once a batch, by whoever read the clock.
+    #[inline]
+    pub fn set_now(&mut self, now_ms: i64) {
+        self.local.now_ms = now_ms;
+    }
+
+    /// Gives the pieces of open segments back: the end of a batch that may have appended.
+    #[inline]
+    pub fn park(&mut self) {
+        self.local.appender.park(&self.store.log);
+    }
+}
+
+impl Local {
+    /// The worker's number, from 0.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// As [`Worker::park`], for who has borrowed the store beside.
+    #[inline]
+    pub fn park(&mut self, store: &Store) {
+        self.appender.park(&store.log);
+    }
+
+    /// Seconds modulo 2^24: the access clock of objects.
+    #[inline]
+    pub(crate) fn clock(&self) -> u32 {
+        (self.now_ms / 1000) as u32 & 0xff_ffff
+    }
+}

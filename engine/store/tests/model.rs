@@ -1,0 +1,308 @@
+//! The store against a naive model: random commands on one worker, tiny segments, background steps in between.
+//!
+//! The seed is printed; `VARVE_SEED` sets it, `VARVE_STEPS` the number of commands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use varve_base::rng::Rng;
+use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+
+type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
+
+struct Pair {
+    store: Arc<Store>,
+    worker: Worker,
+    model: Model,
+    now: i64,
+    rng: Rng,
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+}
+
+fn tiny() -> Geometry {
+    Geometry {
+        segment_bytes: 16 << 10,
+        piece_bytes: 1 << 10,
+        run_min_bytes: 2 << 10,
+        release_bytes: 4 << 10,
+        reserve_bytes: 1 << 30,
+        ..Geometry::default()
+    }
+}
+
+impl Pair {
+    fn new(seed: u64) -> Pair {
+        let options = Options { databases: 3, shards: 4, seed, geometry: tiny(), ..Options::default() };
+        let store = Store::new(&options).expect("an address range");
+        let worker = store.worker(0);
+        Pair { store, worker, model: Model::new(), now: 1_000_000, rng: Rng::seeded(seed) }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let n = self.rng.below(300);
+        if n == 0 { vec![b'k'; 3000] } else { format!("key:{n}").into_bytes() }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.rng.below(40) {
+            0 => 2000 + self.rng.below(5000),
+            1..=5 => self.rng.below(300),
+            _ => self.rng.below(40),
+        };
+        (0..len).map(|_| self.rng.next_u64() as u8).collect()
+    }
+
+    fn model_live(&mut self, db: u32, key: &[u8]) -> Option<&mut (Vec<u8>, Option<i64>)> {
+        let id = (db, key.to_vec());
+        let now = self.now;
+        if self.model.get(&id).is_some_and(|v| v.1.is_some_and(|t| t <= now)) {
+            self.model.remove(&id);
+        }
+        self.model.get_mut(&id)
+    }
+
+    /// Runs `f` with the shards of these keys held.
+    fn with<R>(&mut self, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+        self.worker.set_now(self.now);
+        let Worker { store, local, .. } = &mut self.worker;
+        let mut tx = Tx::new(store, local, db);
+        let mut shards: Vec<u16> = keys.iter().map(|(db, k)| tx.shard_of(tx.key_in(*db, k).hash)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        assert!(tx.try_hold(&shards), "one worker meets no busy shard");
+        f(&mut tx)
+    }
+
+    fn ttl(&mut self) -> Option<i64> {
+        match self.rng.below(4) {
+            0 => None,
+            1 => Some(self.now + 1 + self.rng.below(200) as i64),
+            2 => Some(self.now + self.rng.below(100_000) as i64 + 1),
+            _ => Some(i64::MAX - self.rng.below(10) as i64),
+        }
+    }
+
+    fn step(&mut self) {
+        let db = self.rng.below(3) as u32;
+        let key = self.key();
+        match self.rng.below(22) {
+            0..=5 => self.set(db, &key),
+            6..=9 => self.read(db, &key),
+            10 | 11 => self.append(db, &key),
+            12 => self.set_range(db, &key),
+            13 | 14 => self.remove(db, &key),
+            15 | 16 => self.expire(db, &key),
+            17 => self.rename(db, &key, false),
+            18 => self.rename(db, &key, true),
+            19 => self.now += self.rng.below(60) as i64,
+            20 => {
+                self.worker.background(self.now, Duration::from_millis(1));
+            }
+            _ => self.rare(db),
+        }
+    }
+
+    fn set(&mut self, db: u32, key: &[u8]) {
+        let value = self.value();
+        let keep = self.rng.below(4) == 0;
+        let at = self.ttl();
+        let ttl = if keep { Ttl::Keep } else { at.map_or(Ttl::Clear, Ttl::At) };
+        self.with(db, &[(db, key)], |tx| tx.set(&tx.key(key), &value, ttl, Form::Auto));
+        let at = if keep { self.model_live(db, key).and_then(|v| v.1) } else { at };
+        self.model.insert((db, key.to_vec()), (value, at));
+    }
+
+    fn read(&mut self, db: u32, key: &[u8]) {
+        let expected = self.model_live(db, key).cloned();
+        self.with(db, &[(db, key)], |tx| {
+            let k = tx.key(key);
+            assert_eq!(tx.get(&k).unwrap().map(<[u8]>::to_vec), expected.as_ref().map(|v| v.0.clone()));
+            assert_eq!(tx.expiry(&k), expected.map(|v| v.1));
+        });
+    }
+
+    fn append(&mut self, db: u32, key: &[u8]) {
+        let tail = self.value();
+        let n = self.with(db, &[(db, key)], |tx| tx.append(&tx.key(key), &tail).unwrap());
+        match self.model_live(db, key) {
+            Some(v) => v.0.extend_from_slice(&tail),
+            None => {
+                self.model.insert((db, key.to_vec()), (tail, None));
+            }
+        }
+        assert_eq!(self.model[&(db, key.to_vec())].0.len(), n);
+    }
+
+    fn set_range(&mut self, db: u32, key: &[u8]) {
+        let part = self.value();
+        let offset = self.rng.below(400) as usize;
+        let n = self.with(db, &[(db, key)], |tx| tx.set_range(&tx.key(key), offset, &part).unwrap());
+        if self.model_live(db, key).is_none() {
+            self.model.insert((db, key.to_vec()), (Vec::new(), None));
+        }
+        let v = self.model_live(db, key).expect("just made");
+        let end = offset + part.len();
+        if v.0.len() < end {
+            v.0.resize(end, 0);
+        }
+        v.0[offset..end].copy_from_slice(&part);
+        assert_eq!(v.0.len(), n);
+    }
+
+    fn remove(&mut self, db: u32, key: &[u8]) {
+        let there = self.model_live(db, key).is_some();
+        self.model.remove(&(db, key.to_vec()));
+        assert_eq!(self.with(db, &[(db, key)], |tx| tx.remove(&tx.key(key))), there);
+    }
+
+    fn expire(&mut self, db: u32, key: &[u8]) {
+        let at = self.ttl();
+        let there = self.model_live(db, key).map(|v| v.1 = at).is_some();
+        assert_eq!(self.with(db, &[(db, key)], |tx| tx.set_expiry(&tx.key(key), at)), there);
+    }
+
+    fn rename(&mut self, db: u32, key: &[u8], copy: bool) {
+        let (other_db, other) = (self.rng.below(3) as u32, self.key());
+        let expected = self.model_live(db, key).cloned();
+        let done = self.with(db, &[(db, key), (other_db, &other)], |tx| {
+            let (from, to) = (tx.key(key), tx.key_in(other_db, &other));
+            if copy { tx.copy(&from, &to) } else { tx.rename(&from, &to) }
+        });
+        assert_eq!(done, expected.is_some());
+        if let Some(v) = expected {
+            if !copy {
+                self.model.remove(&(db, key.to_vec()));
+            }
+            self.model.insert((other_db, other), v);
+        }
+    }
+
+    fn rare(&mut self, db: u32) {
+        match self.rng.below(12) {
+            0 => {
+                self.store.flush_db(&mut self.worker, db);
+                self.model.retain(|k, _| k.0 != db);
+            }
+            1 if self.rng.below(5) == 0 => {
+                self.store.flush_all(&mut self.worker);
+                self.model.clear();
+            }
+            2 => {
+                let other = self.rng.below(3) as u32;
+                self.store.swap_db(db, other);
+                let swap = |d: u32| if d == db { other } else if d == other { db } else { d };
+                self.model = std::mem::take(&mut self.model).into_iter().map(|((d, k), v)| ((swap(d), k), v)).collect();
+            }
+            3 => self.check_scan(db),
+            4 => {
+                let now = self.now;
+                let some = self.model.iter().any(|(k, v)| k.0 == db && v.1.is_none_or(|t| t > now));
+                let key = self.store.random_key(&mut self.worker, db);
+                assert!(key.is_some() || !some || self.store.len(db) > 0, "a key at random");
+                if let Some(key) = key {
+                    assert!(self.model_live(db, &key).is_some(), "a random key exists");
+                }
+            }
+            _ => self.worker.park(),
+        }
+    }
+
+    fn check_scan(&mut self, db: u32) {
+        let mut seen = Vec::new();
+        let mut cursor = 0;
+        let count = 1 + self.rng.below(20) as usize;
+        self.worker.set_now(self.now);
+        loop {
+            cursor = self.store.scan(&mut self.worker, db, cursor, count, &mut |k, _| seen.push(k.to_vec()));
+            if cursor == 0 {
+                break;
+            }
+        }
+        seen.sort();
+        let now = self.now;
+        let live = |(k, v): (&(u32, Vec<u8>), &(Vec<u8>, Option<i64>))| {
+            (k.0 == db && v.1.is_none_or(|t| t > now)).then(|| k.1.clone())
+        };
+        let expected: Vec<_> = self.model.iter().filter_map(live).collect();
+        assert_eq!(seen, expected, "a scan of a table at rest gives each key once");
+    }
+
+    fn check_all(&mut self) {
+        for db in 0..3 {
+            self.check_scan(db);
+        }
+        self.worker.park();
+        self.store.verify();
+    }
+}
+
+#[test]
+fn random_commands_agree_with_a_map() {
+    let seed = setting("VARVE_SEED", 0x5eed);
+    println!("VARVE_SEED={seed}");
+    let mut pair = Pair::new(seed);
+    for n in 0..setting("VARVE_STEPS", 60_000) {
+        pair.step();
+        if n % 5_000 == 0 {
+            pair.check_all();
+        }
+    }
+    pair.check_all();
+}
+
+#[test]
+fn background_work_ends_and_gives_memory_back() {
+    let mut pair = Pair::new(9);
+    for n in 0..20_000u32 {
+        let key = n.to_le_bytes();
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, Form::Auto));
+    }
+    pair.worker.park();
+    let full = pair.store.used_memory();
+    for n in 0..20_000u32 {
+        let key = n.to_le_bytes();
+        if n % 10 != 0 {
+            assert!(pair.with(0, &[(0, &key)], |tx| tx.remove(&tx.key(&key))));
+        }
+    }
+    for _ in 0..100_000 {
+        if pair.worker.background(pair.now, Duration::from_micros(100)).is_none() {
+            break;
+        }
+    }
+    assert!(pair.worker.background(pair.now, Duration::from_micros(100)).is_none(), "background work ends");
+    pair.store.verify();
+    let left = pair.store.used_memory();
+    assert!(left < full / 5, "a tenth of the keys keeps {left} of {full} bytes");
+}
+
+#[test]
+fn noeviction_refuses_and_random_eviction_makes_room() {
+    let mut pair = Pair::new(11);
+    pair.store.set_limit(2 << 20, Policy::NoEviction);
+    let mut written = 0u32;
+    let mut key = written.to_le_bytes();
+    while pair.store.admit(&mut pair.worker.local, 100).is_ok() {
+        key = written.to_le_bytes();
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, Form::Auto));
+        pair.worker.park();
+        written += 1;
+        assert!(written < 100_000, "the limit is never reached");
+    }
+    assert!(written > 10_000, "only {written} keys under 2 MB");
+    assert!(pair.with(0, &[(0, &key)], |tx| tx.exists(&tx.key(&key))));
+    pair.store.set_limit(2 << 20, Policy::AllKeysRandom);
+    for n in written..written * 3 {
+        pair.store.admit(&mut pair.worker.local, 100).expect("eviction makes room");
+        let key = n.to_le_bytes();
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[8; 50], Ttl::Clear, Form::Auto));
+        pair.worker.park();
+    }
+    pair.store.verify();
+    assert!(pair.store.used_memory() <= (2 << 20) + 4096);
+    assert!(pair.store.len(0) > u64::from(written) * 7 / 10, "{} of {written} keys are left", pair.store.len(0));
+}

@@ -16,7 +16,7 @@ use varve_protocol::{Args, Reply};
 
 use crate::config::{Config, Guard};
 use crate::conn::Conn;
-use crate::handlers::{auth, client, debug, shutdown, slowlog};
+use crate::handlers::{auth, client, config, debug, info, shutdown, slowlog};
 use crate::shared::Shared;
 use crate::worker::{Now, Question};
 
@@ -61,8 +61,14 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("client|reply", client::reply),
     ("client|setinfo", client::setinfo),
     ("client|setname", client::setname),
+    ("config|get", config::get),
+    ("config|help", config::help),
+    ("config|resetstat", config::resetstat),
+    ("config|rewrite", config::rewrite),
+    ("config|set", config::set),
     ("debug", debug::debug),
     ("hello", auth::hello),
+    ("info", info::info),
     ("reset", auth::reset),
     ("shutdown", shutdown::shutdown),
     ("slowlog|get", slowlog::get),

@@ -1,12 +1,79 @@
-//! The program: event loops, connections, configuration.
+//! The program: reads its configuration, becomes what the operator asked for, and runs the workers until they end.
+//!
+//! ```text
+//!   command line ─> configuration ─> daemon? ─> log ─> descriptors, sockets ─> store ─> workers ─> signals ─> "Ready"
+//!     cli.rs         config/        sys        logging  listen.rs               varve_store worker/  signals.rs
+//! ```
+//! Whatever fails before "Ready" ends the process with status 1 and a line that says what. Not here: requests.
 #![deny(unsafe_code)]
 
 mod cli;
+mod clients;
 mod config;
+mod conn;
 mod daemon;
+mod handlers;
+mod host;
 mod info;
+mod listen;
 mod logging;
+mod shared;
 mod signals;
+mod slowlog;
+mod start;
+mod sys;
 mod version;
+mod worker;
 
-fn main() {}
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+use cli::{Invocation, Request};
+use config::{LoadError, Loaded, Loader};
+
+fn main() -> ExitCode {
+    let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
+    match cli::parse(&arguments) {
+        Request::Version => say(&version::line()),
+        Request::Help => say(cli::USAGE.trim_end()),
+        Request::Unavailable(option) => fail(&format!("{option} is not available")),
+        Request::Serve(invocation) => match load(&invocation) {
+            Err(error) => fail(error.to_string().trim_end()),
+            Ok(loaded) => match start::serve(loaded, invocation.file) {
+                Ok(()) => ExitCode::SUCCESS,
+                // The log has said why.
+                Err(start::Failed) => ExitCode::FAILURE,
+            },
+        },
+    }
+}
+
+fn say(text: &str) -> ExitCode {
+    // A reader that has gone away needs no answer.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    ExitCode::SUCCESS
+}
+
+fn fail(text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::FAILURE
+}
+
+/// File, standard input, command line: the last word counts.
+fn load(invocation: &Invocation) -> Result<Loaded, LoadError> {
+    let mut loader = Loader::default();
+    if let Some(path) = &invocation.file {
+        loader.file(path)?;
+    }
+    if invocation.stdin {
+        let mut text = Vec::new();
+        std::io::stdin().read_to_end(&mut text).map_err(|error| LoadError::File {
+            path: "standard input".into(),
+            reason: error.to_string(),
+        })?;
+        loader.text("standard input", &text)?;
+    }
+    loader.text("the command line", &invocation.options)?;
+    Ok(loader.finish())
+}

@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use varve_command::CommandTable;
+use varve_command::table::RenameError;
+
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
 use super::{Config, split};
@@ -50,7 +53,7 @@ const DEPTH_MAX: usize = 32;
 #[derive(Default)]
 pub(crate) struct Loader {
     values: Values,
-    renames: Vec<(String, String)>,
+    commands: CommandTable,
     /// Rows that some line has set.
     set: BTreeSet<usize>,
     depth: usize,
@@ -84,7 +87,7 @@ impl Loader {
         Ok(())
     }
 
-    /// The values, the renames in their order, and one remark for each setting that does not do what it says.
+    /// The values, the commands under their new names, and one remark for each setting that does not do what it says.
     pub(crate) fn finish(self) -> Loaded {
         let remark = |row: &usize| match DIRECTIVES[*row].role {
             Role::Live | Role::Missing(_) => None,
@@ -95,8 +98,8 @@ impl Loader {
             }
         };
         let remarks = self.set.iter().filter_map(remark).collect();
-        let config = Config::new(&self.values, &self.renames);
-        Loaded { values: self.values, renames: self.renames, config, remarks }
+        let config = Config::new(&self.values);
+        Loaded { values: self.values, config, commands: self.commands, remarks }
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Problem> {
@@ -150,17 +153,18 @@ impl Loader {
     }
 
     fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), Problem> {
-        let name = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| here("Command names are text"));
-        self.renames.push((name(old)?, name(new)?));
-        Ok(())
+        self.commands.rename(old, new).map_err(|error| match error {
+            RenameError::Unknown => here("No such command in rename-command"),
+            RenameError::Taken => here("Target command name already exists"),
+        })
     }
 }
 
 /// What a `Loader` comes to.
 pub(crate) struct Loaded {
     pub(crate) values: Values,
-    pub(crate) renames: Vec<(String, String)>,
     pub(crate) config: Config,
+    pub(crate) commands: CommandTable,
     pub(crate) remarks: Vec<Remark>,
 }
 

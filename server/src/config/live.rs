@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
 
-use super::file::{Loaded, list, refuse_missing};
+use super::file::{list, refuse_missing};
 use super::table::{Change, DIRECTIVES, Role, Values, find};
 use super::{Config, Guard, rewrite};
 
@@ -44,15 +44,14 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct State {
     values: Values,
-    renames: Vec<(String, String)>,
     /// Absolute path of the file that the server was started with.
     file: Option<PathBuf>,
 }
 
 impl Live {
-    pub(crate) fn new(loaded: Loaded, file: Option<PathBuf>) -> Live {
-        let Loaded { values, renames, config, .. } = loaded;
-        Live { current: RwLock::new(Arc::new(config)), state: Mutex::new(State { values, renames, file }) }
+    pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
+        let current = RwLock::new(Arc::new(Config::new(&values)));
+        Live { current, state: Mutex::new(State { values, file }) }
     }
 
     /// The settings as they are now.
@@ -105,7 +104,7 @@ impl Live {
             let canonical = parse(row, value, &values).map_err(|reason| failed(name, &reason))?;
             values.put(row, canonical);
         }
-        let new = Config::new(&values, &state.renames);
+        let new = Config::new(&values);
         effects.apply(&old, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
         *self.current.write() = Arc::new(new);

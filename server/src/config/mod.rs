@@ -144,8 +144,6 @@ pub(crate) struct Config {
     pub(crate) repl_backlog_bytes: u64,
     /// Save points, of which only CONFIG GET and SHUTDOWN know yet.
     pub(crate) save_points: Vec<SavePoint>,
-    /// Old and new names from `rename-command` in their order; an empty new name takes the command away.
-    pub(crate) rename_commands: Vec<(String, String)>,
 }
 
 /// The value of `maxmemory-clients`.
@@ -158,7 +156,7 @@ pub(crate) enum ClientMemory {
 
 impl Config {
     /// The typed form of `values`, which the table has checked one by one.
-    pub(crate) fn new(values: &Values, rename_commands: &[(String, String)]) -> Config {
+    pub(crate) fn new(values: &Values) -> Config {
         Config {
             port: values.number("port"),
             bind: values.words("bind"),
@@ -201,14 +199,13 @@ impl Config {
             protected_configs: guard(&values.text("enable-protected-configs")),
             repl_backlog_bytes: values.number("repl-backlog-size"),
             save_points: special::save_points(values.bytes("save")),
-            rename_commands: rename_commands.to_vec(),
         }
     }
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config::new(&Values::default(), &[])
+        Config::new(&Values::default())
     }
 }
 

@@ -342,6 +342,11 @@ impl Values {
         self.0[row] = canonical;
     }
 
+    /// Sets a directive that must exist.
+    pub(crate) fn set(&mut self, name: &str, canonical: Vec<u8>) {
+        self.put(find(name.as_bytes()).expect("the name of a directive in the table"), canonical);
+    }
+
     /// The canonical text of a directive that must exist.
     pub(crate) fn bytes(&self, name: &str) -> &[u8] {
         self.at(find(name.as_bytes()).expect("the name of a directive in the table"))

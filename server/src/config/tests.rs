@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
 }
 
 fn live(text: &str) -> Live {
-    Live::new(load(text).expect("a good configuration"), None)
+    Live::new(load(text).expect("a good configuration").values, None)
 }
 
 /// Takes every change.
@@ -217,7 +217,7 @@ fn includes_bring_the_lines_of_other_files() {
 #[test]
 fn typed_fields_follow_the_values() {
     let loaded = load(
-        "port 7\nmaxmemory 5mb\nmaxmemory-policy allkeys-random\nrequirepass \"a\\x01\"\nrename-command flushall \"\"\n\
+        "port 7\nmaxmemory 5mb\nmaxmemory-policy allkeys-random\nrequirepass \"a\\x01\"\n\
          bind 127.0.0.1 -::1\nio-threads 3\nvarve-segment-bytes 64kb\nlogfile x.log",
     )
     .expect("a good configuration");
@@ -226,10 +226,19 @@ fn typed_fields_follow_the_values() {
     assert_eq!((config.policy, config.segment_bytes), (Policy::AllKeysRandom, Some(65536)));
     assert_eq!(config.password.as_deref(), Some(b"a\x01".as_slice()));
     assert_eq!(config.bind, ["127.0.0.1", "-::1"]);
-    assert_eq!(config.rename_commands, [("flushall".to_owned(), String::new())]);
     assert_eq!(config.log_file.as_deref(), Some(Path::new("x.log")));
     assert_eq!(config.shards, None);
     assert!(Config::default().workers >= 1);
+}
+
+#[test]
+fn commands_are_renamed_and_taken_away() {
+    let commands = load("rename-command ping badger\nrename-command ECHO \"\"").expect("good renames").commands;
+    let known = ["ping", "badger", "echo"].map(|name| commands.get(name.as_bytes()).is_some());
+    assert_eq!(known, [false, true, false]);
+    assert_eq!(refusal("rename-command foo bar"), "No such command in rename-command");
+    assert_eq!(refusal("rename-command ping x\nrename-command ping y"), "No such command in rename-command");
+    assert_eq!(refusal("rename-command ping echo"), "Target command name already exists");
 }
 
 #[test]
@@ -325,7 +334,7 @@ slave-priority 50
 save 900 1
 save 300 10
    # indented comment
-rename-command flushall badger
+rename-command ping badger
 client-output-buffer-limit normal 1mb 2 3
 client-output-buffer-limit replica 256mb 64mb 60
 requirepass \"a b\\x01\"
@@ -372,7 +381,7 @@ maxmemory 1500mb
 replica-priority 50
 save 1 2
    # indented comment
-rename-command flushall badger
+rename-command ping badger
 client-output-buffer-limit pubsub 32mb 8mb 61
 client-output-buffer-limit normal 0 0 0
 requirepass \"\"

@@ -2,7 +2,9 @@
 
 pub(crate) mod auth;
 pub(crate) mod client;
+pub(crate) mod config;
 pub(crate) mod debug;
+pub(crate) mod info;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 

@@ -90,6 +90,28 @@ pub(crate) struct StatFacts {
     pub(crate) expire_lag_ms: Option<u64>,
 }
 
+impl StatFacts {
+    /// What was counted since `before`; rates and what is no counter as they are.
+    pub(crate) fn since(&self, before: &StatFacts) -> StatFacts {
+        StatFacts {
+            connections: self.connections.saturating_sub(before.connections),
+            rejected_connections: self.rejected_connections.saturating_sub(before.rejected_connections),
+            commands: self.commands.saturating_sub(before.commands),
+            input_bytes: self.input_bytes.saturating_sub(before.input_bytes),
+            output_bytes: self.output_bytes.saturating_sub(before.output_bytes),
+            reads: self.reads.saturating_sub(before.reads),
+            writes: self.writes.saturating_sub(before.writes),
+            expired_keys: self.expired_keys.saturating_sub(before.expired_keys),
+            evicted_keys: self.evicted_keys.saturating_sub(before.evicted_keys),
+            evicted_clients: self.evicted_clients.saturating_sub(before.evicted_clients),
+            hits: self.hits.saturating_sub(before.hits),
+            misses: self.misses.saturating_sub(before.misses),
+            error_replies: self.error_replies.saturating_sub(before.error_replies),
+            ..self.clone()
+        }
+    }
+}
+
 /// CPU time in microseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuFacts {

@@ -6,6 +6,7 @@
 //! Sections and field names are those of Redis 7.0.15, which tools look for; what Varve does not do is answered with
 //! the value that is then true (no save under way, no replica, no module). Not here: gathering the facts.
 
+mod about;
 mod facts;
 mod process;
 mod sections;
@@ -13,6 +14,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use about::{about, start};
 pub(crate) use facts::{
     ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
 };

@@ -1,0 +1,120 @@
+//! INFO: gathers the facts that its sections are written from.
+//!
+//! CONFIG RESETSTAT does not touch the counters, which their workers write without a lock: it remembers where they stood,
+//! and INFO subtracts that. Not here: names and form (`info`).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::host::{HostCtx, Outcome};
+use crate::info::{self, ClientFacts, CpuFacts, DatabaseFacts, Facts, MemoryFacts, ServerFacts, StatFacts};
+use crate::shared::Shared;
+use crate::sys::{Whose, cpu_time};
+
+/// `INFO [section ...]`
+pub(crate) fn info(ctx: &mut HostCtx<'_>) -> Outcome {
+    let text = info::render(ctx.args.skip(1).iter(), &facts(ctx.shared));
+    ctx.out.verbatim("txt", text.as_bytes());
+    Outcome::Done
+}
+
+/// CONFIG RESETSTAT
+pub(crate) fn reset(shared: &Shared) {
+    info::about().reset(counted(shared), shared.store.used_memory());
+}
+
+fn facts(shared: &Shared) -> Facts {
+    let counted = counted(shared);
+    let changes = shared.store.totals().changes;
+    let clients = ClientFacts {
+        connected: shared.total(|stats| &stats.connected),
+        input_peak_bytes: shared.peak(|stats| &stats.input_peak_bytes),
+        output_peak_bytes: shared.peak(|stats| &stats.output_peak_bytes),
+    };
+    Facts {
+        config: shared.config.snapshot().as_ref().clone(),
+        server: server(shared),
+        clients,
+        memory: memory(shared),
+        stats: StatFacts { changes, ..counted.since(&info::about().baseline()) },
+        cpu: cpu(),
+        commands: Vec::new(),
+        errors: Vec::new(),
+        databases: databases(shared),
+    }
+}
+
+fn server(shared: &Shared) -> ServerFacts {
+    let about = info::about();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ServerFacts {
+        run_id: shared.run_id.clone(),
+        executable: about.executable.clone(),
+        config_file: shared.config.file(),
+        supervised: about.supervised,
+        now_us: now.as_micros() as u64,
+        started_s: about.started_s,
+        uptime_s: shared.uptime_ms() / 1000,
+    }
+}
+
+fn memory(shared: &Shared) -> MemoryFacts {
+    let about = info::about();
+    let (used_bytes, log) = (shared.store.used_memory(), shared.store.log().stats());
+    let client_bytes = shared.total(|stats| &stats.buffer_bytes);
+    MemoryFacts {
+        used_bytes,
+        peak_bytes: about.peak.raise(used_bytes),
+        overhead_bytes: used_bytes.saturating_sub(log.used_bytes),
+        startup_bytes: about.startup_bytes,
+        resident_bytes: info::resident_bytes(),
+        system_bytes: info::system_memory_bytes(),
+        live_bytes: log.live_bytes,
+        opened_bytes: log.opened_bytes,
+        client_bytes,
+        freeing_objects: 0,
+    }
+}
+
+/// The counters as they stand, since the start.
+fn counted(shared: &Shared) -> StatFacts {
+    let (totals, rates) = (shared.store.totals(), shared.rates());
+    StatFacts {
+        connections: shared.total(|stats| &stats.accepted),
+        rejected_connections: shared.total(|stats| &stats.rejected),
+        commands: shared.total(|stats| &stats.commands),
+        commands_per_s: rates.commands,
+        input_bytes: shared.total(|stats| &stats.input_bytes),
+        output_bytes: shared.total(|stats| &stats.output_bytes),
+        input_bytes_per_s: rates.input_bytes,
+        output_bytes_per_s: rates.output_bytes,
+        reads: shared.total(|stats| &stats.reads),
+        writes: shared.total(|stats| &stats.writes),
+        expired_keys: totals.expired,
+        evicted_keys: totals.evicted,
+        hits: totals.hits,
+        misses: totals.misses,
+        ..StatFacts::default()
+    }
+}
+
+fn cpu() -> CpuFacts {
+    let (all, children) = (cpu_time(Whose::Process), cpu_time(Whose::Children));
+    // The thread that answers stands for the main thread: which one it is changes nothing that anybody could use.
+    let main = cpu_time(Whose::Thread);
+    CpuFacts {
+        system_us: all.system_us,
+        user_us: all.user_us,
+        children_system_us: children.system_us,
+        children_user_us: children.user_us,
+        main_system_us: main.system_us,
+        main_user_us: main.user_us,
+    }
+}
+
+fn databases(shared: &Shared) -> Vec<DatabaseFacts> {
+    let of = |number| {
+        let (keys, volatile_keys) = shared.store.counts(number);
+        DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 }
+    };
+    (0..shared.store.databases()).map(of).filter(|database| database.keys > 0).collect()
+}

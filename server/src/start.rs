@@ -1,0 +1,195 @@
+//! From a configuration to a running server, and its end.
+//!
+//! The order matters: the fork of a daemon comes before any thread, the working directory before any relative path, the
+//! sockets before the workers, and the line that says "Ready" after all that can fail. Not here: reading the
+//! configuration (main.rs), changing it later (handlers/config.rs).
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use varve_store::Store;
+
+use crate::config::{Config, Live, Loaded};
+use crate::daemon::{PidFile, Supervisor};
+use crate::listen::{self, Listener};
+use crate::signals::{self, Asked};
+use crate::{info, logging, sys, version, worker};
+
+/// The server could not start; the log says why.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+/// Descriptors that the server needs beside its clients' (as Redis reckons).
+const RESERVED_FILES: u64 = 32;
+
+/// Runs the server until a client or a signal ends it. `file` is the configuration's, absolute.
+pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed> {
+    let Loaded { values, mut config, commands, remarks } = loaded;
+    if config.daemonize {
+        sys::daemonize().map_err(|error| complain(&format!("Can't become a daemon: {error}")))?;
+    }
+    std::env::set_current_dir(&config.dir)
+        .map_err(|error| complain(&format!("Can't chdir to '{}': {error}", config.dir.display())))?;
+    logging::start(config.log_level, config.log_file.as_deref())
+        .map_err(|error| complain(&format!("Can't open the log file: {error}")))?;
+    greet(&config, file.as_deref());
+    for remark in &remarks {
+        match remark.warning {
+            true => tracing::warn!("{}", remark.text),
+            false => tracing::info!("{}", remark.text),
+        }
+    }
+    let supervisor = Supervisor::find(config.supervised);
+    let mut values = values;
+    fit_clients(&mut config, &mut values);
+    let listeners = listen(&config)?;
+    let store = store(&config)?;
+    info::start(supervisor.name(), store.used_memory());
+    let setup = worker::Setup {
+        store,
+        config: Live::new(values, file),
+        table: Arc::new(commands),
+        run_id: run_id(),
+        listeners,
+        workers: config.workers,
+    };
+    run(setup, &config, &supervisor)
+}
+
+fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result<(), Failed> {
+    let pid_file = PidFile::write(config).map(Arc::new);
+    let running = worker::start(setup).map_err(|error| {
+        tracing::warn!("Can't start the workers: {error}");
+        Failed
+    })?;
+    let shared = Arc::clone(&running.shared);
+    let shutdown = move |asked| {
+        let name = match asked {
+            Asked::Term => "SIGTERM",
+            Asked::Interrupt => "SIGINT",
+        };
+        tracing::warn!("Received {name} scheduling shutdown...");
+        shared.stop();
+    };
+    let leaving = pid_file.clone();
+    let leave = move || leaving.iter().for_each(|file| file.remove());
+    if let Err(error) = signals::watch(shutdown, leave) {
+        tracing::warn!("Can't watch for signals: {error}");
+    }
+    tracing::warn!("Server initialized");
+    tracing::info!("Ready to accept connections");
+    supervisor.ready();
+    running.join();
+    supervisor.stopping();
+    if let Some(file) = &pid_file {
+        tracing::info!("Removing the pid file.");
+        file.remove();
+    }
+    tracing::warn!("Varve is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// For what fails while there may be no log yet.
+fn complain(text: &str) -> Failed {
+    eprintln!("{text}");
+    Failed
+}
+
+fn greet(config: &Config, file: Option<&Path>) {
+    let (version, redis, bits, pid) = (version::VERSION, version::REDIS_VERSION, usize::BITS, std::process::id());
+    tracing::warn!("Varve is starting: version={version}, redis={redis}, bits={bits}, pid={pid}, just started");
+    match file {
+        Some(path) => tracing::warn!("Configuration loaded from {}", path.display()),
+        None => tracing::warn!("No config file: the default configuration and the command line's options apply"),
+    }
+    let (port, workers) = (config.port, config.workers);
+    tracing::info!("Running mode=standalone, port={port}, workers={workers}.");
+}
+
+/// Raises the limit on open files to what `maxclients` needs, or lowers `maxclients` to what the system allows.
+fn fit_clients(config: &mut Config, values: &mut crate::config::Values) {
+    let possible = allow_clients(config.max_clients);
+    if possible < config.max_clients {
+        tracing::warn!(
+            "maxclients has been reduced from {} to {possible} to fit the limit on open files ('ulimit -n')",
+            config.max_clients
+        );
+        config.max_clients = possible;
+        values.set("maxclients", possible.to_string().into_bytes());
+    }
+}
+
+/// Asks the system for the descriptors of so many clients; the number of clients that can be had.
+pub(crate) fn allow_clients(wanted: u32) -> u32 {
+    let Ok(limit) = sys::open_files() else {
+        return wanted;
+    };
+    let needed = u64::from(wanted) + RESERVED_FILES;
+    let mut soft = limit.soft;
+    if soft < needed {
+        let hard = limit.hard.max(needed);
+        for (soft_wanted, hard_wanted) in [(needed, hard), (limit.hard.min(needed), limit.hard)] {
+            if soft_wanted > soft && sys::set_open_files(sys::OpenFiles { soft: soft_wanted, hard: hard_wanted }).is_ok() {
+                soft = soft_wanted;
+                break;
+            }
+        }
+    }
+    let possible = soft.saturating_sub(RESERVED_FILES).max(1);
+    u32::try_from(possible).unwrap_or(u32::MAX).min(wanted)
+}
+
+fn listen(config: &Config) -> Result<Vec<Listener>, Failed> {
+    let refuse = |text: String| {
+        tracing::warn!("{text}");
+        Failed
+    };
+    let mut listeners = listen::tcp(&config.bind, config.port, config.tcp_backlog).map_err(|error| {
+        tracing::warn!("{error}");
+        refuse(format!("Failed listening on port {} (TCP), aborting.", config.port))
+    })?;
+    if let Some(path) = &config.unix_socket {
+        let unix = listen::unix(path, config.unix_socket_mode, config.tcp_backlog).map_err(|error| {
+            tracing::warn!("{error}");
+            refuse(format!("Failed opening Unix socket {}, aborting.", path.display()))
+        })?;
+        listeners.push(unix);
+    }
+    if listeners.is_empty() {
+        return Err(refuse("Configured to not listen anywhere, exiting.".to_owned()));
+    }
+    Ok(listeners)
+}
+
+fn store(config: &Config) -> Result<Arc<Store>, Failed> {
+    let mut options = varve_store::Options {
+        databases: config.databases,
+        workers: config.workers,
+        shards: config.shards.unwrap_or(0),
+        seed: random(),
+        ..varve_store::Options::default()
+    };
+    if let Some(bytes) = config.segment_bytes {
+        options.geometry.segment_bytes = bytes as usize;
+    }
+    if let Some(bytes) = config.piece_bytes {
+        options.geometry.piece_bytes = bytes as usize;
+    }
+    let store = Store::new(&options).map_err(|error| {
+        tracing::warn!("Can't reserve the address range of the segments: {error}");
+        Failed
+    })?;
+    store.set_limit(config.memory_bytes_max, crate::handlers::config::store_policy(config.policy));
+    Ok(store)
+}
+
+/// A number that nobody can foresee: the standard library seeds its hash tables from the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// 40 hexadecimal digits, new at each start.
+fn run_id() -> String {
+    format!("{:016x}{:016x}{:08x}", random(), random(), random() as u32)
+}

@@ -68,10 +68,9 @@ fn load(invocation: &Invocation) -> Result<Loaded, LoadError> {
     }
     if invocation.stdin {
         let mut text = Vec::new();
-        std::io::stdin().read_to_end(&mut text).map_err(|error| LoadError::File {
-            path: "standard input".into(),
-            reason: error.to_string(),
-        })?;
+        std::io::stdin()
+            .read_to_end(&mut text)
+            .map_err(|error| LoadError::File { path: "standard input".into(), reason: error.to_string() })?;
         loader.text("standard input", &text)?;
     }
     loader.text("the command line", &invocation.options)?;

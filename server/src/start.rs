@@ -130,7 +130,9 @@ pub(crate) fn allow_clients(wanted: u32) -> u32 {
     if soft < needed {
         let hard = limit.hard.max(needed);
         for (soft_wanted, hard_wanted) in [(needed, hard), (limit.hard.min(needed), limit.hard)] {
-            if soft_wanted > soft && sys::set_open_files(sys::OpenFiles { soft: soft_wanted, hard: hard_wanted }).is_ok() {
+            if soft_wanted > soft
+                && sys::set_open_files(sys::OpenFiles { soft: soft_wanted, hard: hard_wanted }).is_ok()
+            {
                 soft = soft_wanted;
                 break;
             }

@@ -12,10 +12,10 @@ use varve_store::Policy as StorePolicy;
 use crate::config::{self, Config, Effects, Ineffective, Policy};
 use crate::host::{HostCtx, Outcome};
 use crate::listen::{self, Listener};
+use crate::logging;
 use crate::shared::Shared;
 use crate::start::allow_clients;
 use crate::worker::Message;
-use crate::logging;
 
 pub(crate) fn get(ctx: &mut HostCtx<'_>) -> Outcome {
     config::commands::get(&ctx.shared.config, ctx.args, ctx.out);

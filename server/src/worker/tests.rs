@@ -34,7 +34,7 @@ impl Server {
         listeners.push(Listener::Tcp(mio::net::TcpListener::from_std(probe)));
         let setup = Setup {
             store: test_store(workers),
-            config: Live::new(loader.finish(), None),
+            config: Live::new(loader.finish().values, None),
             table: Arc::new(CommandTable::new()),
             run_id: "0".repeat(40),
             listeners,
@@ -64,8 +64,8 @@ impl Drop for Server {
     }
 }
 
-fn test_store(_workers: usize) -> Arc<Store> {
-    Arc::new(Store::new(16))
+fn test_store(workers: usize) -> Arc<Store> {
+    Store::new(&varve_store::Options { workers, ..varve_store::Options::default() }).unwrap()
 }
 
 struct Client {

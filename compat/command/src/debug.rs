@@ -80,9 +80,12 @@ const HELP: &[&str] = &[
 
 /// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
 fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
-    let mut tx = Tx::new(ctx.store, ctx.worker.now_ms, db);
+    let mut tx = Tx::new(ctx.store, &mut ctx.worker.local, db);
     let key = tx.key(key);
-    act(&mut tx, &key)
+    tx.hold(&[tx.shard_of(key.hash)]);
+    let result = act(&mut tx, &key);
+    tx.finish();
+    result
 }
 
 // DIGEST

@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod checks;
 pub mod db;
 pub mod debug;
 pub mod descriptor;
@@ -20,6 +22,7 @@ pub mod grammar;
 pub mod lolwut;
 pub mod memory;
 pub mod session;
+pub mod stats;
 pub mod string;
 pub mod table;
 
@@ -28,6 +31,7 @@ mod introspect;
 mod keys;
 mod sha1;
 
+pub use batch::KeyArg;
 pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
 pub use keys::NoKeys;
 pub use session::{ReplyMode, Session};
@@ -40,6 +44,8 @@ use varve_store::{Key, Store, Tx, Worker};
 pub struct Ctx<'c, 'a> {
     /// The request; argument 0 is the name.
     pub args: Args<'a>,
+    /// The arguments that are keys, with their hashes.
+    pub keys: &'c [KeyArg],
     /// The keyspace, as far as this command may reach.
     pub tx: Tx<'c>,
     /// Where the reply goes.
@@ -80,7 +86,11 @@ impl<'a> Ctx<'_, 'a> {
     /// The key that argument `at` names, in the selected database.
     #[inline]
     pub fn key(&self, at: usize) -> Key<'a> {
-        self.tx.key(self.args.get(at))
+        let bytes = self.args.get(at);
+        match self.keys.iter().find(|key| key.arg as usize == at) {
+            Some(key) => self.tx.key_hashed(bytes, key.hash),
+            None => self.tx.key(bytes),
+        }
     }
 
     /// The key that argument `at` names, in database `db`.

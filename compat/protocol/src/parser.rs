@@ -164,6 +164,14 @@ impl Parser {
         self.partial.capacity() * size_of::<Span>()
     }
 
+    /// Forgets a partial request: its bytes are given again from their start.
+    pub fn reset(&mut self) {
+        self.state = State::Start;
+        self.at = 0;
+        self.searched = 0;
+        self.partial.clear();
+    }
+
     /// Takes one request from `input`, which starts at its first byte, and appends its spans to `args`. A partial
     /// request leaves `args` as it was. After an error the parser is not to be used again.
     pub fn parse(&mut self, input: &mut [u8], args: &mut Vec<Span>) -> Parsed {

@@ -10,6 +10,18 @@
 //! time. A full table holds 6.3 entries a bucket and a new one takes 7.875 for each old bucket, so at least 0.64 buckets
 //! must move an insert, else the new one would overfill. `move_buckets` is 2: then the new table starts its life at a
 //! load of 0.78, and what is still to be moved of the old one never passes 0.97.
+//!
+//! How many entries may move to make room for one, measured on 200 000 entries just before growth (load 0.90):
+//!
+//! | bound | entries in overflow buckets | overflow buckets a bucket | entries in an extension |
+//! |---|---|---|---|
+//! | 0 | 3.3% | 0.129 | 13% |
+//! | 1 | 1.9% | 0.075 | 16% |
+//! | 2 | 1.3% | 0.051 | 19% |
+//! | 3 | 1.0% | 0.039 | 20% |
+//! | 4 | 0.9% | 0.034 | 21% |
+//!
+//! Over all loads that a growing table passes through (0.72 to 0.90) a bound of 2 leaves 0.6% in overflow buckets.
 
 use crate::part::{BUCKETS_MAX, Part};
 use crate::table::{NEW, OLD, Table};
@@ -46,7 +58,7 @@ pub struct Geometry {
 
 impl Default for Geometry {
     fn default() -> Geometry {
-        Geometry { first_buckets: 4, shard_scale: (0, 1), displace: 1, move_buckets: 2 }
+        Geometry { first_buckets: 4, shard_scale: (0, 1), displace: 2, move_buckets: 2 }
     }
 }
 

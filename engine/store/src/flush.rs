@@ -24,10 +24,7 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     pub(crate) fn new() -> Leftovers {
-        Leftovers {
-            tables: RankedMutex::new(Rank::Leaf, Vec::new()),
-            sweep: RankedMutex::new(Rank::Drain, (0, 0)),
-        }
+        Leftovers { tables: RankedMutex::new(Rank::Leaf, Vec::new()), sweep: RankedMutex::new(Rank::Drain, (0, 0)) }
     }
 
     /// True if detached tables wait to be given back.

@@ -37,6 +37,7 @@
 //! The gate does not queue: a thread is one worker, and a worker enters once at a time.
 
 use crate::rank::{self, Held, Rank};
+use std::sync::PoisonError;
 
 #[cfg(loom)]
 use loom::{
@@ -56,8 +57,9 @@ const IN: u32 = 1;
 const CLOSED: u32 = 2;
 
 /// Looks at a busy slot before sleeping. A pause is about 10 to 40 ns, so this is some microseconds: longer than a batch of
-/// a few commands, shorter than going to sleep and back (about 40 us). Loom explores every count, so it gets the least.
-const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 200 };
+/// a few commands, shorter than going to sleep and back (about 40 us). None under loom: there a pause hands over to the others,
+/// and sleeping would hardly be explored.
+const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// The read-write lock over the whole keyspace. See the module.
 #[derive(Debug)]
@@ -82,6 +84,8 @@ const _: () = assert!(size_of::<Slot>() == 128);
 struct Bed {
     /// Workers that sleep until their slot opens.
     sleepers: u32,
+    /// All that sleep, the turn's holder included: without any, nobody pays the system call of a wake-up.
+    asleep: u32,
 }
 
 /// A worker is inside: whoever wants to be alone waits until this is dropped.
@@ -157,8 +161,8 @@ impl Gate {
         let turn = lock(&self.turn);
         self.let_sleepers_in();
         for slot in &self.slots {
-            // Acquire: a slot found without IN here is not looked at again.
-            let before = slot.0.fetch_or(CLOSED, Ordering::Acquire);
+            // Relaxed: the look that finds the slot left acquires.
+            let before = slot.0.fetch_or(CLOSED, Ordering::Relaxed);
             debug_assert!(before & CLOSED == 0, "closed twice");
         }
         for slot in &self.slots {
@@ -193,11 +197,11 @@ impl Gate {
         }
         bed.sleepers += 1;
         while !self.slot_enter(worker) {
-            bed = wait(&self.wake, bed);
+            bed = self.sleep(bed);
         }
         bed.sleepers -= 1;
         if bed.sleepers == 0 {
-            self.wake.notify_all();
+            self.wake_all(&bed);
         }
     }
 
@@ -206,7 +210,7 @@ impl Gate {
     fn let_sleepers_in(&self) {
         let mut bed = lock(&self.bed);
         while bed.sleepers > 0 {
-            bed = wait(&self.wake, bed);
+            bed = self.sleep(bed);
         }
     }
 
@@ -220,15 +224,22 @@ impl Gate {
         }
         let mut bed = lock(&self.bed);
         while slot.0.load(Ordering::Acquire) & IN != 0 {
-            bed = wait(&self.wake, bed);
+            bed = self.sleep(bed);
         }
     }
 
-    #[cold]
-    fn wake_all(&self) {
-        // The mutex is what makes the wake-up impossible to miss: see the module.
-        let _bed = lock(&self.bed);
-        self.wake.notify_all();
+    fn sleep<'g>(&'g self, mut bed: MutexGuard<'g, Bed>) -> MutexGuard<'g, Bed> {
+        bed.asleep += 1;
+        let mut bed = self.wake.wait(bed).unwrap_or_else(PoisonError::into_inner);
+        bed.asleep -= 1;
+        bed
+    }
+
+    /// The mutex, of which `bed` is the proof, is what makes the wake-up impossible to miss: see the module.
+    fn wake_all(&self, bed: &MutexGuard<'_, Bed>) {
+        if bed.asleep > 0 {
+            self.wake.notify_all();
+        }
     }
 }
 
@@ -238,7 +249,7 @@ impl Drop for Shared<'_> {
         let before = self.gate.slots[self.worker].0.fetch_and(!IN, Ordering::Release);
         debug_assert!(before & IN != 0, "left a gate that was not entered");
         if before & CLOSED != 0 {
-            self.gate.wake_all();
+            self.gate.wake_all(&lock(&self.gate.bed));
         }
     }
 }
@@ -249,18 +260,14 @@ impl Drop for Alone<'_> {
             let before = slot.0.fetch_and(!CLOSED, Ordering::Release);
             debug_assert!(before == CLOSED, "somebody was inside while another was alone");
         }
-        self.gate.wake_all();
+        self.gate.wake_all(&lock(&self.gate.bed));
         // `_turn` is given up after this body: the slots are open before anybody else has the turn.
     }
 }
 
 /// A panicking holder leaves nothing half done in these mutexes, so poison means nothing.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn wait<'a, T>(wake: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    wake.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, not(loom)))]

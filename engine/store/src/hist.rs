@@ -57,6 +57,15 @@ impl Hist {
         }
     }
 
+    /// Counts `times` durations of `ns` nanoseconds each.
+    #[inline]
+    pub fn record_many_ns(&self, ns: u64, times: u64) {
+        self.buckets[bucket(ns)].fetch_add(times, Ordering::Relaxed);
+        if ns > self.max_ns.load(Ordering::Relaxed) {
+            self.max_ns.fetch_max(ns, Ordering::Relaxed);
+        }
+    }
+
     /// Counts one duration.
     #[inline]
     pub fn record(&self, duration: Duration) {

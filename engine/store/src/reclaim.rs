@@ -67,17 +67,23 @@ impl Reclaimer {
 }
 
 impl Store {
+    /// True if a write of at most `bytes` fits under the limit as things are.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        let limit = self.limit.bytes();
+        limit == 0 || self.used_memory() + bytes <= limit
+    }
+
     /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
     #[inline]
     pub fn admit(&self, local: &mut Local, bytes: u64) -> Result<(), OutOfMemory> {
-        let limit = self.limit.bytes();
-        if limit == 0 || self.used_memory() + bytes <= limit {
+        if self.has_room(bytes) {
             return Ok(());
         }
-        self.make_room(local, bytes, limit)
+        self.make_room(local, bytes, self.limit.bytes())
     }
 
     #[cold]

@@ -125,7 +125,14 @@ impl ShardCell {
         let geometry = varve_index::Geometry { first_buckets, shard_scale, ..Default::default() };
         let mut index = Table::new(geometry);
         let hint = index.hint();
-        let shard = Shard { index, access, wheel: Wheel::new(), counts: Counts::default(), reported_bytes: 0, was_moving: false };
+        let shard = Shard {
+            index,
+            access,
+            wheel: Wheel::new(),
+            counts: Counts::default(),
+            reported_bytes: 0,
+            was_moving: false,
+        };
         ShardCell { lock: RankedMutex::new(Rank::Shard(id as u32), shard), hint, due: AtomicI64::new(NEVER) }
     }
 

@@ -19,8 +19,8 @@ use crate::worker::Worker;
 
 const POSITION_BITS: u32 = 36;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
-/// Buckets that one SCAN call visits per key asked for, when other databases' or expired keys fill them.
-const SCAN_BUCKETS_PER_KEY: usize = 4;
+/// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
+const SCAN_LOOKS_PER_KEY: usize = 4;
 
 impl Store {
     /// Number of keys in a logical database, expired ones included until they are removed.
@@ -48,29 +48,23 @@ impl Store {
     pub fn scan(&self, w: &mut Worker, db: u32, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], Type)) -> u64 {
         let physical = self.databases.physical(db);
         let (mut id, mut position) = ((cursor >> POSITION_BITS) as usize, cursor & POSITION_MASK);
-        let (mut emitted, mut buckets) = (0, 0);
-        let buckets_max = count.saturating_mul(SCAN_BUCKETS_PER_KEY).max(16);
-        while id < self.shards.len() {
+        let (mut emitted, mut looked) = (0, 0);
+        let looks_max = count.saturating_mul(SCAN_LOOKS_PER_KEY);
+        let mut enough = false;
+        while id < self.shards.len() && !enough {
             let shard = self.shards[id].lock.lock();
-            let next = loop {
-                let next = shard.index.scan(position, &shard.hashes(&self.log, self.seed), |r| {
-                    emitted += usize::from(self.visit(&shard, physical, w.now_ms(), r, &mut |key, ty, _| emit(key, ty)));
+            let mut next = (shard.counts.get(physical).keys > 0).then_some(position);
+            while let (Some(at), false) = (next, enough) {
+                next = shard.index.scan(at, &shard.hashes(&self.log, self.seed), |r| {
+                    looked += 1;
+                    emitted +=
+                        usize::from(self.visit(&shard, physical, w.now_ms(), r, &mut |key, ty, _| emit(key, ty)));
                 });
-                buckets += 1;
-                match next {
-                    Some(at) if emitted < count && buckets < buckets_max => position = at,
-                    next => break next,
-                }
-            };
-            match next {
-                Some(at) => return (id as u64) << POSITION_BITS | at,
-                None => (id, position) = (id + 1, 0),
+                enough = emitted >= count || looked >= looks_max;
             }
-            if emitted >= count || buckets >= buckets_max {
-                break;
-            }
+            (id, position) = next.map_or((id + 1, 0), |at| (id, at));
         }
-        if id < self.shards.len() { (id as u64) << POSITION_BITS } else { 0 }
+        if id < self.shards.len() { (id as u64) << POSITION_BITS | position } else { 0 }
     }
 
     /// Shows an entry if it is of this database and not expired; tells whether it did.

@@ -42,8 +42,17 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     pub(crate) fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> Worker {
         let rng = Rng::seeded(store.seed ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let local =
-            Local { id, appender: Appender::new(), rng, now_ms: 0, counters, due: Vec::new(), turn: 0, next_due: None, due_checked_ms: 0 };
+        let local = Local {
+            id,
+            appender: Appender::new(),
+            rng,
+            now_ms: 0,
+            counters,
+            due: Vec::new(),
+            turn: 0,
+            next_due: None,
+            due_checked_ms: 0,
+        };
         Worker { store, local }
     }
 

@@ -194,7 +194,15 @@ impl Pair {
             2 => {
                 let other = self.rng.below(3) as u32;
                 self.store.swap_db(db, other);
-                let swap = |d: u32| if d == db { other } else if d == other { db } else { d };
+                let swap = |d: u32| {
+                    if d == db {
+                        other
+                    } else if d == other {
+                        db
+                    } else {
+                        d
+                    }
+                };
                 self.model = std::mem::take(&mut self.model).into_iter().map(|((d, k), v)| ((swap(d), k), v)).collect();
             }
             3 => self.check_scan(db),

@@ -27,7 +27,7 @@ pub(super) fn server(facts: &Facts, out: &mut Lines) {
     out.put("uptime_in_days", server.uptime_s / 86_400);
     out.put("hz", config.hz);
     out.put("configured_hz", config.hz);
-    out.put("lru_clock", server.now_us / 1_000_000 & 0xff_ffff);
+    out.put("lru_clock", (server.now_us / 1_000_000) & 0xff_ffff);
     out.put("executable", server.executable.display());
     out.put("config_file", server.config_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
     out.put("io_threads_active", u8::from(config.workers > 1));

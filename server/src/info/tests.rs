@@ -1,6 +1,7 @@
 //! Tests of INFO's sections and numbers.
 
-use super::{CommandFacts, DatabaseFacts, ErrorFacts, Facts, human, render};
+use super::facts::{CommandFacts, DatabaseFacts, ErrorFacts, Facts};
+use super::{human, render};
 
 fn info(names: &[&str], facts: &Facts) -> String {
     render(names.iter().map(|name| name.as_bytes()), facts)

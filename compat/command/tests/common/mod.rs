@@ -1,10 +1,12 @@
-//! Commands run in process: no socket, and a clock that stands still until it is moved.
+//! Commands run in process through the executor: no socket, and a clock that stands still until it is moved.
 
 use std::sync::Arc;
 
-use varve_command::{CommandTable, Ctx, Run, Session, SessionCtx, WideCtx, debug};
-use varve_protocol::{Args, OwnedArgs, Reply, Resp};
-use varve_store::{Store, Tx, Worker};
+use varve_command::batch::{Batch, TurnState};
+use varve_command::stats::CommandStats;
+use varve_command::{CommandTable, Session, WideCtx, debug};
+use varve_protocol::{Args, Limits, Parser, Reply, Resp};
+use varve_store::{Geometry, Options, Store, Worker};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -13,53 +15,82 @@ const START_MS: i64 = 1_795_000_000_000;
 pub(crate) struct Server {
     store: Arc<Store>,
     worker: Worker,
+    batch: Batch,
+    parser: Parser,
     session: Session,
     commands: CommandTable,
     out: Reply,
+    now_ms: i64,
 }
 
 impl Server {
     /// An empty store, a connection that replies in this version.
     pub(crate) fn new(resp: Resp) -> Server {
-        let store = Arc::new(Store::new(16));
-        let worker = Worker { store: Arc::clone(&store), now_ms: START_MS };
+        let geometry = Geometry { reserve_bytes: 8 << 30, ..Geometry::default() };
+        let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
+        let worker = store.worker(0);
         let mut out = Reply::new();
         out.set_resp(resp);
-        Server { store, worker, session: Session::new(1, START_MS, true), commands: CommandTable::new(), out }
+        Server {
+            store,
+            worker,
+            batch: Batch::new(CommandStats::new()),
+            parser: Parser::new(Limits::default()),
+            session: Session::new(1, START_MS, true),
+            commands: CommandTable::new(),
+            out,
+            now_ms: START_MS,
+        }
     }
 
     /// Moves the clock on.
     #[allow(dead_code, reason = "not every test that shares this module moves the clock")]
     pub(crate) fn advance(&mut self, ms: i64) {
-        self.worker.now_ms += ms;
+        self.now_ms += ms;
     }
 
     /// Runs a command; its reply.
     pub(crate) fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let owned = OwnedArgs::from_parts(args);
+        let mut input = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            input.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            input.extend_from_slice(arg);
+            input.extend_from_slice(b"\r\n");
+        }
+        self.send(&mut input)
+    }
+
+    /// Runs what a client sends; all replies.
+    pub(crate) fn send(&mut self, mut input: &mut [u8]) -> Vec<u8> {
         let mark = self.out.mark();
-        self.execute(owned.args());
+        while !input.is_empty() {
+            let Server { worker, batch, parser, session, commands, out, .. } = self;
+            let turn = batch.turn(worker, commands, parser, session, self.now_ms, input, out);
+            match turn.state {
+                TurnState::Host { descriptor, start, spans } => {
+                    // What the server does not keep for itself.
+                    assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
+                    let store = Arc::clone(&self.store);
+                    let args = Args::new(&input[start..], &spans);
+                    debug::run(&mut WideCtx { args, store: &store, worker, out, session });
+                }
+                TurnState::Close => break,
+                TurnState::NeedInput { .. } | TurnState::Yield => {}
+                TurnState::Busy => panic!("one worker meets no busy shard"),
+            }
+            input = &mut input[turn.consumed..];
+        }
         let reply = self.out.since(mark).to_vec();
         self.out.truncate(mark);
         reply
     }
+}
 
-    fn execute(&mut self, args: Args<'_>) {
-        let Server { store, worker, session, commands, out } = self;
-        let command = match commands.resolve(args) {
-            Ok(command) => command,
-            Err(why) => return why.reply(args, out),
-        };
-        match command.run {
-            Run::Store(run) => {
-                let tx = Tx::new(store, worker.now_ms, session.db);
-                run(&mut Ctx { args, tx, out, session });
-            }
-            Run::Keyspace(run) | Run::Alone(run) => run(&mut WideCtx { args, store, worker, out, session }),
-            Run::Session(run) => run(&mut SessionCtx { args, out, session, commands, databases: 16 }),
-            // What the server does not keep for itself.
-            Run::Host if command.name == "debug" => debug::run(&mut WideCtx { args, store, worker, out, session }),
-            Run::Host | Run::Container => panic!("{} needs a server", command.full_name),
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.worker.park();
+            self.store.verify();
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::held::Held;
 use crate::key::Key;
 use crate::shard::{KeyHashes, Shard};
 use crate::store::Store;
-use crate::types::Type;
+use crate::types::{OutOfMemory, Type};
 use crate::worker::Local;
 
 /// A view for the commands of one batch.
@@ -75,6 +75,25 @@ impl<'s> Tx<'s> {
     #[inline]
     pub fn release(&mut self) {
         self.held.release();
+    }
+
+    /// Admits a write of at most `bytes`; if room must be made, the shards held are let go first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    #[inline]
+    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.store.has_room(bytes) {
+            return Ok(());
+        }
+        self.held.release();
+        self.store.admit(self.local, bytes)
+    }
+
+    /// Ends the batch: lets go of all shards and gives the appender's pieces back.
+    pub fn finish(mut self) {
+        self.held.release();
+        self.local.appender.park(&self.store.log);
     }
 
     /// The shard number of a hash, for [`Tx::try_hold`].

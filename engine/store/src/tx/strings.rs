@@ -88,7 +88,10 @@ impl Tx<'_> {
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&store.log, p.r);
         let before = object.read().expiry_ms();
-        if object.read().kind() != Kind::String || before.is_some() != expiry.is_some() || !object.resize_value(value.len()) {
+        if object.read().kind() != Kind::String
+            || before.is_some() != expiry.is_some()
+            || !object.resize_value(value.len())
+        {
             return false;
         }
         if before != expiry && !object.set_expiry_ms(expiry) {

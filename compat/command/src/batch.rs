@@ -1,0 +1,561 @@
+//! The executor: one turn of one connection.
+//!
+//! ```text
+//! input:   |req|req|req|....|partial
+//!            1  parse all complete requests in place, look commands up, hash keys, prefetch buckets
+//!            2  under try_lock: match tags, prefetch objects
+//!            3  run in order: admit, hold shards, the handler writes the reply; the shards stay held if the next
+//!               command needs the same
+//!            4  release, park, leave the gate          (the caller writes all replies at once)
+//! ```
+//! A turn ends after 64 commands or 64 KB. A request whose shard is busy ends it too, with nothing of that request
+//! done. Nothing here allocates once the scratch space has grown to what the connections send.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use varve_protocol::{Args, Mark, Parsed, Parser, ProtocolError, Reply, Span};
+use varve_store::{Tx, Worker};
+
+use crate::checks::{self, Refusal};
+use crate::descriptor::{Descriptor, Flags, Run};
+use crate::session::Session;
+use crate::stats::{CommandStats, SlowCommand, slow_command};
+use crate::table::{self, CommandTable, Unresolved};
+use crate::{Ctx, SessionCtx, WideCtx};
+
+/// Commands of one turn at most.
+const TURN_COMMANDS: usize = 64;
+/// Bytes of requests after which no further one joins the turn.
+const TURN_BYTES: usize = 64 << 10;
+/// How many commands in a row may keep the same shards held.
+const KEEP_MAX: u32 = 16;
+/// Bytes that a key may need beside what its request carries: header, room, index.
+const KEY_OVERHEAD_BYTES: u64 = 64;
+/// Keys from which on prefetching their objects is worth a pass.
+const PREFETCH_KEYS_MIN: usize = 2;
+/// Slow-log thresholds below this time every command by itself, in microseconds.
+const TIME_EACH_BELOW_MICROS: i64 = 1000;
+
+/// A key of a request: which argument it is and its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyArg {
+    /// Index of the argument.
+    pub arg: u32,
+    /// Its hash in the selected database.
+    pub hash: u64,
+}
+
+/// One parsed request.
+#[derive(Debug)]
+struct Request {
+    /// Where it starts in the input.
+    start: usize,
+    /// Where the next one starts.
+    end: usize,
+    spans: Range<usize>,
+    keys: Range<usize>,
+    command: Result<&'static Descriptor, Unresolved>,
+}
+
+/// Scratch space of a worker's turns, and its counters.
+pub struct Batch {
+    spans: Vec<Span>,
+    requests: Vec<Request>,
+    keys: Vec<KeyArg>,
+    shards: Vec<u16>,
+    stats: Arc<CommandStats>,
+    slow: Vec<SlowCommand>,
+    slow_micros: i64,
+    /// By id: commands whose cost is not constant, which are timed one by one.
+    timed: Box<[bool]>,
+    /// Bytes of the input that were parsed in this turn.
+    parsed_bytes: usize,
+    /// The turn's only request must not be parsed again: it waits for its shards.
+    patient: bool,
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub struct Turn {
+    /// Bytes of input that are done with.
+    pub consumed: usize,
+    /// Commands that ran, or are for the server to run.
+    pub commands: usize,
+    /// What comes next.
+    pub state: TurnState,
+}
+
+/// What a connection needs after a turn.
+#[derive(Debug)]
+pub enum TurnState {
+    /// All complete requests are done; at least `want` more bytes are needed for the next.
+    NeedInput {
+        /// Bytes missing, as far as is known: sizes buffers.
+        want: usize,
+    },
+    /// The turn's budget is spent; there is more in the input.
+    Yield,
+    /// A shard is busy; nothing of the next request has been done.
+    Busy,
+    /// The server runs this request, which counts as consumed, and goes on with the next turn.
+    Host {
+        /// The command, or its subcommand where it has such.
+        descriptor: &'static Descriptor,
+        /// Where the request starts in the input.
+        start: usize,
+        /// Its arguments, relative to `start`.
+        spans: Vec<Span>,
+    },
+    /// Flush the output, then close.
+    Close,
+}
+
+/// What follows the last complete request.
+enum Tail {
+    Partial { want: usize },
+    More,
+    Error(ProtocolError),
+}
+
+/// Why running stopped before the last request.
+enum Stop {
+    Busy,
+    Host(&'static Descriptor),
+    Close,
+    /// The database changed: hashes computed before no longer hold.
+    Selected,
+}
+
+impl Batch {
+    /// Empty scratch space, with the counters that it feeds.
+    pub fn new(stats: Arc<CommandStats>) -> Batch {
+        let mut timed = vec![false; table::count_ids()].into_boxed_slice();
+        for d in table::all().iter().flat_map(|d| std::iter::once(d).chain(d.subcommands)) {
+            timed[usize::from(d.id)] = !d.flags.has(Flags::FAST) && d.complexity != "O(1)";
+        }
+        Batch {
+            spans: Vec::new(),
+            requests: Vec::new(),
+            keys: Vec::new(),
+            shards: Vec::new(),
+            stats,
+            slow: Vec::new(),
+            slow_micros: 10_000,
+            timed,
+            parsed_bytes: 0,
+            patient: false,
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &Arc<CommandStats> {
+        &self.stats
+    }
+
+    /// Sets `slowlog-log-slower-than`, in microseconds; negative: nothing is slow.
+    pub fn set_slow_micros(&mut self, micros: i64) {
+        self.slow_micros = micros;
+    }
+
+    /// The slow commands since the last call, oldest first.
+    pub fn take_slow(&mut self) -> Option<Vec<SlowCommand>> {
+        (!self.slow.is_empty()).then(|| std::mem::take(&mut self.slow))
+    }
+
+    /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a connection and of a worker, borrowed apart")]
+    pub fn turn(
+        &mut self,
+        worker: &mut Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        session: &mut Session,
+        now_ms: i64,
+        input: &mut [u8],
+        out: &mut Reply,
+    ) -> Turn {
+        worker.set_now(now_ms);
+        let tail = self.parse(worker, table, parser, session.db, input);
+        let mut running = Running { batch: self, worker, table, session, input, out, next: 0 };
+        let stop = running.all();
+        let done = running.next;
+        let consumed = match (&stop, done.checked_sub(1)) {
+            (None, _) => self.parsed_bytes,
+            (Some(_), Some(last)) => self.requests[last].end,
+            (Some(_), None) => 0,
+        };
+        if stop.is_some() {
+            // What was parsed beyond is parsed again, from its start, in the next turn.
+            parser.reset();
+        }
+        let state = match stop {
+            Some(Stop::Busy) => TurnState::Busy,
+            Some(Stop::Close) => TurnState::Close,
+            Some(Stop::Selected) => TurnState::Yield,
+            Some(Stop::Host(descriptor)) => {
+                let request = &self.requests[done - 1];
+                TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
+            }
+            None => match tail {
+                Tail::Partial { want } => TurnState::NeedInput { want },
+                Tail::More => TurnState::Yield,
+                Tail::Error(error) => {
+                    self.stats.count_error(b"ERR");
+                    out.error_bytes(&error.message());
+                    TurnState::Close
+                }
+            },
+        };
+        Turn { consumed, commands: done, state }
+    }
+
+    /// Finds the complete requests of the input, their commands and their keys' hashes.
+    ///
+    /// An inline request is unescaped in place, so it must never be parsed twice: it makes a turn of its own, which
+    /// waits for its shards in place of giving up.
+    fn parse(&mut self, worker: &Worker, table: &CommandTable, parser: &mut Parser, db: u32, input: &mut [u8]) -> Tail {
+        self.requests.clear();
+        self.spans.clear();
+        self.keys.clear();
+        self.patient = false;
+        let mut at = 0;
+        let tail = loop {
+            if at == input.len() {
+                break Tail::Partial { want: 1 };
+            }
+            let inline = input[at] != b'*' && !parser.is_partial();
+            let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
+            if full || self.patient || inline && !self.requests.is_empty() {
+                break Tail::More;
+            }
+            let first = self.spans.len();
+            match parser.parse(&mut input[at..], &mut self.spans) {
+                Parsed::Request { consumed } => {
+                    self.patient = input[at] != b'*';
+                    self.resolve(worker, table, db, &input[at..at + consumed], at, first);
+                    at += consumed;
+                }
+                Parsed::Empty { consumed } => at += consumed,
+                Parsed::Incomplete { want } => break Tail::Partial { want },
+                Parsed::Error(error) => break Tail::Error(error),
+            }
+        };
+        self.parsed_bytes = at;
+        tail
+    }
+
+    /// Looks a request's command up, hashes its keys and prefetches their buckets.
+    #[inline]
+    fn resolve(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        db: u32,
+        request: &[u8],
+        start: usize,
+        first_span: usize,
+    ) {
+        let args = Args::new(request, &self.spans[first_span..]);
+        let command = table.resolve(args);
+        let first_key = self.keys.len();
+        if let Ok(d) = command
+            && let Run::Store(_) = d.run
+        {
+            let list = &mut self.keys;
+            let found = d.for_each_key(args, |arg| {
+                let hash = worker.store.key(db, args.get(arg)).hash;
+                worker.store.prefetch(hash);
+                list.push(KeyArg { arg: arg as u32, hash });
+            });
+            if found.is_err() {
+                // The arguments name no keys: the handler finds the fault before it would touch one.
+                list.truncate(first_key);
+            }
+        }
+        self.requests.push(Request {
+            start,
+            end: start + request.len(),
+            spans: first_span..self.spans.len(),
+            keys: first_key..self.keys.len(),
+            command,
+        });
+    }
+}
+
+/// The running of a turn's requests.
+struct Running<'t> {
+    batch: &'t mut Batch,
+    worker: &'t mut Worker,
+    table: &'t CommandTable,
+    session: &'t mut Session,
+    input: &'t [u8],
+    out: &'t mut Reply,
+    /// First request that has not run.
+    next: usize,
+}
+
+impl Running<'_> {
+    /// Runs requests in order until the last or until something stops it.
+    fn all(&mut self) -> Option<Stop> {
+        while let Some(request) = self.batch.requests.get(self.next) {
+            let stop = match request.command {
+                Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
+                _ => self.other(),
+            };
+            if stop.is_some() {
+                return stop;
+            }
+        }
+        None
+    }
+
+    /// Runs requests on keys, one after the other, inside the gate.
+    fn on_shards(&mut self) -> Option<Stop> {
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, .. } = &mut *self.batch;
+        let Worker { store, local } = &mut *self.worker;
+        let _inside = store.gate().enter(local.id());
+        let tx = Tx::new(store, local, self.session.db);
+        let none: &[Span] = &[];
+        let mut ctx =
+            Ctx { args: Args::new(&[], none), keys: &[], tx, out: &mut *self.out, session: &mut *self.session };
+        prefetch_objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
+        let mut clock = SharedTime::start();
+        let mut kept = 0;
+        let mut stop = None;
+        while let Some(request) = requests.get(self.next) {
+            let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
+            ctx.args = Args::new(&self.input[request.start..request.end], &spans[request.spans.clone()]);
+            ctx.keys = &keys[request.keys.clone()];
+            let mark = ctx.out.mark();
+            ctx.session.argument_bytes = request.end - request.start;
+            let bytes = (request.end - request.start) as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
+            let allowed = checks::allowed(d, ctx.session).and_then(|()| match d.flags.has(Flags::DENYOOM) {
+                true => ctx.tx.admit(bytes).map_err(|_| Refusal::OutOfMemory),
+                false => Ok(()),
+            });
+            if let Err(refusal) = allowed {
+                self.next += 1;
+                stats.of(d).rejected.add(1);
+                checks::refuse(refusal, ctx.out);
+                finish(stats, d, false, ctx.session, ctx.out, mark);
+                continue;
+            }
+            kept = if hold(&mut ctx, shards, kept, *patient) {
+                kept + 1
+            } else {
+                stop = Some(Stop::Busy);
+                break;
+            };
+            self.next += 1;
+            let alone = timed[usize::from(d.id)] || (0..TIME_EACH_BELOW_MICROS).contains(slow_micros);
+            if alone {
+                clock.settle(stats);
+            }
+            run(&mut ctx);
+            clock.ran(d);
+            if alone {
+                let nanos = clock.settle(stats);
+                if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
+                    slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
+                }
+            }
+            finish(stats, d, true, ctx.session, ctx.out, mark);
+        }
+        clock.settle(stats);
+        let Ctx { tx, .. } = ctx;
+        tx.finish();
+        stop
+    }
+
+    /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
+    fn other(&mut self) -> Option<Stop> {
+        let request = &self.batch.requests[self.next];
+        self.next += 1;
+        let args = Args::new(&self.input[request.start..request.end], &self.batch.spans[request.spans.clone()]);
+        self.session.argument_bytes = request.end - request.start;
+        let mark = self.out.mark();
+        let stats = &self.batch.stats;
+        let d = match request.command {
+            Ok(d) => d,
+            Err(unresolved) => {
+                if let Unresolved::Arity(d) = unresolved {
+                    stats.of(d).rejected.add(1);
+                }
+                unresolved.reply(args, self.out);
+                count_reply_error(stats, self.out, mark);
+                drop_muted(self.session, self.out, mark);
+                return None;
+            }
+        };
+        if let Err(refusal) = checks::allowed(d, self.session) {
+            stats.of(d).rejected.add(1);
+            checks::refuse(refusal, self.out);
+            finish(stats, d, false, self.session, self.out, mark);
+            return None;
+        }
+        if let Run::Host = d.run {
+            return Some(Stop::Host(d));
+        }
+        let db = self.session.db;
+        let start = Instant::now();
+        run_unkeyed(d, args, self.worker, self.table, self.session, self.out);
+        let nanos = start.elapsed().as_nanos() as u64;
+        stats.count(d, 1, nanos);
+        let slow_micros = self.batch.slow_micros;
+        if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
+            self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
+        }
+        finish(stats, d, true, self.session, self.out, mark);
+        if self.session.close_after_reply {
+            return Some(Stop::Close);
+        }
+        (db != self.session.db).then_some(Stop::Selected)
+    }
+}
+
+/// Runs a command that names no keys to be held.
+fn run_unkeyed(
+    d: &'static Descriptor,
+    args: Args<'_>,
+    worker: &mut Worker,
+    table: &CommandTable,
+    session: &mut Session,
+    out: &mut Reply,
+) {
+    if let Run::Session(run) = d.run {
+        let databases = worker.store.databases();
+        run(&mut SessionCtx { args, out, session, commands: table, databases });
+        return;
+    }
+    let store = Arc::clone(&worker.store);
+    let (_alone, _inside);
+    let run = match d.run {
+        Run::Alone(run) => {
+            _alone = store.gate().alone(worker.id());
+            run
+        }
+        Run::Keyspace(run) => {
+            _inside = store.gate().enter(worker.id());
+            run
+        }
+        _ => unreachable!("{} is run elsewhere", d.full_name),
+    };
+    run(&mut WideCtx { args, store: &store, worker, out, session });
+    worker.park();
+}
+
+/// Takes the shards of a request's keys; false if one is busy and the request can wait.
+#[inline]
+fn hold(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
+    if kept > 0 && kept % KEEP_MAX == 0 {
+        ctx.tx.release();
+    }
+    if let [only] = ctx.keys {
+        let shard = [ctx.tx.shard_of(only.hash)];
+        return take(ctx, &shard, patient);
+    }
+    shards.clear();
+    shards.extend(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
+    shards.sort_unstable();
+    shards.dedup();
+    take(ctx, shards, patient)
+}
+
+#[inline]
+fn take(ctx: &mut Ctx<'_, '_>, shards: &[u16], patient: bool) -> bool {
+    if patient {
+        ctx.tx.hold(shards);
+        return true;
+    }
+    ctx.tx.try_hold(shards)
+}
+
+/// Under `try_lock`, matches the tags of the turn's keys and fetches their objects into the cache.
+fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
+    if keys.len() < PREFETCH_KEYS_MIN {
+        return;
+    }
+    for key in keys {
+        if tx.try_hold(&[tx.shard_of(key.hash)]) {
+            tx.prefetch_object(key.hash);
+        }
+    }
+}
+
+/// What every command that was looked at ends with: errors counted, a muted reply dropped.
+#[inline]
+fn finish(stats: &CommandStats, d: &'static Descriptor, ran: bool, session: &mut Session, out: &mut Reply, mark: Mark) {
+    if out.since(mark).first() == Some(&b'-') {
+        count_reply_error(stats, out, mark);
+        if ran {
+            stats.of(d).failed.add(1);
+        }
+    }
+    session.last = Some(d);
+    drop_muted(session, out, mark);
+}
+
+#[cold]
+fn count_reply_error(stats: &CommandStats, out: &Reply, mark: Mark) {
+    let text = out.since(mark);
+    let end = text.iter().position(|&b| b == b'\r').unwrap_or(text.len());
+    stats.count_error(text.get(1..end).unwrap_or_default());
+}
+
+#[inline]
+fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
+    if session.reply != crate::session::ReplyMode::On && session.drop_reply() {
+        out.truncate(mark);
+    }
+}
+
+/// Time of a turn, shared out evenly among the commands that ran between two readings of the clock.
+struct SharedTime {
+    start: Instant,
+    /// Commands since then, as runs of the same one.
+    last: Option<&'static Descriptor>,
+    same: u64,
+    ran: u64,
+    runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
+}
+
+impl SharedTime {
+    fn start() -> SharedTime {
+        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
+    }
+
+    /// A command ran.
+    #[inline]
+    fn ran(&mut self, d: &'static Descriptor) {
+        self.ran += 1;
+        match self.last {
+            Some(last) if std::ptr::eq(last, d) => self.same += 1,
+            last => {
+                if let Some(last) = last {
+                    self.runs.push((last, self.same));
+                }
+                (self.last, self.same) = (Some(d), 1);
+            }
+        }
+    }
+
+    /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
+    fn settle(&mut self, stats: &CommandStats) -> u64 {
+        if self.ran == 0 {
+            self.start = Instant::now();
+            return 0;
+        }
+        let now = Instant::now();
+        let nanos = (now - self.start).as_nanos() as u64;
+        self.start = now;
+        let each = nanos / self.ran;
+        for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
+            stats.count(d, calls, each * calls);
+        }
+        stats.processed.add(self.ran);
+        (self.last, self.same, self.ran) = (None, 0, 0);
+        nanos
+    }
+}

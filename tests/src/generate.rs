@@ -538,17 +538,11 @@ impl Generator {
             0 => vec![b"debug".to_vec(), b"object".to_vec(), self.key()],
             1 => self.line(&["debug sleep 0", "debug set-active-expire 1", "debug"]),
             _ => {
+                // No push: in RESP3 it has no place in the order of replies.
                 let what = [
-                    "string", "integer", "double", "null", "array", "set", "map", "push", "verbatim", "true", "false",
+                    "string", "integer", "double", "null", "array", "set", "map", "verbatim", "true", "false",
                     "bignum", "attrib",
                 ];
-                // A push message may come at any moment in RESP3 and has no place in the order of replies; the same holds
-                // for nothing else here.
-                let what = if self.resp == 3 {
-                    what.iter().filter(|w| **w != "push").copied().collect()
-                } else {
-                    what.to_vec()
-                };
                 vec![b"debug".to_vec(), b"protocol".to_vec(), self.word(&what)]
             }
         }

@@ -145,7 +145,7 @@ impl Generator {
             }
         }
         // What must not reach a server even by accident, and a bare COMMAND, which lists all that a server has.
-        if ["debug", "config", "command"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {
+        if ["debug", "config", "command", "shutdown"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {
             *args = words("config get");
         }
     }
@@ -182,7 +182,7 @@ impl Generator {
     fn muted(&mut self) {
         if self.random.one_in(2) {
             self.push(words("client reply skip"), Kind::Muted);
-            let args = self.set();
+            let args = vec![b"set".to_vec(), self.key(), self.value()];
             return self.push(args, Kind::Muted);
         }
         self.push(words("client reply off"), Kind::Muted);

@@ -42,6 +42,11 @@ fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
         b"OBJECT" if n >= 3 => return object(ctx),
         b"POPULATE" if (3..=5).contains(&n) => return populate(ctx),
         b"PROTOCOL" if n == 3 => return protocol(ctx),
+        b"SET-ACTIVE-EXPIRE" if n == 3 => {
+            // Whatever is no number is 0, as C reads it.
+            ctx.store.set_active_expire(varve_base::number::parse_i64(ctx.args.get(2)).unwrap_or(0) != 0);
+            ctx.out.ok();
+        }
         b"STRINGMATCH-LEN" if n == 4 => {
             let matched = glob::matches(ctx.args.get(2), ctx.args.get(3), false);
             ctx.out.integer(i64::from(matched));
@@ -83,9 +88,7 @@ fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut T
     let mut tx = Tx::new(ctx.store, &mut ctx.worker.local, db);
     let key = tx.key(key);
     tx.hold(&[tx.shard_of(key.hash)]);
-    let result = act(&mut tx, &key);
-    tx.finish();
-    result
+    act(&mut tx, &key)
 }
 
 // DIGEST

@@ -117,9 +117,7 @@ impl Tx<'_> {
             return Ok(tail.len());
         };
         let offset = self.string_at(p)?.len();
-        if tail.is_empty() {
-            return Ok(offset);
-        }
+        // An empty tail too: the string is `raw` afterwards, and the change is seen.
         self.write_part(k, p, offset, tail);
         Ok(offset + tail.len())
     }

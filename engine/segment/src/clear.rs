@@ -21,6 +21,8 @@ impl Log {
                     entry.forget_live();
                 }
                 State::Sealed => entry.forget_live(),
+                // One that is begun and not adopted belongs to whoever fills it.
+                State::Run if entry.live().objects() == 0 => {}
                 State::Run => {
                     entry.forget_live();
                     runs.push(id);

@@ -17,6 +17,7 @@
 //! | `append`   | one worker's way to write                                         |
 //! | `run`      | large objects in segments of their own; pins                      |
 //! | `reclaim`  | moving objects out of a segment and giving its memory back        |
+//! | `clear`    | everything dies at once                                           |
 //! | `verify`   | the counters against the bytes                                    |
 //!
 //! The log knows no keys' meaning, no index and no shards: its owner has one `Access` in the mutex of each shard, and

@@ -1,7 +1,6 @@
-//! The whole log against a naive model, with segments of a few kilobytes; named cases; threads.
+//! The whole log with segments of a few kilobytes: named cases, and threads. `tests/against_model.rs` has the model.
 
 mod cases;
-mod model;
 mod threads;
 
 use crate::{Appender, Geometry, Head, Log, NewObject, Relocate, Settled, Value};

@@ -336,3 +336,26 @@ fn greedy_takes_the_emptiest() {
     log.abandon(drain);
     assert!(log.segments().iter().all(|segment| matches!(segment.state, State::Open | State::Sealed)));
 }
+
+#[test]
+fn clearing_leaves_nothing() {
+    let log = Log::new(tiny()).unwrap();
+    let mut filling = log.begin_run(5000);
+    parked(&log, |appender| {
+        for len in [3, 1500, 6000, 40, 300] {
+            let value = vec![1; len];
+            for _ in 0..20 {
+                appender.append(&log, &string(b"key", &value));
+            }
+        }
+    });
+    log.clear();
+    assert_eq!((log.stats().live_objects, log.stats().open_segments), (0, 0));
+    while log.release_step(1 << 20) {}
+    while let Some(mut drain) = log.choose_victim() {
+        while log.drain_step(&mut drain, &mut Nobody, 8) != DrainState::Done {}
+    }
+    filling.buf().fill(1);
+    assert_eq!((log.stats().segments, log.stats().runs, log.used_bytes()), (0, 1, 5000));
+    log.verify();
+}

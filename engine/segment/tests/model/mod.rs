@@ -1,81 +1,33 @@
-//! Random operations, and after each that matters a comparison with a list of what should be there.
+//! A log and beside it a naive list of what should be in it, driven by operations: of the property test and of the fuzz
+//! target alike.
 
 use std::collections::HashMap;
 
-use proptest::prelude::*;
-
-use super::tiny;
-use crate::{
+use varve_segment::{
     Access, Appender, Class, Drain, DrainState, Form, Geometry, Head, Kind, Log, NewObject, Owner, Pin, Ref, Relocate,
-    Settled, Value,
+    SLICE, Settled, Value,
 };
 
+/// An operation; `usize`s choose a thing, a drain or a pin, whatever their number.
 #[derive(Clone, Debug)]
-enum Op {
+#[allow(missing_docs, reason = "the names say it")]
+pub(crate) enum Op {
     Append { kind: Kind, key_len: usize, len: usize, extra: usize, expiry: Option<i64>, class: Class, clock: u32 },
     Adopt { key_len: usize, len: usize, expiry: Option<i64> },
-    Kill(prop::sample::Index),
-    Resize(prop::sample::Index, usize),
-    Expire(prop::sample::Index, Option<i64>),
-    Mark(prop::sample::Index, u32, bool),
-    Relocate(prop::sample::Index, Class),
-    Pin(prop::sample::Index),
-    Unpin(prop::sample::Index),
+    Kill(usize),
+    Resize(usize, usize),
+    Expire(usize, Option<i64>),
+    Mark(usize, u32, bool),
+    Relocate(usize, Class),
+    Pin(usize),
+    Unpin(usize),
     Park,
     Choose,
-    Drain { which: prop::sample::Index, objects: usize, evict: u8, busy: u8 },
-    Abandon(prop::sample::Index),
+    Drain { which: usize, objects: usize, evict: u8, busy: u8 },
+    Abandon(usize),
+    Clear,
     SealAll,
     Release(usize),
-}
-
-fn class() -> impl Strategy<Value = Class> {
-    prop_oneof![Just(Class::Ordinary), Just(Class::Volatile), Just(Class::Survivor)]
-}
-
-fn expiry() -> impl Strategy<Value = Option<i64>> {
-    prop_oneof![Just(None), (0..1i64 << 48).prop_map(Some), any::<i64>().prop_map(Some)]
-}
-
-fn len() -> impl Strategy<Value = usize> {
-    prop_oneof![8 => 0..60usize, 3 => 60..700usize, 1 => 700..2100usize, 1 => 2100..20_000usize]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let which = any::<prop::sample::Index>;
-    let kind =
-        prop_oneof![4 => Just(Kind::String), 1 => Just(Kind::Hash), 1 => Just(Kind::Element), 1 => Just(Kind::Node)];
-    let key_len = prop_oneof![9 => 1..40usize, 1 => 200..3000usize];
-    let extra = prop_oneof![3 => Just(0usize), 1 => 1..400usize];
-    let append = (kind, key_len.clone(), len(), extra, expiry(), class(), any::<u32>()).prop_map(
-        |(kind, key_len, len, extra, expiry, class, clock)| Op::Append {
-            kind,
-            key_len,
-            len,
-            extra,
-            expiry,
-            class,
-            clock,
-        },
-    );
-    prop_oneof![
-        30 => append,
-        1 => (key_len, 2049..20_000usize, expiry()).prop_map(|(key_len, len, expiry)| Op::Adopt { key_len, len, expiry }),
-        12 => which().prop_map(Op::Kill),
-        8 => (which(), len()).prop_map(|(i, len)| Op::Resize(i, len)),
-        4 => (which(), expiry()).prop_map(|(i, at)| Op::Expire(i, at)),
-        2 => (which(), any::<u32>(), any::<bool>()).prop_map(|(i, clock, saved)| Op::Mark(i, clock, saved)),
-        4 => (which(), class()).prop_map(|(i, class)| Op::Relocate(i, class)),
-        2 => which().prop_map(Op::Pin),
-        2 => which().prop_map(Op::Unpin),
-        6 => Just(Op::Park),
-        4 => Just(Op::Choose),
-        10 => (which(), 1..50usize, any::<u8>(), any::<u8>())
-            .prop_map(|(which, objects, evict, busy)| Op::Drain { which, objects, evict, busy }),
-        1 => which().prop_map(Op::Abandon),
-        1 => Just(Op::SealAll),
-        4 => (1..40_000usize).prop_map(Op::Release),
-    ]
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +43,7 @@ struct Thing {
 }
 
 /// A store of one shard, without an index.
-struct Model {
+pub(crate) struct Model {
     log: Log,
     access: Access,
     appender: Appender,
@@ -116,7 +68,7 @@ struct Owned<'a> {
 
 impl Relocate for Owned<'_> {
     fn prepare(&mut self, heads: &[Head<'_>]) {
-        assert!(!heads.is_empty() && heads.len() <= crate::SLICE);
+        assert!(!heads.is_empty() && heads.len() <= SLICE);
         self.prepared = heads.iter().map(|head| head.r).collect();
     }
 
@@ -138,8 +90,28 @@ impl Relocate for Owned<'_> {
     }
 }
 
+/// For victims in which nothing lives.
+struct Nobody;
+
+impl Relocate for Nobody {
+    fn prepare(&mut self, heads: &[Head<'_>]) {
+        panic!("{heads:?} should be dead");
+    }
+
+    fn settle(&mut self, head: &Head<'_>) -> Settled {
+        panic!("{head:?} should be dead");
+    }
+}
+
+/// Segments of two pages or one, pieces and runs of few objects.
+pub(crate) fn tiny(page: bool) -> Geometry {
+    let (segment_bytes, piece_bytes, run_min_bytes) = if page { (4096, 512, 512) } else { (8192, 1024, 2048) };
+    Geometry { segment_bytes, piece_bytes, run_min_bytes, release_bytes: 4096, reserve_bytes: 64 << 20 }
+}
+
 impl Model {
-    fn new(geometry: Geometry) -> Model {
+    /// An empty log.
+    pub(crate) fn new(geometry: Geometry) -> Model {
         let log = Log::new(geometry).unwrap();
         let access = log.access();
         let appender = Appender::new();
@@ -152,8 +124,8 @@ impl Model {
         (0..len).map(|i| (seed >> (i % 8 * 8)) as u8 ^ i as u8).collect()
     }
 
-    fn pick(&self, which: prop::sample::Index) -> Option<usize> {
-        (!self.things.is_empty()).then(|| which.index(self.things.len()))
+    fn pick(&self, which: usize) -> Option<usize> {
+        (!self.things.is_empty()).then(|| which % self.things.len())
     }
 
     fn thing(&mut self, kind: Kind, key_len: usize, len: usize, expiry: Option<i64>, clock: u32) -> Thing {
@@ -226,6 +198,13 @@ impl Model {
         }
     }
 
+    fn clear(&mut self) {
+        self.appender.park(&self.log);
+        self.drains.drain(..).for_each(|drain| self.log.abandon(drain));
+        self.things.clear();
+        self.log.clear();
+    }
+
     fn drain(&mut self, which: usize, objects: usize, evict: u8, busy: u8) {
         let drain = &mut self.drains[which];
         let things = self.things.iter_mut().map(|thing| (thing.0, thing)).collect();
@@ -240,7 +219,8 @@ impl Model {
         }
     }
 
-    fn step(&mut self, op: Op) {
+    /// Does one operation to both.
+    pub(crate) fn step(&mut self, op: Op) {
         match op {
             Op::Append { kind, key_len, len, extra, expiry, class, clock } => {
                 let thing = self.thing(kind, key_len, len, expiry, clock);
@@ -252,18 +232,19 @@ impl Model {
             }
             Op::Choose => self.drains.extend(self.log.choose_victim()),
             Op::Drain { which, objects, evict, busy } if !self.drains.is_empty() => {
-                self.drain(which.index(self.drains.len()), objects, evict, busy);
+                self.drain(which % self.drains.len(), objects, evict, busy);
             }
             Op::Abandon(which) if !self.drains.is_empty() => {
-                let drain = self.drains.swap_remove(which.index(self.drains.len()));
+                let drain = self.drains.swap_remove(which % self.drains.len());
                 self.log.abandon(drain);
             }
             Op::Unpin(which) if !self.pins.is_empty() => {
-                let (pin, value) = self.pins.swap_remove(which.index(self.pins.len()));
+                let (pin, value) = self.pins.swap_remove(which % self.pins.len());
                 assert!(*pin == value[..], "a pinned value changed");
             }
             Op::Park => self.appender.park(&self.log),
             Op::SealAll => self.log.seal_all(),
+            Op::Clear => self.clear(),
             Op::Release(bytes) => {
                 self.log.release_step(bytes);
             }
@@ -315,7 +296,8 @@ impl Model {
         }
     }
 
-    fn check(&mut self) {
+    /// Compares everything.
+    pub(crate) fn check(&mut self) {
         self.appender.park(&self.log);
         for (r, thing) in &self.things {
             let object = self.access.open(&self.log, *r);
@@ -343,7 +325,7 @@ impl Model {
     }
 
     /// Everything dies, everything is given back.
-    fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         self.check();
         for (r, _) in std::mem::take(&mut self.things) {
             self.access.kill(&self.log, r);
@@ -355,36 +337,12 @@ impl Model {
         while self.log.release_step(1 << 20) {}
         self.log.seal_all();
         while let Some(mut drain) = self.log.choose_victim() {
-            while self.log.drain_step(&mut drain, &mut super::Nobody, 1000) != DrainState::Done {}
+            while self.log.drain_step(&mut drain, &mut Nobody, 1000) != DrainState::Done {}
         }
         let stats = self.log.stats();
         assert_eq!((stats.used_bytes, stats.live_bytes, stats.segments, stats.runs), (0, 0, 0, 0), "{stats:?}");
         self.log.verify();
         let most = self.log.geometry().segment_bytes + self.log.geometry().segment_bytes / 4;
         assert!(stats.warm_bytes <= most as u64, "{stats:?}");
-    }
-}
-
-fn cases() -> ProptestConfig {
-    ProptestConfig { cases: 200, ..ProptestConfig::default() }
-}
-
-proptest! {
-    #![proptest_config(cases())]
-
-    #[test]
-    fn log_is_its_model(ops in prop::collection::vec(op(), 1..400), page in any::<bool>()) {
-        let geometry = match page {
-            true => Geometry { segment_bytes: 4096, piece_bytes: 512, run_min_bytes: 512, ..tiny() },
-            false => tiny(),
-        };
-        let mut model = Model::new(geometry);
-        for (i, op) in ops.into_iter().enumerate() {
-            model.step(op);
-            if i % 16 == 15 {
-                model.check();
-            }
-        }
-        model.finish();
     }
 }

@@ -77,23 +77,17 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("slowlog|reset", slowlog::reset),
 ];
 
-/// Runs the command, and drops its reply where CLIENT REPLY asked for that.
+/// Runs the command.
 pub(crate) fn run(descriptor: &'static Descriptor, ctx: &mut HostCtx<'_>) -> Outcome {
-    let mark = ctx.out.mark();
-    let outcome = if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
+    if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
         ctx.out.error(
             "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
              local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
         );
-        Outcome::Done
-    } else {
-        let handler = table().get(descriptor.full_name).expect("each Host descriptor has a handler: see the test");
-        handler(ctx)
-    };
-    if !matches!(outcome, Outcome::Ask(_)) && ctx.conn.session.drop_reply() {
-        ctx.out.truncate(mark);
+        return Outcome::Done;
     }
-    outcome
+    let handler = table().get(descriptor.full_name).expect("each Host descriptor has a handler: see the test");
+    handler(ctx)
 }
 
 fn may_debug(ctx: &HostCtx<'_>) -> bool {

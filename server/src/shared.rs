@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use varve_command::stats::CommandStats;
 use varve_store::Store;
 
 use crate::config::Live;
@@ -83,6 +84,8 @@ pub(crate) struct WorkerStats {
 pub(crate) struct WorkerHandle {
     pub(crate) mailbox: Mailbox,
     pub(crate) stats: WorkerStats,
+    /// What the worker counts of each command.
+    pub(crate) commands: Arc<CommandStats>,
     /// Connections that were given to this worker and are not closed: what the accepting worker balances by, ahead of
     /// `stats.connected` by those still in the mailbox.
     pub(crate) assigned: AtomicU64,
@@ -90,7 +93,12 @@ pub(crate) struct WorkerHandle {
 
 impl WorkerHandle {
     pub(crate) fn new(mailbox: Mailbox) -> WorkerHandle {
-        WorkerHandle { mailbox, stats: WorkerStats::default(), assigned: AtomicU64::new(0) }
+        WorkerHandle {
+            mailbox,
+            stats: WorkerStats::default(),
+            commands: CommandStats::new(),
+            assigned: AtomicU64::new(0),
+        }
     }
 }
 
@@ -178,11 +186,6 @@ impl Shared {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.tell_all(|| Message::Stop);
         }
-    }
-
-    /// True once the server is ending.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
     }
 
     /// The id of the next connection.

@@ -449,7 +449,7 @@ fn run_unkeyed(
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
 fn hold(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
-    if kept > 0 && kept % KEEP_MAX == 0 {
+    if kept > 0 && kept.is_multiple_of(KEEP_MAX) {
         ctx.tx.release();
     }
     if let [only] = ctx.keys {

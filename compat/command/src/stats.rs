@@ -117,7 +117,7 @@ impl CommandStats {
 }
 
 /// Copies a request for the slow log: at most 32 arguments of at most 128 bytes, with a word on what was left out.
-pub(crate) fn slow_command(args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
+pub fn slow_command(args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
     let mut kept: Vec<Vec<u8>> = (0..shown).map(|n| cut(args.get(n))).collect();
     if shown < args.len() {

@@ -60,7 +60,7 @@ pub(crate) struct Spot {
     pub(crate) side: u8,
 }
 
-/// Which entries of a bucket are candidates.
+/// Which slots of a bucket are candidates, those that hold nothing included.
 pub(crate) trait Wanted: Copy {
     fn among(self, head: &Head) -> Mask;
 }
@@ -208,6 +208,8 @@ impl Part {
         if bucket.is_linked() { self.find_beyond(home, wanted, is_it) } else { None }
     }
 
+    /// Kept apart so that the common case stays small where it is inlined.
+    #[inline(never)]
     fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<Spot> {
         let spot = |at, place, slot| Some(Spot { home: home as u32, at, place, slot: slot as u8, side: 0 });
         if let Some(at) = self.extension(home) {
@@ -222,7 +224,7 @@ impl Part {
         }
         for id in self.chain(home) {
             let bucket = self.pool.get(id);
-            for slot in wanted.among(bucket.head()) {
+            for slot in wanted.among(bucket.head()) & bucket.head().valid() {
                 if is_it(bucket.get(slot)) {
                     return spot(id, Place::Chain, slot);
                 }

@@ -39,4 +39,5 @@ pub use store::{Options, Store};
 pub use tx::Tx;
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
 pub use varve_segment::{Form, Geometry};
+pub use walk::EmitKey;
 pub use worker::{Local, Worker};

@@ -170,7 +170,7 @@ impl Shard {
     #[inline]
     pub(crate) fn follow_index(&mut self, store: &Store, id: usize) {
         let moving = self.index.is_moving();
-        if !moving && !self.was_moving && self.index.len() % REPORT_EVERY != 0 {
+        if !moving && !self.was_moving && !self.index.len().is_multiple_of(REPORT_EVERY) {
             return;
         }
         self.was_moving = moving;
@@ -206,9 +206,13 @@ impl Shard {
     }
 
     /// Files a key's expiry, unless an entry due no later is already on the wheel.
-    pub(crate) fn file_expiry(&mut self, cell: &ShardCell, hash: u64, old: Option<i64>, at: i64) {
+    pub(crate) fn file_expiry(&mut self, cell: &ShardCell, hash: u64, old: Option<i64>, at: i64, now_ms: i64) {
         if old.is_some_and(|t| t <= at) {
             return;
+        }
+        if self.wheel.is_empty() {
+            // Tells the time to a wheel that may have stood still for long, so that entries are filed where they belong.
+            let _ = self.wheel.advance(now_ms, 0, &mut Vec::new());
         }
         self.wheel.add(wheel_bits(hash), at);
         // Where most entries are stale the background is called at once, to rebuild.

@@ -17,6 +17,9 @@ use crate::tx::type_of_kind;
 use crate::types::Type;
 use crate::worker::Worker;
 
+/// What is told of a key: its bytes, its type, its expiry in milliseconds of Unix time.
+pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
+
 const POSITION_BITS: u32 = 36;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 /// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
@@ -68,14 +71,7 @@ impl Store {
     }
 
     /// Shows an entry if it is of this database and not expired; tells whether it did.
-    fn visit(
-        &self,
-        shard: &Shard,
-        physical: u16,
-        now_ms: i64,
-        r: Ref,
-        emit: &mut dyn FnMut(&[u8], Type, Option<i64>),
-    ) -> bool {
+    fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
         let object = shard.access.open(&self.log, r);
         let shown = database_of(&object) == physical && object.expiry_ms().is_none_or(|t| t > now_ms);
         if shown {
@@ -85,7 +81,7 @@ impl Store {
     }
 
     /// Visits every key of a logical database: key, type, expiry in milliseconds of Unix time.
-    pub fn for_each_key(&self, w: &mut Worker, db: u32, emit: &mut dyn FnMut(&[u8], Type, Option<i64>)) {
+    pub fn for_each_key(&self, w: &mut Worker, db: u32, emit: EmitKey<'_>) {
         let physical = self.databases.physical(db);
         for cell in &self.shards {
             let shard = cell.lock.lock();

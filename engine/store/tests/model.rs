@@ -30,7 +30,6 @@ fn tiny() -> Geometry {
         run_min_bytes: 2 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
-        ..Geometry::default()
     }
 }
 
@@ -232,10 +231,8 @@ impl Pair {
         }
         seen.sort();
         let now = self.now;
-        let live = |(k, v): (&(u32, Vec<u8>), &(Vec<u8>, Option<i64>))| {
-            (k.0 == db && v.1.is_none_or(|t| t > now)).then(|| k.1.clone())
-        };
-        let expected: Vec<_> = self.model.iter().filter_map(live).collect();
+        let live = self.model.iter().filter(|(k, v)| k.0 == db && v.1.is_none_or(|t| t > now));
+        let expected: Vec<_> = live.map(|(k, _)| k.1.clone()).collect();
         assert_eq!(seen, expected, "a scan of a table at rest gives each key once");
     }
 

@@ -24,7 +24,6 @@ fn store(seed: u64, policy: Policy) -> Arc<Store> {
         run_min_bytes: 8 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
-        ..Geometry::default()
     };
     let options = Options { workers: WORKERS, shards: 16, seed, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");

@@ -9,7 +9,9 @@
 
 use std::fmt::Write;
 
-use crate::conn::{Conn, Phase};
+use varve_protocol::Resp;
+
+use crate::conn::{Conn, Ends, Phase};
 
 /// The classes of clients that Redis tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +104,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
         })
         .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
-        .and_then(|()| write!(out, " resp={}", session.resp as u8))
+        .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");
     out
 }
@@ -113,7 +115,7 @@ fn flags(conn: &Conn) -> String {
     if conn.phase == Phase::Closing || conn.session.close_after_reply {
         out.push('c');
     }
-    if matches!(conn.ends, crate::conn::Ends::Unix(_)) {
+    if matches!(conn.ends, Ends::Unix(_)) {
         out.push('U');
     }
     if conn.session.no_evict {

@@ -15,7 +15,7 @@
 mod input;
 mod output;
 
-pub(crate) use input::{BUFFER_BYTES, Input, Pool};
+pub(crate) use input::{Input, Pool};
 pub(crate) use output::{Flushed, flush};
 
 use std::fmt;

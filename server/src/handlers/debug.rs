@@ -1,6 +1,9 @@
 //! DEBUG: what concerns the server itself; what concerns the keyspace is varve-command's.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use varve_command::WideCtx;
 
 use crate::host::{HostCtx, Outcome};
 
@@ -19,7 +22,11 @@ pub(crate) fn debug(ctx: &mut HostCtx<'_>) -> Outcome {
             Ok(()) => ctx.out.ok(),
             Err(text) => ctx.out.error(&text),
         },
-        _ => return keyspace(ctx),
+        (b"SET-ACTIVE-EXPIRE", 3) => {
+            ctx.shared.store.set_active_expire(args.get(2) != b"0");
+            ctx.out.ok();
+        }
+        _ => keyspace(ctx),
     }
     Outcome::Done
 }
@@ -34,7 +41,11 @@ fn sleep(ctx: &mut HostCtx<'_>) {
     ctx.out.ok();
 }
 
-fn keyspace(ctx: &mut HostCtx<'_>) -> Outcome {
-    ctx.out.error("ERR stub");
-    Outcome::Done
+/// What needs the keyspace at rest, or nothing at all.
+fn keyspace(ctx: &mut HostCtx<'_>) {
+    let store = Arc::clone(&ctx.shared.store);
+    let _alone = store.gate().alone(ctx.store.id());
+    let session = &mut ctx.conn.session;
+    varve_command::debug::run(&mut WideCtx { args: ctx.args, store: &store, worker: ctx.store, out: ctx.out, session });
+    ctx.store.park();
 }

@@ -1,14 +1,23 @@
 //! INFO: gathers the facts that its sections are written from.
 //!
-//! CONFIG RESETSTAT does not touch the counters, which their workers write without a lock: it remembers where they stood,
-//! and INFO subtracts that. Not here: names and form (`info`).
+//! CONFIG RESETSTAT does not touch the workers' own counters: it remembers where they stood, and INFO subtracts that. Those
+//! of commands and errors go back to zero. Not here: names and form (`info`).
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use varve_command::Descriptor;
+use varve_store::hist::Counts;
+
 use crate::host::{HostCtx, Outcome};
-use crate::info::{self, ClientFacts, CpuFacts, DatabaseFacts, Facts, MemoryFacts, ServerFacts, StatFacts};
+use crate::info::{
+    self, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
+};
 use crate::shared::Shared;
 use crate::sys::{Whose, cpu_time};
+
+/// The percentiles of `latencystats`.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// `INFO [section ...]`
 pub(crate) fn info(ctx: &mut HostCtx<'_>) -> Outcome {
@@ -19,6 +28,7 @@ pub(crate) fn info(ctx: &mut HostCtx<'_>) -> Outcome {
 
 /// CONFIG RESETSTAT
 pub(crate) fn reset(shared: &Shared) {
+    shared.workers.iter().for_each(|worker| worker.commands.reset());
     info::about().reset(counted(shared), shared.store.used_memory());
 }
 
@@ -37,8 +47,8 @@ fn facts(shared: &Shared) -> Facts {
         memory: memory(shared),
         stats: StatFacts { changes, ..counted.since(&info::about().baseline()) },
         cpu: cpu(),
-        commands: Vec::new(),
-        errors: Vec::new(),
+        commands: commands(shared),
+        errors: errors(shared),
         databases: databases(shared),
     }
 }
@@ -93,6 +103,7 @@ fn counted(shared: &Shared) -> StatFacts {
         evicted_keys: totals.evicted,
         hits: totals.hits,
         misses: totals.misses,
+        error_replies: shared.workers.iter().map(|worker| worker.commands.error_replies.get()).sum(),
         ..StatFacts::default()
     }
 }
@@ -109,6 +120,45 @@ fn cpu() -> CpuFacts {
         main_system_us: main.system_us,
         main_user_us: main.user_us,
     }
+}
+
+/// What the workers together counted of each command that was called or refused.
+fn commands(shared: &Shared) -> Vec<CommandFacts> {
+    let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    rows.map(|row| command(shared, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
+}
+
+fn command(shared: &Shared, row: &Descriptor) -> CommandFacts {
+    let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
+    let mut latency: Option<Counts> = None;
+    let mut nanos = 0;
+    for worker in &shared.workers {
+        let stat = worker.commands.of(row);
+        facts.calls += stat.calls.get();
+        facts.rejected += stat.rejected.get();
+        facts.failed += stat.failed.get();
+        nanos += stat.nanos.get();
+        if let Some(hist) = stat.latency.get() {
+            match &mut latency {
+                None => latency = Some(hist.read()),
+                Some(all) => all.merge(&hist.read()),
+            }
+        }
+    }
+    facts.total_us = nanos / 1000;
+    if let Some(latency) = latency.filter(|latency| latency.count() > 0) {
+        facts.percentiles_ns = PERCENTILES.iter().map(|&percent| (percent, latency.percentile_ns(percent))).collect();
+    }
+    facts
+}
+
+/// Error replies by their first word, over all workers.
+fn errors(shared: &Shared) -> Vec<ErrorFacts> {
+    let mut all = BTreeMap::new();
+    for (word, count) in shared.workers.iter().flat_map(|worker| worker.commands.errors()) {
+        *all.entry(word).or_default() += count;
+    }
+    all.into_iter().map(|(word, count)| ErrorFacts { word, count }).collect()
 }
 
 fn databases(shared: &Shared) -> Vec<DatabaseFacts> {

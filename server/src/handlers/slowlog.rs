@@ -26,10 +26,10 @@ pub(crate) fn get(ctx: &mut HostCtx<'_>) -> Outcome {
     for entry in log.iter().take(count) {
         ctx.out.array(6);
         ctx.out.integer(entry.id as i64);
-        ctx.out.integer(entry.time_s);
-        ctx.out.integer(entry.took_us as i64);
-        ctx.out.array(entry.args.len());
-        entry.args.iter().for_each(|arg| ctx.out.bulk(arg));
+        ctx.out.integer(entry.command.at_s);
+        ctx.out.integer(entry.command.micros as i64);
+        ctx.out.array(entry.command.args.len());
+        entry.command.args.iter().for_each(|arg| ctx.out.bulk(arg));
         ctx.out.bulk(entry.peer.as_bytes());
         ctx.out.bulk(&entry.name);
     }

@@ -15,7 +15,9 @@ mod sections;
 mod tests;
 
 pub(crate) use about::{about, start};
-pub(crate) use facts::{ClientFacts, CpuFacts, DatabaseFacts, Facts, MemoryFacts, ServerFacts, StatFacts};
+pub(crate) use facts::{
+    ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
+};
 pub(crate) use process::{MemoryPeak, resident_bytes, system_memory_bytes};
 
 /// When a section is shown.

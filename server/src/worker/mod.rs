@@ -149,6 +149,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         if index == 0 {
             worker.listen(listeners.take().unwrap_or_default());
         }
+        worker.refresh();
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
@@ -170,7 +171,7 @@ impl Worker {
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             pool: Pool::default(),
             reply: Reply::new(),
-            batch: Batch::new(),
+            batch: Batch::new(Arc::clone(&shared.workers[index].commands)),
             store,
             now: Now::read(),
             listeners: Vec::new(),
@@ -253,6 +254,7 @@ impl Worker {
     /// Takes the current configuration.
     fn refresh(&mut self) {
         self.config = self.shared.config.snapshot();
+        self.batch.set_slow_micros(self.config.slowlog_slower_than_us);
         for (_, conn) in &mut self.conns {
             conn.set_limits(&self.config);
         }

@@ -13,14 +13,19 @@
 
 use std::io;
 use std::mem;
+use std::time::Instant;
 
-use varve_command::batch::{Turn, TurnState};
+use varve_command::Descriptor;
+use varve_command::batch::TurnState;
+use varve_command::stats::{SlowCommand, slow_command};
 use varve_protocol::{Args, Reply};
 
 use super::{Question, Worker};
 use crate::clients::{self, Class};
 use crate::conn::{Conn, Flushed, Input, Phase, flush};
 use crate::host::{self, HostCtx, Outcome};
+use crate::shared::Shared;
+use crate::slowlog::Entry;
 
 /// Bytes read into a connection's own buffer in one visit.
 const READ_BYTES: usize = 256 * 1024;
@@ -157,50 +162,88 @@ impl Worker {
         out.set_resp(conn.session.resp);
         let mut done = 0;
         for _ in 0..HOST_COMMANDS_MAX {
-            let Turn { consumed, state } = self.batch.turn(
+            let conn = &mut *self.conns[slot];
+            let turn = self.batch.turn(
                 &mut self.store,
                 &self.table,
                 &mut conn.parser,
                 &mut conn.session,
-                varve_command::batch::Clock { unix_ms: self.now.unix_ms },
+                self.now.unix_ms,
                 &mut data[done..],
                 out,
             );
-            let part = &data[done..done + consumed];
-            done += consumed;
-            match state {
+            let part = &data[done..done + turn.consumed];
+            done += turn.consumed;
+            self.shared.workers[self.index].stats.commands.add(turn.commands as u64);
+            if let Some(slow) = self.batch.take_slow() {
+                note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
+            }
+            self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
+            let stop = match turn.state {
                 TurnState::NeedInput { want } => {
                     conn.want = want;
-                    self.busy = 0;
-                    return (done, Stop::Idle);
+                    Stop::Idle
                 }
-                TurnState::Yield => {
-                    self.busy = 0;
-                    return (done, Stop::Again);
-                }
-                TurnState::Busy => return (done, Stop::Busy),
-                TurnState::Close => return (done, Stop::Close),
-                TurnState::Host { descriptor, args } => {
-                    let request = &part[args.start..];
-                    conn.request_bytes = request.len();
-                    let mut ctx = HostCtx {
-                        args: Args::new(request, self.batch.spans()),
-                        shared: &self.shared,
-                        config: &self.config,
-                        store: &mut self.store,
-                        conn,
-                        out,
-                        now: self.now,
-                    };
-                    match host::run(descriptor, &mut ctx) {
-                        Outcome::Done => conn.request_bytes = 0,
-                        Outcome::Close => return (done, Stop::Close),
-                        Outcome::Ask(question) => return (done, Stop::Ask(question)),
+                TurnState::Yield => Stop::Again,
+                TurnState::Busy => Stop::Busy,
+                TurnState::Close => Stop::Close,
+                TurnState::Host { descriptor, start, spans } => {
+                    match self.host(slot, descriptor, Args::new(&part[start..], &spans), part.len() - start, out) {
+                        Outcome::Done => continue,
+                        Outcome::Close => Stop::Close,
+                        Outcome::Ask(question) => Stop::Ask(question),
                     }
                 }
-            }
+            };
+            return (done, stop);
         }
         (done, Stop::Again)
+    }
+
+    /// Runs a command of the server itself, with the counting and timing that the batch does for all others.
+    fn host(
+        &mut self,
+        slot: usize,
+        descriptor: &'static Descriptor,
+        args: Args<'_>,
+        bytes: usize,
+        out: &mut Reply,
+    ) -> Outcome {
+        let conn = &mut *self.conns[slot];
+        conn.request_bytes = bytes;
+        conn.session.argument_bytes = args.bytes();
+        conn.session.last = Some(descriptor);
+        let mark = out.mark();
+        let start = Instant::now();
+        let mut ctx = HostCtx {
+            args,
+            shared: &self.shared,
+            config: &self.config,
+            store: &mut self.store,
+            conn,
+            out,
+            now: self.now,
+        };
+        let outcome = host::run(descriptor, &mut ctx);
+        let took = start.elapsed();
+        let stats = self.batch.stats();
+        stats.count(descriptor, 1, took.as_nanos() as u64);
+        let slow_micros = self.config.slowlog_slower_than_us;
+        if slow_micros >= 0 && took.as_micros() >= slow_micros as u128 {
+            let slow = slow_command(args, self.now.unix_ms / 1000, took.as_micros() as u64);
+            note_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], vec![slow]);
+        }
+        if let [b'-', error @ ..] = out.since(mark) {
+            stats.of(descriptor).failed.add(1);
+            let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
+            stats.count_error(&error[..end]);
+        }
+        let conn = &mut *self.conns[slot];
+        if !matches!(outcome, Outcome::Ask(_)) && conn.session.drop_reply() {
+            out.truncate(mark);
+        }
+        conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
+        outcome
     }
 
     /// Writes replies to the connection's socket as far as it takes them.
@@ -248,8 +291,8 @@ impl Worker {
 
     /// After several turns in a row that found a shard busy, its holder may need this core.
     fn yield_when_busy(&mut self) {
-        self.busy += 1;
-        if self.busy.is_multiple_of(BUSY_SPINS) {
+        if self.busy >= BUSY_SPINS {
+            self.busy = 0;
             std::thread::yield_now();
         }
     }
@@ -297,5 +340,13 @@ fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut crate::conn::Poo
         held.consume(done);
     } else {
         held.hold(&fresh[done..], pool);
+    }
+}
+
+/// Puts slow commands of a connection into the log.
+fn note_slow(shared: &Shared, len_max: u64, conn: &Conn, slow: Vec<SlowCommand>) {
+    let mut log = shared.slowlog.lock();
+    for command in slow {
+        log.add(Entry { id: 0, command, peer: conn.ends.peer(), name: conn.session.name.clone() }, len_max as usize);
     }
 }

@@ -1,1 +1,486 @@
+//! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use varve_command::CommandTable;
+use varve_store::Store;
+
+use super::{Running, Setup, start};
+use crate::config::{Live, Loader};
+use crate::listen::{self, Listener};
+
+/// A server in this process, ended with the test.
+struct Server {
+    running: Option<Running>,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// With so many workers and these lines of configuration.
+    fn start(workers: usize, lines: &str) -> Server {
+        Server::listening(workers, lines, Vec::new())
+    }
+
+    fn listening(workers: usize, lines: &str, mut listeners: Vec<Listener>) -> Server {
+        let mut loader = Loader::default();
+        loader.text("test", lines.as_bytes()).unwrap();
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        probe.set_nonblocking(true).unwrap();
+        let address = probe.local_addr().unwrap();
+        listeners.push(Listener::Tcp(mio::net::TcpListener::from_std(probe)));
+        let setup = Setup {
+            store: test_store(workers),
+            config: Live::new(loader.finish().values, None),
+            table: Arc::new(CommandTable::new()),
+            run_id: "0".repeat(40),
+            listeners,
+            workers,
+        };
+        Server { running: Some(start(setup).unwrap()), address }
+    }
+
+    fn shared(&self) -> &crate::shared::Shared {
+        &self.running.as_ref().unwrap().shared
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.shared.stop();
+            running.join();
+        }
+    }
+}
+
+fn test_store(workers: usize) -> Arc<Store> {
+    Store::new(&varve_store::Options { workers, ..varve_store::Options::default() }).unwrap()
+}
+
+struct Client {
+    stream: TcpStream,
+}
+
+impl Client {
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    fn expect(&mut self, reply: &[u8]) {
+        let mut got = vec![0; reply.len()];
+        self.stream.read_exact(&mut got).unwrap();
+        assert_eq!(got.escape_ascii().to_string(), reply.escape_ascii().to_string());
+    }
+
+    fn ask(&mut self, words: &[&str], reply: &str) {
+        self.send(&request(words));
+        self.expect(reply.as_bytes());
+    }
+
+    /// One bulk string.
+    fn bulk(&mut self, words: &[&str]) -> String {
+        self.send(&request(words));
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length: usize = head.trim_end()[1..].parse().unwrap_or_else(|_| panic!("{head:?}"));
+        let mut body = vec![0; length + 2];
+        self.stream.read_exact(&mut body).unwrap();
+        body.truncate(length);
+        String::from_utf8(body).unwrap()
+    }
+
+    /// True if the server closes the connection, with nothing more to read.
+    fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+}
+
+fn request(words: &[&str]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    out
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_request_may_be_cut_at_every_byte() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let whole = [request(&["ECHO", "some\r\nbytes"]), b"PING\r\n".to_vec(), request(&["PING"])].concat();
+    let reply = b"$11\r\nsome\r\nbytes\r\n+PONG\r\n+PONG\r\n";
+    for at in 1..whole.len() {
+        client.send(&whole[..at]);
+        std::thread::sleep(Duration::from_micros(300));
+        client.send(&whole[at..]);
+        client.expect(reply);
+    }
+    for byte in &whole {
+        client.send(std::slice::from_ref(byte));
+    }
+    client.expect(reply);
+}
+
+#[test]
+fn a_pipeline_of_100_000_is_answered_in_order() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let mut reader = Client { stream: client.stream.try_clone().unwrap() };
+    let writer = std::thread::spawn(move || {
+        for n in 0..100_000 {
+            client.stream.write_all(&request(&["ECHO", &format!("{n:06}")])).unwrap();
+        }
+    });
+    let mut got = vec![0; 100_000 * 12];
+    reader.stream.read_exact(&mut got).unwrap();
+    writer.join().unwrap();
+    for (n, reply) in got.chunks(12).enumerate() {
+        assert_eq!(reply, format!("$6\r\n{n:06}\r\n").as_bytes());
+    }
+}
+
+#[test]
+fn a_client_that_writes_all_before_it_reads_does_not_deadlock() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let value = "x".repeat(100_000);
+    let ask = request(&["ECHO", &value]);
+    // 100 MB of requests and of replies: more than sockets and the pause take together.
+    let count = 1000;
+    for _ in 0..count {
+        client.send(&ask);
+    }
+    let reply = format!("$100000\r\n{value}\r\n");
+    for _ in 0..count {
+        client.expect(reply.as_bytes());
+    }
+    client.ask(&["PING"], "+PONG\r\n");
+    wait_until("its buffers are given back", || server.shared().total(|s| &s.buffer_bytes) < 4 << 20);
+}
+
+#[test]
+fn a_client_that_never_reads_is_closed_at_the_query_limit() {
+    let server = Server::start(1, "client-query-buffer-limit 2mb");
+    let mut silent = server.connect();
+    let mut other = server.connect();
+    let ask = request(&["ECHO", &"x".repeat(1_000_000)]);
+    let writer = std::thread::spawn(move || (0..200).try_for_each(|_| silent.stream.write_all(&ask)).is_err());
+    while !writer.is_finished() {
+        other.ask(&["PING"], "+PONG\r\n");
+    }
+    assert!(writer.join().unwrap(), "it is closed while it writes");
+    assert_eq!(server.shared().total(|s| &s.query_limit_closed), 1);
+}
+
+#[test]
+fn the_output_limit_closes_a_client_that_does_not_read() {
+    let server = Server::start(1, "client-output-buffer-limit normal 10mb 0 0");
+    let mut silent = server.connect();
+    let ask = request(&["ECHO", &"x".repeat(1_000_000)]);
+    let failed = (0..100).try_for_each(|_| silent.stream.write_all(&ask)).is_err();
+    wait_until("the limit is seen", || server.shared().total(|s| &s.output_limit_closed) == 1);
+    assert!(failed || silent.stream.read_to_end(&mut Vec::new()).is_ok() || silent.is_closed());
+}
+
+#[test]
+fn a_slow_reader_gets_100_mb() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let mut other = server.connect();
+    let value: String = (0..100_000_000u32).map(|i| char::from(b'a' + (i % 23) as u8)).collect();
+    let ask = request(&["ECHO", &value]);
+    let mut writer = client.stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || writer.write_all(&ask).unwrap());
+    let mut got = Vec::new();
+    let total = value.len() + "$100000000\r\n\r\n".len();
+    let mut room = vec![0; 1 << 20];
+    while got.len() < total {
+        let count = client.stream.read(&mut room).unwrap();
+        assert!(count > 0);
+        got.extend_from_slice(&room[..count]);
+        other.ask(&["PING"], "+PONG\r\n");
+    }
+    sender.join().unwrap();
+    assert!(&got[12..total - 2] == value.as_bytes());
+    wait_until("its buffers are given back", || {
+        other.ask(&["PING"], "+PONG\r\n");
+        !other.bulk(&["CLIENT", "LIST"]).lines().any(|line| !line.contains(" omem=0 "))
+    });
+}
+
+#[test]
+fn a_client_that_has_sent_its_last_word_still_gets_its_answers() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let value = "y".repeat(3_000_000);
+    let mut writer = client.stream.try_clone().unwrap();
+    let ask = [request(&["PING"]), request(&["ECHO", &value]), request(&["CLIENT", "ID"])[..10].to_vec()].concat();
+    let sender = std::thread::spawn(move || {
+        writer.write_all(&ask).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    client.expect(b"+PONG\r\n");
+    client.expect(format!("$3000000\r\n{value}\r\n").as_bytes());
+    assert!(client.is_closed());
+    sender.join().unwrap();
+    wait_until("it is forgotten", || server.shared().connections() == 0);
+}
+
+#[test]
+fn clients_that_vanish_are_forgotten() {
+    let server = Server::start(2, "");
+    let ask = request(&["ECHO", &"z".repeat(200_000)]);
+    for _ in 0..50 {
+        let mut client = server.connect();
+        client.send(&ask);
+        client.send(&ask[..1000]);
+        drop(client);
+    }
+    wait_until("all are forgotten", || server.shared().connections() == 0);
+    server.connect().ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn ten_thousand_idle_clients_take_little_each() {
+    let files = crate::sys::open_files().unwrap();
+    let count = 10_000.min((files.soft as usize).saturating_sub(1000) / 2);
+    let server = Server::start(2, "");
+    let mut clients: Vec<Client> = Vec::new();
+    for _ in 0..count {
+        clients.push(server.connect());
+    }
+    for client in &mut clients {
+        client.ask(&["PING"], "+PONG\r\n");
+    }
+    wait_until("all are counted", || server.shared().total(|s| &s.connected) == count as u64);
+    clients[count / 2].ask(&["CLIENT", "SETNAME", "middle"], "+OK\r\n");
+    let list = clients[0].bulk(&["CLIENT", "LIST"]);
+    assert_eq!(list.lines().count(), count);
+    let field = |line: &str, name: &str| -> usize {
+        line.split(' ').find_map(|field| field.strip_prefix(name)).unwrap().parse().unwrap()
+    };
+    let largest = list.lines().skip(1).map(|line| field(line, "tot-mem=")).max().unwrap();
+    println!("{count} idle clients, {largest} bytes each");
+    assert!(largest < 1024, "{largest}");
+    let per_worker: Vec<u64> = server.shared().workers.iter().map(|w| w.stats.connected.get()).collect();
+    assert!(per_worker.iter().all(|n| n.abs_diff(count as u64 / 2) <= 1), "{per_worker:?}");
+}
+
+#[test]
+fn client_list_shows_all_fields_in_order() {
+    for workers in [1, 3] {
+        let server = Server::start(workers, "");
+        let mut client = server.connect();
+        let mut second = server.connect();
+        second.ask(&["PING"], "+PONG\r\n");
+        client.ask(&["CLIENT", "SETNAME", "first"], "+OK\r\n");
+        let list = client.bulk(&["client", "list"]);
+        let lines: Vec<&str> = list.lines().collect();
+        assert_eq!(lines.len(), 2);
+        let names: Vec<&str> = lines[0].split(' ').map(|field| field.split('=').next().unwrap()).collect();
+        let wanted = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp \
+                      obl oll omem tot-mem events cmd user redir resp";
+        assert_eq!(names.join(" "), wanted);
+        assert!(
+            lines[0].contains(" name=first ") && lines[0].contains(" qbuf=26 ") && lines[0].contains(" argv-mem=10 ")
+        );
+        assert!(lines[0].ends_with(" events=r cmd=client|list user=default redir=-1 resp=2"), "{list}");
+        assert!(lines[1].contains(" qbuf=0 ") && lines[1].contains(" cmd=ping "), "{list}");
+        let info = second.bulk(&["CLIENT", "INFO"]);
+        assert!(info.starts_with("id=2 ") && info.ends_with("resp=2\n"));
+        assert_eq!(client.bulk(&["CLIENT", "LIST", "ID", "2", "9", "1"]).lines().count(), 2);
+        client.ask(&["CLIENT", "LIST", "ID", "x"], "-ERR Invalid client ID\r\n");
+        client.ask(&["CLIENT", "LIST", "TYPE", "foo"], "-ERR Unknown client type 'foo'\r\n");
+        assert_eq!(client.bulk(&["CLIENT", "LIST", "TYPE", "pubsub"]), "");
+    }
+}
+
+#[test]
+fn client_kill_reaches_every_worker() {
+    let server = Server::start(3, "");
+    let mut clients: Vec<Client> = (0..6).map(|_| server.connect()).collect();
+    for (nth, client) in clients.iter_mut().enumerate() {
+        client.ask(&["CLIENT", "ID"], &format!(":{}\r\n", nth + 1));
+    }
+    let (killer, rest) = clients.split_first_mut().unwrap();
+    killer.ask(&["CLIENT", "KILL", "ID", "3"], ":1\r\n");
+    assert!(rest[1].is_closed());
+    let address = rest[0].stream.local_addr().unwrap().to_string();
+    killer.ask(&["CLIENT", "KILL", &address], "+OK\r\n");
+    assert!(rest[0].is_closed());
+    killer.ask(&["CLIENT", "KILL", &address], "-ERR No such client\r\n");
+    killer.ask(&["CLIENT", "KILL", "ID", "0"], "-ERR client-id should be greater than 0\r\n");
+    killer.ask(&["CLIENT", "KILL", "USER", "nobody"], "-ERR No such user 'nobody'\r\n");
+    killer.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], ":3\r\n");
+    assert!(rest[2..].iter_mut().all(Client::is_closed));
+    killer.send(&[request(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"]), request(&["PING"])].concat());
+    killer.expect(b":1\r\n");
+    assert!(killer.is_closed());
+}
+
+#[test]
+fn requests_behind_a_question_wait_for_its_answer() {
+    let server = Server::start(3, "");
+    let mut client = server.connect();
+    for _ in 0..200 {
+        let mut ask = Vec::new();
+        for n in 0..10 {
+            ask.extend(request(&["CLIENT", "KILL", "ID", "77"]));
+            ask.extend(request(&["ECHO", &n.to_string()]));
+        }
+        client.send(&ask);
+        for n in 0..10 {
+            client.expect(format!(":0\r\n$1\r\n{n}\r\n").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn client_reply_off_and_skip() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let say = |words: &[&str]| request(words);
+    client.send(
+        &[
+            say(&["CLIENT", "REPLY", "SKIP"]),
+            say(&["PING", "dropped"]),
+            say(&["PING", "sent"]),
+            say(&["CLIENT", "REPLY", "OFF"]),
+            say(&["PING", "dropped"]),
+            say(&["CLIENT", "LIST"]),
+            say(&["CLIENT", "REPLY", "ON"]),
+            say(&["PING", "again"]),
+        ]
+        .concat(),
+    );
+    client.expect(b"$4\r\nsent\r\n+OK\r\n$5\r\nagain\r\n");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let server = Server::start(1, "requirepass secret");
+    let mut client = server.connect();
+    client.ask(&["PING"], "-NOAUTH Authentication required.\r\n");
+    client.ask(&["AUTH", "wrong"], "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    client.send(&request(&["HELLO", "3"]));
+    client.expect(
+        b"-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH",
+    );
+    let mut client = server.connect();
+    client.ask(&["AUTH", "default", "secret"], "+OK\r\n");
+    client.ask(&["PING"], "+PONG\r\n");
+    client.ask(&["RESET"], "+RESET\r\n");
+    client.ask(&["PING"], "-NOAUTH Authentication required.\r\n");
+    let hello = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:2\r\n\
+                 $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
+    client.ask(&["HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me"], hello);
+    client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
+    let mut flood = server.connect();
+    flood.send(b"*11\r\n");
+    flood.expect(b"-ERR Protocol error: unauthenticated multibulk length\r\n");
+    assert!(flood.is_closed());
+}
+
+#[test]
+fn maxclients_refuses_one_too_many() {
+    let server = Server::start(2, "maxclients 3");
+    let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.ask(&["PING"], "+PONG\r\n"));
+    let mut fourth = server.connect();
+    fourth.expect(b"-ERR max number of clients reached\r\n");
+    assert!(fourth.is_closed());
+    clients.pop();
+    wait_until("there is room again", || server.shared().connections() == 2);
+    server.connect().ask(&["PING"], "+PONG\r\n");
+    assert_eq!(server.shared().total(|s| &s.rejected), 1);
+}
+
+#[test]
+fn idle_clients_are_closed_after_the_timeout() {
+    let server = Server::start(1, "timeout 1");
+    let mut idle = server.connect();
+    let mut busy = server.connect();
+    wait_until("both are there", || server.shared().connections() == 2);
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until && server.shared().connections() == 2 {
+        busy.ask(&["PING"], "+PONG\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(idle.is_closed());
+    busy.ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn quit_answers_and_closes_and_so_does_a_protocol_error() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.send(&[request(&["PING"]), request(&["QUIT"]), request(&["PING"])].concat());
+    client.expect(b"+PONG\r\n+OK\r\n");
+    assert!(client.is_closed());
+    let mut client = server.connect();
+    client.send(b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n");
+    client.expect(b"+PONG\r\n-ERR Protocol error: expected '$', got 'P'\r\n");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn the_unix_socket_serves_and_goes_with_the_server() {
+    let path = std::env::temp_dir().join(format!("varve-worker-{}.sock", std::process::id()));
+    let listener = listen::unix(&path, 0o700, 16).unwrap();
+    let mut server = Server::listening(2, "", vec![listener]);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"CLIENT INFO\r\n").unwrap();
+    let mut text = [0; 400];
+    let count = stream.read(&mut text).unwrap();
+    let text = String::from_utf8_lossy(&text[..count]).into_owned();
+    assert!(text.contains(&format!(" addr={}:0 laddr={}:0 ", path.display(), path.display())), "{text}");
+    assert!(text.contains(" flags=U "), "{text}");
+    let running = server.running.take().unwrap();
+    running.shared.stop();
+    running.join();
+    assert!(!path.exists());
+}
+
+#[test]
+fn shutdown_ends_all_workers_and_finishes_replies() {
+    let mut server = Server::start(3, "");
+    let mut reader = server.connect();
+    let value = "r".repeat(4_000_000);
+    reader.send(&request(&["ECHO", &value]));
+    let mut other = server.connect();
+    other.ask(&["SHUTDOWN", "ABORT"], "-ERR No shutdown in progress.\r\n");
+    other.ask(&["SHUTDOWN", "SAVE", "NOSAVE"], "-ERR syntax error\r\n");
+    let got = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        reader.stream.read_to_end(&mut got).map(|_| got.len())
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    other.send(&request(&["SHUTDOWN"]));
+    assert!(other.is_closed());
+    server.running.take().unwrap().join();
+    assert_eq!(got.join().unwrap().unwrap(), value.len() + "$4000000\r\n\r\n".len());
+}

@@ -1,3 +1,58 @@
-//! The experiments, beside the peer in one run.
+//! The experiments: Varve, the peer and a floor server side by side in one run.
+//!
+//! Absolute times mean nothing on a shared machine; ratios within a run hold. What is measured is the server's CPU time and
+//! its resident memory, never the client's.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod floor;
+mod load;
+mod point;
+mod report;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The experiments
+#[derive(Parser)]
+struct Options {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// CPU per GET and SET, SET with reclaim running, resident bytes a key
+    Point {
+        /// Tiny sizes: shows in seconds that everything runs; its figures mean nothing
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: cpu, reclaim, memory
+        #[arg(long)]
+        part: Option<String>,
+    },
+    /// The floor: a server that parses nothing and answers +OK to every so many bytes
+    #[command(hide = true)]
+    Floor {
+        /// Port on 127.0.0.1
+        #[arg(long)]
+        port: u16,
+        /// Bytes of a request
+        #[arg(long)]
+        request_bytes: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Options::parse().experiment {
+        Experiment::Point { quick, part } => point::run(quick, part.as_deref()),
+        Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,3 +1,106 @@
-//! cargo xtask: check, tidy, test, bench.
+//! `cargo xtask`: the project's commands.
+//!
+//! ```text
+//! check   the quick loop: fmt, clippy, tidy, tests, smoke; no network, under five minutes
+//! tidy    the house rules that a program can check
+//! test    everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
+//! diff    the differential test with a number of commands and a seed
+//! peer    the peer's own Tcl suite
+//! smoke   redis-cli, redis-benchmark and redis-py against Varve
+//! bench   an experiment of tools/bench
+//! soak    a program run for long: the stress test and the differential test in turns
+//! ```
+//!
+//! It runs programs and reads files; it never links the engine.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod all;
+mod peer;
+mod setup;
+mod shell;
+mod smoke;
+mod source;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use shell::{Tally, workspace};
+use std::process::ExitCode;
+
+/// The project's commands
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Options {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// The quick loop: fmt, clippy, tidy, tests of the crates, smoke of fuzz targets and benches; no network
+    Check,
+    /// The house rules that a program can check
+    Tidy,
+    /// Installs what the tests need and runs everything
+    Test {
+        /// Commands of the differential test in each protocol
+        #[arg(long, default_value_t = 100_000)]
+        diff_commands: u64,
+        /// Seconds of the stress test
+        #[arg(long, default_value_t = 20)]
+        stress_seconds: u64,
+    },
+    /// The differential test: --commands N --seed S --resp 2|3
+    #[command(trailing_var_arg = true)]
+    Diff {
+        /// Passed on
+        #[arg(allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// The peer's own Tcl suite with varve-server (or VARVE_SERVER) as its server
+    Peer {
+        /// Only these units, as in unit/type/string
+        units: Vec<String>,
+        /// Use no skip list
+        #[arg(long)]
+        no_skips: bool,
+    },
+    /// redis-cli, redis-benchmark and redis-py against Varve
+    Smoke,
+    /// An experiment: bench point [--quick]
+    #[command(trailing_var_arg = true)]
+    Bench {
+        /// Passed on
+        #[arg(allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// The stress test and the differential test in turns for some minutes
+    Soak {
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let tally = match Options::parse().command {
+        Task::Check => all::check(),
+        Task::Tidy => tidy::run(&workspace()),
+        Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
+        Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
+        Task::Peer { units, no_skips } => setup::packages().and(|| peer::run(&units, no_skips)),
+        Task::Smoke => setup::packages().and(setup::python).and(smoke::run),
+        Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
+        Task::Soak { minutes } => all::soak(minutes),
+    };
+    finish(&tally)
+}
+
+/// The summary line stands alone on its line, in this form, whatever was run.
+fn finish(tally: &Tally) -> ExitCode {
+    for name in &tally.failures {
+        println!("failed: {name}");
+    }
+    println!("{}", tally.summary());
+    if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

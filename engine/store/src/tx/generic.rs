@@ -58,7 +58,7 @@ impl Tx<'_> {
         if object.set_expiry_ms(at) {
             shard.recount_volatile(k.db, before, at);
             if let Some(t) = at {
-                shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t);
+                shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
             }
             self.local.counters.changes.add(1);
             return true;

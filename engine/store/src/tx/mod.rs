@@ -211,7 +211,7 @@ impl<'s> Tx<'s> {
             None => shard.insert(store, id, k, new, new_expiry.is_some()),
         }
         if let Some(t) = new_expiry {
-            shard.file_expiry(&store.shards[id], k.hash, old_expiry, t);
+            shard.file_expiry(&store.shards[id], k.hash, old_expiry, t, self.local.now_ms);
         }
         self.local.counters.changes.add(1);
     }

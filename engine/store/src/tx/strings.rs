@@ -101,7 +101,7 @@ impl Tx<'_> {
         object.set_form(form);
         object.set_clock(clock);
         if let Some(t) = expiry {
-            shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t);
+            shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
         }
         self.local.counters.changes.add(1);
         true

@@ -1,0 +1,49 @@
+//! The differential test as a tool: `cargo xtask diff --commands 1000000 --seed 7 --resp 3`.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::process::ExitCode;
+use std::time::Instant;
+use varve_testkit::{Launch, seed};
+use varve_tests::run::{Plan, run};
+
+/// Random commands to Varve and to redis-server; replies must be equal.
+#[derive(Parser)]
+struct Options {
+    /// How many commands
+    #[arg(long, default_value_t = 1_000_000)]
+    commands: u64,
+    /// Seed of the sequence; printed when not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Protocol version; both when not given
+    #[arg(long)]
+    resp: Option<u8>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let seed = options.seed.unwrap_or_else(|| seed::seed("diff"));
+    let versions = options.resp.map_or_else(|| vec![2, 3], |resp| vec![resp]);
+    for resp in versions {
+        let start = Instant::now();
+        let plan = Plan { commands: options.commands, seed, resp };
+        let result = both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
+        if let Err(log) = result {
+            println!("{log}");
+            return ExitCode::FAILURE;
+        }
+        println!(
+            "resp {resp}: {} commands equal, seed {seed}, {:.1} s",
+            options.commands,
+            start.elapsed().as_secs_f64()
+        );
+    }
+    ExitCode::SUCCESS
+}
+
+fn both() -> Result<(varve_testkit::Server, varve_testkit::Server), String> {
+    let start = |launch: Launch| launch.start().map_err(|error| error.to_string());
+    Ok((start(Launch::varve())?, start(Launch::peer())?))
+}

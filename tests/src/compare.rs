@@ -1,0 +1,164 @@
+//! When two replies count as equal. The table in [`rule`] is the whole of what is excused; every other command's replies
+//! are compared to the letter.
+//!
+//! Errors are never excused: whatever the rule, an error on one side must be the same error on the other.
+
+use varve_testkit::Value;
+
+/// How a command's replies are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// to the letter
+    Exact,
+    /// the same elements in any order
+    Multiset,
+    /// numbers at most so far apart: the two servers read the clock at different moments
+    Within(i64),
+    /// only that both are of the same kind: number, text, array or null
+    Form,
+    /// HELLO: equal but for the connection's id and fields that only Varve has
+    Greeting,
+}
+
+/// Seconds and milliseconds by which two readings of one time to live may differ. A chunk of commands is run by both
+/// servers within this.
+const SECONDS: Rule = Rule::Within(2);
+const MILLISECONDS: Rule = Rule::Within(2_000);
+
+/// The table: command, subcommand (or "" for any), rule. Reasons stand at the end of the line.
+const TABLE: &[(&str, &str, Rule)] = &[
+    ("keys", "", Rule::Multiset),       // order is the table's
+    ("scan", "", Rule::Form),           // a single step; whole scans are gathered and compared to the letter
+    ("randomkey", "", Rule::Form),      // random
+    ("ttl", "", SECONDS),               // the clock
+    ("expiretime", "", SECONDS),        // relative times were added to the clock
+    ("pttl", "", MILLISECONDS),         // the clock
+    ("pexpiretime", "", MILLISECONDS),  // the clock
+    ("object", "idletime", Rule::Form), // the clock
+    ("object", "freq", Rule::Form),     // a random counter
+    ("object", "help", Rule::Form),     // our own text
+    ("memory", "", Rule::Form),         // another allocator
+    ("debug", "object", Rule::Form),    // an address
+    ("info", "", Rule::Form),           // figures of a server
+    ("time", "", Rule::Form),           // the clock
+    ("lolwut", "", Rule::Form),         // our own picture
+    ("client", "id", Rule::Form),       // another sequence
+    ("client", "list", Rule::Form),     // addresses, figures
+    ("client", "info", Rule::Form),     // addresses, figures
+    ("client", "help", Rule::Form),     // our own text
+    ("config", "get", Rule::Multiset),  // order is a hash table's, and not the same in two runs of the peer
+    ("config", "help", Rule::Form),     // our own text
+    ("command", "help", Rule::Form),    // our own text
+    ("command", "count", Rule::Form),   // another set of commands
+    ("command", "list", Rule::Form),    // another set of commands
+    ("command", "docs", Rule::Form),    // our own text
+    ("command", "info", Rule::Form),    // compared field by field in errors.rs
+    ("slowlog", "get", Rule::Form),     // durations
+    ("slowlog", "len", Rule::Form),     // durations
+    ("slowlog", "help", Rule::Form),    // our own text
+    ("hello", "", Rule::Greeting),      // the id
+];
+
+/// The rule for a command.
+#[must_use]
+pub fn rule(args: &[Vec<u8>]) -> Rule {
+    let lower = |i: usize| args.get(i).map(|arg| arg.to_ascii_lowercase()).unwrap_or_default();
+    let (name, sub) = (lower(0), lower(1));
+    TABLE
+        .iter()
+        .find(|(n, s, _)| n.as_bytes() == name && (s.is_empty() || s.as_bytes() == sub))
+        .map_or(Rule::Exact, |&(_, _, rule)| rule)
+}
+
+/// Are the replies of Varve and of the peer equal under a rule?
+#[must_use]
+pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
+    if ours.is_error() || theirs.is_error() {
+        return ours == theirs;
+    }
+    match rule {
+        Rule::Exact => ours == theirs,
+        Rule::Multiset => sorted(ours) == sorted(theirs),
+        Rule::Within(limit) => match (ours.integer(), theirs.integer()) {
+            // -1 and -2 are answers of their own, not times.
+            (Some(a), Some(b)) if a >= 0 && b >= 0 => (i128::from(a) - i128::from(b)).abs() <= i128::from(limit),
+            _ => ours == theirs,
+        },
+        Rule::Form => kind(ours) == kind(theirs),
+        Rule::Greeting => greeting(ours, theirs),
+    }
+}
+
+/// A reply with all arrays and sets in it sorted: equal for two replies that differ in order only.
+#[must_use]
+pub fn sorted(value: &Value) -> Value {
+    let list = |v: &[Value]| {
+        let mut v: Vec<Value> = v.iter().map(sorted).collect();
+        v.sort();
+        v
+    };
+    match value {
+        Value::Array(v) => Value::Array(list(v)),
+        Value::Set(v) => Value::Set(list(v)),
+        Value::Map(pairs) => {
+            let mut pairs: Vec<_> = pairs.iter().map(|(k, v)| (sorted(k), sorted(v))).collect();
+            pairs.sort();
+            Value::Map(pairs)
+        }
+        other => other.clone(),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(_) => "text",
+        Value::Error(_) => "error",
+        Value::Integer(_) => "integer",
+        Value::NullBulk | Value::NullArray | Value::Null => "null",
+        Value::Array(_) => "array",
+        Value::Map(_) => "map",
+        Value::Set(_) => "set",
+        Value::Push(_) => "push",
+        Value::Double(_) => "double",
+        Value::Boolean(_) => "boolean",
+        Value::BigNumber(_) => "big number",
+        Value::Attribute(_, _) => "attribute",
+    }
+}
+
+/// Every field of the peer's greeting is in ours with the same value, the id's value aside.
+fn greeting(ours: &Value, theirs: &Value) -> bool {
+    let fields = |value: &Value| -> Option<Vec<(Value, Value)>> {
+        match value {
+            Value::Map(pairs) => Some(pairs.clone()),
+            Value::Array(flat) => Some(flat.chunks(2).map(|p| (p[0].clone(), p[p.len() - 1].clone())).collect()),
+            _ => None,
+        }
+    };
+    let (Some(ours_fields), Some(theirs_fields)) = (fields(ours), fields(theirs)) else { return false };
+    kind(ours) == kind(theirs)
+        && theirs_fields
+            .iter()
+            .all(|(name, value)| ours_fields.iter().any(|(n, v)| n == name && (v == value || name.text() == "id")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_table_names_is_excused() {
+        let words = |line: &str| line.split(' ').map(|w| w.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(rule(&words("GET k")), Rule::Exact);
+        assert_eq!(rule(&words("Keys *")), Rule::Multiset);
+        assert_eq!(rule(&words("client GETNAME")), Rule::Exact);
+        let text = |t: &str| Value::Bulk(t.into());
+        let pair = |a: &str, b: &str| Value::Array(vec![text(a), text(b)]);
+        assert!(equal(Rule::Multiset, &pair("a", "b"), &pair("b", "a")));
+        assert!(!equal(Rule::Exact, &pair("a", "b"), &pair("b", "a")));
+        assert!(!equal(Rule::Within(5), &Value::Integer(-1), &Value::Integer(-2)));
+        assert!(equal(Rule::Within(5), &Value::Integer(10), &Value::Integer(12)));
+        assert!(!equal(Rule::Form, &Value::Error("ERR a".into()), &Value::Error("ERR b".into())));
+        assert!(!equal(Rule::Form, &Value::NullBulk, &text("a")));
+    }
+}

@@ -1,0 +1,238 @@
+//! The run: chunks of the same steps to both servers, pipelined, and the log of a mismatch.
+
+use crate::compare::{self, Rule};
+use crate::generate::{Generator, Kind, Step};
+use crate::spell::Arg;
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use varve_testkit::{Client, Server, Value};
+
+/// Steps sent before their replies are read.
+const CHUNK: usize = 100;
+/// Steps remembered for the log of a mismatch.
+const MEMORY: usize = 20_000;
+/// Steps of the memory that a log shows.
+const SHOWN: usize = 25;
+/// Commands that change more than the keys in their arguments: shown with any mismatch.
+const FAR_REACHING: &[&str] = &["select", "swapdb", "flushdb", "flushall", "reset", "hello", "quit", "config"];
+
+/// What to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// number of commands
+    pub commands: u64,
+    /// of the generator
+    pub seed: u64,
+    /// 2 or 3
+    pub resp: u8,
+}
+
+/// Two servers under comparison.
+pub struct Pair<'s> {
+    ours: &'s Server,
+    theirs: &'s Server,
+    our_client: Client,
+    their_client: Client,
+    memory: VecDeque<(u64, Step, Value)>,
+    plan: Plan,
+}
+
+/// Runs the plan on two fresh servers.
+///
+/// # Errors
+/// The log of the first mismatch, or of a connection that was lost.
+pub fn run(ours: &Server, theirs: &Server, plan: Plan) -> Result<(), String> {
+    let mut pair = Pair::new(ours, theirs, plan)?;
+    let mut generator = Generator::new(plan.seed, plan.resp);
+    let mut index = 0;
+    while index < plan.commands {
+        let mut chunk = Vec::new();
+        let mut alone = None;
+        while chunk.len() < CHUNK && alone.is_none() {
+            let step = generator.next_step();
+            if matches!(step.kind, Kind::Scan | Kind::Quit) {
+                alone = Some(step);
+            } else {
+                chunk.push(step);
+            }
+        }
+        let length = chunk.len() as u64;
+        pair.chunk(index, chunk)?;
+        index += length;
+        if let Some(step) = alone {
+            pair.alone(index, step)?;
+            index += 1;
+        }
+    }
+    Ok(())
+}
+
+impl<'s> Pair<'s> {
+    /// Connects to both.
+    ///
+    /// # Errors
+    /// When one does not answer as it should.
+    pub fn new(ours: &'s Server, theirs: &'s Server, plan: Plan) -> Result<Pair<'s>, String> {
+        let (our_client, their_client) = (ours.client(), theirs.client());
+        let mut pair = Pair { ours, theirs, our_client, their_client, memory: VecDeque::new(), plan };
+        pair.greet()?;
+        Ok(pair)
+    }
+
+    fn greet(&mut self) -> Result<(), String> {
+        let hello = ["HELLO".to_string(), self.plan.resp.to_string()];
+        for client in [&mut self.our_client, &mut self.their_client] {
+            let reply = client.call(&hello).map_err(|error| error.to_string())?;
+            if reply.is_error() {
+                return Err(format!("HELLO {}: {reply:?}", self.plan.resp));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one command to both and compares the replies.
+    ///
+    /// # Errors
+    /// The log of a mismatch.
+    pub fn one(&mut self, index: u64, args: &[Arg]) -> Result<(Value, Value), String> {
+        let ours = self.our_client.call(args);
+        let theirs = self.their_client.call(args);
+        let step = Step { args: args.to_vec(), kind: Kind::Call };
+        self.check(index, step, compare::rule(args), ours, theirs)
+    }
+
+    fn chunk(&mut self, index: u64, steps: Vec<Step>) -> Result<(), String> {
+        for client in [&mut self.our_client, &mut self.their_client] {
+            for step in &steps {
+                match step.kind {
+                    Kind::Inline => {
+                        client.queue_raw(&step.args.join(&b' '));
+                        client.queue_raw(b"\r\n");
+                    }
+                    _ => client.queue(&step.args),
+                }
+            }
+            client.flush().map_err(|error| format!("sending chunk at {index}: {error}"))?;
+        }
+        for (i, step) in steps.into_iter().enumerate() {
+            let index = index + i as u64;
+            if step.kind == Kind::Muted {
+                self.remember(index, step, Value::Null);
+                continue;
+            }
+            let ours = self.our_client.read();
+            let theirs = self.their_client.read();
+            let rule = compare::rule(&step.args);
+            self.check(index, step, rule, ours, theirs)?;
+        }
+        Ok(())
+    }
+
+    fn check(
+        &mut self,
+        index: u64,
+        step: Step,
+        rule: Rule,
+        ours: io::Result<Value>,
+        theirs: io::Result<Value>,
+    ) -> Result<(Value, Value), String> {
+        match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) if compare::equal(rule, &ours, &theirs) => {
+                self.remember(index, step, theirs.clone());
+                Ok((ours, theirs))
+            }
+            (ours, theirs) => Err(self.log(index, &step, rule, &show(&ours), &show(&theirs))),
+        }
+    }
+
+    fn remember(&mut self, index: u64, step: Step, reply: Value) {
+        if self.memory.len() == MEMORY {
+            self.memory.pop_front();
+        }
+        self.memory.push_back((index, step, reply));
+    }
+
+    fn alone(&mut self, index: u64, step: Step) -> Result<(), String> {
+        if step.kind == Kind::Quit {
+            let ours = self.our_client.call(&step.args);
+            let theirs = self.their_client.call(&step.args);
+            self.check(index, step, Rule::Exact, ours, theirs)?;
+            if self.our_client.read().is_ok() {
+                return Err(format!("at {index}: the connection lives on after QUIT"));
+            }
+            self.our_client = self.ours.client();
+            self.their_client = self.theirs.client();
+            return self.greet();
+        }
+        let ours = scan_all(&mut self.our_client, &step.args);
+        let theirs = scan_all(&mut self.their_client, &step.args);
+        self.check(index, step, Rule::Exact, ours, theirs).map(|_| ())
+    }
+
+    /// A minimal log: what was asked, what both said, and the last commands that touched the same keys.
+    fn log(&self, index: u64, step: &Step, rule: Rule, ours: &str, theirs: &str) -> String {
+        let keys: BTreeSet<&Arg> =
+            step.args.iter().skip(1).filter(|arg| arg.starts_with(b"k") || arg.starts_with(b"big")).collect();
+        let related = |args: &[Arg]| {
+            let name = args[0].to_ascii_lowercase();
+            args.iter().skip(1).any(|arg| keys.contains(arg)) || FAR_REACHING.iter().any(|far| far.as_bytes() == name)
+        };
+        let lines: Vec<String> = self
+            .memory
+            .iter()
+            .rev()
+            .filter(|(_, step, _)| related(&step.args))
+            .take(SHOWN)
+            .map(|(i, step, reply)| format!("  {i}: {} -> {reply:?}", line(&step.args)))
+            .collect();
+        let before: Vec<&str> = lines.iter().rev().map(String::as_str).collect();
+        format!(
+            "MISMATCH seed {} resp {} index {index} ({rule:?})\n  {}\n  varve: {ours}\n  peer:  {theirs}\nbefore it, on these keys:\n{}",
+            self.plan.seed,
+            self.plan.resp,
+            line(&step.args),
+            before.join("\n")
+        )
+    }
+}
+
+/// SCAN until the cursor is 0: the keys, each once, sorted. An error reply is the result as it is.
+fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
+    let mut args = args.to_vec();
+    let mut keys = BTreeSet::new();
+    loop {
+        let reply = client.call(&args)?;
+        let (Some([cursor, batch]), false) = (reply.elements(), reply.is_error()) else { return Ok(reply) };
+        keys.extend(batch.elements().unwrap_or_default().iter().cloned());
+        args[1] = cursor.bytes().unwrap_or_default().to_vec();
+        if args[1] == b"0" {
+            return Ok(Value::Array(keys.into_iter().collect()));
+        }
+    }
+}
+
+fn show(reply: &io::Result<Value>) -> String {
+    match reply {
+        Ok(value) => {
+            let text = format!("{value:?}");
+            if text.len() > 2000 { text.chars().take(2000).collect() } else { text }
+        }
+        Err(error) => format!("connection: {error}"),
+    }
+}
+
+/// A command as one writes it.
+#[must_use]
+pub fn line(args: &[Arg]) -> String {
+    let word = |arg: &Arg| {
+        if arg.len() > 60 {
+            return format!("<{} bytes: {}...>", arg.len(), arg[..20].escape_ascii());
+        }
+        if !arg.is_empty() && arg.iter().all(u8::is_ascii_graphic) {
+            String::from_utf8_lossy(arg).into_owned()
+        } else {
+            format!("\"{}\"", arg.escape_ascii())
+        }
+    };
+    args.iter().map(word).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,114 @@
+//! The floor: one thread, one event loop, no parsing. Every `request_bytes` bytes that arrive are answered `+OK`.
+//!
+//! What a server of any design cannot go below on this machine with this number of connections: the kernel's work and one
+//! read and one write a batch.
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const LISTENER: Token = Token(usize::MAX);
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// What the operating system reports.
+pub(crate) fn serve(port: u16, request_bytes: usize) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    let mut listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    let mut events = Events::with_capacity(256);
+    let mut connections: Vec<Option<Connection>> = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        poll.poll(&mut events, None)?;
+        for event in &events {
+            if event.token() == LISTENER {
+                while let Ok((mut stream, _)) = listener.accept() {
+                    stream.set_nodelay(true)?;
+                    poll.registry().register(&mut stream, Token(connections.len()), Interest::READABLE)?;
+                    connections.push(Some(Connection { stream, partial: 0 }));
+                }
+                continue;
+            }
+            let place = &mut connections[event.token().0];
+            let alive = place.as_mut().is_some_and(|connection| connection.turn(&mut buffer, request_bytes).is_ok());
+            if !alive {
+                *place = None;
+            }
+        }
+    }
+}
+
+struct Connection {
+    stream: mio::net::TcpStream,
+    /// bytes of a request that has not wholly arrived
+    partial: usize,
+}
+
+impl Connection {
+    /// Reads until there is no more, answers after each read. Replies are a small part of the requests' bytes, so that the
+    /// socket's buffer takes them; a client that lets it fill is dropped.
+    fn turn(&mut self, buffer: &mut [u8], request_bytes: usize) -> io::Result<()> {
+        loop {
+            let got = match self.stream.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.partial += got;
+            let replies = b"+OK\r\n".repeat(self.partial / request_bytes);
+            self.partial %= request_bytes;
+            self.stream.write_all(&replies)?;
+            if got < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A floor server as a process of its own, ended when this is dropped.
+pub(crate) struct Floor {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Floor {
+    /// Starts one for requests of this length.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not listen within five seconds.
+    pub(crate) fn start(request_bytes: usize) -> io::Result<Floor> {
+        let port = varve_testkit::server::free_port()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let args = ["floor", "--port", &port.to_string(), "--request-bytes", &request_bytes.to_string()];
+        let child = Command::new(std::env::current_exe()?).args(args).stdin(Stdio::null()).spawn()?;
+        let floor = Floor { child, address };
+        for _ in 0..500 {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(floor);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(io::Error::other("the floor server does not listen"))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,313 @@
+//! The load: one thread, some connections, each with a batch of requests on the way at any time.
+//!
+//! ```text
+//! connection: write a batch of P requests -> count P replies -> write the next
+//! ```
+//!
+//! Requests are written into the connection's buffer when its batch begins; replies are counted, not kept. An error reply is
+//! counted as one, so that a figure from a server that refuses is not taken for a figure.
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use varve_testkit::Random;
+
+/// Kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Get,
+    Set,
+}
+
+/// Which keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// 0, 1, 2, …, from a first one: a fill
+    Sequence(u64),
+    /// any of the first so many
+    Random,
+}
+
+/// Sizes of values: most in one range, the rest in another, in percent.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes {
+    pub(crate) most: RangeInclusive<usize>,
+    pub(crate) rest: RangeInclusive<usize>,
+    pub(crate) rest_percent: usize,
+}
+
+impl Sizes {
+    pub(crate) fn fixed(size: usize) -> Sizes {
+        Sizes::range(size..=size)
+    }
+
+    pub(crate) fn range(most: RangeInclusive<usize>) -> Sizes {
+        Sizes { rest: most.clone(), most, rest_percent: 0 }
+    }
+
+    fn draw(&self, random: &mut Random) -> usize {
+        let range = if random.below(100) < self.rest_percent { &self.rest } else { &self.most };
+        range.start() + random.below(range.end() - range.start() + 1)
+    }
+}
+
+/// What to send.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) op: Op,
+    pub(crate) keys: u64,
+    pub(crate) key_bytes: usize,
+    pub(crate) sizes: Sizes,
+    pub(crate) order: Order,
+    pub(crate) connections: usize,
+    pub(crate) pipeline: usize,
+    pub(crate) requests: u64,
+    pub(crate) seed: u64,
+}
+
+/// What came back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    pub(crate) replies: u64,
+    pub(crate) errors: u64,
+    /// bytes of the values that were sent
+    pub(crate) value_bytes: u64,
+}
+
+/// Runs a load against a server.
+///
+/// # Errors
+/// A connection that is lost or cannot be made.
+pub(crate) fn run(address: SocketAddr, load: &Load) -> io::Result<Outcome> {
+    let mut poll = Poll::new()?;
+    let mut events = Events::with_capacity(256);
+    let mut source = Source::new(load);
+    let mut connections = Vec::new();
+    for id in 0..load.connections {
+        let std_stream = std::net::TcpStream::connect(address)?;
+        std_stream.set_nodelay(true)?;
+        std_stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(std_stream);
+        poll.registry().register(&mut stream, Token(id), Interest::READABLE | Interest::WRITABLE)?;
+        connections.push(Connection { stream, out: Vec::new(), sent: 0, waiting: 0, counter: Counter::default() });
+    }
+    let mut outcome = Outcome::default();
+    let mut buffer = vec![0; 256 * 1024];
+    let mut busy = 0;
+    for connection in &mut connections {
+        busy += usize::from(connection.begin(&mut source)?);
+    }
+    while busy > 0 {
+        poll.poll(&mut events, None)?;
+        for event in &events {
+            let connection = &mut connections[event.token().0];
+            if connection.waiting == 0 {
+                continue;
+            }
+            connection.send()?;
+            connection.receive(&mut buffer, &mut outcome)?;
+            if connection.waiting == 0 && !connection.begin(&mut source)? {
+                busy -= 1;
+            }
+        }
+    }
+    outcome.value_bytes = source.value_bytes;
+    Ok(outcome)
+}
+
+/// Bytes of one request of this kind with these sizes.
+pub(crate) fn request_bytes(op: Op, key_bytes: usize, value_bytes: usize) -> usize {
+    let mut out = Vec::new();
+    push_request(&mut out, op, &vec![b'k'; key_bytes], &vec![b'v'; value_bytes]);
+    out.len()
+}
+
+fn push_request(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
+    match op {
+        Op::Get => varve_testkit::client::encode(out, &[b"GET", key]),
+        Op::Set => varve_testkit::client::encode(out, &[b"SET", key, value]),
+    }
+}
+
+/// Writes a key's number in decimal with leading zeros into all of its bytes: equal lengths, different keys.
+pub(crate) fn write_key(key: &mut [u8], mut number: u64) {
+    for byte in key.iter_mut().rev() {
+        *byte = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// Where the requests come from: what is left of the load.
+struct Source<'l> {
+    load: &'l Load,
+    left: u64,
+    next: u64,
+    random: Random,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    value_bytes: u64,
+}
+
+impl<'l> Source<'l> {
+    fn new(load: &'l Load) -> Source<'l> {
+        let mut random = Random::new(load.seed);
+        let longest = (*load.sizes.most.end()).max(*load.sizes.rest.end());
+        let value = (0..longest).map(|_| b'a' + (random.next_u64() % 26) as u8).collect();
+        let next = if let Order::Sequence(first) = load.order { first } else { 0 };
+        Source { load, left: load.requests, next, random, key: vec![0; load.key_bytes], value, value_bytes: 0 }
+    }
+
+    /// A batch of at most the pipeline's length; how many requests it holds.
+    fn batch(&mut self, out: &mut Vec<u8>) -> usize {
+        let count = self.left.min(self.load.pipeline as u64);
+        for _ in 0..count {
+            let number = match self.load.order {
+                Order::Sequence(_) => self.next,
+                Order::Random => self.random.below(self.load.keys as usize) as u64,
+            };
+            self.next += 1;
+            write_key(&mut self.key, number);
+            let length = if self.load.op == Op::Set { self.load.sizes.draw(&mut self.random) } else { 0 };
+            self.value_bytes += length as u64;
+            push_request(out, self.load.op, &self.key, &self.value[..length]);
+        }
+        self.left -= count;
+        count as usize
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    out: Vec<u8>,
+    sent: usize,
+    waiting: usize,
+    counter: Counter,
+}
+
+impl Connection {
+    /// Begins the next batch; false when there is none.
+    fn begin(&mut self, source: &mut Source<'_>) -> io::Result<bool> {
+        self.out.clear();
+        self.sent = 0;
+        self.waiting = source.batch(&mut self.out);
+        self.send()?;
+        Ok(self.waiting > 0)
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], outcome: &mut Outcome) -> io::Result<()> {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed a connection")),
+                Ok(count) => {
+                    let (replies, errors) = self.counter.feed(&buffer[..count]);
+                    self.waiting = self.waiting.saturating_sub(replies as usize);
+                    outcome.replies += replies;
+                    outcome.errors += errors;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Counts replies of one line or one bulk in a stream that is cut anywhere.
+///
+/// ```text
+/// Line(bytes so far) --"\r\n", no bulk--> a reply, Line
+///                    --"$n\r\n"---------> Skip(n + 2) --that many bytes--> a reply, Line
+/// ```
+#[derive(Default)]
+struct Counter {
+    line: Vec<u8>,
+    skip: usize,
+}
+
+impl Counter {
+    fn feed(&mut self, mut input: &[u8]) -> (u64, u64) {
+        let (mut replies, mut errors) = (0, 0);
+        while !input.is_empty() {
+            if self.skip > 0 {
+                let step = self.skip.min(input.len());
+                self.skip -= step;
+                input = &input[step..];
+                replies += u64::from(self.skip == 0);
+                continue;
+            }
+            let end = input.iter().position(|&byte| byte == b'\n');
+            self.line.extend_from_slice(&input[..end.unwrap_or(input.len())]);
+            input = end.map_or(&[], |end| &input[end + 1..]);
+            if end.is_none() {
+                break;
+            }
+            let text = std::str::from_utf8(&self.line).unwrap_or_default().trim_end();
+            match text.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
+                Some(length) => self.skip = length + 2,
+                None => {
+                    replies += 1;
+                    errors += u64::from(text.starts_with('-'));
+                }
+            }
+            self.line.clear();
+        }
+        (replies, errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_counted_wherever_the_stream_is_cut() {
+        let stream = b"+OK\r\n$3\r\na\nb\r\n$-1\r\n-ERR no\r\n$0\r\n\r\n:5\r\n";
+        for cut in 0..stream.len() {
+            let mut counter = Counter::default();
+            let (a, b) = (counter.feed(&stream[..cut]), counter.feed(&stream[cut..]));
+            assert_eq!((a.0 + b.0, a.1 + b.1), (6, 1), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn keys_have_one_length() {
+        let mut key = vec![0; 16];
+        write_key(&mut key, 1_999_999);
+        assert_eq!(key, b"0000000001999999");
+        assert_eq!(request_bytes(Op::Get, 16, 0), b"*2\r\n$3\r\nGET\r\n$16\r\n0000000001999999\r\n".len());
+    }
+
+    #[test]
+    fn a_load_is_answered_by_the_floor_of_this_process() {
+        let port = varve_testkit::server::free_port().unwrap();
+        let length = request_bytes(Op::Set, 16, 64);
+        std::thread::spawn(move || crate::floor::serve(port, length));
+        let address = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
+        while std::net::TcpStream::connect(address).is_err() {}
+        let load = Load {
+            op: Op::Set,
+            keys: 100,
+            key_bytes: 16,
+            sizes: Sizes::fixed(64),
+            order: Order::Random,
+            connections: 5,
+            pipeline: 7,
+            requests: 1003,
+            seed: 1,
+        };
+        let outcome = run(address, &load).unwrap();
+        assert_eq!((outcome.replies, outcome.errors, outcome.value_bytes), (1003, 0, 64 * 1003));
+    }
+}

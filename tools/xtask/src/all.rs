@@ -1,0 +1,141 @@
+//! `check`, `test` and `soak`: the order of the steps.
+
+use crate::shell::{Tally, cargo, cargo_test, run, server_binary, step, target_dir, workspace};
+use crate::{peer, setup, smoke, tidy};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The crates whose own tests make the quick loop.
+const CRATES: &[&str] = &[
+    "varve-base",
+    "varve-segment",
+    "varve-index",
+    "varve-store",
+    "varve-protocol",
+    "varve-command",
+    "varve-server",
+    "varve-testkit",
+    "varve-bench",
+    "xtask",
+];
+
+/// What runs under a sanitizer: the crates, the sanitizer, further flags.
+const SANITIZED: &[(&str, &[&str])] = &[
+    ("address", &["varve-base", "varve-segment", "varve-index"]),
+    ("thread", &["varve-segment", "varve-index", "varve-store"]),
+];
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The quick loop.
+pub(crate) fn check() -> Tally {
+    let mut tally = step("fmt", || Tally::one("fmt", run(&mut cargo(&["fmt", "--all", "--", "--check"]))));
+    tally.add(step("clippy", || {
+        let mut clippy = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+        Tally::one("clippy", run(&mut clippy))
+    }));
+    tally.add(step("tidy", || tidy::run(&workspace())));
+    tally.add(step("tests", || {
+        let mut args = vec!["test", "--quiet"];
+        args.extend(CRATES.iter().flat_map(|name| ["-p", name]));
+        cargo_test("tests", &mut cargo(&args))
+    }));
+    tally.add(step("benches, once", benches));
+    tally
+}
+
+/// Every benchmark's body once: `cargo test --benches` runs criterion's benches in its test mode.
+fn benches() -> Tally {
+    let with_benches: Vec<&str> = ["engine/base", "engine/segment", "engine/index", "engine/store"]
+        .into_iter()
+        .filter(|dir| workspace().join(dir).join("benches").is_dir())
+        .collect();
+    let mut tally = Tally::default();
+    for dir in with_benches {
+        let name = format!("varve-{}", dir.rsplit('/').next().unwrap_or_default());
+        let mut benches = cargo(&["test", "--quiet", "--benches", "-p", &name]);
+        tally.add(Tally::one(&format!("benches of {name}"), run(benches.env("VARVE_BENCH_TINY", "1"))));
+    }
+    tally
+}
+
+/// Everything, in order. A fresh machine with Rust is enough.
+pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
+    let mut tally = setup::packages().and(setup::python).and(setup::peer_source);
+    if tally.failed > 0 {
+        return tally;
+    }
+    tally.add(check());
+    let built = step("release build", || {
+        let mut build = cargo(&["build", "--quiet", "--release", "-p", "varve-server"]);
+        Tally::one("release build", run(&mut build))
+    });
+    if built.failed > 0 {
+        tally.add(built);
+        return tally;
+    }
+    tally.add(built);
+    tally.add(step("end to end", || {
+        let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--", "--test-threads", "1"]);
+        tests.env("VARVE_DIFF_COMMANDS", diff_commands.to_string());
+        tests.env("VARVE_STRESS_SECONDS", stress_seconds.to_string());
+        tests.env("VARVE_SERVER", server_binary());
+        cargo_test("end to end", &mut tests)
+    }));
+    tally.add(step("peer suite", || peer::run_units(&[], false)));
+    tally.add(step("smoke", smoke::run));
+    tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    for (sanitizer, crates) in SANITIZED {
+        tally.add(step(&format!("{sanitizer} sanitizer"), || sanitized(sanitizer, crates)));
+    }
+    tally
+}
+
+/// The tests of some crates under a sanitizer. The stable compiler takes the flag with RUSTC_BOOTSTRAP. The address
+/// sanitizer needs nothing else. The thread sanitizer wants the standard library built with it too; where its source is not
+/// there, the difference in that one setting is allowed, and what it then cannot see are the library's own locks' insides
+/// (our locks are not the library's).
+fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
+    let mut flags = format!("-Zsanitizer={sanitizer} -Cforce-frame-pointers=yes");
+    if sanitizer == "thread" {
+        flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
+    }
+    let mut args = vec!["test", "--quiet", "--lib", "--tests", "--target", TARGET];
+    args.extend(crates.iter().flat_map(|name| ["-p", name]));
+    let mut tests = cargo(&args);
+    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_dir().join(sanitizer));
+    tests.env("VARVE_SANITIZED", sanitizer);
+    cargo_test(sanitizer, &mut tests)
+}
+
+/// A program of the workspace with arguments of its own, in release.
+pub(crate) fn tool(package: &str, binary: &str, args: &[String]) -> Tally {
+    let built = if std::env::var_os("VARVE_SERVER").is_none() {
+        run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"]))
+    } else {
+        Ok(())
+    };
+    Tally::one(
+        binary,
+        built.and_then(|()| {
+            let mut program = cargo(&["run", "--quiet", "--release", "-p", package, "--bin", binary, "--"]);
+            program.args(args).env("VARVE_SERVER", server_binary());
+            run(&mut program)
+        }),
+    )
+}
+
+/// The differential test with a new seed and the stress test, in turns, until the time is over or one fails.
+pub(crate) fn soak(minutes: u64) -> Tally {
+    let end = Instant::now() + Duration::from_secs(minutes * 60);
+    let mut tally = Tally::default();
+    while tally.failed == 0 && Instant::now() < end {
+        tally.add(tool("varve-tests", "varve-diff", &["--commands".into(), "1000000".into()]));
+        if tally.failed == 0 && Path::new(&workspace()).join("tests/stress.rs").exists() {
+            let mut stress = cargo(&["test", "--release", "-p", "varve-tests", "--test", "stress"]);
+            stress.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
+            tally.add(cargo_test("stress", &mut stress));
+        }
+    }
+    tally
+}

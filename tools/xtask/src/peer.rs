@@ -1,0 +1,174 @@
+//! The peer's own Tcl suite, with Varve in the place of its server.
+//!
+//! ```text
+//! source archive -> .test-tools/peer-suite/ (fresh each run), src/redis-server -> varve-server, src/redis-cli -> the machine's
+//! tests/peer-suite-skips.txt: unit | test | reason  -> one skip file a unit
+//! runtest's lines: [ok] [err] [skip] [ignore] [exception]  -> the tally
+//! ```
+//!
+//! Every server of the suite is bound to loopback, and a `hostname` of our own tells it that the machine has no other
+//! address. A skip entry that names no test fails the run, so the list cannot outlive its reasons.
+
+use crate::setup;
+use crate::shell::{Tally, command, follow, server_binary, step, tools_dir, workspace};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const UNITS: &[&str] = &[
+    "unit/type/string",
+    "unit/type/incr",
+    "unit/keyspace",
+    "unit/scan",
+    "unit/expire",
+    "unit/protocol",
+    "unit/quit",
+    "unit/info",
+    "unit/introspection",
+];
+
+/// Where the suite looks for free ports.
+const PORTS_FROM: &str = "27111";
+/// Seconds without a finished test after which the suite gives up.
+const SILENCE_LIMIT: &str = "120";
+
+struct Skip {
+    unit: String,
+    test: String,
+}
+
+/// Runs the units, or all.
+pub(crate) fn run_units(units: &[String], no_skips: bool) -> Tally {
+    let skips = if no_skips { Ok(Vec::new()) } else { read_skips() };
+    let (suite, skips) = match prepare().and_then(|suite| skips.map(|skips| (suite, skips))) {
+        Ok(both) => both,
+        Err(error) => return Tally::one("peer suite", Err(error)),
+    };
+    let mut tally = Tally::default();
+    for skip in skips.iter().filter(|skip| !UNITS.contains(&skip.unit.as_str())) {
+        tally.fail(&format!("peer-suite-skips.txt: no unit {}", skip.unit));
+    }
+    for unit in UNITS.iter().filter(|unit| units.is_empty() || units.iter().any(|wanted| wanted == *unit)) {
+        let names = skips.iter().filter(|skip| skip.unit == *unit).map(|skip| skip.test.clone()).collect();
+        tally.add(step(unit, || one_unit(&suite, unit, &names)));
+    }
+    tally
+}
+
+/// The source first, then the units.
+pub(crate) fn run(units: &[String], no_skips: bool) -> Tally {
+    setup::peer_source().and(|| run_units(units, no_skips))
+}
+
+fn read_skips() -> Result<Vec<Skip>, String> {
+    let path = workspace().join("tests/peer-suite-skips.txt");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut skips = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty())
+    {
+        let fields: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        let [unit, test, reason] = fields[..] else {
+            return Err(format!("peer-suite-skips.txt:{}: not 'unit | test | reason'", number + 1));
+        };
+        // A leading slash would be a pattern for the suite: one entry names one test.
+        if test.is_empty() || test.starts_with('/') || reason.len() < 8 {
+            return Err(format!("peer-suite-skips.txt:{}: a test's name and a reason are needed", number + 1));
+        }
+        skips.push(Skip { unit: unit.into(), test: test.into() });
+    }
+    Ok(skips)
+}
+
+fn prepare() -> Result<PathBuf, String> {
+    let server = server_binary();
+    if !server.exists() {
+        return Err(format!("{} is not there: build it first", server.display()));
+    }
+    let io = |error: std::io::Error| error.to_string();
+    let suite = tools_dir().join("peer-suite");
+    if suite.exists() {
+        fs::remove_dir_all(&suite).map_err(io)?;
+    }
+    fs::create_dir_all(&suite).map_err(io)?;
+    let archive = setup::source_archive();
+    let args =
+        ["-xzf".as_ref(), archive.as_os_str(), "--strip-components=1".as_ref(), "-C".as_ref(), suite.as_os_str()];
+    crate::shell::run(&mut command("tar", &args))?;
+    symlink(fs::canonicalize(&server).map_err(io)?, suite.join("src/redis-server")).map_err(io)?;
+    for tool in ["redis-cli", "redis-benchmark"] {
+        symlink(Path::new("/usr/bin").join(tool), suite.join("src").join(tool)).map_err(io)?;
+    }
+    fs::create_dir_all(suite.join("shims")).map_err(io)?;
+    let hostname = suite.join("shims/hostname");
+    fs::write(&hostname, "#!/bin/sh\necho 127.0.0.1\n").map_err(io)?;
+    crate::shell::run(&mut command("chmod", &["755".as_ref(), hostname.as_os_str()]))?;
+    Ok(suite)
+}
+
+fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
+    let mut tally = Tally::default();
+    let skip_file = suite.join("skips");
+    let text: String = skips.iter().map(|name| format!("{name}\n")).collect();
+    if let Err(error) = fs::write(&skip_file, text) {
+        return Tally::one(unit, Err(error.to_string()));
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut runtest =
+        command("./runtest", &["--single", unit, "--clients", "1", "--durable", "--config", "bind", "127.0.0.1"]);
+    runtest.args(["--baseport", PORTS_FROM, "--timeout", SILENCE_LIMIT, "--skipfile"]).arg(&skip_file);
+    runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
+    let mut skipped = BTreeSet::new();
+    let result = follow(&mut runtest, |line| {
+        let line = plain(line);
+        let Some((mark, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) else { return };
+        match mark {
+            "ok" => tally.passed += 1,
+            "err" | "exception" => tally.fail(&format!("{unit}: {rest}")),
+            "skip" => {
+                tally.skipped += 1;
+                skipped.insert(rest.to_string());
+            }
+            "ignore" => {
+                tally.skipped += 1;
+                println!("skipped by the suite itself: {unit}: {rest}");
+            }
+            _ => {}
+        }
+    });
+    for name in skips.difference(&skipped) {
+        tally.fail(&format!("peer-suite-skips.txt: {unit} has no test '{name}'"));
+    }
+    match result {
+        Err(error) if tally.failed == 0 => tally.fail(&format!("{unit}: {error}")),
+        _ if tally.passed == 0 && tally.failed == 0 => tally.fail(&format!("{unit}: no test was run")),
+        _ => {}
+    }
+    tally
+}
+
+/// A line without the colours of a terminal.
+fn plain(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        out.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_taken_off() {
+        assert_eq!(plain("[\u{1b}[0;32mok\u{1b}[0m]: SET (1 ms)"), "[ok]: SET (1 ms)");
+    }
+
+    #[test]
+    fn the_skip_list_is_well_formed() {
+        assert!(read_skips().is_ok_and(|skips| skips.iter().all(|skip| UNITS.contains(&skip.unit.as_str()))));
+    }
+}

@@ -1,0 +1,152 @@
+//! What the tests need beside Rust, on a fresh Debian: packages, a Python environment, the peer's source.
+//!
+//! ```text
+//! .test-tools/venv/                      Python with redis-py
+//! .test-tools/apt/                       source lists of our own, derived from the machine's; its own lists and cache
+//! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite
+//! ```
+//!
+//! The machine's configuration is not changed; packages that are there are left alone. While redis-server is being
+//! installed its service is kept from starting; one that runs already is neither used nor stopped.
+
+use crate::shell::{Tally, command, output, run, step, tools_dir};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The client library of the Python tests, pinned.
+const REDIS_PY: &str = "redis==5.2.1";
+/// The peer's version: its replies are the authority.
+pub(crate) const PEER_VERSION: &str = "7.0.15";
+/// A program that must be there, and the package that brings it.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("redis-benchmark", "redis-tools"),
+    ("tclsh", "tcl"),
+    ("python3", "python3"),
+    ("script", "bsdutils"),
+    ("kill", "procps"),
+];
+
+/// Installs the packages that are missing.
+pub(crate) fn packages() -> Tally {
+    step("packages", || Tally::one("packages", install()))
+}
+
+/// Makes the Python environment.
+pub(crate) fn python() -> Tally {
+    step("python", || Tally::one("python", make_venv()))
+}
+
+/// Fetches the peer's source.
+pub(crate) fn peer_source() -> Tally {
+    step("peer source", || Tally::one("peer source", fetch_source()))
+}
+
+/// The interpreter of the Python environment.
+pub(crate) fn venv_python() -> PathBuf {
+    tools_dir().join("venv/bin/python")
+}
+
+/// The peer's source as one archive.
+pub(crate) fn source_archive() -> PathBuf {
+    tools_dir().join(format!("redis_{PEER_VERSION}.orig.tar.gz"))
+}
+
+fn has(program: &str) -> bool {
+    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"].iter().any(|dir| Path::new(dir).join(program).exists())
+}
+
+fn install() -> Result<(), String> {
+    let mut missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|(_, name)| *name).collect();
+    if run(command("python3", &["-c", "import ensurepip, venv"]).stderr(std::process::Stdio::null())).is_err() {
+        missing.push("python3-venv");
+    }
+    missing.dedup();
+    if !missing.is_empty() {
+        let _quiet = ServicesKeptStill::begin()?;
+        run(&mut command("apt-get", &["update", "-q"]))?;
+        let fixed = ["install", "-q", "-y", "--no-install-recommends"];
+        let args: Vec<&str> = fixed.into_iter().chain(missing).collect();
+        run(command("apt-get", &args).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    let version = output(&mut command("redis-server", &["--version"]))?;
+    if version.contains(&format!("v={PEER_VERSION} ")) {
+        Ok(())
+    } else {
+        Err(format!("redis-server is not {PEER_VERSION}: {version}"))
+    }
+}
+
+/// While this lives, packages that are installed do not start their services: Debian asks this file first.
+struct ServicesKeptStill(Option<&'static str>);
+
+impl ServicesKeptStill {
+    const POLICY: &'static str = "/usr/sbin/policy-rc.d";
+
+    fn begin() -> Result<Self, String> {
+        if Path::new(Self::POLICY).exists() {
+            return Ok(ServicesKeptStill(None));
+        }
+        fs::write(Self::POLICY, "#!/bin/sh\nexit 101\n").map_err(|error| format!("{}: {error}", Self::POLICY))?;
+        let made = ServicesKeptStill(Some(Self::POLICY));
+        run(&mut command("chmod", &["755", Self::POLICY]))?;
+        Ok(made)
+    }
+}
+
+impl Drop for ServicesKeptStill {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn make_venv() -> Result<(), String> {
+    let venv = tools_dir().join("venv");
+    let installed = || command(&venv_python().to_string_lossy(), &["-c", "import redis; print(redis.__version__)"]);
+    if output(&mut installed()).is_ok_and(|version| REDIS_PY.ends_with(version.trim())) {
+        return Ok(());
+    }
+    fs::create_dir_all(tools_dir()).map_err(|error| error.to_string())?;
+    run(&mut command("python3", &["-m", "venv", "--clear", &venv.to_string_lossy()]))?;
+    let python = venv_python();
+    run(&mut command(
+        &python.to_string_lossy(),
+        &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", REDIS_PY],
+    ))
+}
+
+fn fetch_source() -> Result<(), String> {
+    if source_archive().exists() {
+        return Ok(());
+    }
+    let apt = tools_dir().join("apt");
+    let parts = apt.join("parts");
+    for dir in [&parts, &apt.join("lists/partial"), &apt.join("cache/archives/partial")] {
+        fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    }
+    let sources = crate::source::of_this_machine()?;
+    for (name, text) in [("ours.list", sources.lines), ("ours.sources", sources.stanzas)] {
+        fs::write(parts.join(name), text).map_err(|error| error.to_string())?;
+    }
+    let options: Vec<String> = [
+        "Dir::Etc::SourceList=/dev/null".to_string(),
+        format!("Dir::Etc::SourceParts={}", parts.display()),
+        format!("Dir::State::Lists={}", apt.join("lists").display()),
+        format!("Dir::Cache={}", apt.join("cache").display()),
+        "APT::Sandbox::User=root".to_string(),
+    ]
+    .into_iter()
+    .flat_map(|option| ["-o".to_string(), option])
+    .collect();
+    let apt_get = |words: &[&str]| {
+        let mut command = command("apt-get", &options);
+        command.args(words).current_dir(tools_dir());
+        run(&mut command)
+    };
+    apt_get(&["update", "-q"])?;
+    apt_get(&["source", "-q", "--download-only", "redis"])?;
+    if source_archive().exists() { Ok(()) } else { Err(format!("the source of redis is not {PEER_VERSION}")) }
+}

@@ -1,0 +1,194 @@
+//! Running programs and counting what they report.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+    pub(crate) failures: Vec<String>,
+}
+
+impl Tally {
+    /// One step that passed or failed as a whole.
+    pub(crate) fn one(name: &str, result: Result<(), String>) -> Tally {
+        let mut tally = Tally::default();
+        match result {
+            Ok(()) => tally.passed = 1,
+            Err(error) => tally.fail(&format!("{name}: {error}")),
+        }
+        tally
+    }
+
+    pub(crate) fn fail(&mut self, what: &str) {
+        self.failed += 1;
+        self.failures.push(what.to_string());
+    }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.failures.extend(other.failures);
+    }
+
+    /// Goes on only when nothing has failed so far: for steps that later ones need.
+    pub(crate) fn and(mut self, next: impl FnOnce() -> Tally) -> Tally {
+        if self.failed == 0 {
+            self.add(next());
+        }
+        self
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
+        format!("{} passed, {} failed{skipped}", self.passed, self.failed)
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// What tests need beside the workspace lies here: fetched, never committed.
+pub(crate) fn tools_dir() -> PathBuf {
+    workspace().join(".test-tools")
+}
+
+/// Where cargo builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The server under test: VARVE_SERVER, else what `cargo build --release` builds.
+pub(crate) fn server_binary() -> PathBuf {
+    std::env::var_os("VARVE_SERVER").map_or_else(|| target_dir().join("release/varve-server"), PathBuf::from)
+}
+
+/// A command in the workspace's root.
+pub(crate) fn command<A: AsRef<OsStr>>(program: &str, args: &[A]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(workspace()).stdin(Stdio::null());
+    command
+}
+
+/// Cargo, the one that runs this.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
+}
+
+/// Runs a command with its output shown.
+///
+/// # Errors
+/// When it cannot be run or ends with a status other than 0.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let name = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{name}: {status}")),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+/// Runs a command and returns what it printed on standard output.
+///
+/// # Errors
+/// When it cannot be run or ends with a status other than 0.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let name = format!("{command:?}");
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("{name}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// Runs a command whose lines are shown and handed to `line` as they come.
+///
+/// # Errors
+/// When it cannot be run or ends with a status other than 0.
+pub(crate) fn follow(command: &mut Command, mut line: impl FnMut(&str)) -> Result<(), String> {
+    let name = format!("{command:?}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{name}: {error}"))?;
+    if let Some(stdout) = child.stdout.take() {
+        for text in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            println!("{text}");
+            line(&text);
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{name}: {status}")),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+/// Runs `cargo test` with these arguments and counts its tests.
+pub(crate) fn cargo_test(name: &str, command: &mut Command) -> Tally {
+    let mut tally = Tally::default();
+    let mut names = Vec::new();
+    let result = follow(command, |line| {
+        if let Some(rest) = line.strip_prefix("test result: ") {
+            for part in rest.split(['.', ';']) {
+                let mut words = part.split_whitespace();
+                if let (Some(number), Some(what)) = (words.next().and_then(|n| n.parse::<u64>().ok()), words.next()) {
+                    match what {
+                        "passed" => tally.passed += number,
+                        "failed" => tally.failed += number,
+                        "ignored" => tally.skipped += number,
+                        _ => {}
+                    }
+                }
+            }
+        } else if line.starts_with("test ") && line.ends_with("... FAILED") {
+            names.push(format!("{name}: {line}"));
+        }
+    });
+    tally.failures = names;
+    if let (Err(error), 0) = (result, tally.failed) {
+        tally.fail(&format!("{name}: {error}"));
+    }
+    tally
+}
+
+/// Says what begins, and how long it took.
+pub(crate) fn step(name: &str, work: impl FnOnce() -> Tally) -> Tally {
+    println!("== {name}");
+    let start = Instant::now();
+    let tally = work();
+    println!("== {name}: {} ({:.1} s)", tally.summary(), start.elapsed().as_secs_f64());
+    tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_the_plain_form() {
+        let mut tally = Tally { passed: 3, ..Tally::default() };
+        assert_eq!(tally.summary(), "3 passed, 0 failed");
+        tally.skipped = 2;
+        assert_eq!(tally.summary(), "3 passed, 0 failed, 2 skipped");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_a_failure() {
+        assert!(run(&mut command("false", &[""])).is_err());
+        assert!(cargo_test("x", &mut command("false", &[""])).failed == 1);
+        let text =
+            "echo 'test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s'";
+        let tally = cargo_test("x", &mut command("sh", &["-c", text]));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 2, 1));
+    }
+}

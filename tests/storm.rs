@@ -163,9 +163,11 @@ impl<'s> Player<'s> {
         let mut replies = Vec::with_capacity(batch.len());
         for request in &batch {
             let reply = self.client.read();
-            replies.push(reply.unwrap_or_else(|error| {
-                panic!("{}: {error}\n{}", varve_tests::run::line(request), self.server.log())
-            }));
+            replies.push(
+                reply.unwrap_or_else(|error| {
+                    panic!("{}: {error}\n{}", varve_tests::run::line(request), self.server.log())
+                }),
+            );
         }
         self.shared.commands.fetch_add(batch.len() as u64, Ordering::Relaxed);
         let errors = replies.iter().filter(|reply| reply.is_error()).count();

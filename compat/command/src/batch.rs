@@ -222,8 +222,8 @@ impl Batch {
 
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
-    /// An inline request is unescaped in place, so it must never be parsed twice: it makes a turn of its own, which
-    /// waits for its shards in place of giving up.
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice: it makes a turn of its
+    /// own, which waits for its shards in place of giving up.
     fn parse(&mut self, worker: &Worker, table: &CommandTable, parser: &mut Parser, db: u32, input: &mut [u8]) -> Tail {
         self.requests.clear();
         self.spans.clear();
@@ -235,16 +235,16 @@ impl Batch {
             if at == input.len() {
                 break Tail::Partial { want: 1 };
             }
-            // Looked at before parsing: unescaping may put anything in the place of the first byte.
-            let inline = input[at] != b'*';
             let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || inline && !self.requests.is_empty() {
+            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
                 break Tail::More;
             }
             let first = self.spans.len();
+            // Looked at before parsing: unescaping may put anything in the place of the first byte.
+            let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = inline;
+                    self.patient = once;
                     self.resolve(worker, table, db, &input[at..at + consumed], at, first);
                     at += consumed;
                 }
@@ -295,6 +295,16 @@ impl Batch {
     }
 }
 
+/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
+/// was seen before, nothing but its first byte is looked at.
+fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
+    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
+        return false;
+    }
+    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
+    line.iter().any(|b| matches!(b, b'"' | b'\''))
+}
+
 /// The running of a turn's requests.
 struct Running<'t> {
     batch: &'t mut Batch,
@@ -329,19 +339,8 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch {
-            spans,
-            requests,
-            keys,
-            shards,
-            stats,
-            slow,
-            slow_micros,
-            timed,
-            patient,
-            database_changes,
-            ..
-        } = &mut *self.batch;
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, database_changes, .. } =
+            &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         if *database_changes != store.database_changes() {

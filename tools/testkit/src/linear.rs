@@ -250,25 +250,17 @@ mod tests {
     #[test]
     fn calls_that_overlap_may_take_either_order() {
         let writer = vec![event(0, 10, Call::Set(1, v("x")), Answer::Ok)];
-        let reader = vec![
-            event(1, 4, Call::Get(1), Answer::Value(None)),
-            event(5, 9, Call::Get(1), some("x")),
-        ];
+        let reader = vec![event(1, 4, Call::Get(1), Answer::Value(None)), event(5, 9, Call::Get(1), some("x"))];
         assert_eq!(check(&Keyspace::empty(2), &[writer.clone(), reader.clone()]), Ok(()));
-        let backwards = vec![
-            event(1, 4, Call::Get(1), some("x")),
-            event(5, 9, Call::Get(1), Answer::Value(None)),
-        ];
+        let backwards = vec![event(1, 4, Call::Get(1), some("x")), event(5, 9, Call::Get(1), Answer::Value(None))];
         let error = check(&Keyspace::empty(2), &[writer, backwards]).unwrap_err();
         assert!(error.contains("none of these can follow"), "{error}");
     }
 
     #[test]
     fn a_read_of_the_past_is_rejected() {
-        let writer = vec![
-            event(0, 1, Call::Set(0, v("old")), Answer::Ok),
-            event(2, 3, Call::Set(0, v("new")), Answer::Ok),
-        ];
+        let writer =
+            vec![event(0, 1, Call::Set(0, v("old")), Answer::Ok), event(2, 3, Call::Set(0, v("new")), Answer::Ok)];
         let reader = |begin| vec![event(begin, 9, Call::Get(0), some("old"))];
         assert!(check(&Keyspace::empty(1), &[writer.clone(), reader(4)]).is_err());
         assert!(check(&Keyspace::empty(1), &[writer, reader(2)]).is_ok());

@@ -213,8 +213,8 @@ impl Batch {
 
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
-    /// An inline request is unescaped in place, so it must never be parsed twice: it makes a turn of its own, which
-    /// waits for its shards in place of giving up.
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice: it makes a turn of its
+    /// own, which waits for its shards in place of giving up.
     fn parse(&mut self, worker: &Worker, table: &CommandTable, parser: &mut Parser, db: u32, input: &mut [u8]) -> Tail {
         self.requests.clear();
         self.spans.clear();
@@ -225,15 +225,15 @@ impl Batch {
             if at == input.len() {
                 break Tail::Partial { want: 1 };
             }
-            let inline = input[at] != b'*' && !parser.is_partial();
             let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || inline && !self.requests.is_empty() {
+            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
                 break Tail::More;
             }
             let first = self.spans.len();
+            let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = input[at] != b'*';
+                    self.patient = once;
                     self.resolve(worker, table, db, &input[at..at + consumed], at, first);
                     at += consumed;
                 }
@@ -282,6 +282,16 @@ impl Batch {
             command,
         });
     }
+}
+
+/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
+/// was seen before, nothing but its first byte is looked at.
+fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
+    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
+        return false;
+    }
+    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
+    line.iter().any(|b| matches!(b, b'"' | b'\''))
 }
 
 /// The running of a turn's requests.

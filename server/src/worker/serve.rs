@@ -33,6 +33,10 @@ const READ_BYTES: usize = 256 * 1024;
 const REPLY_KEEP_BYTES: usize = 256 * 1024;
 /// Commands of the server itself that one visit runs.
 const HOST_COMMANDS_MAX: u32 = 64;
+/// Turns over what one read brought before its replies are written: a pipeline of 256 commands costs one write.
+const TURNS_MAX: u32 = 4;
+/// Replies from which on they are written before more is executed.
+const WRITE_BYTES: usize = 64 * 1024;
 /// Busy turns in a row after which the worker lets other threads run.
 const BUSY_SPINS: u32 = 16;
 
@@ -161,6 +165,7 @@ impl Worker {
         }
         out.set_resp(conn.session.resp);
         let mut done = 0;
+        let mut turns = 0;
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
             let turn = self.batch.turn(
@@ -184,7 +189,13 @@ impl Worker {
                     conn.want = want;
                     Stop::Idle
                 }
-                TurnState::Yield => Stop::Again,
+                TurnState::Yield => {
+                    turns += 1;
+                    if turns < TURNS_MAX && out.len() < WRITE_BYTES {
+                        continue;
+                    }
+                    Stop::Again
+                }
                 TurnState::Busy => Stop::Busy,
                 TurnState::Close => Stop::Close,
                 TurnState::Host { descriptor, start, spans } => {

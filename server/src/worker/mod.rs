@@ -85,6 +85,8 @@ struct Worker {
     index: usize,
     shared: Arc<Shared>,
     config: Arc<Config>,
+    /// The count of changes that `config` has seen.
+    config_changes: u64,
     table: Arc<CommandTable>,
     poll: Poll,
     conns: Slab<Box<Conn>>,
@@ -163,6 +165,7 @@ impl Worker {
         Worker {
             index,
             config,
+            config_changes: 0,
             table,
             poll,
             conns: Slab::new(),
@@ -194,6 +197,7 @@ impl Worker {
                 _ => {}
             }
             self.now = Now::read();
+            self.follow_config();
             for event in &events {
                 self.dispatch(event);
             }
@@ -243,7 +247,7 @@ impl Worker {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.answer(&gather),
                 Message::Gathered(gather) => self.gathered(&gather),
-                Message::Refresh => self.refresh(),
+                Message::Refresh => self.follow_config(),
                 Message::Listen(listeners) => self.listen(listeners),
                 Message::Stop => self.stopping = true,
             }
@@ -251,10 +255,19 @@ impl Worker {
         self.mail = mail;
     }
 
-    /// Takes the current configuration.
+    /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
+    /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
+    fn follow_config(&mut self) {
+        if self.shared.config.changes() != self.config_changes {
+            self.refresh();
+        }
+    }
+
     fn refresh(&mut self) {
+        self.config_changes = self.shared.config.changes();
         self.config = self.shared.config.snapshot();
         self.batch.set_slow_micros(self.config.slowlog_slower_than_us);
+        self.batch.stats().track_latency(self.config.latency_tracking);
         for (_, conn) in &mut self.conns {
             conn.set_limits(&self.config);
         }

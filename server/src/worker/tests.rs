@@ -381,6 +381,26 @@ fn client_reply_off_and_skip() {
 }
 
 #[test]
+fn a_changed_setting_holds_for_what_follows() {
+    let server = Server::start(2, "");
+    let (mut client, mut other) = (server.connect(), server.connect());
+    // In the same pipeline, and on a connection of the other worker as soon as the reply is there.
+    client.send(&[request(&["CONFIG", "SET", "latency-tracking", "no"]), request(&["SET", "a", "1"])].concat());
+    client.expect(b"+OK\r\n+OK\r\n");
+    other.ask(&["GET", "a"], "$1\r\n1\r\n");
+    client.ask(&["CONFIG", "SET", "latency-tracking", "yes"], "+OK\r\n");
+    let stats = client.bulk(&["INFO", "latencystats"]);
+    assert!(!stats.contains("usec_set") && !stats.contains("usec_get"), "{stats}");
+    client.ask(&["CONFIG", "SET", "latency-tracking-info-percentiles", "0.0 25 100"], "+OK\r\n");
+    other.ask(&["GET", "a"], "$1\r\n1\r\n");
+    let stats = client.bulk(&["INFO", "latencystats"]);
+    let line = stats.lines().find(|line| line.starts_with("latency_percentiles_usec_get:p0=")).expect(&stats);
+    assert!(line.contains(",p25=") && line.contains(",p100="), "{line}");
+    client.ask(&["CONFIG", "RESETSTAT"], "+OK\r\n");
+    assert!(!client.bulk(&["INFO", "latencystats"]).contains("usec_get"));
+}
+
+#[test]
 fn a_password_is_asked_for() {
     let server = Server::start(1, "requirepass secret");
     let mut client = server.connect();

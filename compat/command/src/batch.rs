@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_protocol::{Args, Mark, Parsed, Parser, ProtocolError, Reply, Span};
-use varve_store::{Tx, Worker};
+use varve_store::{Store, Tx, Worker};
 
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
@@ -70,6 +70,8 @@ pub struct Batch {
     slow_micros: i64,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
+    /// The state of the database map that the keys were hashed by.
+    database_changes: u64,
     /// Bytes of the input that were parsed in this turn.
     parsed_bytes: usize,
     /// The turn's only request must not be parsed again: it waits for its shards.
@@ -144,6 +146,7 @@ impl Batch {
             slow: Vec::new(),
             slow_micros: 10_000,
             timed,
+            database_changes: 0,
             parsed_bytes: 0,
             patient: false,
         }
@@ -220,6 +223,7 @@ impl Batch {
         self.spans.clear();
         self.keys.clear();
         self.patient = false;
+        self.database_changes = worker.store.database_changes();
         let mut at = 0;
         let tail = loop {
             if at == input.len() {
@@ -230,6 +234,7 @@ impl Batch {
                 break Tail::More;
             }
             let first = self.spans.len();
+            // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
@@ -323,9 +328,14 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, .. } = &mut *self.batch;
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, database_changes, .. } =
+            &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
+        if *database_changes != store.database_changes() {
+            *database_changes = store.database_changes();
+            rehash(store, self.session.db, self.input, &requests[self.next..], spans, keys);
+        }
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let mut ctx =
@@ -454,6 +464,17 @@ fn run_unkeyed(
     };
     run(&mut WideCtx { args, store: &store, worker, out, session });
     worker.park();
+}
+
+/// Hashes keys again: between parsing and the gate a database came to stand for another.
+#[cold]
+fn rehash(store: &Store, db: u32, input: &[u8], requests: &[Request], spans: &[Span], keys: &mut [KeyArg]) {
+    for request in requests {
+        let args = Args::new(&input[request.start..request.end], &spans[request.spans.clone()]);
+        for key in &mut keys[request.keys.clone()] {
+            key.hash = store.key(db, args.get(key.arg as usize)).hash;
+        }
+    }
 }
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.

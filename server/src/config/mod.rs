@@ -113,6 +113,8 @@ pub(crate) struct Config {
     pub(crate) segment_bytes: Option<u64>,
     /// Bytes of a piece of a segment, None for the store's own choice. For tests.
     pub(crate) piece_bytes: Option<u64>,
+    /// Bytes from which an object has segments of its own, None for the store's own choice. For tests.
+    pub(crate) run_min_bytes: Option<u64>,
     /// Limit on `used_memory`, 0 for none.
     pub(crate) memory_bytes_max: u64,
     pub(crate) policy: Policy,
@@ -181,6 +183,7 @@ impl Config {
             shards: values.above_zero("shards").map(|n| n as usize),
             segment_bytes: values.above_zero("varve-segment-bytes"),
             piece_bytes: values.above_zero("varve-piece-bytes"),
+            run_min_bytes: values.above_zero("varve-run-min-bytes"),
             memory_bytes_max: values.number("maxmemory"),
             policy: match values.text("maxmemory-policy").as_str() {
                 "allkeys-random" => Policy::AllKeysRandom,

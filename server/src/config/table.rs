@@ -305,6 +305,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("shards", Special::PowerOfTwo { max: 4096 }, "0").fixed().hidden().live(),
     special("varve-segment-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
     special("varve-piece-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
+    special("varve-run-min-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
 ];
 
 /// The place in `DIRECTIVES` of a name or alias, in any case.

@@ -239,13 +239,12 @@ impl Batch {
             if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
                 break Tail::More;
             }
-            let first = self.spans.len();
             // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
                     self.patient = once;
-                    self.resolve(worker, table, db, &input[at..at + consumed], at, first);
+                    self.resolve(worker, table, db, &input[at..at + consumed], at);
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -259,15 +258,9 @@ impl Batch {
 
     /// Looks a request's command up, hashes its keys and prefetches their buckets.
     #[inline]
-    fn resolve(
-        &mut self,
-        worker: &Worker,
-        table: &CommandTable,
-        db: u32,
-        request: &[u8],
-        start: usize,
-        first_span: usize,
-    ) {
+    fn resolve(&mut self, worker: &Worker, table: &CommandTable, db: u32, request: &[u8], start: usize) {
+        // Only whole requests leave spans behind.
+        let first_span = self.requests.last().map_or(0, |request| request.spans.end);
         let args = Args::new(request, &self.spans[first_span..]);
         let command = table.resolve(args);
         let first_key = self.keys.len();

@@ -100,7 +100,12 @@ fn what_is_no_request_gets_its_error_and_the_connection_ends() {
                 }
                 let expected = format!("{before}-ERR Protocol error: {text}\r\n");
                 let got = rest(text, &mut stream);
-                assert_eq!(String::from_utf8_lossy(&got), expected, "for {}", sent[..sent.len().min(60)].escape_ascii());
+                assert_eq!(
+                    String::from_utf8_lossy(&got),
+                    expected,
+                    "for {}",
+                    sent[..sent.len().min(60)].escape_ascii()
+                );
             }
         }
     }

@@ -81,7 +81,8 @@ fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
             bytes.splice(to..to, part);
         }
         4 => {
-            let words: &[&[u8]] = &[b"\r\n", b"*", b"$", b"$-1\r\n", b"*0\r\n", b"$0\r\n\r\n", b"\0", b"*1000\r\n", b"\n", b"\""];
+            let words: &[&[u8]] =
+                &[b"\r\n", b"*", b"$", b"$-1\r\n", b"*0\r\n", b"$0\r\n\r\n", b"\0", b"*1000\r\n", b"\n", b"\""];
             bytes.splice(at..at, random.pick(words).iter().copied());
         }
         5 => {

@@ -266,7 +266,8 @@ fn anything(p: &mut Player) {
     if p.id < 3 {
         let steps = (0..64).map(|_| p.generator.next_step()).filter(|step| step.kind == Kind::Call);
         // Changing the protocol in the midst of a pipeline is the differential test's; CONFIG SET would lift the limit.
-        p.batch = steps.map(|step| step.args)
+        p.batch = steps
+            .map(|step| step.args)
             .filter(|args| !["hello", "config"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())))
             .collect();
     } else {

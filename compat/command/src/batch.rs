@@ -15,9 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Mark, Parsed, Parser, ProtocolError, Reply, Span};
+use varve_protocol::{Args, Body, Mark, Parsed, Parser, ProtocolError, Reply, Span};
 use varve_store::{Store, Tx, Worker};
 
+use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
 use crate::session::Session;
@@ -36,6 +37,8 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const KEEP_MAX: u32 = 16;
 /// Bytes that a key may need beside what its request carries: header, room, index.
 const KEY_OVERHEAD_BYTES: u64 = 64;
+/// A request that misses less than this is read to its end as it is.
+const BODY_WANT_MIN: usize = 1024;
 /// Keys from which on prefetching their objects is worth a pass.
 const PREFETCH_KEYS_MIN: usize = 2;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
@@ -99,6 +102,9 @@ pub enum TurnState {
     NeedInput {
         /// Bytes missing, as far as is known: sizes buffers.
         want: usize,
+        /// A large body among them, its place relative to the input that is not consumed. The caller may read it into
+        /// a run of its own, tell the parser so, and give it with the rest.
+        body: Option<Body>,
     },
     /// The turn's budget is spent; there is more in the input.
     Yield,
@@ -173,6 +179,7 @@ impl Batch {
     }
 
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
+    /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with.
     #[allow(clippy::too_many_arguments, reason = "the parts of a connection and of a worker, borrowed apart")]
     pub fn turn(
         &mut self,
@@ -182,12 +189,15 @@ impl Batch {
         session: &mut Session,
         now_ms: i64,
         input: &mut [u8],
+        bodies: &Bodies,
         out: &mut Reply,
     ) -> Turn {
         worker.set_now(now_ms);
-        let tail = self.parse(worker, table, parser, session.db, input);
+        let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
+        let tail = self.parse(worker, table, parser, session.db, input, &slices);
         let out_max = out.len() + TURN_REPLY_BYTES;
-        let mut running = Running { batch: self, worker, table, session, input, out, out_max, next: 0 };
+        let mut running =
+            Running { batch: self, worker, table, session, input, bodies, slices: &slices, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -208,7 +218,11 @@ impl Batch {
                 TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
             }
             None => match tail {
-                Tail::Partial { want } => TurnState::NeedInput { want },
+                Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
+                Tail::Partial { want } => {
+                    let body = bodies::wanted(parser, table, worker, &input[consumed..]);
+                    TurnState::NeedInput { want, body }
+                }
                 Tail::More => TurnState::Yield,
                 Tail::Error(error) => {
                     self.stats.count_error(b"ERR");
@@ -223,8 +237,17 @@ impl Batch {
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
     /// An inline request with quotes is unescaped in place, so it must never be parsed twice: it makes a turn of its
-    /// own, which waits for its shards in place of giving up.
-    fn parse(&mut self, worker: &Worker, table: &CommandTable, parser: &mut Parser, db: u32, input: &mut [u8]) -> Tail {
+    /// own, which waits for its shards in place of giving up. So does a request with large arguments, whose bodies are
+    /// the first request's alone.
+    fn parse(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        db: u32,
+        input: &mut [u8],
+        bodies: &[&[u8]],
+    ) -> Tail {
         self.requests.clear();
         self.spans.clear();
         self.keys.clear();
@@ -244,8 +267,8 @@ impl Batch {
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = once;
-                    self.resolve(worker, table, db, &input[at..at + consumed], at, first);
+                    self.patient = once || !bodies.is_empty();
+                    self.resolve(worker, table, db, &input[at..at + consumed], bodies, at, first);
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -259,16 +282,18 @@ impl Batch {
 
     /// Looks a request's command up, hashes its keys and prefetches their buckets.
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
     fn resolve(
         &mut self,
         worker: &Worker,
         table: &CommandTable,
         db: u32,
         request: &[u8],
+        bodies: &[&[u8]],
         start: usize,
         first_span: usize,
     ) {
-        let args = Args::new(request, &self.spans[first_span..]);
+        let args = Args::with_bodies(request, &self.spans[first_span..], bodies);
         let command = table.resolve(args);
         let first_key = self.keys.len();
         if let Ok(d) = command
@@ -312,6 +337,9 @@ struct Running<'t> {
     table: &'t CommandTable,
     session: &'t mut Session,
     input: &'t [u8],
+    /// Large arguments of the first request, which then is the only one.
+    bodies: &'t Bodies,
+    slices: &'t [&'t [u8]],
     out: &'t mut Reply,
     /// Length of `out` beyond which the turn ends.
     out_max: usize,
@@ -345,12 +373,12 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         if *database_changes != store.database_changes() {
             *database_changes = store.database_changes();
-            rehash(store, self.session.db, self.input, &requests[self.next..], spans, keys);
+            rehash(store, self.session.db, (self.input, self.slices), &requests[self.next..], spans, keys);
         }
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
-        let mut ctx =
-            Ctx { args: Args::new(&[], none), keys: &[], tx, out: &mut *self.out, session: &mut *self.session };
+        let (out, session) = (&mut *self.out, &mut *self.session);
+        let mut ctx = Ctx { args: Args::new(&[], none), keys: &[], bodies: self.bodies, tx, out, session };
         prefetch_objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
         let mut clock = SharedTime::start();
         let mut kept = 0;
@@ -361,12 +389,14 @@ impl Running<'_> {
                 break;
             }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
-            ctx.args = Args::new(&self.input[request.start..request.end], &spans[request.spans.clone()]);
+            let bytes = &self.input[request.start..request.end];
+            ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices);
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
             let bytes = (request.end - request.start) as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
             let allowed = checks::allowed(d, ctx.session).and_then(|()| match d.flags.has(Flags::DENYOOM) {
+                true if self.bodies.denied() => Err(Refusal::OutOfMemory),
                 true => ctx.tx.admit(bytes).map_err(|_| Refusal::OutOfMemory),
                 false => Ok(()),
             });
@@ -408,7 +438,8 @@ impl Running<'_> {
     fn other(&mut self) -> Option<Stop> {
         let request = &self.batch.requests[self.next];
         self.next += 1;
-        let args = Args::new(&self.input[request.start..request.end], &self.batch.spans[request.spans.clone()]);
+        let bytes = &self.input[request.start..request.end];
+        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.slices);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let stats = &self.batch.stats;
@@ -483,9 +514,16 @@ fn run_unkeyed(
 
 /// Hashes keys again: between parsing and the gate a database came to stand for another.
 #[cold]
-fn rehash(store: &Store, db: u32, input: &[u8], requests: &[Request], spans: &[Span], keys: &mut [KeyArg]) {
+fn rehash(
+    store: &Store,
+    db: u32,
+    (input, bodies): (&[u8], &[&[u8]]),
+    requests: &[Request],
+    spans: &[Span],
+    keys: &mut [KeyArg],
+) {
     for request in requests {
-        let args = Args::new(&input[request.start..request.end], &spans[request.spans.clone()]);
+        let args = Args::with_bodies(&input[request.start..request.end], &spans[request.spans.clone()], bodies);
         for key in &mut keys[request.keys.clone()] {
             key.hash = store.key(db, args.get(key.arg as usize)).hash;
         }

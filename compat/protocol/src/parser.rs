@@ -8,7 +8,13 @@
 //!  (start) -------> Count --------------------> Length(n) ---------------> Body(n,len) -----------------> Request
 //!     |                 `- count <= 0 --> Empty     ^-------- remaining > 0 --'
 //!     `- other --> line up to LF --> words --> Request or Empty
+//!
+//!                                            a body that the caller takes elsewhere: Body --supply--> Behind --> Count
 //! ```
+//!
+//! Where a body is missing, the caller may take all of it out of the input, to where the value is to lie in the end:
+//! what follows the length's line is then what follows the body. Such a request must run when it is whole, since it
+//! cannot be parsed again.
 //!
 //! The parser sees the bytes from the request's first one on, each time it is called; what it has done of a partial
 //! request it keeps and never does again. Spans are relative to that first byte. Inline words with escapes are unescaped
@@ -114,6 +120,17 @@ impl ProtocolError {
     }
 }
 
+/// The body that a partial request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Where it begins, from the request's first byte on; what the input has from there belongs to it.
+    pub at: usize,
+    /// Its length in bytes.
+    pub len: usize,
+    /// The request's first argument, if that is there already: the command's name.
+    pub name: Option<Span>,
+}
+
 /// Where a partial request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -123,6 +140,8 @@ enum State {
     Length { remaining: usize },
     /// At the body of an argument.
     Body { remaining: usize, len: usize },
+    /// At the two bytes behind a body that lies elsewhere.
+    Behind { remaining: usize },
 }
 
 /// Splits one connection's input into requests.
@@ -157,6 +176,21 @@ impl Parser {
     /// True if a request has begun and is not whole yet.
     pub fn is_partial(&self) -> bool {
         self.state != State::Start || self.searched != 0
+    }
+
+    /// The body that is missing, if that is what the partial request waits for.
+    pub fn body(&self) -> Option<Body> {
+        let State::Body { len, .. } = self.state else { return None };
+        Some(Body { at: self.at, len, name: self.partial.first().copied() })
+    }
+
+    /// The body that [`Parser::body`] tells of lies elsewhere, and its bytes are no part of the input: the next call
+    /// gets what precedes and what follows them. Panics if no body is missing.
+    pub fn supply(&mut self) {
+        let State::Body { remaining, len } = self.state else { panic!("no body is missing") };
+        let number = self.partial.iter().filter(|span| span.outside().is_some()).count();
+        self.partial.push(Span::elsewhere(number, len));
+        self.state = State::Behind { remaining };
     }
 
     /// Bytes held for a partial request, beside the caller's buffer.
@@ -248,6 +282,14 @@ impl Parser {
                         return Ok(Parsed::Incomplete { want: end - input.len() });
                     }
                     spans.push(Span { start: self.at, len });
+                    self.at = end;
+                    self.state = State::Length { remaining: remaining - 1 };
+                }
+                State::Behind { remaining } => {
+                    let end = self.at + 2;
+                    if end > input.len() {
+                        return Ok(Parsed::Incomplete { want: end - input.len() });
+                    }
                     self.at = end;
                     self.state = State::Length { remaining: remaining - 1 };
                 }

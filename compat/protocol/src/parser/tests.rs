@@ -111,12 +111,12 @@ fn want_is_what_a_body_lacks() {
 #[test]
 fn every_cut_comes_to_the_same() {
     let input = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n42\r\n\r\nECHO \"a b\\x00\" 'c'\r\n*-1\r\n*1\r\n$0\r\n\r\nPING\n*2\r\n$4\r\nECHO\r\n$12\r\nhello, world\r\nrest";
-    let whole = parse_in_parts(input, Limits::default(), &[usize::MAX]);
+    let whole = parse_in_parts(input, Limits::default(), &[usize::MAX], usize::MAX);
     for cut in 1..input.len() {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[cut, usize::MAX]), "cut at {cut}");
+        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[cut, usize::MAX], usize::MAX), "cut at {cut}");
     }
     for every in 1..20 {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[every]), "parts of {every}");
+        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[every], usize::MAX), "parts of {every}");
     }
 }
 
@@ -202,8 +202,10 @@ fn what_is_encoded_comes_back() {
         }
         assert_eq!(requests(&input), expected);
         let size = 1 + random.below(100);
-        let whole = parse_in_parts(&input, Limits::default(), &[usize::MAX]);
-        assert_eq!(whole, parse_in_parts(&input, Limits::default(), &[size]));
+        let whole = parse_in_parts(&input, Limits::default(), &[usize::MAX], usize::MAX);
+        for elsewhere in [usize::MAX, 0, 50, 1000] {
+            assert_eq!(whole, parse_in_parts(&input, Limits::default(), &[size], elsewhere), "from {elsewhere} on");
+        }
     }
 }
 

@@ -253,6 +253,7 @@ impl Batch {
 
     /// Looks a request's command up, hashes its keys and prefetches their buckets.
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "what a turn knows of one request")]
     fn resolve(
         &mut self,
         worker: &Worker,

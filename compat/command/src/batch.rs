@@ -8,7 +8,7 @@
 //!               command needs the same
 //!            4  release, park, leave the gate          (the caller writes all replies at once)
 //! ```
-//! A turn ends after 64 commands or 64 KB. A request whose shard is busy ends it too, with nothing of that request
+//! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
 use std::ops::Range;
@@ -29,6 +29,9 @@ use crate::{Ctx, SessionCtx, WideCtx};
 const TURN_COMMANDS: usize = 64;
 /// Bytes of requests after which no further one joins the turn.
 const TURN_BYTES: usize = 64 << 10;
+/// Bytes of replies after which no further command runs in the turn: 64 GETs of 512 MB must not all be answered before
+/// the caller sees how much waits to be sent.
+const TURN_REPLY_BYTES: usize = 1 << 20;
 /// How many commands in a row may keep the same shards held.
 const KEEP_MAX: u32 = 16;
 /// Bytes that a key may need beside what its request carries: header, room, index.
@@ -128,6 +131,8 @@ enum Stop {
     Close,
     /// The database changed: hashes computed before no longer hold.
     Selected,
+    /// The replies are enough for one turn.
+    Full,
 }
 
 impl Batch {
@@ -181,7 +186,8 @@ impl Batch {
     ) -> Turn {
         worker.set_now(now_ms);
         let tail = self.parse(worker, table, parser, session.db, input);
-        let mut running = Running { batch: self, worker, table, session, input, out, next: 0 };
+        let out_max = out.len() + TURN_REPLY_BYTES;
+        let mut running = Running { batch: self, worker, table, session, input, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -196,7 +202,7 @@ impl Batch {
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
             Some(Stop::Close) => TurnState::Close,
-            Some(Stop::Selected) => TurnState::Yield,
+            Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
                 let request = &self.requests[done - 1];
                 TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
@@ -308,6 +314,8 @@ struct Running<'t> {
     session: &'t mut Session,
     input: &'t [u8],
     out: &'t mut Reply,
+    /// Length of `out` beyond which the turn ends.
+    out_max: usize,
     /// First request that has not run.
     next: usize,
 }
@@ -316,6 +324,9 @@ impl Running<'_> {
     /// Runs requests in order until the last or until something stops it.
     fn all(&mut self) -> Option<Stop> {
         while let Some(request) = self.batch.requests.get(self.next) {
+            if self.out.len() > self.out_max {
+                return Some(Stop::Full);
+            }
             let stop = match request.command {
                 Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
                 _ => self.other(),
@@ -346,6 +357,10 @@ impl Running<'_> {
         let mut kept = 0;
         let mut stop = None;
         while let Some(request) = requests.get(self.next) {
+            if ctx.out.len() > self.out_max {
+                stop = Some(Stop::Full);
+                break;
+            }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
             ctx.args = Args::new(&self.input[request.start..request.end], &spans[request.spans.clone()]);
             ctx.keys = &keys[request.keys.clone()];

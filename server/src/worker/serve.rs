@@ -30,7 +30,7 @@ use crate::slowlog::Entry;
 /// Bytes read into a connection's own buffer in one visit.
 const READ_BYTES: usize = 256 * 1024;
 /// Memory that the worker's reply buffer keeps from one turn to the next.
-const REPLY_KEEP_BYTES: usize = 256 * 1024;
+const REPLY_KEEP_BYTES: usize = 128 * 1024;
 /// Commands of the server itself that one visit runs.
 const HOST_COMMANDS_MAX: u32 = 64;
 /// Turns over what one read brought before its replies are written: a pipeline of 256 commands costs one write.

@@ -13,7 +13,7 @@ use varve_testkit::linear::{Answer, Call, Event, Keyspace, check};
 use varve_testkit::{Client, Launch, Random, Server, Value, seed};
 
 const CLIENTS: usize = 8;
-const CALLS: usize = 24;
+const CALLS: usize = 14;
 
 /// The words of a call in a round whose keys have names of their own.
 fn words(call: &Call, round: u64) -> Vec<Vec<u8>> {

@@ -191,10 +191,11 @@ fn geometry(config: &Config) -> Geometry {
     let set = |bytes: Option<u64>, otherwise: usize| bytes.map_or(otherwise, |bytes| bytes as usize);
     let segment_bytes = set(config.segment_bytes, usual.segment_bytes).clamp(SEGMENT_BYTES_MIN, usual.segment_bytes);
     let part = segment_bytes / 16;
+    let run_min_bytes = set(config.run_min_bytes, usual.run_min_bytes.min(part)).clamp(64, segment_bytes / 2);
     Geometry {
         segment_bytes,
-        piece_bytes: set(config.piece_bytes, usual.piece_bytes.min(part)).clamp(64, segment_bytes),
-        run_min_bytes: set(config.run_min_bytes, usual.run_min_bytes.min(part)).clamp(64, segment_bytes / 2),
+        piece_bytes: set(config.piece_bytes, usual.piece_bytes.min(part)).clamp(64, run_min_bytes),
+        run_min_bytes,
         release_bytes: usual.release_bytes.min(part).max(SEGMENT_BYTES_MIN),
         ..usual
     }

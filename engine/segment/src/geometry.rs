@@ -7,7 +7,7 @@ use varve_base::mem::PAGE_BYTES;
 pub struct Geometry {
     /// A segment: a power of two, from a page (4096) to 8 MiB.
     pub segment_bytes: usize,
-    /// What an appender checks out at once.
+    /// What an appender checks out at once. At most `run_min_bytes`.
     pub piece_bytes: usize,
     /// Objects of more bytes than this get segments of their own. At most half a segment.
     pub run_min_bytes: usize,
@@ -37,6 +37,8 @@ impl Geometry {
         assert!((PAGE_BYTES..=8 << 20).contains(&segment_bytes), "segment_bytes {segment_bytes}");
         assert!((64..=segment_bytes).contains(&piece_bytes), "piece_bytes {piece_bytes}");
         assert!((64..=segment_bytes / 2).contains(&run_min_bytes), "run_min_bytes {run_min_bytes}");
+        // What fits in a piece is written there without another look at its size; its death is told by its size.
+        assert!(piece_bytes <= run_min_bytes, "piece_bytes {piece_bytes} over run_min_bytes {run_min_bytes}");
         assert!(release_bytes > 0 && release_bytes.is_multiple_of(PAGE_BYTES), "release_bytes {release_bytes}");
         assert!(segment_bytes.is_multiple_of(release_bytes), "release_bytes {release_bytes}");
         assert!(segment_bytes / release_bytes <= 64, "release_bytes {release_bytes}");
@@ -58,5 +60,16 @@ impl Geometry {
     /// Objects up to this size may close the piece that they do not fit in, so a piece loses at most this much.
     pub(crate) fn small_max(&self) -> usize {
         (self.piece_bytes / 32).max(64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "over run_min_bytes")]
+    fn a_piece_that_takes_what_should_have_a_run() {
+        Geometry { piece_bytes: 512 << 10, ..Geometry::default() }.check();
     }
 }

@@ -102,7 +102,13 @@ fn an_open_segment_is_a_victim_too() {
 
 #[test]
 fn a_large_filler_is_not_counted() {
-    let geometry = Geometry { segment_bytes: 1 << 20, piece_bytes: 64 << 10, release_bytes: 64 << 10, ..tiny() };
+    let geometry = Geometry {
+        segment_bytes: 1 << 20,
+        piece_bytes: 64 << 10,
+        run_min_bytes: 64 << 10,
+        release_bytes: 64 << 10,
+        ..tiny()
+    };
     let log = Log::new(geometry).unwrap();
     parked(&log, |appender| {
         appender.append(&log, &string(b"key", b"value"));

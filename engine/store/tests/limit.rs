@@ -1,0 +1,50 @@
+//! Room at the limit when most of what is used is not the log's: connection buffers.
+
+use std::sync::Arc;
+
+use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+
+fn store() -> (Arc<Store>, Worker) {
+    let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+    let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
+    let worker = store.worker(0);
+    (store, worker)
+}
+
+fn fill(worker: &mut Worker, keys: usize) {
+    for n in 0..keys {
+        let name = format!("key:{n}").into_bytes();
+        let Worker { store, local } = &mut *worker;
+        let _inside = store.gate().enter(local.id());
+        let mut tx = Tx::new(store, local, 0);
+        let key = tx.key(&name);
+        tx.hold(&[tx.shard_of(key.hash)]);
+        tx.set(&key, &[b'v'; 1000], Ttl::Clear, Form::Auto);
+        tx.finish();
+    }
+}
+
+#[test]
+fn keys_are_evicted_for_what_buffers_take() {
+    let (store, mut worker) = store();
+    fill(&mut worker, 2000);
+    let full = store.used_memory();
+    // Buffers take half a limit that keys alone would fit in.
+    store.set_limit(full + 100_000, Policy::AllKeysRandom);
+    store.set_outside_bytes(full / 2);
+    for _ in 0..10 {
+        assert!(store.admit(&mut worker.local, 1000).is_ok(), "there are keys to evict: {} left", store.len(0));
+    }
+    assert!(store.len(0) > 200, "no more than needed: {} left", store.len(0));
+    assert!(store.used_memory() <= full + 100_000);
+    // Without eviction, or with buffers over the limit, a write is refused.
+    store.set_outside_bytes(full * 2);
+    assert!(store.admit(&mut worker.local, 1000).is_err());
+    assert_eq!(store.len(0), 0, "all was tried");
+    fill(&mut worker, 100);
+    store.set_limit(full, Policy::NoEviction);
+    assert!(store.admit(&mut worker.local, 1000).is_err());
+    assert_eq!(store.len(0), 100);
+    worker.park();
+    store.verify();
+}

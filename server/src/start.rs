@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_store::Store;
+use varve_store::{Geometry, Store};
 
 use crate::config::{Config, Live, Loaded};
 use crate::daemon::{PidFile, Supervisor};
@@ -22,6 +22,8 @@ pub(crate) struct Failed;
 
 /// Descriptors that the server needs beside its clients' (as Redis reckons).
 const RESERVED_FILES: u64 = 32;
+/// The least segment is a page.
+const SEGMENT_BYTES_MIN: usize = 4096;
 
 /// Runs the server until a client or a signal ends it. `file` is the configuration's, absolute.
 pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed> {
@@ -103,8 +105,9 @@ fn greet(config: &Config, file: Option<&Path>) {
         Some(path) => tracing::warn!("Configuration loaded from {}", path.display()),
         None => tracing::warn!("No config file: the default configuration and the command line's options apply"),
     }
+    // Tools that start a server look for "PID: " in its log, as in the peer's banner; so at every log level.
     let (port, workers) = (config.port, config.workers);
-    tracing::info!("Running mode=standalone, port={port}, workers={workers}.");
+    tracing::warn!("Running mode=standalone, port={port}, workers={workers}, PID: {pid}");
 }
 
 /// Raises the limit on open files to what `maxclients` needs, or lowers `maxclients` to what the system allows.
@@ -165,25 +168,36 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Failed> {
 }
 
 fn store(config: &Config) -> Result<Arc<Store>, Failed> {
-    let mut options = varve_store::Options {
+    let options = varve_store::Options {
         databases: config.databases,
         workers: config.workers,
         shards: config.shards.unwrap_or(0),
         seed: random(),
+        geometry: geometry(config),
         ..varve_store::Options::default()
     };
-    if let Some(bytes) = config.segment_bytes {
-        options.geometry.segment_bytes = bytes as usize;
-    }
-    if let Some(bytes) = config.piece_bytes {
-        options.geometry.piece_bytes = bytes as usize;
-    }
     let store = Store::new(&options).map_err(|error| {
         tracing::warn!("Can't reserve the address range of the segments: {error}");
         Failed
     })?;
     store.set_limit(config.memory_bytes_max, crate::handlers::config::store_policy(config.policy));
     Ok(store)
+}
+
+/// How the log is cut: what the configuration leaves open shrinks with the segment, and what does not fit in a segment is
+/// brought into its bounds, so that no combination fails.
+fn geometry(config: &Config) -> Geometry {
+    let usual = Geometry::default();
+    let set = |bytes: Option<u64>, otherwise: usize| bytes.map_or(otherwise, |bytes| bytes as usize);
+    let segment_bytes = set(config.segment_bytes, usual.segment_bytes).clamp(SEGMENT_BYTES_MIN, usual.segment_bytes);
+    let part = segment_bytes / 16;
+    Geometry {
+        segment_bytes,
+        piece_bytes: set(config.piece_bytes, usual.piece_bytes.min(part)).clamp(64, segment_bytes),
+        run_min_bytes: set(config.run_min_bytes, usual.run_min_bytes.min(part)).clamp(64, segment_bytes / 2),
+        release_bytes: usual.release_bytes.min(part).max(SEGMENT_BYTES_MIN),
+        ..usual
+    }
 }
 
 /// A number that nobody can foresee: the standard library seeds its hash tables from the system.
@@ -194,4 +208,24 @@ fn random() -> u64 {
 /// 40 hexadecimal digits, new at each start.
 fn run_id() -> String {
     format!("{:016x}{:016x}{:08x}", random(), random(), random() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_sizes_of_segment_piece_and_run_make_a_store() {
+        let sizes = [None, Some(1), Some(4096), Some(65536), Some(8 << 20)];
+        for segment_bytes in sizes {
+            for piece_bytes in sizes {
+                for run_min_bytes in sizes {
+                    let config = Config { segment_bytes, piece_bytes, run_min_bytes, ..Config::default() };
+                    let geometry = Geometry { reserve_bytes: 8 << 20, ..geometry(&config) };
+                    let options = varve_store::Options { geometry, shards: 1, ..varve_store::Options::default() };
+                    assert!(Store::new(&options).is_ok(), "{geometry:?}");
+                }
+            }
+        }
+    }
 }

@@ -42,18 +42,31 @@ pub struct Pair<'s> {
 /// # Errors
 /// The log of the first mismatch, or of a connection that was lost.
 pub fn run(ours: &Server, theirs: &Server, plan: Plan) -> Result<(), String> {
-    let mut pair = Pair::new(ours, theirs, plan)?;
     let mut generator = Generator::new(plan.seed, plan.resp);
+    run_steps(ours, theirs, plan, &mut std::iter::from_fn(|| Some(generator.next_step())))
+}
+
+/// The same with steps from anywhere, up to the plan's number.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_steps(
+    ours: &Server,
+    theirs: &Server,
+    plan: Plan,
+    steps: &mut dyn Iterator<Item = Step>,
+) -> Result<(), String> {
+    let mut pair = Pair::new(ours, theirs, plan)?;
     let mut index = 0;
     while index < plan.commands {
         let mut chunk = Vec::new();
         let mut alone = None;
         while chunk.len() < CHUNK && alone.is_none() {
-            let step = generator.next_step();
-            if matches!(step.kind, Kind::Scan | Kind::Quit) {
-                alone = Some(step);
-            } else {
-                chunk.push(step);
+            match steps.next() {
+                Some(step) if matches!(step.kind, Kind::Scan | Kind::Quit) => alone = Some(step),
+                Some(step) => chunk.push(step),
+                None if chunk.is_empty() => return Ok(()),
+                None => break,
             }
         }
         let length = chunk.len() as u64;
@@ -65,6 +78,37 @@ pub fn run(ours: &Server, theirs: &Server, plan: Plan) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Takes steps away from a failing sequence for as long as it fails, each try on fresh servers; the shortest log.
+///
+/// # Errors
+/// When a server does not start.
+pub fn shrink(
+    start: &dyn Fn() -> Result<(Server, Server), String>,
+    plan: Plan,
+    mut log: String,
+) -> Result<String, String> {
+    let mut generator = Generator::new(plan.seed, plan.resp);
+    // A chunk is pipelined: what follows the mismatch in it has been sent too.
+    let last = log.split("index ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(0);
+    let mut steps: Vec<Step> = (0..last + CHUNK).map(|_| generator.next_step()).collect();
+    let mut size = steps.len().div_ceil(2);
+    while size > 0 {
+        let mut at = 0;
+        while at < steps.len() {
+            let mut fewer = steps.clone();
+            fewer.drain(at..(at + size).min(steps.len()));
+            let (ours, theirs) = start()?;
+            match run_steps(&ours, &theirs, plan, &mut fewer.iter().cloned()) {
+                Err(shorter) => (steps, log) = (fewer, shorter),
+                Ok(()) => at += size,
+            }
+        }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
+    }
+    let lines: Vec<String> = steps.iter().map(|step| format!("  {:?} {}", step.kind, line(&step.args))).collect();
+    Ok(format!("{log}\nthe shortest sequence that fails:\n{}", lines.join("\n")))
 }
 
 impl<'s> Pair<'s> {

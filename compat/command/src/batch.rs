@@ -8,7 +8,7 @@
 //!               command needs the same
 //!            4  release, park, leave the gate          (the caller writes all replies at once)
 //! ```
-//! A turn ends after 64 commands or 64 KB. A request whose shard is busy ends it too, with nothing of that request
+//! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_protocol::{Args, Body, Mark, Parsed, Parser, ProtocolError, Reply, Span};
-use varve_store::{Tx, Worker};
+use varve_store::{Store, Tx, Worker};
 
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
@@ -30,6 +30,9 @@ use crate::{Ctx, SessionCtx, WideCtx};
 const TURN_COMMANDS: usize = 64;
 /// Bytes of requests after which no further one joins the turn.
 const TURN_BYTES: usize = 64 << 10;
+/// Bytes of replies after which no further command runs in the turn: 64 GETs of 512 MB must not all be answered before
+/// the caller sees how much waits to be sent.
+const TURN_REPLY_BYTES: usize = 1 << 20;
 /// How many commands in a row may keep the same shards held.
 const KEEP_MAX: u32 = 16;
 /// Bytes that a key may need beside what its request carries: header, room, index.
@@ -73,6 +76,8 @@ pub struct Batch {
     slow_micros: i64,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
+    /// The state of the database map that the keys were hashed by.
+    database_changes: u64,
     /// Bytes of the input that were parsed in this turn.
     parsed_bytes: usize,
     /// The turn's only request must not be parsed again: it waits for its shards.
@@ -132,6 +137,8 @@ enum Stop {
     Close,
     /// The database changed: hashes computed before no longer hold.
     Selected,
+    /// The replies are enough for one turn.
+    Full,
 }
 
 impl Batch {
@@ -150,6 +157,7 @@ impl Batch {
             slow: Vec::new(),
             slow_micros: 10_000,
             timed,
+            database_changes: 0,
             parsed_bytes: 0,
             patient: false,
         }
@@ -187,8 +195,9 @@ impl Batch {
         worker.set_now(now_ms);
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let tail = self.parse(worker, table, parser, session.db, input, &slices);
-        let mut running =
-            Running { batch: self, worker, table, session, input, bodies, slices: &slices, out, next: 0 };
+        let out_max = out.len() + TURN_REPLY_BYTES;
+        let slices = &slices[..];
+        let mut running = Running { batch: self, worker, table, session, input, bodies, slices, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -203,7 +212,7 @@ impl Batch {
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
             Some(Stop::Close) => TurnState::Close,
-            Some(Stop::Selected) => TurnState::Yield,
+            Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
                 let request = &self.requests[done - 1];
                 TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
@@ -227,8 +236,10 @@ impl Batch {
 
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
-    /// An inline request is unescaped in place, so it must never be parsed twice: it makes a turn of its own, which
-    /// waits for its shards in place of giving up.
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
+    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
+    /// up.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
     fn parse(
         &mut self,
         worker: &Worker,
@@ -242,20 +253,22 @@ impl Batch {
         self.spans.clear();
         self.keys.clear();
         self.patient = false;
+        self.database_changes = worker.store.database_changes();
         let mut at = 0;
         let tail = loop {
             if at == input.len() {
                 break Tail::Partial { want: 1 };
             }
-            let inline = input[at] != b'*' && !parser.is_partial();
             let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || inline && !self.requests.is_empty() {
+            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
                 break Tail::More;
             }
             let first = self.spans.len();
+            // Looked at before parsing: unescaping may put anything in the place of the first byte.
+            let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = input[at] != b'*' || !bodies.is_empty();
+                    self.patient = once || !bodies.is_empty();
                     self.resolve(worker, table, db, &input[at..at + consumed], bodies, at, first);
                     at += consumed;
                 }
@@ -308,6 +321,16 @@ impl Batch {
     }
 }
 
+/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
+/// was seen before, nothing but its first byte is looked at.
+fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
+    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
+        return false;
+    }
+    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
+    line.iter().any(|b| matches!(b, b'"' | b'\''))
+}
+
 /// The running of a turn's requests.
 struct Running<'t> {
     batch: &'t mut Batch,
@@ -319,6 +342,8 @@ struct Running<'t> {
     bodies: &'t Bodies,
     slices: &'t [&'t [u8]],
     out: &'t mut Reply,
+    /// Length of `out` beyond which the turn ends.
+    out_max: usize,
     /// First request that has not run.
     next: usize,
 }
@@ -327,6 +352,9 @@ impl Running<'_> {
     /// Runs requests in order until the last or until something stops it.
     fn all(&mut self) -> Option<Stop> {
         while let Some(request) = self.batch.requests.get(self.next) {
+            if self.out.len() > self.out_max {
+                return Some(Stop::Full);
+            }
             let stop = match request.command {
                 Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
                 _ => self.other(),
@@ -340,9 +368,18 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, .. } = &mut *self.batch;
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, database_changes, .. } =
+            &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
+        if *database_changes != store.database_changes() {
+            *database_changes = store.database_changes();
+            let of = |request: &Request| {
+                let bytes = &self.input[request.start..request.end];
+                Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices)
+            };
+            rehash(store, self.session.db, &requests[self.next..], of, keys);
+        }
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
@@ -352,6 +389,10 @@ impl Running<'_> {
         let mut kept = 0;
         let mut stop = None;
         while let Some(request) = requests.get(self.next) {
+            if ctx.out.len() > self.out_max {
+                stop = Some(Stop::Full);
+                break;
+            }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
             let bytes = &self.input[request.start..request.end];
             ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices);
@@ -474,6 +515,23 @@ fn run_unkeyed(
     };
     run(&mut WideCtx { args, store: &store, worker, out, session });
     worker.park();
+}
+
+/// Hashes keys again: between parsing and the gate a database came to stand for another.
+#[cold]
+fn rehash<'r>(
+    store: &Store,
+    db: u32,
+    requests: &'r [Request],
+    args_of: impl Fn(&'r Request) -> Args<'r>,
+    keys: &mut [KeyArg],
+) {
+    for request in requests {
+        let args = args_of(request);
+        for key in &mut keys[request.keys.clone()] {
+            key.hash = store.key(db, args.get(key.arg as usize)).hash;
+        }
+    }
 }
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.

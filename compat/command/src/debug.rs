@@ -47,6 +47,11 @@ fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
             ctx.store.set_active_expire(varve_base::number::parse_i64(ctx.args.get(2)).unwrap_or(0) != 0);
             ctx.out.ok();
         }
+        b"VERIFY" if n == 2 => {
+            ctx.worker.park();
+            ctx.store.verify();
+            ctx.out.ok();
+        }
         b"STRINGMATCH-LEN" if n == 4 => {
             let matched = glob::matches(ctx.args.get(2), ctx.args.get(3), false);
             ctx.out.integer(i64::from(matched));
@@ -81,6 +86,9 @@ const HELP: &[&str] = &[
     "    Keep this worker asleep, parts of a second allowed.",
     "STRINGMATCH-LEN <pattern> <text>",
     "    Tell whether the pattern matches the text.",
+    "VERIFY",
+    "    Check log, index, counts and wheels against each other; what is wrong ends the",
+    "    server.",
 ];
 
 /// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.

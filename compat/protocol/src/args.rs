@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn bodies_may_lie_elsewhere() {
-        let spans = [Span { start: 0, len: 3 }, Span::elsewhere(0, 5), Span { start: 3, len: 1 }, Span::elsewhere(1, 2)];
+        let spans =
+            [Span { start: 0, len: 3 }, Span::elsewhere(0, 5), Span { start: 3, len: 1 }, Span::elsewhere(1, 2)];
         let args = Args::with_bodies(b"SETk", &spans, &[b"abcde", b"xy"]);
         assert_eq!(args.iter().collect::<Vec<_>>(), [&b"SET"[..], b"abcde", b"k", b"xy"]);
         assert_eq!((args.get(1), args.outside(1), args.outside(2)), (&b"abcde"[..], Some(0), None));

@@ -198,6 +198,11 @@ impl Parser {
         self.partial.capacity() * size_of::<Span>()
     }
 
+    /// True if the partial request is a multibulk one.
+    pub fn in_multibulk(&self) -> bool {
+        self.state != State::Start
+    }
+
     /// Forgets a partial request: its bytes are given again from their start.
     pub fn reset(&mut self) {
         self.state = State::Start;

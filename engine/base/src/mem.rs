@@ -78,6 +78,12 @@ impl Mapping {
         unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
     }
 
+    /// Asks for huge pages where whole ones fit. A hint: a kernel without them, or told not to, refuses.
+    pub fn prefer_huge_pages(&self) {
+        // SAFETY: the mapping's own range; the advice changes no contents.
+        unsafe { libc::madvise(self.base().cast(), self.len(), libc::MADV_HUGEPAGE) };
+    }
+
     /// The first address.
     #[inline(always)]
     pub fn base(&self) -> *mut u8 {

@@ -43,6 +43,9 @@ const GROWTH: f64 = 1.25;
 /// How many buckets ahead of the move references are prefetched; the buckets themselves twice as far.
 const AHEAD: u64 = 2;
 
+/// Buckets of one page.
+const PAGE_BUCKETS: u64 = (varve_base::mem::PAGE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
+
 /// What decides a table's sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
@@ -72,7 +75,10 @@ impl Geometry {
     /// Buckets of a table of this generation.
     fn buckets(&self, generation: u32) -> u64 {
         let power = f64::from(generation) + f64::from(self.shard_scale.0) / f64::from(self.shard_scale.1);
-        ((f64::from(self.first_buckets) * GROWTH.powf(power)).round() as u64).clamp(1, BUCKETS_MAX)
+        let buckets = (f64::from(self.first_buckets) * GROWTH.powf(power)).round() as u64;
+        // Whole pages: what the system would round up to serves as buckets, so that small tables waste nothing.
+        let whole = if buckets > PAGE_BUCKETS { buckets.next_multiple_of(PAGE_BUCKETS) } else { buckets };
+        whole.clamp(1, BUCKETS_MAX)
     }
 
     /// The first size over `buckets`.
@@ -226,7 +232,8 @@ mod tests {
             size = next;
         }
         let sizes: Vec<u64> = (0..256).map(|i| Geometry::shard(i, 256).buckets(30)).collect();
-        assert!(sizes.is_sorted() && sizes[255] as f64 / (sizes[0] as f64) < GROWTH);
+        assert!(sizes.is_sorted() && (sizes[255] as f64) < sizes[0] as f64 * GROWTH + PAGE_BUCKETS as f64);
+        assert!(sizes.iter().all(|size| size.is_multiple_of(PAGE_BUCKETS)), "whole pages");
         assert_eq!(Geometry::default().larger(BUCKETS_MAX - 1), BUCKETS_MAX);
         assert_eq!(entries_max(100), 630);
     }

@@ -41,7 +41,8 @@
 //!    victim was chosen under that mutex, which orders the same writes.
 //! 4. **DEAD is the last touch.** The killer reads all it needs, then sets DEAD with release; reclaim reads it with
 //!    acquire and only then lets the memory go. A segment in which nothing lives is not read at all: its counter of live
-//!    objects is taken down with release after each DEAD and read with acquire. Memory is released only behind objects
+//!    objects is taken down with release after each DEAD and read with acquire. No segment is free before that counter
+//!    is 0: a killer still needs its table entry after DEAD. Memory is released only behind objects
 //!    that are dead, so nobody reads or writes there.
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.

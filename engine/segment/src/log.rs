@@ -19,6 +19,9 @@ use crate::run::Releases;
 use crate::space::Space;
 use crate::table::{Entry, Live, State, Table};
 
+/// Segments from this size on ask for huge pages.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// What all handles share. Lock order: `space` and `releases` are leaves; who holds one takes nothing more.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -161,6 +164,10 @@ impl Log {
     pub fn new(geometry: Geometry) -> io::Result<Log> {
         geometry.check();
         let mapping = Mapping::reserve(geometry.reserve_bytes)?;
+        if geometry.segment_bytes >= HUGE_PAGE_BYTES {
+            // Objects are reached at random: with small pages nearly every one costs a walk of the page tables as well.
+            mapping.prefer_huge_pages();
+        }
         Ok(Log {
             base: mapping.base(),
             segment_shift: geometry.segment_bytes.trailing_zeros(),

@@ -115,7 +115,7 @@ impl Drain {
 pub enum DrainState {
     /// Call again.
     More,
-    /// An object's shard was busy: call again, a little later.
+    /// An object's shard was busy, or its killer has not finished: call again, a little later.
     Busy,
     /// The segment is free; drop the drain.
     Done,
@@ -208,6 +208,10 @@ impl Log {
         self.release_behind(drain);
         if drain.cursor < drain.fill {
             return if busy { DrainState::Busy } else { DrainState::More };
+        }
+        if entry.live().objects() != 0 {
+            // Who killed the last of them has marked it and not yet counted it: the segment is still his.
+            return DrainState::Busy;
         }
         let mut space = self.shared.space.lock();
         entry.finish();

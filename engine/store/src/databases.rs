@@ -8,13 +8,18 @@
 //! physical number:  free --assign--> in use --retire--> dying --(swept)--> free
 //! ```
 
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU16, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use crate::rank::{Rank, RankedMutex};
 
 /// The map from logical to physical numbers, and the numbers that are being swept.
 pub(crate) struct Databases {
     map: Box<[AtomicU16]>,
+    /// Counts the map's changes, each after it was made.
+    changes: AtomicU64,
     numbers: RankedMutex<Numbers>,
 }
 
@@ -34,7 +39,7 @@ impl Databases {
         assert!((1..=u32::from(u16::MAX) / 2).contains(&count), "1 to 32767 databases");
         let map = (0..count).map(|d| AtomicU16::new(d as u16)).collect();
         let numbers = Numbers { fresh: count, free: Vec::new(), dying: Vec::new() };
-        Databases { map, numbers: RankedMutex::new(Rank::Leaf, numbers) }
+        Databases { map, changes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, numbers) }
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -52,6 +57,7 @@ impl Databases {
         let (pa, pb) = (self.physical(a), self.physical(b));
         self.map[a as usize].store(pb, Relaxed);
         self.map[b as usize].store(pa, Relaxed);
+        self.changed();
     }
 
     /// Gives a logical database an empty physical one and lists the old one for sweeping; under the gate alone.
@@ -68,7 +74,18 @@ impl Databases {
         };
         let old = self.map[logical as usize].swap(number, Relaxed);
         n.dying.push(old);
+        self.changed();
         true
+    }
+
+    /// How often the map has changed. Who reads this first and then the map, outside the gate, has read the present map
+    /// if the number is still the same inside the gate.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Release);
     }
 
     /// The number that is swept next.

@@ -37,7 +37,6 @@
 //! The gate does not queue: a thread is one worker, and a worker enters once at a time.
 
 use crate::rank::{self, Held, Rank};
-use std::sync::PoisonError;
 
 #[cfg(loom)]
 use loom::{
@@ -45,11 +44,13 @@ use loom::{
     sync::atomic::{AtomicU32, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
 };
+// Not std's mutex: its waiting is inside the standard library, where the thread sanitizer does not see it.
+#[cfg(not(loom))]
+use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, Ordering},
-    sync::{Condvar, Mutex, MutexGuard},
 };
 
 const OUT: u32 = 0;
@@ -230,7 +231,7 @@ impl Gate {
 
     fn sleep<'g>(&'g self, mut bed: MutexGuard<'g, Bed>) -> MutexGuard<'g, Bed> {
         bed.asleep += 1;
-        let mut bed = self.wake.wait(bed).unwrap_or_else(PoisonError::into_inner);
+        let mut bed = wait(&self.wake, bed);
         bed.asleep -= 1;
         bed
     }
@@ -265,9 +266,26 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// A panicking holder leaves nothing half done in these mutexes, so poison means nothing.
+#[cfg(not(loom))]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
+}
+
+#[cfg(not(loom))]
+fn wait<'g, T>(condvar: &Condvar, mut guard: MutexGuard<'g, T>) -> MutexGuard<'g, T> {
+    condvar.wait(&mut guard);
+    guard
+}
+
+/// A panicking holder leaves nothing half done in these mutexes, so poison means nothing.
+#[cfg(loom)]
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(loom)]
+fn wait<'g, T>(condvar: &Condvar, guard: MutexGuard<'g, T>) -> MutexGuard<'g, T> {
+    condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(all(test, not(loom)))]

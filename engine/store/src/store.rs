@@ -145,6 +145,13 @@ impl Store {
         self.databases.count()
     }
 
+    /// Counts the changes of what logical databases stand for (SWAPDB, FLUSHDB). Hashes of keys depend on it: those
+    /// computed outside the gate hold inside it if the number, read before them, is still the same there.
+    #[inline]
+    pub fn database_changes(&self) -> u64 {
+        self.databases.changes()
+    }
+
     /// The key of these bytes in a logical database.
     #[inline]
     pub fn key<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {

@@ -103,9 +103,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
         .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi=-1"))
         .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
-        .and_then(|()| {
-            write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference)
-        })
+        .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
         .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + elsewhere + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
         .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))

@@ -113,6 +113,8 @@ pub(crate) struct Config {
     pub(crate) segment_bytes: Option<u64>,
     /// Bytes of a piece of a segment, None for the store's own choice. For tests.
     pub(crate) piece_bytes: Option<u64>,
+    /// Bytes from which an object has segments of its own, None for the store's own choice. For tests.
+    pub(crate) run_min_bytes: Option<u64>,
     /// Limit on `used_memory`, 0 for none.
     pub(crate) memory_bytes_max: u64,
     pub(crate) policy: Policy,
@@ -125,6 +127,10 @@ pub(crate) struct Config {
     pub(crate) slowlog_slower_than_us: i64,
     /// Entries that the slow log keeps.
     pub(crate) slowlog_len_max: u64,
+    /// Whether the time of each call goes into its command's histogram.
+    pub(crate) latency_tracking: bool,
+    /// Which percentiles of those INFO tells, 0 to 100 each.
+    pub(crate) latency_percentiles: Vec<f64>,
     /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
     pub(crate) lazy_user_flush: bool,
     /// What CONFIG GET hz answers: background turns a second that an operator asked for.
@@ -177,6 +183,7 @@ impl Config {
             shards: values.above_zero("shards").map(|n| n as usize),
             segment_bytes: values.above_zero("varve-segment-bytes"),
             piece_bytes: values.above_zero("varve-piece-bytes"),
+            run_min_bytes: values.above_zero("varve-run-min-bytes"),
             memory_bytes_max: values.number("maxmemory"),
             policy: match values.text("maxmemory-policy").as_str() {
                 "allkeys-random" => Policy::AllKeysRandom,
@@ -187,6 +194,8 @@ impl Config {
             lfu_decay_min: values.number("lfu-decay-time"),
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
+            latency_tracking: values.yes("latency-tracking"),
+            latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),
             hz: values.number("hz"),
             log_level: log_level(&values.text("loglevel")),

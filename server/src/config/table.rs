@@ -193,8 +193,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("jemalloc-bg-thread", "yes"),
     int("key-load-delay", "0", i32::MIN as i64, I32).hidden(),
     int("latency-monitor-threshold", "0", 0, I64),
-    flag("latency-tracking", "yes"),
-    special("latency-tracking-info-percentiles", Special::Percentiles, "50 99 99.9"),
+    flag("latency-tracking", "yes").live(),
+    special("latency-tracking-info-percentiles", Special::Percentiles, "50 99 99.9").live(),
     flag("lazyfree-lazy-eviction", "no"),
     flag("lazyfree-lazy-expire", "no"),
     flag("lazyfree-lazy-server-del", "no"),
@@ -305,6 +305,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("shards", Special::PowerOfTwo { max: 4096 }, "0").fixed().hidden().live(),
     special("varve-segment-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
     special("varve-piece-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
+    special("varve-run-min-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
 ];
 
 /// The place in `DIRECTIVES` of a name or alias, in any case.

@@ -33,9 +33,13 @@ use crate::slowlog::Entry;
 /// Bytes read into a connection's own buffer in one visit.
 const READ_BYTES: usize = 256 * 1024;
 /// Memory that the worker's reply buffer keeps from one turn to the next.
-const REPLY_KEEP_BYTES: usize = 256 * 1024;
+const REPLY_KEEP_BYTES: usize = 128 * 1024;
 /// Commands of the server itself that one visit runs.
 const HOST_COMMANDS_MAX: u32 = 64;
+/// Turns over what one read brought before its replies are written: a pipeline of 256 commands costs one write.
+const TURNS_MAX: u32 = 4;
+/// Replies from which on they are written before more is executed.
+const WRITE_BYTES: usize = 64 * 1024;
 /// Busy turns in a row after which the worker lets other threads run.
 const BUSY_SPINS: u32 = 16;
 
@@ -246,6 +250,7 @@ impl Worker {
         }
         out.set_resp(conn.session.resp);
         let mut done = 0;
+        let mut turns = 0;
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
             let turn = self.batch.turn(
@@ -273,7 +278,13 @@ impl Worker {
                     conn.want = want;
                     body.map_or(Stop::Idle, Stop::Body)
                 }
-                TurnState::Yield => Stop::Again,
+                TurnState::Yield => {
+                    turns += 1;
+                    if turns < TURNS_MAX && out.len() < WRITE_BYTES {
+                        continue;
+                    }
+                    Stop::Again
+                }
                 TurnState::Busy => Stop::Busy,
                 TurnState::Close => Stop::Close,
                 TurnState::Host { descriptor, start, spans } => {
@@ -332,6 +343,7 @@ impl Worker {
             out.truncate(mark);
         }
         conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
+        self.follow_config();
         outcome
     }
 

@@ -6,7 +6,7 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Instant;
 use varve_testkit::{Launch, seed};
-use varve_tests::run::{Plan, run};
+use varve_tests::run::{Plan, run, shrink};
 
 /// Random commands to Varve and to redis-server; replies must be equal.
 #[derive(Parser)]
@@ -20,6 +20,9 @@ struct Options {
     /// Protocol version; both when not given
     #[arg(long)]
     resp: Option<u8>,
+    /// On a mismatch, look for the shortest sequence that shows one
+    #[arg(long)]
+    shrink: bool,
 }
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         let plan = Plan { commands: options.commands, seed, resp };
         let result = both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
         if let Err(log) = result {
+            let log = if options.shrink { shrink(&both, plan, log.clone()).unwrap_or(log) } else { log };
             println!("{log}");
             return ExitCode::FAILURE;
         }

@@ -6,6 +6,7 @@
 //! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
 //! process CPU time and resident memory of a process, read from /proc
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
+//! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! model   a naive keyspace of strings, and a search for a legal order of a concurrent history
 //! ```
 //!
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod linear;
 pub mod model;
 pub mod process;
 pub mod seed;

@@ -1,8 +1,8 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
-use crate::shell::{Tally, cargo, cargo_test, run, server_binary, step, target_dir, workspace};
-use crate::{peer, setup, smoke, tidy};
-use std::path::Path;
+use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
+use crate::{peer, setup, tidy};
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// The crates whose own tests make the quick loop.
@@ -24,6 +24,9 @@ const SANITIZED: &[(&str, &[&str])] = &[
     ("address", &["varve-base", "varve-segment", "varve-index"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
+
+/// How long each fuzz target runs in `test`.
+const FUZZ_SECONDS: u64 = 20;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -83,10 +86,24 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         cargo_test("end to end", &mut tests)
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
-    tally.add(step("smoke", smoke::run));
     tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    tally.add(step("fuzz targets", fuzz));
     for (sanitizer, crates) in SANITIZED {
         tally.add(step(&format!("{sanitizer} sanitizer"), || sanitized(sanitizer, crates)));
+    }
+    tally
+}
+
+/// Each fuzz target for a short while; long runs are started by hand with `fuzz/run`.
+fn fuzz() -> Tally {
+    let mut tally = Tally::default();
+    for entry in fs::read_dir(workspace().join("fuzz/fuzz_targets")).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1"]);
+        target.env("CARGO_TARGET_DIR", target_dir().join("fuzz"));
+        tally.add(Tally::one(&format!("fuzz target {name}"), run(&mut target)));
     }
     tally
 }
@@ -125,13 +142,19 @@ pub(crate) fn tool(package: &str, binary: &str, args: &[String]) -> Tally {
     )
 }
 
+/// The tools that people have, against Varve: a part of the end-to-end tests.
+pub(crate) fn smoke() -> Tally {
+    let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--test", "tools"]);
+    cargo_test("smoke", tests.env("VARVE_SERVER", server_binary()))
+}
+
 /// The differential test with a new seed and the stress test, in turns, until the time is over or one fails.
 pub(crate) fn soak(minutes: u64) -> Tally {
     let end = Instant::now() + Duration::from_secs(minutes * 60);
     let mut tally = Tally::default();
     while tally.failed == 0 && Instant::now() < end {
         tally.add(tool("varve-tests", "varve-diff", &["--commands".into(), "1000000".into()]));
-        if tally.failed == 0 && Path::new(&workspace()).join("tests/stress.rs").exists() {
+        if tally.failed == 0 {
             let mut stress = cargo(&["test", "--release", "-p", "varve-tests", "--test", "stress"]);
             stress.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
             tally.add(cargo_test("stress", &mut stress));

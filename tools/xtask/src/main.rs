@@ -19,7 +19,6 @@ mod all;
 mod peer;
 mod setup;
 mod shell;
-mod smoke;
 mod source;
 mod tidy;
 
@@ -89,7 +88,7 @@ fn main() -> ExitCode {
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
         Task::Peer { units, no_skips } => setup::packages().and(|| peer::run(&units, no_skips)),
-        Task::Smoke => setup::packages().and(setup::python).and(smoke::run),
+        Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
         Task::Soak { minutes } => all::soak(minutes),
     };

@@ -25,6 +25,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tclsh", "tcl"),
     ("python3", "python3"),
     ("script", "bsdutils"),
+    ("stdbuf", "coreutils"),
+    ("c++", "g++"),
     ("kill", "procps"),
 ];
 

@@ -56,7 +56,7 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
     if same(&from, &to) {
         return Err(SAME);
     }
-    let free = ctx.tx.exists(&from) && (replace || !ctx.tx.exists(&to));
+    let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
     if free {
         // The request's own bytes do not bound this one. The shards may be let go for it.
         let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);

@@ -2,8 +2,8 @@
 
 use super::{Nobody, parked, string, tiny};
 use crate::{
-    Appender, Class, DrainState, FilledRun, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled, State,
-    Value,
+    Appender, Class, DrainState, FilledRun, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled,
+    State, Value,
 };
 
 #[test]
@@ -461,5 +461,28 @@ fn clearing_leaves_nothing() {
     filling.rest().fill(1);
     filling.advance(2000);
     assert_eq!((log.stats().segments, log.stats().runs, log.used_bytes()), (0, 1, 5000));
+    log.verify();
+}
+
+/// Reclaim came between a killer's mark and his count, and found a drained segment with a live object.
+#[test]
+fn a_drain_waits_for_a_killer_to_count() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    let mut dead = None;
+    parked(&log, |appender| {
+        appender.append(&log, &string(b"key", b"value"));
+        dead = Some(appender.append(&log, &string(b"key", b"value")));
+    });
+    access.kill(&log, dead.unwrap());
+    let mut drain = log.choose_victim().unwrap();
+    let entry = log.shared.table.entry(0);
+    // What a killer on another thread has not subtracted yet.
+    entry.add_live(crate::table::Live::new(1, 15));
+    let mut mover = Mover { log: &log, access, appender: Appender::new(), moved: 0, busy_at: None };
+    assert_eq!(log.drain_step(&mut drain, &mut mover, 8), DrainState::Busy);
+    entry.sub_live(crate::table::Live::new(1, 15));
+    assert_eq!(log.drain_step(&mut drain, &mut mover, 8), DrainState::Done);
+    mover.appender.park(&log);
     log.verify();
 }

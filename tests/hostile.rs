@@ -1,0 +1,291 @@
+//! Clients that do everything wrong, over sockets: the right error, the connection closed where the protocol is lost, bounded
+//! memory, and nobody else disturbed (a second client must go on getting its answers).
+
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use varve_testkit::{Client, Launch, Server};
+
+const MB: u64 = 1 << 20;
+
+fn start() -> Server {
+    Launch::varve().config("io-threads 4").start().expect("varve-server starts")
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address()).expect("a connection");
+    stream.set_nodelay(true).expect("set");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("set");
+    stream
+}
+
+/// All that the server sends until it closes; a reset after it has sent something counts as closed.
+fn rest(what: &str, stream: &mut TcpStream) -> Vec<u8> {
+    let (mut all, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => return all,
+            Ok(n) => all.extend_from_slice(&chunk[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return all,
+            Err(error) => panic!("{what}: not closed: {error}; so far {:?}", all.escape_ascii().to_string()),
+        }
+    }
+}
+
+/// Another client, which must not notice: ten commands, each answered within the time.
+fn undisturbed(other: &mut Client, limit: Duration) {
+    for n in 0..10 {
+        let begin = Instant::now();
+        assert_eq!(other.cmd(&format!("SET other {n}")).text(), "OK");
+        assert_eq!(other.cmd("GET other").text(), n.to_string());
+        assert!(begin.elapsed() < limit, "another client waited {:?}", begin.elapsed());
+    }
+}
+
+fn resident(server: &Server) -> u64 {
+    server.memory().expect("its memory").resident
+}
+
+fn until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !done() {
+        assert!(Instant::now() < end, "{what}: not within {limit:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Requests that lose the protocol, and what is answered before the connection ends.
+fn broken() -> Vec<(Vec<u8>, &'static str)> {
+    let long = |head: &[u8]| [head, vec![b'1'; 70_000].as_slice()].concat();
+    vec![
+        (b"*2147483648\r\n".to_vec(), "invalid multibulk length"),
+        (b"*99999999999999999999\r\n".to_vec(), "invalid multibulk length"),
+        (b"*x\r\n".to_vec(), "invalid multibulk length"),
+        (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
+        (b"*2\r\n$3\r\nGET\r\n$-5\r\n".to_vec(), "invalid bulk length"),
+        (b"*1\r\n$536870913\r\n".to_vec(), "invalid bulk length"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4294967296\r\n".to_vec(), "invalid bulk length"),
+        (b"*1\r\n$9223372036854775808\r\n".to_vec(), "invalid bulk length"),
+        (b"*1\r\n$01\r\n".to_vec(), "invalid bulk length"),
+        (b"*1\r\n:4\r\n".to_vec(), "expected '$', got ':'"),
+        (b"*2\r\n$4\r\nPING\r\nPING\r\n".to_vec(), "expected '$', got 'P'"),
+        (long(b"*"), "too big mbulk count string"),
+        (long(b"*1\r\n$"), "too big bulk count string"),
+        (long(b"SET k "), "too big inline request"),
+        (b"SET k \"no end\r\n".to_vec(), "unbalanced quotes in request"),
+        (b"SET k 'a'b\r\n".to_vec(), "unbalanced quotes in request"),
+    ]
+}
+
+#[test]
+fn what_is_no_request_gets_its_error_and_the_connection_ends() {
+    let server = start();
+    let mut other = server.client();
+    for (input, text) in broken() {
+        // At once, in the midst of a pipeline, and a byte at a time where that is not too long.
+        let pipeline = [b"*1\r\n$4\r\nPING\r\n".as_slice(), &input].concat();
+        for (sent, before) in [(&input, ""), (&pipeline, "+PONG\r\n")] {
+            for size in [sent.len(), 1] {
+                if size == 1 && sent.len() > 1000 {
+                    continue;
+                }
+                let mut stream = connect(&server);
+                for part in sent.chunks(size) {
+                    stream.write_all(part).expect("sent");
+                }
+                let expected = format!("{before}-ERR Protocol error: {text}\r\n");
+                let got = rest(text, &mut stream);
+                assert_eq!(
+                    String::from_utf8_lossy(&got),
+                    expected,
+                    "for {}",
+                    sent[..sent.len().min(60)].escape_ascii()
+                );
+            }
+        }
+    }
+    undisturbed(&mut other, Duration::from_secs(1));
+    assert_eq!(other.cmd("DEBUG VERIFY").text(), "OK");
+}
+
+#[test]
+fn what_is_only_odd_is_answered_and_the_connection_stays() {
+    let server = start();
+    let cases: &[(&[u8], &str)] = &[
+        (b"\r\n\r\n*0\r\n*-5\r\nPING\r\n", "+PONG\r\n"),
+        (b"%1\r\n+a\r\n", "-ERR unknown command '%1'"),
+        (b">3 x\r\n", "-ERR unknown command '>3'"),
+        (b"HELLO 3 SETNAME\r\n", "-ERR Syntax error in HELLO option 'SETNAME'"),
+        (b"HELLO 99999999999999999999\r\n", "-ERR Protocol version is not an integer or out of range"),
+        (b"HELLO 4\r\n", "-NOPROTO unsupported protocol version"),
+        (b"HELLO -3\r\n", "-NOPROTO unsupported protocol version"),
+        (b"HELLO 3 AUTH default\r\n", "-ERR Syntax error in HELLO option 'AUTH'"),
+        (b"HELLO 3 \"\\x00\\xff\" x\r\n", "-ERR Syntax error in HELLO option "),
+        (b"*1\r\n$0\r\n\r\n", "-ERR unknown command ''"),
+        (b"\"\\r\\n+OK\" 1\r\n", "-ERR unknown command '  +OK'"),
+        (b"SETRANGE k 536870912 x\r\n", "-ERR string exceeds maximum allowed size"),
+    ];
+    for (input, start) in cases {
+        let mut stream = connect(&server);
+        stream.write_all(input).expect("sent");
+        stream.write_all(b"\r\nECHO the-end\r\n").expect("sent");
+        let mut got = Vec::new();
+        let mut chunk = [0; 4096];
+        while !got.ends_with(b"the-end\r\n") {
+            let n = stream.read(&mut chunk).expect("an answer");
+            assert!(n > 0, "closed for {}: {}", input.escape_ascii(), got.escape_ascii());
+            got.extend_from_slice(&chunk[..n]);
+        }
+        let got = String::from_utf8_lossy(&got);
+        assert!(got.starts_with(start), "for {}: {got:?}", input.escape_ascii());
+    }
+}
+
+#[test]
+fn half_requests_leave_nothing_behind() {
+    let server = start();
+    let mut other = server.client();
+    let head = b"*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$100000000\r\n";
+    // The second round tells what one round leaves: the first warms the allocator's and the pool's memory.
+    let mut after = [0; 3];
+    for round in &mut after {
+        for n in 0..100 {
+            let mut stream = connect(&server);
+            stream.write_all(head).expect("sent");
+            stream.write_all(&vec![b'x'; 1000 * (n % 50)]).expect("sent");
+            if n % 3 == 0 {
+                stream.shutdown(Shutdown::Write).expect("half closed");
+                assert_eq!(rest("half a request", &mut stream), b"", "nothing was asked");
+            }
+        }
+        until("the connections are gone", Duration::from_secs(10), || {
+            other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
+        });
+        *round = resident(&server);
+    }
+    assert!(after[2] <= after[0] + 4 * MB, "resident after each hundred: {after:?}");
+    assert!(other.cmd("EXISTS half").integer() == Some(0));
+    undisturbed(&mut other, Duration::from_secs(1));
+}
+
+#[test]
+fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
+    let server = start();
+    let mut other = server.client();
+    other.call(&[b"SET".to_vec(), b"big".to_vec(), vec![b'v'; MB as usize]]).expect("set");
+    let before = resident(&server);
+    let mut silent = connect(&server);
+    silent.set_nonblocking(true).expect("set");
+    // 4000 MB of replies are asked for; the requests take 80 KB.
+    let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(4000);
+    let mut sent = 0;
+    let end = Instant::now() + Duration::from_secs(3);
+    while sent < requests.len() && Instant::now() < end {
+        match silent.write(&requests[sent..]) {
+            Ok(n) => sent += n,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert_eq!(sent, requests.len(), "a paused client's requests are still read");
+    undisturbed(&mut other, Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(300));
+    let grown = server.memory().expect("its memory").peak.saturating_sub(before);
+    println!("a silent client that asks for 4000 MB: resident grows by {} MB", grown / MB);
+    assert!(grown < 100 * MB, "grown by {} MB", grown / MB);
+    assert!(grown > 20 * MB, "the pending replies are bounded by 32 MB, not refused: {} MB", grown / MB);
+    // It reads after all, and gets everything.
+    silent.set_nonblocking(false).expect("set");
+    let mut left = 4000 * (MB + 12);
+    let mut chunk = vec![0; 1 << 20];
+    while left > 0 {
+        let n = silent.read(&mut chunk).expect("replies") as u64;
+        assert!(n > 0, "closed with {left} bytes to come");
+        left -= n;
+    }
+    undisturbed(&mut other, Duration::from_millis(500));
+}
+
+#[test]
+fn the_limits_of_query_and_output_close_who_passes_them() {
+    let server = start();
+    let mut other = server.client();
+    other.call(&[b"SET".to_vec(), b"big".to_vec(), vec![b'v'; MB as usize]]).expect("set");
+    // A request longer than the query limit.
+    assert_eq!(other.cmd("CONFIG SET client-query-buffer-limit 1048576").text(), "OK");
+    let mut talker = connect(&server);
+    talker.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000000\r\n").expect("sent");
+    let part = vec![b'x'; 100_000];
+    let closed = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        talker.write_all(&part).is_err()
+    });
+    assert!(closed, "a request over the query limit ends its connection");
+    assert!(server.log().contains("max query buffer length"), "the log says why");
+    // A pipeline behind replies that nobody reads.
+    let mut silent = connect(&server);
+    let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(2000);
+    let closed = (0..100).any(|_| silent.write_all(&requests).is_err());
+    assert!(closed, "a paused client over the query limit is closed");
+    assert_eq!(other.cmd("CONFIG SET client-query-buffer-limit 1073741824").text(), "OK");
+    // The hard and the soft limit of output.
+    for limit in ["normal 4194304 0 0", "normal 0 1048576 1"] {
+        let set = ["CONFIG", "SET", "client-output-buffer-limit", limit];
+        assert_eq!(other.call(&set).expect("a reply").text(), "OK");
+        let begin = Instant::now();
+        let mut silent = connect(&server);
+        silent.write_all(&requests).expect("sent");
+        until("the silent client is closed", Duration::from_secs(5), || {
+            other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
+        });
+        println!("closed for '{limit}' after {:?}", begin.elapsed());
+        if limit.ends_with(" 1") {
+            assert!(begin.elapsed() > Duration::from_millis(900), "the soft limit gives a second");
+        }
+        rest(limit, &mut silent);
+        undisturbed(&mut other, Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn ten_thousand_idle_connections() {
+    const IDLE: u64 = 10_000;
+    let wanted = (IDLE + 1000).to_string();
+    let me = std::process::id().to_string();
+    let raised = Command::new("prlimit").args(["--pid", &me, &format!("--nofile={wanted}:")]).status();
+    assert!(raised.is_ok_and(|status| status.success()), "this test needs {wanted} open files");
+    let server = Launch::varve().config("io-threads 4").config("maxclients 10100").start().expect("it starts");
+    let mut other = server.client();
+    undisturbed(&mut other, Duration::from_secs(1));
+    let before = resident(&server);
+    let begin = Instant::now();
+    let mut idle: Vec<TcpStream> = (0..IDLE).map(|_| connect(&server)).collect();
+    // Each has said something and been answered: what a connection keeps then is what it costs.
+    for stream in &mut idle {
+        stream.write_all(b"*1\r\n$4\r\nPING\r\n").expect("sent");
+    }
+    for stream in &mut idle {
+        let mut pong = [0; 7];
+        stream.read_exact(&mut pong).expect("an answer");
+        assert_eq!(&pong, b"+PONG\r\n");
+    }
+    let took = begin.elapsed();
+    let each = resident(&server).saturating_sub(before) / IDLE;
+    println!("{IDLE} idle connections in {took:?}: {each} bytes resident each");
+    assert!(each <= 2048, "{each} bytes a connection");
+    undisturbed(&mut other, Duration::from_millis(500));
+    let cpu = server.cpu_ns().expect("its time");
+    std::thread::sleep(Duration::from_secs(1));
+    let idle_cpu = server.cpu_ns().expect("its time") - cpu;
+    println!("CPU of a second of idling: {:.1} ms", idle_cpu as f64 / 1e6);
+    assert!(idle_cpu < 50_000_000, "idle connections cost {idle_cpu} ns of CPU a second");
+    drop(idle);
+    until("the connections are gone", Duration::from_secs(10), || {
+        other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
+    });
+    undisturbed(&mut other, Duration::from_millis(500));
+}

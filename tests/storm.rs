@@ -1,0 +1,417 @@
+//! The storm: 4 workers, 8 clients, every command at once on segments of 64 KB, at the memory limit, with tables that grow
+//! and shrink; VARVE_STRESS_SECONDS of it under each policy (10). At the end DEBUG VERIFY and a clean shutdown.
+//!
+//! ```text
+//! storm   allkeys-random: anything goes, FLUSHALL too; every request must be answered, and answered in form
+//! siege   noeviction: nobody flushes what others keep; a client's own keys must say what it last wrote, shared counters
+//!         must hold the sum of what was acknowledged, and SCAN must show every key that stays
+//! ```
+//! Replies of eight clients have no one order: their legality is tests/histories.rs's.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_tests::generate::{Generator, Kind};
+
+const CLIENTS: u64 = 8;
+const LIMIT_BYTES: u64 = 8 << 20;
+const KEYS: usize = 4000;
+const COUNTERS: usize = 6;
+const STEADY: usize = 40;
+
+type Request = Vec<Vec<u8>>;
+
+fn seconds() -> u64 {
+    std::env::var("VARVE_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
+fn request(line: &str) -> Request {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn start(policy: &str) -> Server {
+    let launch = Launch::varve()
+        .config("io-threads 4")
+        .config("shards 16")
+        .config("varve-segment-bytes 65536")
+        .config("varve-piece-bytes 4096")
+        .config("varve-run-min-bytes 8192")
+        .config(format!("maxmemory {LIMIT_BYTES}"))
+        .config(format!("maxmemory-policy {policy}"));
+    launch.start().expect("varve-server starts")
+}
+
+/// What the clients share.
+struct Shared {
+    stop: AtomicBool,
+    commands: AtomicU64,
+    errors: AtomicU64,
+    refused: AtomicU64,
+    raised: [AtomicU64; COUNTERS],
+}
+
+/// A client that fails ends the others too; its panic is the test's when the scope is left.
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs `work` on eight connections for the time; verifies and shuts down; the number of commands.
+fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shared)) {
+    let seed = seed::seed(name);
+    let mut server = start(policy);
+    let shared = Shared {
+        stop: AtomicBool::new(false),
+        commands: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        raised: Default::default(),
+    };
+    let length = Duration::from_secs(seconds());
+    thread::scope(|scope| {
+        for id in 0..CLIENTS {
+            let (server, shared) = (&server, &shared);
+            scope.spawn(move || {
+                let _guard = StopOnPanic(&shared.stop);
+                let mut player = Player::new(server, shared, seed, id);
+                while !shared.stop.load(Ordering::Relaxed) {
+                    work(&mut player);
+                }
+            });
+        }
+        let end = Instant::now() + length;
+        while Instant::now() < end && !shared.stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+    });
+    assert!(!server.ended(), "the server ended:\n{}", server.log());
+    check(&server, &shared);
+    let info = server.client().cmd("INFO all").text();
+    let figure = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_string();
+    println!(
+        "{name}: {} commands, {} errors, {} of them for memory, evicted {}, expired {}, used {} of {LIMIT_BYTES}, peak resident {} MB",
+        shared.commands.load(Ordering::Relaxed),
+        shared.errors.load(Ordering::Relaxed),
+        shared.refused.load(Ordering::Relaxed),
+        figure("evicted_keys:"),
+        figure("expired_keys:"),
+        figure("used_memory:"),
+        server.memory().expect("its memory").peak >> 20,
+    );
+    finish(&mut server);
+}
+
+/// Log against index, then the end.
+fn finish(server: &mut Server) {
+    let mut client = server.client();
+    let verified = client.call(&["DEBUG", "VERIFY"]);
+    assert_eq!(verified.map(|reply| reply.text()).unwrap_or_else(|e| format!("{e}: {}", server.log())), "OK");
+    client.queue(&["SHUTDOWN", "NOSAVE"]);
+    client.flush().expect("sent");
+    assert_eq!(server.wait(Duration::from_secs(20)), Some(true), "the end is clean:\n{}", server.log());
+}
+
+/// One client: a connection, random numbers, and what it knows that its own keys hold.
+struct Player<'s> {
+    server: &'s Server,
+    client: Client,
+    random: Random,
+    id: u64,
+    shared: &'s Shared,
+    generator: Generator,
+    /// Mostly growing, then mostly shrinking.
+    growing: bool,
+    own: Vec<Option<Vec<u8>>>,
+    batch: Vec<Request>,
+}
+
+impl<'s> Player<'s> {
+    fn new(server: &'s Server, shared: &'s Shared, seed: u64, id: u64) -> Player<'s> {
+        let mut client = server.client();
+        let resp = 2 + (id % 2);
+        client.call(&["HELLO", &resp.to_string()]).expect("HELLO");
+        Player {
+            server,
+            client,
+            random: Random::new(seed.wrapping_mul(31).wrapping_add(id)),
+            id,
+            shared,
+            generator: Generator::new(seed.wrapping_mul(97).wrapping_add(id), resp as u8),
+            growing: true,
+            own: vec![None; STEADY],
+            batch: Vec::new(),
+        }
+    }
+
+    /// Sends the batch, gets as many replies.
+    fn exchange(&mut self) -> Vec<Value> {
+        let batch = std::mem::take(&mut self.batch);
+        for request in &batch {
+            self.client.queue(request);
+        }
+        self.client.flush().expect("sent");
+        let mut replies = Vec::with_capacity(batch.len());
+        for request in &batch {
+            let reply = self.client.read();
+            replies.push(
+                reply.unwrap_or_else(|error| {
+                    panic!("{}: {error}\n{}", varve_tests::run::line(request), self.server.log())
+                }),
+            );
+        }
+        self.shared.commands.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let errors = replies.iter().filter(|reply| reply.is_error()).count();
+        self.shared.errors.fetch_add(errors as u64, Ordering::Relaxed);
+        let refused = replies.iter().filter(|reply| reply.is_error() && reply.text().starts_with("OOM")).count();
+        self.shared.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        replies
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key:{}", self.random.below(KEYS)).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.random.below(400) {
+            0 => self.random.below(200_000),
+            1..=4 => self.random.below(20_000),
+            _ => self.random.below(300),
+        };
+        vec![b'a' + (self.random.below(26) as u8); len]
+    }
+
+    /// One command on the keys that all clients share, in a database that it may not select.
+    fn shared_command(&mut self) -> Request {
+        let (key, other) = (self.key(), self.key());
+        let text = |what: &str| what.as_bytes().to_vec();
+        let number = |n: usize| n.to_string().into_bytes();
+        let write = if self.growing { 60 } else { 10 };
+        if self.random.below(100) < write {
+            let value = self.value();
+            return match self.random.below(6) {
+                0 => vec![text("SET"), key, value, text("PX"), number(1 + self.random.below(2000))],
+                1 => vec![text("APPEND"), key, value],
+                2 => vec![text("MSET"), key, value.clone(), other, value],
+                3 => vec![text("SETRANGE"), key, number(self.random.below(3000)), value],
+                4 => vec![text("MSETNX"), key, value.clone(), other, value],
+                _ => vec![text("SET"), key, value],
+            };
+        }
+        match self.random.below(14) {
+            0 => vec![text("RENAME"), key, other],
+            1 => vec![text("COPY"), key, other, text("DB"), number(self.random.below(4)), text("REPLACE")],
+            2 => vec![text("MOVE"), key, number(self.random.below(4))],
+            3 => vec![text("PEXPIRE"), key, number(self.random.below(500))],
+            4 => vec![text("PERSIST"), key],
+            5 | 6 => vec![text("GET"), key],
+            7 => vec![text("MGET"), key, other],
+            8 => vec![text("GETDEL"), key],
+            9 => vec![text("COPY"), key, other, text("REPLACE")],
+            10 => vec![text("EXPIRE"), key, number(100), text("NX")],
+            11 => vec![text("GETEX"), key, text("PX"), number(1 + self.random.below(300))],
+            _ => vec![text("UNLINK"), key, other],
+        }
+    }
+
+    /// What concerns all keys, or none.
+    fn wide_command(&mut self) -> Request {
+        match self.random.below(12) {
+            0 => request("KEYS key:1*"),
+            1 => request("SWAPDB 1 2"),
+            2 => request("SWAPDB 3 1"),
+            3 if self.random.one_in(20) => request("FLUSHDB"),
+            4 => request("RANDOMKEY"),
+            5 => request("DBSIZE"),
+            6 => request("INFO"),
+            7 => request("CLIENT LIST"),
+            8 => request("MEMORY STATS"),
+            9 => request(&format!("CONFIG SET maxmemory {}", LIMIT_BYTES - (self.random.below(3) << 20) as u64)),
+            10 => request("SLOWLOG GET"),
+            _ => request("OBJECT ENCODING key:7"),
+        }
+    }
+
+    /// A whole SCAN; the keys that it showed.
+    fn scan(&mut self, pattern: &str) -> Vec<Vec<u8>> {
+        let (mut cursor, mut keys) = (b"0".to_vec(), Vec::new());
+        loop {
+            let count = (1 + self.random.below(300)).to_string().into_bytes();
+            let head = [b"SCAN".to_vec(), cursor, b"MATCH".to_vec(), pattern.into(), b"COUNT".to_vec(), count];
+            self.batch.push(head.to_vec());
+            let replies = self.exchange();
+            let [next, list] = replies[0].elements().unwrap_or_else(|| panic!("SCAN: {:?}", replies[0])) else {
+                panic!("SCAN: {:?}", replies[0])
+            };
+            keys.extend(list.elements().expect("keys").iter().filter_map(|key| key.bytes().map(<[u8]>::to_vec)));
+            cursor = next.bytes().expect("a cursor").to_vec();
+            if cursor == b"0" {
+                return keys;
+            }
+        }
+    }
+}
+
+/// A turn of a client that may do anything.
+fn anything(p: &mut Player) {
+    if p.id < 3 {
+        let steps = (0..64).map(|_| p.generator.next_step()).filter(|step| step.kind == Kind::Call);
+        // Changing the protocol in the midst of a pipeline is the differential test's; CONFIG SET would lift the limit.
+        p.batch = steps
+            .map(|step| step.args)
+            .filter(|args| !["hello", "config"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())))
+            .collect();
+    } else {
+        p.growing ^= p.random.one_in(150);
+        let most = if p.random.one_in(10) { 300 } else { 20 };
+        let count = 1 + p.random.below(most);
+        for _ in 0..count {
+            let next = match p.random.below(100) {
+                0 => p.wide_command(),
+                1 => request(&format!("SELECT {}", p.random.below(4))),
+                2 if p.random.one_in(200) => request("FLUSHALL"),
+                _ => p.shared_command(),
+            };
+            p.batch.push(next);
+        }
+    }
+    let batch = p.batch.clone();
+    for (request, reply) in batch.iter().zip(p.exchange()) {
+        let name = request[0].to_ascii_uppercase();
+        let ok = match name.as_slice() {
+            b"KEYS" | b"MGET" if !reply.is_error() => reply.elements().is_some(),
+            b"APPEND" | b"UNLINK" | b"DBSIZE" => reply.integer().is_some() || reply.is_error(),
+            _ => true,
+        };
+        assert!(ok, "{}: {reply:?}", varve_tests::run::line(request));
+    }
+    if p.random.one_in(40) {
+        p.scan("*");
+    }
+}
+
+/// A turn of a client that keeps something: what it wrote must stay.
+fn keeping(p: &mut Player) {
+    p.growing ^= p.random.one_in(100);
+    p.batch.push(request("SELECT 0"));
+    p.exchange();
+    for _ in 0..8 {
+        match p.random.below(3) {
+            0 => raise(p),
+            _ => own_key(p),
+        }
+    }
+    if p.random.one_in(60) {
+        shown(p);
+    }
+    p.batch.push(request(&format!("SELECT {}", 1 + p.random.below(3))));
+    for _ in 0..p.random.below(60) {
+        let next = if p.random.one_in(60) { p.wide_command() } else { p.shared_command() };
+        // The shared databases are 1 to 3: what is sent to 0 would stand among what clients keep.
+        if !(next.iter().any(|word| word == b"DB" || word == b"MOVE") && next.contains(&b"0".to_vec())) {
+            p.batch.push(next);
+        }
+    }
+    p.exchange();
+}
+
+fn raise(p: &mut Player) {
+    let n = p.random.below(COUNTERS);
+    p.batch.push(request(&format!("INCR counter:{n}")));
+    if p.exchange()[0].integer().is_some() {
+        p.shared.raised[n].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn own_name(id: u64, n: usize) -> Vec<u8> {
+    format!("own:{id}:{n}").into_bytes()
+}
+
+/// Changes or reads one of the client's own keys, and compares.
+fn own_key(p: &mut Player) {
+    let n = p.random.below(STEADY);
+    let (name, value) = (own_name(p.id, n), p.value());
+    let known = p.own[n].clone();
+    let verb = p.random.below(8);
+    let command: Request = match verb {
+        0 => vec![b"SET".to_vec(), name, value.clone()],
+        1 => vec![b"SET".to_vec(), name, value.clone(), b"EX".to_vec(), b"1000".to_vec()],
+        2 => vec![b"APPEND".to_vec(), name, value[..value.len().min(50)].to_vec()],
+        3 => vec![b"EXPIRE".to_vec(), name, b"500".to_vec()],
+        4 => vec![b"PERSIST".to_vec(), name],
+        5 if p.random.one_in(4) => vec![b"DEL".to_vec(), name],
+        6 => vec![b"GETSET".to_vec(), name, value.clone()],
+        _ => vec![b"GET".to_vec(), name],
+    };
+    p.batch.push(command.clone());
+    let reply = p.exchange().remove(0);
+    if reply.is_error() {
+        assert!(reply.text().starts_with("OOM"), "{}: {reply:?}", varve_tests::run::line(&command));
+        return;
+    }
+    match command[0].as_slice() {
+        b"SET" => p.own[n] = Some(value),
+        b"APPEND" => {
+            let whole = [known.unwrap_or_default(), command[2].clone()].concat();
+            assert_eq!(reply.integer(), Some(whole.len() as i64), "{}", varve_tests::run::line(&command));
+            p.own[n] = Some(whole).filter(|w| w.len() < 400_000);
+            if p.own[n].is_none() {
+                p.batch.push(vec![b"DEL".to_vec(), own_name(p.id, n)]);
+                p.exchange();
+            }
+        }
+        b"DEL" => p.own[n] = None,
+        b"GETSET" | b"GET" => {
+            let same = reply.bytes() == known.as_deref() && reply.is_null() == known.is_none();
+            assert!(same, "{}: {reply:?}, not {:?}", varve_tests::run::line(&command), known.map(|v| v.len()));
+            if command[0] == b"GETSET" {
+                p.own[n] = Some(value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// SCAN and KEYS show each of the client's own keys; SCAN of one that nobody changes never shows another's.
+fn shown(p: &mut Player) {
+    let pattern = format!("own:{}:*", p.id);
+    let mut scanned = p.scan(&pattern);
+    scanned.sort();
+    scanned.dedup();
+    p.batch.push(request(&format!("KEYS {pattern}")));
+    let replies = p.exchange();
+    let keys = replies[0].elements().expect("KEYS");
+    let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(|key| key.bytes().map(<[u8]>::to_vec)).collect();
+    keys.sort();
+    let mut expected: Vec<Vec<u8>> = (0..STEADY).filter(|&n| p.own[n].is_some()).map(|n| own_name(p.id, n)).collect();
+    expected.sort();
+    assert_eq!((&scanned, &keys), (&expected, &expected), "SCAN and KEYS of {pattern}");
+}
+
+fn counters_hold(server: &Server, shared: &Shared) {
+    let mut client = server.client();
+    for (n, raised) in shared.raised.iter().enumerate() {
+        let reply = client.cmd(&format!("GET counter:{n}"));
+        let found = reply.text().parse().unwrap_or(0_u64);
+        assert_eq!(found, raised.load(Ordering::Relaxed), "an update of counter {n} was lost or made twice");
+    }
+}
+
+#[test]
+fn storm() {
+    run("storm", "allkeys-random", anything, |_, _| {});
+}
+
+#[test]
+fn siege() {
+    run("siege", "noeviction", keeping, counters_hold);
+}

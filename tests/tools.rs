@@ -1,0 +1,190 @@
+//! The tools that people have, run against Varve: redis-cli, redis-benchmark, redis-py.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use varve_testkit::server::workspace;
+use varve_testkit::{Launch, Server};
+
+fn varve() -> Server {
+    Launch::varve().start().expect("varve-server starts")
+}
+
+fn filled(keys: usize) -> Server {
+    let server = varve();
+    let mut client = server.client();
+    for i in 0..keys {
+        client.queue(&["SET".to_string(), format!("key:{i:05}"), "x".repeat(i % 100 + 1)]);
+    }
+    client.flush().expect("sent");
+    for _ in 0..keys {
+        assert_eq!(client.read().expect("a reply").text(), "OK");
+    }
+    server
+}
+
+fn cli(server: &Server, args: &[&str]) -> Command {
+    let mut command = Command::new("redis-cli");
+    command.args(["-h", "127.0.0.1", "-p", &server.port().to_string()]).args(args).stdin(Stdio::null());
+    command
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs a program that never ends by itself for some time, then ends it by its pid; what it has printed.
+fn run_for(mut command: Command, limit: Duration) -> String {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let end = Instant::now() + limit;
+    while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    text(&child.wait_with_output().expect("its output"))
+}
+
+#[test]
+fn redis_cli_one_command() {
+    let server = varve();
+    let run = |args: &[&str]| text(&cli(&server, args).output().expect("redis-cli runs")).trim().to_string();
+    assert_eq!(run(&["SET", "a b", "1"]), "OK");
+    assert_eq!(run(&["GET", "a b"]), "1");
+    assert_eq!(run(&["INCR", "a b"]), "2");
+    assert_eq!(run(&["-3", "--no-raw", "GET", "nothing"]), "(nil)");
+    assert_eq!(run(&["-n", "3", "EXISTS", "a b"]), "0");
+    assert!(run(&["GET"]).contains("wrong number of arguments"));
+    assert!(run(&["INFO", "server"]).contains("redis_version:7.0.15"));
+}
+
+#[test]
+fn redis_cli_interactive() {
+    let server = varve();
+    let mut child = cli(&server, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("redis-cli runs");
+    let script = b"SET k \"hello world\"\nGET k\nHELLO 3\nGET nothing\nSELECT 2\nDBSIZE\nQUIT\n";
+    child.stdin.take().expect("its input").write_all(script).expect("written");
+    let text = text(&child.wait_with_output().expect("its output"));
+    assert!(text.contains("OK") && text.contains("hello world") && text.contains("7.0.15"), "{text}");
+}
+
+#[test]
+fn redis_cli_on_a_terminal() {
+    let server = varve();
+    // `script` gives redis-cli a terminal: it then asks for COMMAND DOCS to offer hints.
+    let line = format!("stty cols 80 rows 24; exec redis-cli -h 127.0.0.1 -p {}", server.port());
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script runs");
+    let mut input = child.stdin.take().expect("its input");
+    // A terminal's Enter is a carriage return.
+    for line in ["SET k v\r", "GET k\r", "exit\r"] {
+        std::thread::sleep(Duration::from_millis(500));
+        input.write_all(line.as_bytes()).expect("written");
+    }
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(input);
+    let _ = child.kill();
+    let text = text(&child.wait_with_output().expect("its output"));
+    assert!(text.contains("\"v\"") && text.contains(&format!("127.0.0.1:{}>", server.port())), "{text}");
+}
+
+#[test]
+fn redis_cli_scan() {
+    let server = filled(5000);
+    let output = cli(&server, &["--scan"]).output().expect("redis-cli runs");
+    let mut keys: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((keys.len(), keys[0].as_str()), (5000, "key:00000"));
+    let output = cli(&server, &["--scan", "--pattern", "key:0001?"]).output().expect("redis-cli runs");
+    assert_eq!(text(&output).lines().count(), 10);
+}
+
+#[test]
+fn redis_cli_bigkeys_and_memkeys() {
+    let server = filled(3000);
+    let big = text(&cli(&server, &["--bigkeys"]).output().expect("redis-cli runs"));
+    assert!(big.contains("Sampled 3000 keys in the keyspace!") && big.contains("with 100 bytes"), "{big}");
+    let memory = text(&cli(&server, &["--memkeys"]).output().expect("redis-cli runs"));
+    assert!(memory.contains("Sampled 3000 keys in the keyspace!"), "{memory}");
+}
+
+#[test]
+fn redis_cli_latency_and_stat() {
+    let server = filled(100);
+    let latency = run_for(cli(&server, &["--latency", "-i", "1", "--csv"]), Duration::from_secs(5));
+    assert!(latency.split(',').count() >= 4, "{latency}");
+    let port = server.port().to_string();
+    let mut stat = Command::new("stdbuf");
+    stat.args(["-oL", "redis-cli", "-h", "127.0.0.1", "-p", &port, "--stat", "-i", "0.2"]).stdin(Stdio::null());
+    let stat = run_for(stat, Duration::from_millis(1500));
+    assert!(stat.contains("keys") && stat.contains("100"), "{stat}");
+}
+
+fn benchmark(connections: &str, pipeline: &str, requests: &str) {
+    let server = varve();
+    let output = Command::new("redis-benchmark")
+        .args(["-h", "127.0.0.1", "-p", &server.port().to_string(), "-t", "set,get,incr,mset,ping", "-r", "10000"])
+        .args(["-c", connections, "-P", pipeline, "-n", requests, "--csv"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("redis-benchmark runs");
+    let text = text(&output);
+    assert!(output.status.success() && !text.contains("Error"), "{text}");
+    // A head, two for PING (inline and bulk), SET, GET, INCR, MSET.
+    assert_eq!(text.lines().filter(|line| line.starts_with('"')).count(), 7, "{text}");
+    assert_eq!(server.client().cmd("PING").text(), "PONG");
+}
+
+#[test]
+fn redis_benchmark_one_connection() {
+    benchmark("1", "1", "2000");
+}
+
+#[test]
+fn redis_benchmark_fifty_connections_pipelined() {
+    benchmark("50", "16", "20000");
+}
+
+#[test]
+fn redis_benchmark_a_thousand_connections() {
+    benchmark("1000", "1", "20000");
+}
+
+#[test]
+fn redis_benchmark_long_pipelines() {
+    benchmark("50", "100", "50000");
+}
+
+fn python() -> PathBuf {
+    std::env::var_os("VARVE_PYTHON").map_or_else(|| workspace().join(".test-tools/venv/bin/python"), PathBuf::from)
+}
+
+fn redis_py(protocol: &str) {
+    let server = varve();
+    let output = Command::new(python())
+        .arg(workspace().join("tests/python/smoke.py"))
+        .args([server.port().to_string(), protocol.to_string()])
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}; cargo xtask test makes it", python().display()));
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn redis_py_in_resp2() {
+    redis_py("2");
+}
+
+#[test]
+fn redis_py_in_resp3() {
+    redis_py("3");
+}

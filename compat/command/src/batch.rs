@@ -196,8 +196,8 @@ impl Batch {
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let tail = self.parse(worker, table, parser, session.db, input, &slices);
         let out_max = out.len() + TURN_REPLY_BYTES;
-        let mut running =
-            Running { batch: self, worker, table, session, input, bodies, slices: &slices, out, out_max, next: 0 };
+        let slices = &slices[..];
+        let mut running = Running { batch: self, worker, table, session, input, bodies, slices, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -236,9 +236,10 @@ impl Batch {
 
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
-    /// An inline request with quotes is unescaped in place, so it must never be parsed twice: it makes a turn of its
-    /// own, which waits for its shards in place of giving up. So does a request with large arguments, whose bodies are
-    /// the first request's alone.
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
+    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
+    /// up.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
     fn parse(
         &mut self,
         worker: &Worker,
@@ -373,7 +374,11 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         if *database_changes != store.database_changes() {
             *database_changes = store.database_changes();
-            rehash(store, self.session.db, (self.input, self.slices), &requests[self.next..], spans, keys);
+            let of = |request: &Request| {
+                let bytes = &self.input[request.start..request.end];
+                Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices)
+            };
+            rehash(store, self.session.db, &requests[self.next..], of, keys);
         }
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
@@ -514,16 +519,15 @@ fn run_unkeyed(
 
 /// Hashes keys again: between parsing and the gate a database came to stand for another.
 #[cold]
-fn rehash(
+fn rehash<'r>(
     store: &Store,
     db: u32,
-    (input, bodies): (&[u8], &[&[u8]]),
-    requests: &[Request],
-    spans: &[Span],
+    requests: &'r [Request],
+    args_of: impl Fn(&'r Request) -> Args<'r>,
     keys: &mut [KeyArg],
 ) {
     for request in requests {
-        let args = Args::with_bodies(&input[request.start..request.end], &spans[request.spans.clone()], bodies);
+        let args = args_of(request);
         for key in &mut keys[request.keys.clone()] {
             key.hash = store.key(db, args.get(key.arg as usize)).hash;
         }

@@ -2,7 +2,7 @@
 
 use crate::compare::{self, Rule};
 use crate::generate::{Generator, Kind, Step};
-use crate::spell::Arg;
+use crate::spell::{self, Arg};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use varve_testkit::{Client, Server, Value};
@@ -120,6 +120,7 @@ impl<'s> Pair<'s> {
         let (our_client, their_client) = (ours.client(), theirs.client());
         let mut pair = Pair { ours, theirs, our_client, their_client, memory: VecDeque::new(), plan };
         pair.greet()?;
+        pair.reset_statistics(0)?;
         Ok(pair)
     }
 
@@ -150,8 +151,7 @@ impl<'s> Pair<'s> {
             for step in &steps {
                 match step.kind {
                     Kind::Inline => {
-                        client.queue_raw(&step.args.join(&b' '));
-                        client.queue_raw(b"\r\n");
+                        client.queue_raw(&spell::inline(&step.args));
                     }
                     _ => client.queue(&step.args),
                 }
@@ -210,7 +210,13 @@ impl<'s> Pair<'s> {
         }
         let ours = scan_all(&mut self.our_client, &step.args);
         let theirs = scan_all(&mut self.their_client, &step.args);
-        self.check(index, step, Rule::Exact, ours, theirs).map(|_| ())
+        self.check(index, step, Rule::Exact, ours, theirs)?;
+        self.reset_statistics(index)
+    }
+
+    /// Begins the statistics anew: how many calls a start or a whole scan took is each server's own.
+    fn reset_statistics(&mut self, index: u64) -> Result<(), String> {
+        self.one(index, &[b"config".to_vec(), b"resetstat".to_vec()]).map(|_| ())
     }
 
     /// A minimal log: what was asked, what both said, and the last commands that touched the same keys.

@@ -32,11 +32,6 @@ impl Listener {
         self.source().register(registry, token, Interest::READABLE)
     }
 
-    /// Takes the socket out of the poll again.
-    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.source().deregister(registry)
-    }
-
     fn source(&mut self) -> &mut dyn Source {
         match self {
             Listener::Tcp(listener) => listener,

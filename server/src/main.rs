@@ -20,6 +20,7 @@ mod logging;
 mod shared;
 mod signals;
 mod slowlog;
+mod sockets;
 mod start;
 mod sys;
 mod version;

@@ -21,6 +21,7 @@ use varve_store::Store;
 
 use crate::config::Live;
 use crate::slowlog::Slowlog;
+use crate::sockets::Sockets;
 use crate::worker::{Mailbox, Message};
 
 /// A counter that one thread writes and all may read.
@@ -148,6 +149,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) config: Live,
     pub(crate) workers: Vec<WorkerHandle>,
+    pub(crate) sockets: Sockets,
     pub(crate) slowlog: Mutex<Slowlog>,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
@@ -159,12 +161,19 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For `workers` in the order of their indices.
-    pub(crate) fn new(store: Arc<Store>, config: Live, run_id: String, workers: Vec<WorkerHandle>) -> Shared {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        config: Live,
+        run_id: String,
+        sockets: Sockets,
+        workers: Vec<WorkerHandle>,
+    ) -> Shared {
         assert!(!workers.is_empty(), "somebody must serve");
         Shared {
             store,
             config,
             workers,
+            sockets,
             slowlog: Mutex::new(Slowlog::default()),
             started: Instant::now(),
             run_id,

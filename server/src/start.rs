@@ -105,8 +105,9 @@ fn greet(config: &Config, file: Option<&Path>) {
         Some(path) => tracing::warn!("Configuration loaded from {}", path.display()),
         None => tracing::warn!("No config file: the default configuration and the command line's options apply"),
     }
+    // Tools that start a server look for "PID: " in its log, as in the peer's banner; so at every log level.
     let (port, workers) = (config.port, config.workers);
-    tracing::info!("Running mode=standalone, port={port}, workers={workers}.");
+    tracing::warn!("Running mode=standalone, port={port}, workers={workers}, PID: {pid}");
 }
 
 /// Raises the limit on open files to what `maxclients` needs, or lowers `maxclients` to what the system allows.

@@ -7,6 +7,7 @@
 //! Counters are written by their worker alone and read by INFO; histograms are made at a command's first call.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use varve_protocol::Args;
@@ -54,6 +55,8 @@ pub struct CommandStats {
     commands: Box<[CommandStat]>,
     /// Errors replied, by their first word.
     errors: Mutex<BTreeMap<String, u64>>,
+    /// Whether durations go into the histograms (`latency-tracking`).
+    tracking: AtomicBool,
     /// Commands that ran.
     pub processed: Counter,
     /// Errors replied.
@@ -67,6 +70,7 @@ impl CommandStats {
         Arc::new(CommandStats {
             commands,
             errors: Mutex::default(),
+            tracking: AtomicBool::new(true),
             processed: Counter::default(),
             error_replies: Counter::default(),
         })
@@ -84,7 +88,14 @@ impl CommandStats {
         let stat = self.of(d);
         stat.calls.add(calls);
         stat.nanos.add(nanos);
-        stat.latency.get_or_init(Hist::new).record_many_ns(nanos / calls.max(1), calls);
+        if self.tracking.load(Ordering::Relaxed) {
+            stat.latency.get_or_init(Hist::new).record_many_ns(nanos / calls.max(1), calls);
+        }
+    }
+
+    /// Has durations go into the histograms from now on, or not.
+    pub fn track_latency(&self, on: bool) {
+        self.tracking.store(on, Ordering::Relaxed);
     }
 
     /// Counts an error reply by its first word; after 128 kinds, new ones count as `other`.

@@ -9,6 +9,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
@@ -38,6 +39,8 @@ pub(crate) struct Ineffective {
 pub(crate) struct Live {
     /// Changed under the lock of `state` only, and never held while anything else is done.
     current: RwLock<Arc<Config>>,
+    /// Counts the changes, so that a worker sees with one load whether its snapshot is the current one.
+    changes: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -51,12 +54,17 @@ struct State {
 impl Live {
     pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
         let current = RwLock::new(Arc::new(Config::new(&values)));
-        Live { current, state: Mutex::new(State { values, file }) }
+        Live { current, changes: AtomicU64::new(0), state: Mutex::new(State { values, file }) }
     }
 
     /// The settings as they are now.
     pub(crate) fn snapshot(&self) -> Arc<Config> {
         Arc::clone(&self.current.read())
+    }
+
+    /// How often the settings have changed. Read before `snapshot`, it is never ahead of what that gives.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     #[cfg(test)]
@@ -108,6 +116,7 @@ impl Live {
         effects.apply(&old, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
         *self.current.write() = Arc::new(new);
+        self.changes.fetch_add(1, Ordering::Release);
         effects.publish();
         Ok(())
     }

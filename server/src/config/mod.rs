@@ -127,6 +127,10 @@ pub(crate) struct Config {
     pub(crate) slowlog_slower_than_us: i64,
     /// Entries that the slow log keeps.
     pub(crate) slowlog_len_max: u64,
+    /// Whether the time of each call goes into its command's histogram.
+    pub(crate) latency_tracking: bool,
+    /// Which percentiles of those INFO tells, 0 to 100 each.
+    pub(crate) latency_percentiles: Vec<f64>,
     /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
     pub(crate) lazy_user_flush: bool,
     /// What CONFIG GET hz answers: background turns a second that an operator asked for.
@@ -190,6 +194,8 @@ impl Config {
             lfu_decay_min: values.number("lfu-decay-time"),
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
+            latency_tracking: values.yes("latency-tracking"),
+            latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),
             hz: values.number("hz"),
             log_level: log_level(&values.text("loglevel")),

@@ -232,6 +232,13 @@ fn percentiles(arguments: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
     Ok(words.join(" ").into_bytes())
 }
 
+/// The numbers of a canonical `latency-tracking-info-percentiles` value.
+pub(crate) fn percentile_list(canonical: &[u8]) -> Vec<f64> {
+    let words = canonical.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let number = |word| std::str::from_utf8(word).ok().and_then(|text: &str| text.parse().ok());
+    words.map(|word| number(word).expect("the canonical form holds numbers")).collect()
+}
+
 fn master(arguments: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
     let [host, port] = arguments else {
         return Err("wrong number of arguments".into());

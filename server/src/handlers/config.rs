@@ -1,19 +1,21 @@
 //! CONFIG: its subcommands, and what a change does to the running server.
 //!
 //! ```text
-//!   maxclients  descriptors are asked for       port, bind  new sockets for worker 0
+//!   maxclients  descriptors are asked for       port, bind  other sockets (sockets.rs)
 //!   maxmemory, maxmemory-policy  the store      loglevel    the log
 //!   everything else that workers use            a message: take the new snapshot
 //! ```
 //! Not here: values and their grammar (`config`).
 
+use std::path::Path;
+
 use varve_store::Policy as StorePolicy;
 
 use crate::config::{self, Config, Effects, Ineffective, Policy};
 use crate::host::{HostCtx, Outcome};
-use crate::listen::{self, Listener};
 use crate::logging;
 use crate::shared::Shared;
+use crate::sockets::Sockets;
 use crate::start::allow_clients;
 use crate::worker::Message;
 
@@ -56,17 +58,13 @@ struct Running<'s>(&'s Shared);
 
 impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
-        if new.dir != old.dir {
-            let refused = |error: std::io::Error| Ineffective { directive: "dir", reason: error.to_string() };
-            std::env::set_current_dir(&new.dir).map_err(refused)?;
-        }
-        if new.max_clients > old.max_clients {
-            allow(new.max_clients)?;
-        }
-        if (new.port, &new.bind) != (old.port, &old.bind) {
-            self.0.workers[0].mailbox.send(Message::Listen(sockets(old, new)?));
-        }
-        Ok(())
+        enter(&old.dir, &new.dir)?;
+        let rest = if new.max_clients > old.max_clients { allow(new.max_clients) } else { Ok(()) };
+        rest.and_then(|()| listen(&self.0.sockets, old, new)).inspect_err(|_| {
+            if let Err(error) = enter(&new.dir, &old.dir) {
+                tracing::warn!("Going back to the working directory: {}", error.reason);
+            }
+        })
     }
 
     fn publish(&self) {
@@ -86,10 +84,19 @@ fn allow(clients: u32) -> Result<(), Ineffective> {
     Err(Ineffective { directive: "maxclients", reason: format!("{what} {possible}") })
 }
 
-/// The sockets of a changed port or bind list, and the Unix socket anew. Those so far still listen: an address that
-/// stays, on a port that stays, is in use and so refused.
-fn sockets(old: &Config, new: &Config) -> Result<Vec<Listener>, Ineffective> {
-    let tcp = listen::tcp(&new.bind, new.port, new.tcp_backlog).map_err(|error| {
+/// Goes from one working directory to another.
+fn enter(old: &Path, new: &Path) -> Result<(), Ineffective> {
+    if new == old {
+        return Ok(());
+    }
+    std::env::set_current_dir(new).map_err(|error| Ineffective { directive: "dir", reason: error.to_string() })
+}
+
+fn listen(sockets: &Sockets, old: &Config, new: &Config) -> Result<(), Ineffective> {
+    if (new.port, &new.bind) == (old.port, &old.bind) {
+        return Ok(());
+    }
+    sockets.change(old, new).map_err(|error| {
         tracing::warn!("{error}");
         let (directive, reason) = if new.port == old.port {
             ("bind", "Failed to bind to specified addresses.")
@@ -97,11 +104,5 @@ fn sockets(old: &Config, new: &Config) -> Result<Vec<Listener>, Ineffective> {
             ("port", "Unable to listen on this port. Check server logs.")
         };
         Ineffective { directive, reason: reason.to_owned() }
-    });
-    let mut sockets = tcp?;
-    if let Some(path) = &new.unix_socket {
-        let unix = listen::unix(path, new.unix_socket_mode, new.tcp_backlog);
-        sockets.push(unix.map_err(|reason| Ineffective { directive: "port", reason })?);
-    }
-    Ok(sockets)
+    })
 }

@@ -9,15 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use varve_command::Descriptor;
 use varve_store::hist::Counts;
 
+use crate::config::Config;
 use crate::host::{HostCtx, Outcome};
 use crate::info::{
     self, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
 };
 use crate::shared::Shared;
 use crate::sys::{Whose, cpu_time};
-
-/// The percentiles of `latencystats`.
-const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// `INFO [section ...]`
 pub(crate) fn info(ctx: &mut HostCtx<'_>) -> Outcome {
@@ -40,14 +38,15 @@ fn facts(shared: &Shared) -> Facts {
         input_peak_bytes: shared.peak(|stats| &stats.input_peak_bytes),
         output_peak_bytes: shared.peak(|stats| &stats.output_peak_bytes),
     };
+    let config = shared.config.snapshot();
     Facts {
-        config: shared.config.snapshot().as_ref().clone(),
+        config: config.as_ref().clone(),
         server: server(shared),
         clients,
         memory: memory(shared),
         stats: StatFacts { changes, ..counted.since(&info::about().baseline()) },
         cpu: cpu(),
-        commands: commands(shared),
+        commands: commands(shared, &config),
         errors: errors(shared),
         databases: databases(shared),
     }
@@ -123,12 +122,12 @@ fn cpu() -> CpuFacts {
 }
 
 /// What the workers together counted of each command that was called or refused.
-fn commands(shared: &Shared) -> Vec<CommandFacts> {
+fn commands(shared: &Shared, config: &Config) -> Vec<CommandFacts> {
     let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    rows.map(|row| command(shared, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
+    rows.map(|row| command(shared, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
 }
 
-fn command(shared: &Shared, row: &Descriptor) -> CommandFacts {
+fn command(shared: &Shared, config: &Config, row: &Descriptor) -> CommandFacts {
     let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
     let mut latency: Option<Counts> = None;
     let mut nanos = 0;
@@ -146,8 +145,9 @@ fn command(shared: &Shared, row: &Descriptor) -> CommandFacts {
         }
     }
     facts.total_us = nanos / 1000;
-    if let Some(latency) = latency.filter(|latency| latency.count() > 0) {
-        facts.percentiles_ns = PERCENTILES.iter().map(|&percent| (percent, latency.percentile_ns(percent))).collect();
+    if let Some(latency) = latency.filter(|latency| config.latency_tracking && latency.count() > 0) {
+        let percentiles = config.latency_percentiles.iter();
+        facts.percentiles_ns = percentiles.map(|&percent| (percent, latency.percentile_ns(percent))).collect();
     }
     facts
 }

@@ -10,7 +10,7 @@ use mio::Token;
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
 
-use super::{LISTENERS, Message, Worker, remove_socket};
+use super::{Message, Worker};
 use crate::config::Config;
 use crate::conn::{Conn, Ends, Newcomer, Stream};
 use crate::listen::Listener;
@@ -32,35 +32,15 @@ an authentication password for the default user. NOTE: You only need to do one o
 server to start accepting connections from the outside.\r\n";
 
 impl Worker {
-    /// Listens on these sockets in place of those so far.
-    pub(super) fn listen(&mut self, listeners: Vec<Listener>) {
-        assert_eq!(self.index, 0, "one worker accepts");
-        for mut old in self.listeners.drain(..) {
-            if let Err(error) = old.deregister(self.poll.registry()) {
-                tracing::warn!("deregistering a listening socket: {error}");
-            }
-            match &old {
-                Listener::Unix(_, path) if !listeners.iter().any(|new| same_path(new, path)) => remove_socket(path),
-                _ => {}
-            }
-        }
-        self.listeners = listeners;
-        for (nth, listener) in self.listeners.iter_mut().enumerate() {
-            if let Err(error) = listener.register(self.poll.registry(), Token(LISTENERS + nth)) {
-                tracing::warn!("registering a listening socket: {error}");
-            }
-        }
-        self.accept_due = true;
-    }
-
     /// Accepts what waits, at most [`ACCEPTS_MAX`]; then `accept_due` stays set.
     pub(super) fn accept(&mut self) {
         self.accept_due = false;
-        let mut accepted = 0;
-        for nth in 0..self.listeners.len() {
-            while accepted < ACCEPTS_MAX {
-                match accept_one(&self.listeners[nth]) {
-                    Ok((stream, ends)) => self.admit(stream, ends),
+        let mut accepted = Vec::new();
+        let mut tries = 0;
+        for listener in self.shared.sockets.open().iter() {
+            while tries < ACCEPTS_MAX {
+                match accept_one(listener) {
+                    Ok(newcomer) => accepted.push(newcomer),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
@@ -69,10 +49,14 @@ impl Worker {
                         break;
                     }
                 }
-                accepted += 1;
+                tries += 1;
             }
         }
-        self.accept_due = accepted >= ACCEPTS_MAX;
+        self.accept_due = tries >= ACCEPTS_MAX;
+        // A newcomer is served at once, and its first command may change the sockets: they are let go first.
+        for (stream, ends) in accepted {
+            self.admit(stream, ends);
+        }
     }
 
     /// Refuses a new connection, or gives it to the worker with the fewest.
@@ -118,10 +102,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn same_path(listener: &Listener, path: &std::path::Path) -> bool {
-    matches!(listener, Listener::Unix(_, other) if other == path)
 }
 
 fn accept_one(listener: &Listener) -> io::Result<(Stream, Ends)> {

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::gather::Gather;
 use crate::conn::Newcomer;
-use crate::listen::Listener;
 
 /// What a worker can be told.
 #[derive(Debug)]
@@ -24,8 +23,6 @@ pub(crate) enum Message {
     Gathered(Arc<Gather>),
     /// The configuration has changed: take the current snapshot.
     Refresh,
-    /// Worker 0 only: listen on these sockets in place of the ones so far.
-    Listen(Vec<Listener>),
     /// Write what is written and end.
     Stop,
 }

@@ -27,7 +27,6 @@ pub(crate) use mail::{Mailbox, Message};
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -44,10 +43,11 @@ use crate::config::{Config, Live};
 use crate::conn::{Conn, Pool, flush};
 use crate::listen::Listener;
 use crate::shared::{Shared, WorkerHandle};
+use crate::sockets::Sockets;
 
-/// The poll's token of the mailbox; connections' tokens are their slots, listeners' count up from [`LISTENERS`].
+/// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their slots.
 const MAILBOX: Token = Token(usize::MAX);
-const LISTENERS: usize = usize::MAX / 2;
+const LISTENERS: Token = Token(usize::MAX - 1);
 /// Events taken from one poll.
 const EVENTS: usize = 1024;
 /// Bytes of the scratch buffer that connections without a half request are read into.
@@ -85,6 +85,8 @@ struct Worker {
     index: usize,
     shared: Arc<Shared>,
     config: Arc<Config>,
+    /// The count of changes that `config` has seen.
+    config_changes: u64,
     table: Arc<CommandTable>,
     poll: Poll,
     conns: Slab<Box<Conn>>,
@@ -96,8 +98,7 @@ struct Worker {
     batch: Batch,
     store: varve_store::Worker,
     now: Now,
-    /// Worker 0's sockets, and whether some may have connections that were not accepted yet.
-    listeners: Vec<Listener>,
+    /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
     tick: tick::Tick,
     stopping: bool,
@@ -141,14 +142,11 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         handles.push(WorkerHandle::new(Mailbox::new(Waker::new(poll.registry(), MAILBOX)?)));
         polls.push(poll);
     }
-    let shared = Arc::new(Shared::new(setup.store, setup.config, setup.run_id, handles));
-    let mut listeners = Some(setup.listeners);
+    let sockets = Sockets::new(polls[0].registry().try_clone()?, LISTENERS, setup.listeners)?;
+    let shared = Arc::new(Shared::new(setup.store, setup.config, setup.run_id, sockets, handles));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let mut worker = Worker::new(index, poll, Arc::clone(&shared), Arc::clone(&setup.table));
-        if index == 0 {
-            worker.listen(listeners.take().unwrap_or_default());
-        }
         worker.refresh();
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
@@ -163,6 +161,7 @@ impl Worker {
         Worker {
             index,
             config,
+            config_changes: 0,
             table,
             poll,
             conns: Slab::new(),
@@ -174,7 +173,6 @@ impl Worker {
             batch: Batch::new(Arc::clone(&shared.workers[index].commands)),
             store,
             now: Now::read(),
-            listeners: Vec::new(),
             accept_due: false,
             tick: tick::Tick::default(),
             stopping: false,
@@ -194,6 +192,7 @@ impl Worker {
                 _ => {}
             }
             self.now = Now::read();
+            self.follow_config();
             for event in &events {
                 self.dispatch(event);
             }
@@ -225,7 +224,7 @@ impl Worker {
         let token = event.token();
         if token == MAILBOX {
             self.read_mail();
-        } else if token.0 >= LISTENERS {
+        } else if token == LISTENERS {
             self.accept_due = true;
         } else if let Some(conn) = self.conns.get_mut(token.0) {
             conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
@@ -243,18 +242,26 @@ impl Worker {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.answer(&gather),
                 Message::Gathered(gather) => self.gathered(&gather),
-                Message::Refresh => self.refresh(),
-                Message::Listen(listeners) => self.listen(listeners),
+                Message::Refresh => self.follow_config(),
                 Message::Stop => self.stopping = true,
             }
         }
         self.mail = mail;
     }
 
-    /// Takes the current configuration.
+    /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
+    /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
+    fn follow_config(&mut self) {
+        if self.shared.config.changes() != self.config_changes {
+            self.refresh();
+        }
+    }
+
     fn refresh(&mut self) {
+        self.config_changes = self.shared.config.changes();
         self.config = self.shared.config.snapshot();
         self.batch.set_slow_micros(self.config.slowlog_slower_than_us);
+        self.batch.stats().track_latency(self.config.latency_tracking);
         for (_, conn) in &mut self.conns {
             conn.set_limits(&self.config);
         }
@@ -289,21 +296,9 @@ impl Worker {
             });
             std::thread::sleep(Duration::from_millis(1));
         }
-        for listener in self.listeners.drain(..) {
-            if let Listener::Unix(_, path) = &listener {
-                remove_socket(path);
-            }
+        if self.index == 0 {
+            self.shared.sockets.close();
         }
         self.conns.clear();
-    }
-}
-
-/// Removes a Unix socket's file, if it is still there.
-fn remove_socket(path: &Path) {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!("Removing the unix socket file {}: {error}", path.display());
-        }
-        _ => {}
     }
 }

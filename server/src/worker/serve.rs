@@ -254,6 +254,7 @@ impl Worker {
             out.truncate(mark);
         }
         conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
+        self.follow_config();
         outcome
     }
 

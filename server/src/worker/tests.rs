@@ -381,6 +381,51 @@ fn client_reply_off_and_skip() {
 }
 
 #[test]
+fn a_changed_setting_holds_for_what_follows() {
+    let server = Server::start(2, "");
+    let (mut client, mut other) = (server.connect(), server.connect());
+    // In the same pipeline, and on a connection of the other worker as soon as the reply is there.
+    client.send(&[request(&["CONFIG", "SET", "latency-tracking", "no"]), request(&["SET", "a", "1"])].concat());
+    client.expect(b"+OK\r\n+OK\r\n");
+    other.ask(&["GET", "a"], "$1\r\n1\r\n");
+    client.ask(&["CONFIG", "SET", "latency-tracking", "yes"], "+OK\r\n");
+    let stats = client.bulk(&["INFO", "latencystats"]);
+    assert!(!stats.contains("usec_set") && !stats.contains("usec_get"), "{stats}");
+    client.ask(&["CONFIG", "SET", "latency-tracking-info-percentiles", "0.0 25 100"], "+OK\r\n");
+    other.ask(&["GET", "a"], "$1\r\n1\r\n");
+    let stats = client.bulk(&["INFO", "latencystats"]);
+    let line = stats.lines().find(|line| line.starts_with("latency_percentiles_usec_get:p0=")).expect(&stats);
+    assert!(line.contains(",p25=") && line.contains(",p100="), "{line}");
+    client.ask(&["CONFIG", "RESETSTAT"], "+OK\r\n");
+    assert!(!client.bulk(&["INFO", "latencystats"]).contains("usec_get"));
+}
+
+#[test]
+fn port_and_bind_change_while_the_server_runs() {
+    let mut server = Server::start(2, "");
+    let mut client = server.connect();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let refused = "-ERR CONFIG SET failed (possibly related to argument";
+    let port = taken.local_addr().unwrap().port().to_string();
+    let no_port = format!("{refused} 'port') - Unable to listen on this port. Check server logs.\r\n");
+    client.ask(&["CONFIG", "SET", "port", &port], &no_port);
+    server.connect().ask(&["PING"], "+PONG\r\n");
+    client.ask(&["CONFIG", "SET", "bind", "127.0.0.1", "port", &free], "+OK\r\n");
+    wait_until("the old socket is closed", || TcpStream::connect(server.address).is_err());
+    server.address.set_port(free.parse().unwrap());
+    server.connect().ask(&["PING"], "+PONG\r\n");
+    // An address that stays, one that is all of them, and one that this machine does not have.
+    client.ask(&["CONFIG", "SET", "bind", "127.0.0.1 -192.0.2.77"], "+OK\r\n");
+    server.connect().ask(&["PING"], "+PONG\r\n");
+    client.ask(&["CONFIG", "SET", "bind", "*"], "+OK\r\n");
+    server.connect().ask(&["PING"], "+PONG\r\n");
+    let no_address = format!("{refused} 'bind') - Failed to bind to specified addresses.\r\n");
+    client.ask(&["CONFIG", "SET", "bind", "192.0.2.77"], &no_address);
+    server.connect().ask(&["CONFIG", "GET", "bind"], "*2\r\n$4\r\nbind\r\n$1\r\n*\r\n");
+}
+
+#[test]
 fn a_password_is_asked_for() {
     let server = Server::start(1, "requirepass secret");
     let mut client = server.connect();

@@ -125,7 +125,9 @@ pub fn pexpiretime(ctx: &mut Ctx<'_, '_>) {
 /// Replies -2 without the key, -1 without expiry.
 fn tell(ctx: &mut Ctx<'_, '_>, show: impl Fn(i64) -> i64) {
     let key = ctx.key(1);
-    let value = match ctx.tx.expiry(&key) {
+    let expiry = ctx.tx.expiry(&key);
+    ctx.tx.note_lookup(expiry.is_some());
+    let value = match expiry {
         None => -2,
         Some(None) => -1,
         Some(Some(at)) => show(at),

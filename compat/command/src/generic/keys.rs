@@ -16,7 +16,11 @@ pub fn unlink(ctx: &mut Ctx<'_, '_>) {
 
 /// EXISTS key [key ...]
 pub fn exists(ctx: &mut Ctx<'_, '_>) {
-    count(ctx, |tx, key| tx.exists(key));
+    count(ctx, |tx, key| {
+        let found = tx.exists(key);
+        tx.note_lookup(found);
+        found
+    });
 }
 
 /// TOUCH key [key ...]
@@ -37,7 +41,9 @@ fn count(ctx: &mut Ctx<'_, '_>, act: impl Fn(&mut Tx<'_>, &Key<'_>) -> bool) {
 /// TYPE key
 pub fn type_name(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
-    let name = ctx.tx.type_of(&key).map_or("none", |ty| ty.name());
+    let ty = ctx.tx.type_of(&key);
+    ctx.tx.note_lookup(ty.is_some());
+    let name = ty.map_or("none", |ty| ty.name());
     ctx.out.simple(name);
 }
 

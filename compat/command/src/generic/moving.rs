@@ -56,7 +56,7 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
     if same(&from, &to) {
         return Err(SAME);
     }
-    let free = ctx.tx.exists(&from) && (replace || !ctx.tx.exists(&to));
+    let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
     let done = free && ctx.tx.copy(&from, &to);
     ctx.out.integer(i64::from(done));
     Ok(())

@@ -58,7 +58,9 @@ pub(crate) fn refcount(info: &ObjectInfo, value: Option<&[u8]>) -> i64 {
 
 fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {
     let key = ctx.key(2);
-    ctx.tx.object(&key)
+    let info = ctx.tx.object(&key);
+    ctx.tx.note_lookup(info.is_some());
+    info
 }
 
 /// OBJECT HELP

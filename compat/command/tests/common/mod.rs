@@ -49,6 +49,13 @@ impl Server {
         self.now_ms += ms;
     }
 
+    /// Keys found and not found, as INFO counts them.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn lookups(&self) -> (u64, u64) {
+        let totals = self.store.totals();
+        (totals.hits, totals.misses)
+    }
+
     /// Runs a command; its reply.
     #[allow(dead_code, reason = "not every test that shares this module sends single commands")]
     pub(crate) fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {

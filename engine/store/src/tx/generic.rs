@@ -21,14 +21,17 @@ impl Tx<'_> {
     /// True if the key exists; counts a hit or miss and moves the access clock.
     pub fn touch(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
-        match place {
-            Some(p) => {
-                self.local.counters.hits.add(1);
-                self.touch_at(p);
-            }
-            None => self.local.counters.misses.add(1),
+        self.note_lookup(place.is_some());
+        if let Some(p) = place {
+            self.touch_at(p);
         }
         place.is_some()
+    }
+
+    /// Counts a hit or miss, for a command that looks at a key without touching it (EXISTS, TYPE, TTL, OBJECT).
+    pub fn note_lookup(&mut self, found: bool) {
+        let counters = &self.local.counters;
+        if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
     /// Removes a key; true if it was there.

@@ -1,0 +1,60 @@
+//! What counts as a hit or a miss: as redis-server 7.0.15 counted the same commands on the same keys.
+//!
+//! `a` is the string 1, `b` expires; `zz` is not there. Commands that write look keys up without counting.
+
+mod common;
+
+use common::Server;
+use varve_protocol::Resp;
+
+/// Command, hits, misses.
+const COUNTED: &[(&str, u64, u64)] = &[
+    ("GET a", 1, 0),
+    ("MGET a b zz", 2, 1),
+    ("STRLEN zz", 0, 1),
+    ("GETRANGE a 0 1", 1, 0),
+    ("LCS a zz", 1, 1),
+    ("EXISTS a zz b", 2, 1),
+    ("TOUCH a zz", 1, 1),
+    ("TYPE a", 1, 0),
+    ("TYPE zz", 0, 1),
+    ("TTL a", 1, 0),
+    ("PTTL zz", 0, 1),
+    ("EXPIRETIME b", 1, 0),
+    ("PEXPIRETIME zz", 0, 1),
+    ("OBJECT ENCODING a", 1, 0),
+    ("OBJECT IDLETIME zz", 0, 1),
+    ("OBJECT REFCOUNT a", 1, 0),
+    ("OBJECT FREQ a", 1, 0),
+    ("COPY a q", 1, 0),
+    ("COPY zz q", 0, 1),
+    ("GETEX a", 1, 0),
+    ("SET a 1", 0, 0),
+    ("SET a 1 GET", 1, 0),
+    ("INCR a", 0, 0),
+    ("APPEND zz 1", 0, 0),
+    ("DEL a zz", 0, 0),
+    ("EXPIRE a 10", 0, 0),
+    ("PERSIST b", 0, 0),
+    ("RENAME a q", 0, 0),
+    ("MOVE zz 3", 0, 0),
+    ("MEMORY USAGE a", 0, 0),
+    ("RANDOMKEY", 0, 0),
+    ("SCAN 0", 0, 0),
+];
+
+#[test]
+fn hits_and_misses_are_the_peers() {
+    for &(command, hits, misses) in COUNTED {
+        let mut server = Server::new(Resp::V2);
+        run(&mut server, "SET a 1");
+        run(&mut server, "SET b hello EX 1000");
+        run(&mut server, command);
+        assert_eq!(server.lookups(), (hits, misses), "{command}");
+    }
+}
+
+fn run(server: &mut Server, line: &str) {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    server.run(&words);
+}

@@ -96,8 +96,7 @@ impl Generator {
     }
 
     fn another_policy(&mut self) {
-        let policy =
-            *self.random.pick(&["allkeys-lfu", "volatile-lfu", "allkeys-lru", "volatile-ttl", "allkeys-random"]);
+        let policy = *self.random.pick(&["allkeys-random", "noeviction"]);
         self.call(&format!("config set maxmemory-policy {policy}"));
         for _ in 0..self.random.below(10) {
             let sub = *self.random.pick(&["freq", "idletime", "encoding", "refcount"]);
@@ -111,7 +110,8 @@ impl Generator {
     /// A password is set, the connection forgets itself, and must give it.
     fn log_in(&mut self) {
         self.call("config set requirepass pw");
-        self.call(&format!("auth {}", self.random.pick(&["pw", "bad", "default pw", "default bad", "other pw"])));
+        let words = *self.random.pick(&["pw", "bad", "default pw", "default bad", "other pw"]);
+        self.call(&format!("auth {words}"));
         self.call("reset");
         self.short(20);
         for _ in 0..self.random.below(4) {
@@ -207,17 +207,18 @@ impl Generator {
     /// Databases change places and are emptied between commands of one pipeline.
     fn swaps(&mut self) {
         for _ in 0..self.random.below(40) {
+            let (key, database, other) = (self.random.below(5), self.random.below(4), self.random.below(4));
             let line = match self.random.below(14) {
-                0 | 1 => format!("swapdb {} {}", self.random.below(4), self.random.below(4)),
-                2 | 3 => format!("select {}", self.random.below(4)),
+                0 | 1 => format!("swapdb {database} {other}"),
+                2 | 3 => format!("select {database}"),
                 4 => "flushdb".to_owned(),
-                5 => format!("move k{} {}", self.random.below(5), self.random.below(4)),
-                6 => format!("copy k{0} k{0} db {1} replace", self.random.below(5), self.random.below(4)),
-                7 => format!("get k{}", self.random.below(5)),
+                5 => format!("move k{key} {database}"),
+                6 => format!("copy k{key} k{key} db {database} replace"),
+                7 => format!("get k{key}"),
                 8 => "dbsize".to_owned(),
-                9 => format!("expire k{} 1000000", self.random.below(5)),
-                10 => format!("ttl k{}", self.random.below(5)),
-                _ => format!("set k{} {}", self.random.below(5), self.random.below(1000)),
+                9 => format!("expire k{key} 1000000"),
+                10 => format!("ttl k{key}"),
+                _ => format!("set k{key} {}", self.random.below(1000)),
             };
             self.call(&line);
         }
@@ -227,7 +228,7 @@ impl Generator {
 
     /// Numbers with fractions at the edges of their type.
     fn extremes(&mut self) {
-        let key = spell::key(&mut self.random);
+        let (key, last) = (spell::key(&mut self.random), spell::number(&mut self.random));
         let word = |word: &str| word.as_bytes().to_vec();
         let start = spell::float(&mut self.random);
         self.push(vec![word("set"), key.clone(), start], Kind::Call);
@@ -235,6 +236,6 @@ impl Generator {
             let by = spell::float(&mut self.random);
             self.push(vec![word("incrbyfloat"), key.clone(), by], Kind::Call);
         }
-        self.push(vec![word("incrby"), key, spell::number(&mut self.random)], Kind::Call);
+        self.push(vec![word("incrby"), key, last], Kind::Call);
     }
 }

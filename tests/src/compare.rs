@@ -92,6 +92,16 @@ pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     }
 }
 
+/// What a log of a mismatch shows of a reply beside the other server's: of INFO, the lines that differ alone.
+#[must_use]
+pub fn told(rule: Rule, one: &Value, other: &Value) -> String {
+    if rule != Rule::Figures || one.is_error() || other.is_error() {
+        return format!("{one:?}");
+    }
+    let others = figures(&other.text());
+    figures(&one.text()).into_iter().filter(|line| !others.contains(line)).collect::<Vec<_>>().join(" ")
+}
+
 /// The lines of INFO that follow from the commands alone, without what in them is a time: keys and expiries of each
 /// database, hits and misses, calls of each command, errors by their first word. Sorted, for the order is a table's.
 fn figures(info: &str) -> Vec<String> {

@@ -574,10 +574,9 @@ impl Generator {
     }
 
     fn debug(&mut self) -> Vec<Arg> {
-        match self.random.below(7) {
+        match self.random.below(6) {
             4 => vec![b"debug".to_vec(), b"digest-value".to_vec(), self.key(), self.key()],
-            5 => vec![b"debug".to_vec(), b"stringmatch-len".to_vec(), spell::pattern(&mut self.random), self.key()],
-            6 => words("debug digest"),
+            5 => words("debug digest"),
             0 => vec![b"debug".to_vec(), b"object".to_vec(), self.key()],
             1 => self.line(&["debug sleep 0", "debug set-active-expire 1", "debug"]),
             _ => {

@@ -185,6 +185,10 @@ impl<'s> Pair<'s> {
                 self.remember(index, step, theirs.clone());
                 Ok((ours, theirs))
             }
+            (Ok(ours), Ok(theirs)) => {
+                let told = [compare::told(rule, &ours, &theirs), compare::told(rule, &theirs, &ours)];
+                Err(self.log(index, &step, rule, &shorten(&told[0]), &shorten(&told[1])))
+            }
             (ours, theirs) => Err(self.log(index, &step, rule, &show(&ours), &show(&theirs))),
         }
     }
@@ -261,12 +265,13 @@ fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
     }
 }
 
+fn shorten(text: &str) -> String {
+    text.chars().take(2000).collect()
+}
+
 fn show(reply: &io::Result<Value>) -> String {
     match reply {
-        Ok(value) => {
-            let text = format!("{value:?}");
-            if text.len() > 2000 { text.chars().take(2000).collect() } else { text }
-        }
+        Ok(value) => shorten(&format!("{value:?}")),
         Err(error) => format!("connection: {error}"),
     }
 }

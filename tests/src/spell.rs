@@ -236,7 +236,7 @@ fn escaped(byte: u8) -> Vec<u8> {
         b'\n' => b"\\n".to_vec(),
         b'\r' => b"\\r".to_vec(),
         b'\t' => b"\\t".to_vec(),
-        0x20..0x7f | 0x80.. => vec![byte],
+        0x20..=0x7e | 0x80.. => vec![byte],
         _ => format!("\\x{byte:02x}").into_bytes(),
     }
 }

@@ -179,7 +179,8 @@ impl Batch {
     }
 
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
-    /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with.
+    /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with. The
+    /// worker's time is `now_ms` and moves on behind commands that take a millisecond or more.
     #[allow(clippy::too_many_arguments, reason = "the parts of a connection and of a worker, borrowed apart")]
     pub fn turn(
         &mut self,
@@ -427,6 +428,7 @@ impl Running<'_> {
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
+                ctx.tx.pass_ms(whole_ms(nanos));
                 if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
                     slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
                 }
@@ -479,11 +481,17 @@ impl Running<'_> {
             self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
         }
         finish(stats, d, true, self.session, self.out, mark);
+        self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
         }
         (db != self.session.db).then_some(Stop::Selected)
     }
+}
+
+/// By how much a command that took so long moves the time of those after it.
+fn whole_ms(nanos: u64) -> i64 {
+    (nanos / 1_000_000) as i64
 }
 
 /// Runs a command that names no keys to be held.

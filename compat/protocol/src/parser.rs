@@ -21,8 +21,8 @@
 //! in place (they only shrink), which is why the input is mutable: a line is touched once, when it is whole, and its
 //! bytes are consumed with it.
 //!
-//! As Redis, it does not look at the LF of a header nor at the two bytes behind a body. Unlike Redis, for which a NUL byte
-//! in a header or in an inline command means that the line never ends, it takes it as any other byte.
+//! As Redis, it does not look at the LF of a header nor at the two bytes behind a body, and a NUL byte in a header or in
+//! an inline command means that the line never ends: it waits until it is too long.
 //! Lengths of lines are judged by their own bytes alone, not by how they arrived: a request has one outcome, however it
 //! is cut.
 
@@ -236,15 +236,15 @@ impl Parser {
 
     /// The next line from `at` on, without its end, and the offset behind it.
     fn line(&mut self, input: &[u8], too_long: ProtocolError) -> Result<(usize, usize), Parsed> {
-        let from = self.at + self.searched;
-        let found = input[from..].iter().position(|b| *b == b'\r').map(|i| from + i);
-        let end = found.unwrap_or(input.len());
-        if end - self.at > self.limits.inline_max {
+        let end = self.at + self.searched + search(&input[self.at + self.searched..], b'\r');
+        let is_found = input.get(end) == Some(&b'\r');
+        let length = if is_found { end - self.at } else { input.len() - self.at };
+        if length > self.limits.inline_max {
             return Err(Parsed::Error(too_long));
         }
-        if found.is_none() || end + 2 > input.len() {
+        if !is_found || end + 2 > input.len() {
             self.searched = end - self.at;
-            return Err(Parsed::Incomplete { want: end + 2 - input.len() });
+            return Err(Parsed::Incomplete { want: (end + 2).saturating_sub(input.len()).max(1) });
         }
         self.searched = 0;
         Ok((end, end + 2))
@@ -347,12 +347,12 @@ impl Parser {
     }
 
     fn inline(&mut self, input: &mut [u8], args: &mut Vec<Span>) -> Parsed {
-        let found = input[self.searched..].iter().position(|b| *b == b'\n').map(|i| self.searched + i);
-        let end = found.unwrap_or(input.len());
-        if end > self.limits.inline_max {
+        let end = self.searched + search(&input[self.searched..], b'\n');
+        let is_found = input.get(end) == Some(&b'\n');
+        if (if is_found { end } else { input.len() }) > self.limits.inline_max {
             return Parsed::Error(ProtocolError::InlineTooLong);
         }
-        if found.is_none() {
+        if !is_found {
             self.searched = end;
             return Parsed::Incomplete { want: 1 };
         }
@@ -366,6 +366,11 @@ impl Parser {
         let consumed = end + 1;
         if args.len() == base { Parsed::Empty { consumed } } else { Parsed::Request { consumed } }
     }
+}
+
+/// Where a line's search stops: at its end, at a NUL byte, which no search passes, or behind the last byte.
+fn search(bytes: &[u8], end: u8) -> usize {
+    bytes.iter().position(|b| *b == end || *b == 0).unwrap_or(bytes.len())
 }
 
 /// `$` and one to three digits in canonical form and a line's end, all there: the length and the bytes that the head takes.

@@ -15,15 +15,15 @@
 
 use std::io;
 use std::mem;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_command::Descriptor;
 use varve_command::batch::TurnState;
 use varve_command::bodies;
-use varve_command::stats::{SlowCommand, slow_command};
+use varve_command::stats::{CommandStats, SlowCommand, slow_command};
 use varve_protocol::{Args, Body, Reply};
 
-use super::{Question, Worker};
+use super::{Now, Question, Worker};
 use crate::clients::{self, Class};
 use crate::conn::{Conn, Filling, Flushed, Input, Phase, flush};
 use crate::host::{self, HostCtx, Outcome};
@@ -42,6 +42,9 @@ const TURNS_MAX: u32 = 4;
 const WRITE_BYTES: usize = 64 * 1024;
 /// Busy turns in a row after which the worker lets other threads run.
 const BUSY_SPINS: u32 = 16;
+
+/// A command that took so long has the clock read again for those after it.
+const CLOCK_STEP: Duration = Duration::from_millis(1);
 
 /// Why a turn ended.
 #[derive(Debug)]
@@ -269,6 +272,9 @@ impl Worker {
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
             self.shared.workers[self.index].stats.commands.add(turn.commands as u64);
+            if self.store.now_ms() != self.now.unix_ms {
+                self.now = Now::read();
+            }
             if let Some(slow) = self.batch.take_slow() {
                 note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
             }
@@ -333,10 +339,9 @@ impl Worker {
             let slow = slow_command(args, self.now.unix_ms / 1000, took.as_micros() as u64);
             note_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], vec![slow]);
         }
-        if let [b'-', error @ ..] = out.since(mark) {
-            stats.of(descriptor).failed.add(1);
-            let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
-            stats.count_error(&error[..end]);
+        count_failure(stats, descriptor, out.since(mark));
+        if took >= CLOCK_STEP {
+            self.now = Now::read();
         }
         let conn = &mut *self.conns[slot];
         if !matches!(outcome, Outcome::Ask(_)) && conn.session.drop_reply() {
@@ -433,6 +438,15 @@ impl Worker {
             self.shared.workers[self.index].stats.query_limit_closed.add(1);
         }
         over
+    }
+}
+
+/// Counts an error that a command of the server itself replied with.
+pub(super) fn count_failure(stats: &CommandStats, descriptor: &'static Descriptor, reply: &[u8]) {
+    if let [b'-', error @ ..] = reply {
+        stats.of(descriptor).failed.add(1);
+        let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
+        stats.count_error(&error[..end]);
     }
 }
 

@@ -49,6 +49,20 @@ fn line_ends_of_headers_and_bodies_are_not_looked_at() {
 }
 
 #[test]
+fn a_nul_in_a_line_keeps_it_open_until_it_is_too_long() {
+    for line in [&b"\0\r\nPING\r\n"[..], b"PI\0NG\r\n", b"*1\0\r\n", b"*1\r\n$4\0\r\nPING\r\n", b"*1\r\n\0\r\n"] {
+        assert_eq!(run(line, Limits::default()), (vec![], None), "{}", line.escape_ascii());
+    }
+    assert_eq!(
+        error(&[b"\0PING\r\n".to_vec(), vec![b'\n'; 66000]].concat()),
+        "ERR Protocol error: too big inline request"
+    );
+    let header = [b"*1\r\n$4\0\r\n".to_vec(), vec![b'\r'; 66000]].concat();
+    assert_eq!(error(&header), "ERR Protocol error: too big bulk count string");
+    assert_eq!(requests(b"ECHO \"\\x00\"\r\n")[0][1], b"\0");
+}
+
+#[test]
 fn inline_commands() {
     let word = |line: &[u8]| requests(line).remove(0).remove(1);
     assert_eq!(requests(b"PING\n  PING  \r\n\r\n \r\nPING\r\r\n").len(), 3);

@@ -127,6 +127,12 @@ impl<'s> Tx<'s> {
         self.local.now_ms
     }
 
+    /// Moves the time on, behind a command that took milliseconds, for those after it.
+    #[inline]
+    pub fn pass_ms(&mut self, ms: i64) {
+        self.local.now_ms += ms;
+    }
+
     /// The selected (logical) database.
     pub fn db(&self) -> u32 {
         self.db

@@ -221,13 +221,29 @@ impl<'a> Coded<'a> {
         self.head[0]
     }
 
-    /// Whether the entry at `at`, whose first byte is this one's, is the same.
+    /// Bytes of the entry without its back length.
     #[inline]
-    pub(super) fn same_at(&self, buf: &[u8], at: usize) -> bool {
+    pub(super) fn body(&self) -> usize {
+        usize::from(self.head_len) + self.data.len()
+    }
+
+    /// Writes the last bytes of the body, as many as `out` has and at most all.
+    #[inline]
+    pub(super) fn copy_body_end(&self, out: &mut [u8]) {
         let (head_len, data_len) = (usize::from(self.head_len), self.data.len());
-        let Some(body) = buf.get(at..at + head_len + data_len) else { return false };
-        let (head, data) = body.split_at(head_len);
-        (head_len == 1 || head == &self.head[..head_len]) && same(data, self.data)
+        let from_data = data_len.min(out.len());
+        let from_head = out.len() - from_data;
+        let (head, data) = out.split_at_mut(from_head);
+        copy_short(head, &self.head[head_len - from_head..head_len]);
+        copy_short(data, &self.data[data_len - from_data..]);
+    }
+
+    /// Whether the entry at `at` is the same.
+    #[inline]
+    pub(super) fn is_at(&self, buf: &[u8], at: usize) -> bool {
+        let Some(body) = buf.get(at..at + self.body()) else { return false };
+        let (head, data) = body.split_at(self.head_len.into());
+        head == &self.head[..head.len()] && data == self.data
     }
 }
 
@@ -236,15 +252,6 @@ impl<'a> Coded<'a> {
 fn copy_short(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = *from;
-    }
-}
-
-/// Equality of two slices of one length. The ends come first, because names in one collection tend to start alike.
-#[inline]
-fn same(a: &[u8], b: &[u8]) -> bool {
-    match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        (Some(x), Some(y)) => x == y && (a.len() == 8 || a[..a.len() - 8] == b[..b.len() - 8]),
-        _ => a.iter().zip(b).all(|(x, y)| x == y),
     }
 }
 
@@ -273,45 +280,76 @@ fn u32_at(buf: &[u8], at: usize) -> usize {
     u32::from_le_bytes(buf[at..at + 4].try_into().expect("four bytes")) as usize
 }
 
+/// Bytes of the whole entry by its first byte, 0 where that does not tell.
+pub(super) const SIZE_BY_FIRST: [u8; 256] = {
+    let mut sizes = [0; 256];
+    let mut first = 0;
+    while first < 256 {
+        sizes[first] = match first as u8 {
+            0..STRING_6 => 1,
+            STRING_6..MIDDLE_13 => first as u8 - STRING_6 + 2,
+            MIDDLE_13..STRING_12 => 3,
+            INTEGER_2..=INTEGER_8 => first as u8 - INTEGER + 3,
+            _ => 0,
+        };
+        first += 1;
+    }
+    sizes
+};
+
 /// Bytes of the whole entry that starts at `at`.
 #[inline]
 pub(super) fn size_at(buf: &[u8], at: usize) -> usize {
     let first = buf[at];
-    if first < STRING_6 {
-        1
-    } else if first < MIDDLE_13 {
-        usize::from(first & 0x3f) + 2
-    } else {
-        size_of_others(buf, at, first)
+    // Computed for strings, as a load from the table would delay the next step; they are what is met most.
+    if (STRING_6..MIDDLE_13).contains(&first) {
+        return usize::from(first & 0x3f) + 2;
+    }
+    match SIZE_BY_FIRST[usize::from(first)] {
+        0 => size_of_long(buf, at, first),
+        size => size.into(),
     }
 }
 
-fn size_of_others(buf: &[u8], at: usize, first: u8) -> usize {
+fn size_of_long(buf: &[u8], at: usize, first: u8) -> usize {
     let body = match first {
-        MIDDLE_13..STRING_12 => 2,
         STRING_12..STRING_32 => 2 + string_12(buf, at, first),
         STRING_32 => 5 + u32_at(buf, at + 1),
-        INTEGER_2..=INTEGER_8 => usize::from(first - INTEGER) + 2,
         _ => panic!("no entry starts with {first:#04x}, at {at}"),
     };
     body + back_bytes(body)
+}
+
+/// Bytes of the whole entry by its last byte, 0 where that does not tell.
+#[inline]
+pub(super) fn size_by_last(last: u8) -> usize {
+    if last < BACK_1 {
+        1
+    } else if last < BACK_2 {
+        usize::from(last - BACK_1) + 2
+    } else {
+        0
+    }
 }
 
 /// Bytes of the whole entry that ends before `end`.
 #[inline]
 pub(super) fn size_before(buf: &[u8], end: usize) -> usize {
     let last = buf[end - 1];
-    if last < BACK_1 {
-        1
-    } else if last < BACK_2 {
-        usize::from(last - BACK_1) + 2
-    } else if last < BACK_3 {
-        let past = usize::from(last - BACK_2) << 8 | usize::from(buf[end - 2]);
-        BACK_1_MAX + 1 + past + 2
-    } else if last == BACK_3 {
-        usize::from(u16::from_le_bytes([buf[end - 3], buf[end - 2]])) + 3
-    } else {
-        u32_at(buf, end - 5) + 5
+    match size_by_last(last) {
+        0 => size_before_long(buf, end, last),
+        size => size,
+    }
+}
+
+fn size_before_long(buf: &[u8], end: usize, last: u8) -> usize {
+    match last {
+        BACK_3 => usize::from(u16::from_le_bytes([buf[end - 3], buf[end - 2]])) + 3,
+        BACK_5 => u32_at(buf, end - 5) + 5,
+        _ => {
+            let past = usize::from(last - BACK_2) << 8 | usize::from(buf[end - 2]);
+            BACK_1_MAX + 1 + past + 2
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod header;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use edit::NodeMut;
 pub use entry::{Coded, Entry, STRING_MAX};
@@ -201,40 +202,13 @@ impl<'a> Node<'a> {
     /// Searches forward for an equal entry, `from` one entry and then every `stride`th: 2 for the fields of pairs.
     /// Returns its place and how many entries lie between, 0 for `from` itself.
     pub fn find(&self, needle: &Coded<'_>, from: Place, stride: usize) -> Option<(Place, usize)> {
-        assert!(stride > 0, "a search moves on");
-        let buf = &self.buf[..self.head.end];
-        let (mut at, mut passed) = (from.0, 0);
-        let first = needle.first_byte();
-        while at < buf.len() {
-            if buf[at] == first && needle.same_at(buf, at) {
-                return Some((Place(at), passed));
-            }
-            for _ in 0..stride {
-                if at >= buf.len() {
-                    return None;
-                }
-                at += size_at(buf, at);
-            }
-            passed += stride;
-        }
-        None
+        walk::find(&self.buf[..self.head.end], needle, from.0, stride).map(|(at, passed)| (Place(at), passed))
     }
 
     /// Searches backward for an equal entry, starting with `from` itself. Returns its place and how many entries lie
     /// between.
     pub fn rfind(&self, needle: &Coded<'_>, from: Place) -> Option<(Place, usize)> {
-        let buf = &self.buf[..self.head.end];
-        let (mut at, mut passed) = (from.0, 0);
-        loop {
-            if buf[at] == needle.first_byte() && needle.same_at(buf, at) {
-                return Some((Place(at), passed));
-            }
-            if at <= self.head.start {
-                return None;
-            }
-            at -= size_before(buf, at);
-            passed += 1;
-        }
+        walk::rfind(self.buf, needle, from.0, self.head.start).map(|(at, passed)| (Place(at), passed))
     }
 
     /// All entries, from either end.
@@ -265,9 +239,9 @@ impl<'a> Node<'a> {
         let Header { start, end, count, .. } = self.head;
         assert!(index <= count, "entry {index} of {count}");
         if index <= count / 2 {
-            (0..index).fold(start, |at, _| at + size_at(self.buf, at))
+            walk::forward(&self.buf[..end], start, index)
         } else {
-            (index..count).fold(end, |at, _| at - size_before(self.buf, at))
+            walk::backward(self.buf, end, start, count - index)
         }
     }
 }

@@ -20,7 +20,7 @@ fn round_trip(coded: &Coded<'_>, entry: Entry<'_>) -> usize {
     assert_eq!(size_before(&bytes, end), size, "{entry:?}");
     assert_eq!(entry_at(&bytes, 3), entry);
     assert_eq!(check_at(&bytes, 3, end), Ok(size), "{entry:?}");
-    assert!(coded.same_at(&bytes, 3));
+    assert!(coded.is_at(&bytes, 3));
     for cut in 0..size.min(20) {
         assert!(check_at(&bytes, 3, 3 + cut).is_err(), "{entry:?} cut to {cut}");
     }

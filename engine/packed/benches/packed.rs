@@ -52,18 +52,20 @@ fn ends(c: &mut Criterion) {
     group.finish();
 }
 
-/// The last becomes the first, in a node with an eighth of its room free.
+/// The last becomes the first, in a node with an eighth of its room free, and with a thirty-second: what slides cost.
 fn turn(c: &mut Criterion) {
     let mut group = c.benchmark_group("turn");
     for capacity in CAPACITIES {
-        let mut buf = filled(capacity, capacity / 8, |_| FORTY.to_vec());
-        group.bench_function(BenchmarkId::from_parameter(capacity), |b| {
-            b.iter(|| {
-                let mut node = NodeMut::open(&mut buf);
-                black_box(node.pop_back());
-                node.push_front(&Coded::of(black_box(FORTY))).expect("room");
+        for part in [8, 32] {
+            let mut buf = filled(capacity, capacity / part, |_| FORTY.to_vec());
+            group.bench_function(BenchmarkId::new(format!("one_{part}th_free"), capacity), |b| {
+                b.iter(|| {
+                    let mut node = NodeMut::open(&mut buf);
+                    black_box(node.pop_back());
+                    node.push_front(&Coded::of(black_box(FORTY))).expect("room");
+                });
             });
-        });
+        }
     }
     group.finish();
 }

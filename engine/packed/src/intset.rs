@@ -453,6 +453,17 @@ mod tests {
         assert!(set.set().iter().eq(0..1000));
         assert_eq!(set.set().used(), LONG_HEADER + 2000);
         assert_eq!(set.set().copied_bytes(), SHORT_HEADER + 2000);
+        assert_eq!(set.insert(2000), Ok(true));
+        assert!(set.set().iter().eq((0..1000).chain([2000])));
+    }
+
+    #[test]
+    fn what_lies_before_the_new_integer_moves_with_a_growing_header() {
+        let mut buf = vec![0; buffer_bytes(8192, Width::Two)];
+        let mut set = IntSetMut::init(&mut buf).unwrap();
+        (0..8191).for_each(|i| assert_eq!(set.insert(i + i64::from(i >= 5000)), Ok(true)));
+        assert_eq!(set.insert(5000), Ok(true));
+        assert!(set.set().iter().eq(0..8192));
     }
 
     #[test]

@@ -16,6 +16,8 @@
 //! That is cheap as long as the free room is a fair part of the node; [`Node::front_room`] and [`Node::back_room`] tell
 //! an owner that wants no slide at all. A change in the middle moves the shorter side.
 //!
+//! Whether a change fits depends on [`Node::room`] alone: changes that fit in it together fit one after the other.
+//!
 //! A node does not allocate, does not know its owner, and does not order its entries.
 
 mod edit;

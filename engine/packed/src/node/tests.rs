@@ -3,8 +3,10 @@
 
 use super::entry::{check_at, entry_at, size_at, size_before};
 use super::header::{Form, Header};
+use super::walk;
 use super::{Coded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed, squeeze_bound};
 use crate::Full;
+use varve_base::rng::Rng;
 
 fn written(coded: &Coded<'_>) -> Vec<u8> {
     let mut bytes = vec![0x55; coded.size()];
@@ -199,6 +201,7 @@ fn damage_is_found() {
         (&[0, 3, 0, 7, 0, 0, 0], "the entries start or end too early"),
         (&[3, 9, 0, 1], "the entries end too late"),
         (&[3, 4, 2, 1], "the count is not that of the entries"),
+        (&[3, 5, 1, 1, 1], "the count is not that of the entries"),
         (&[3, 4, 1, 0xff], "no entry starts so"),
         (&[3, 4, 1, 0xf0], "the head reaches past the end"),
         (&[3, 5, 1, 0x82, b'a'], "the entry reaches past the end"),
@@ -239,4 +242,106 @@ fn compression_keeps_what_it_is_worth() {
     assert!(Squeezed::open(&out[..9]).is_err());
     let cut = Squeezed::open(&out[..size - 1]).unwrap();
     assert!(expand(cut, &mut vec![0; 6000], Grow::Both).is_err());
+    for wrong in [node.bytes() - 1, node.bytes() + 1] {
+        out[5..9].copy_from_slice(&(wrong as u32).to_le_bytes());
+        assert!(expand(Squeezed::open(&out[..size]).unwrap(), &mut vec![0; 6000], Grow::Both).is_err());
+    }
+}
+
+/// A node in `buf` whose entries, of two bytes each, fill it.
+fn full_of_pairs_of_bytes(buf: &mut [u8], many: usize) {
+    let mut node = NodeMut::init(buf, Grow::Back).unwrap();
+    (0..many).for_each(|i| node.push_back(&Coded::int(i as i64 % 100)).unwrap());
+}
+
+#[test]
+fn a_slide_under_a_wider_header_moves_the_back_part_first() {
+    let mut buf = vec![0; 300];
+    full_of_pairs_of_bytes(&mut buf[..255], 252);
+    let mut node = NodeMut::open(&mut buf);
+    assert_eq!((node.node().front_room(), node.node().back_room(), node.node().room()), (0, 0, 41));
+    let place = node.node().nth(100).unwrap();
+    node.insert_before(place, &Coded::of(b"eighteen bytes long")).unwrap();
+    node.node().verify();
+    let mut wanted: Vec<String> = (0..252).map(|i| (i % 100).to_string()).collect();
+    wanted.insert(100, "eighteen bytes long".into());
+    assert_eq!(texts(node.node()), wanted);
+}
+
+#[test]
+fn a_slide_under_a_narrower_header_moves_the_front_part_first() {
+    let mut buf = vec![0; 300];
+    full_of_pairs_of_bytes(&mut buf, 251);
+    buf.truncate(258);
+    let mut node = NodeMut::open(&mut buf);
+    assert_eq!((node.node().front_room(), node.node().back_room(), node.node().room()), (0, 0, 1));
+    let place = node.node().nth(100).unwrap();
+    node.insert_before(place, &Coded::int(77)).unwrap();
+    node.node().verify();
+    let mut wanted: Vec<String> = (0..251).map(|i| (i % 100).to_string()).collect();
+    wanted.insert(100, "77".into());
+    assert_eq!(texts(node.node()), wanted);
+}
+
+#[test]
+fn the_longer_part_moves_where_only_its_end_has_room() {
+    let mut buf = vec![0; 40];
+    let mut node = NodeMut::init(&mut buf, Grow::Front).unwrap();
+    (0..9).for_each(|i| node.push_front(&Coded::int(i)).unwrap());
+    let last = node.node().last().unwrap();
+    node.insert_before(last, &Coded::of(b"x")).unwrap();
+    assert_eq!((node.node().front_room(), node.node().back_room()), (25, 0));
+    assert_eq!(texts(node.node()), ["8", "7", "6", "5", "4", "3", "2", "1", "x", "0"]);
+}
+
+/// Nodes of one size or of pairs of two, with others strewn in: what the walks guess and must not believe.
+#[test]
+fn guessing_walks_agree_with_plain_ones() {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0x5eed);
+    println!("VARVE_SEED={seed}");
+    let mut rng = Rng::seeded(seed);
+    for _ in 0..1000 {
+        let sizes = [1 + rng.below(9), 1 + rng.below(9)].map(|size| size as usize);
+        let (odd, many) = (rng.below(12), 1 + rng.below(30) as usize);
+        // Bytes that look like heads and back lengths to a walk that has lost its way.
+        let filler = [b'q', 1, 0x80 + sizes[0] as u8, 0x80 + sizes[1] as u8][rng.below(4) as usize];
+        let mut buf = vec![0; 8000];
+        let mut node = NodeMut::init(&mut buf, Grow::Both).unwrap();
+        for i in 0..many {
+            let len = if rng.below(12) < odd / 3 { rng.below(90) as usize } else { sizes[i % 2] };
+            // Few different texts, so that many are alike in all but one byte somewhere.
+            let mut text = vec![filler; len];
+            if len > 0 {
+                text[rng.below(len as u64) as usize] = b'a' + rng.below(3) as u8;
+            }
+            let small = len == 1 && filler == 1;
+            node.push_back(&if small { Coded::int(1) } else { Coded::of(&text) }).unwrap();
+        }
+        compare_walks(node.node());
+    }
+}
+
+fn compare_walks(node: Node<'_>) {
+    let (buf, start, end) = (&node.buf[..node.head.end], node.head.start, node.head.end);
+    let mut offsets = vec![start];
+    while offsets[offsets.len() - 1] < end {
+        let at = offsets[offsets.len() - 1];
+        offsets.push(at + size_at(buf, at));
+    }
+    for (i, &from) in offsets.iter().enumerate() {
+        for (j, &to) in offsets.iter().enumerate().skip(i) {
+            assert_eq!(walk::forward(buf, from, j - i), to);
+            assert_eq!(walk::backward(buf, to, start, j - i), from);
+        }
+    }
+    let entries: Vec<Entry<'_>> = node.iter().collect();
+    for wanted in &entries {
+        for stride in 1..4 {
+            for (from, &at) in offsets.iter().enumerate() {
+                let found = (from..entries.len()).step_by(stride).find(|&i| entries[i] == *wanted);
+                let found = found.map(|i| (offsets[i], i - from));
+                assert_eq!(walk::find(buf, &wanted.coded(), at, stride), found);
+            }
+        }
+    }
 }

@@ -400,13 +400,7 @@ impl Running<'_> {
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            let bytes = (request.end - request.start) as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
-            let allowed = checks::allowed(d, ctx.session).and_then(|()| match d.flags.has(Flags::DENYOOM) {
-                true if self.bodies.denied() => Err(Refusal::OutOfMemory),
-                true => ctx.tx.admit(bytes).map_err(|_| Refusal::OutOfMemory),
-                false => Ok(()),
-            });
-            if let Err(refusal) = allowed {
+            if let Err(refusal) = admitted(d, &mut ctx) {
                 self.next += 1;
                 stats.of(d).rejected.add(1);
                 checks::refuse(refusal, ctx.out);
@@ -492,6 +486,20 @@ impl Running<'_> {
 /// By how much a command that took so long moves the time of those after it.
 fn whole_ms(nanos: u64) -> i64 {
     (nanos / 1_000_000) as i64
+}
+
+/// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
+#[inline]
+fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
+    checks::allowed(d, ctx.session)?;
+    if !d.flags.has(Flags::DENYOOM) {
+        return Ok(());
+    }
+    let bytes = ctx.session.argument_bytes as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
+    if ctx.bodies.denied() || ctx.tx.admit(bytes).is_err() {
+        return Err(Refusal::OutOfMemory);
+    }
+    Ok(())
 }
 
 /// Runs a command that names no keys to be held.

@@ -10,6 +10,19 @@ pub struct Outcome {
     left: usize,
 }
 
+/// Gives what is missing of the last body to it; the rest of the part.
+fn fill<'d>(parser: &mut Parser, bodies: &mut [Vec<u8>], missing: &mut usize, part: &'d [u8]) -> &'d [u8] {
+    let (body, part) = part.split_at(part.len().min(*missing));
+    if *missing > 0 {
+        bodies.last_mut().expect("a body that is missing has begun").extend_from_slice(body);
+        *missing -= body.len();
+        if *missing == 0 {
+            parser.supply();
+        }
+    }
+    part
+}
+
 /// Parses `data` as a connection would that receives it in parts of these sizes (repeated; at least 1 each), and that
 /// takes missing bodies of `elsewhere` bytes and more out of the input.
 pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: usize) -> Outcome {
@@ -23,15 +36,7 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: u
     for size in parts.iter().cycle() {
         let part = &data[received..data.len().min(received.saturating_add((*size).max(1)))];
         received += part.len();
-        let (body, part) = part.split_at(part.len().min(missing));
-        if missing > 0 {
-            bodies.last_mut().expect("a body that is missing has begun").extend_from_slice(body);
-            missing -= body.len();
-            if missing == 0 {
-                parser.supply();
-            }
-        }
-        buffer.extend_from_slice(part);
+        buffer.extend_from_slice(fill(&mut parser, &mut bodies, &mut missing, part));
         let mut from = 0;
         loop {
             spans.clear();

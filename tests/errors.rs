@@ -225,6 +225,7 @@ fn broken_requests() {
         b"*1\r\n$536870913\r\n",
         b"*2\r\n$4\r\nECHO\r\n$3\r\nabcd\r\n",
         b"\x00\r\n",
+        b"SET a \"\\x00\"\r\nGET a\r\n",
         b"*1\r\n$4\r\nPINGxx",
     ];
     let mut random = varve_testkit::Random::new(seed);
@@ -233,7 +234,7 @@ fn broken_requests() {
         let mut case = fixed[random.below(fixed.len())].to_vec();
         for _ in 0..=random.below(3) {
             let at = random.below(case.len());
-            case[at] = *random.pick(b"*$\r\n0123456789-x\"' ");
+            case[at] = *random.pick(b"*$\r\n0123456789-x\"' \0");
         }
         cases.push(case);
     }

@@ -16,6 +16,8 @@ pub enum Rule {
     Within(i64),
     /// only that both are of the same kind: number, text, array or null
     Form,
+    /// INFO: of the same kind, and what follows from the commands alone is equal: see [`figures`]
+    Figures,
     /// HELLO: equal but for the connection's id and fields that only Varve has
     Greeting,
 }
@@ -39,7 +41,7 @@ const TABLE: &[(&str, &str, Rule)] = &[
     ("object", "help", Rule::Form),     // our own text
     ("memory", "", Rule::Form),         // another allocator
     ("debug", "object", Rule::Form),    // an address
-    ("info", "", Rule::Form),           // figures of a server
+    ("info", "", Rule::Figures),        // most are figures of a server
     ("time", "", Rule::Form),           // the clock
     ("lolwut", "", Rule::Form),         // our own picture
     ("client", "id", Rule::Form),       // another sequence
@@ -85,8 +87,35 @@ pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
             _ => ours == theirs,
         },
         Rule::Form => kind(ours) == kind(theirs),
+        Rule::Figures => kind(ours) == kind(theirs) && figures(&ours.text()) == figures(&theirs.text()),
         Rule::Greeting => greeting(ours, theirs),
     }
+}
+
+/// What a log of a mismatch shows of a reply beside the other server's: of INFO, the lines that differ alone.
+#[must_use]
+pub fn told(rule: Rule, one: &Value, other: &Value) -> String {
+    if rule != Rule::Figures || one.is_error() || other.is_error() {
+        return format!("{one:?}");
+    }
+    let others = figures(&other.text());
+    figures(&one.text()).into_iter().filter(|line| !others.contains(line)).collect::<Vec<_>>().join(" ")
+}
+
+/// The lines of INFO that follow from the commands alone, without what in them is a time: keys and expiries of each
+/// database, hits and misses, calls of each command, errors by their first word. Sorted, for the order is a table's.
+fn figures(info: &str) -> Vec<String> {
+    let names = ["keyspace_hits:", "keyspace_misses:", "total_error_replies:", "errorstat_", "cmdstat_", "db"];
+    let timed = ["usec", "usec_per_call", "avg_ttl"];
+    let mut lines: Vec<String> = info
+        .lines()
+        .filter(|line| names.iter().any(|name| line.starts_with(name)))
+        .map(|line| {
+            line.split(',').filter(|part| !timed.iter().any(|t| part.starts_with(t))).collect::<Vec<_>>().join(",")
+        })
+        .collect();
+    lines.sort();
+    lines
 }
 
 /// A reply with all arrays and sets in it sorted: equal for two replies that differ in order only.

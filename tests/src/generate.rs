@@ -33,8 +33,8 @@ pub struct Step {
 
 /// The generator of a sequence.
 pub struct Generator {
-    random: Random,
-    resp: u8,
+    pub(crate) random: Random,
+    pub(crate) resp: u8,
     queue: Vec<Step>,
 }
 
@@ -67,7 +67,7 @@ const FAMILIES: &[(usize, Family)] = &[
 /// Commands whose number of arguments is made wrong now and then are all that families give; these words alone are added.
 const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100", "foo", "*", "0", "-1"];
 
-fn words(line: &str) -> Vec<Arg> {
+pub(crate) fn words(line: &str) -> Vec<Arg> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
@@ -87,7 +87,7 @@ impl Generator {
         self.queue.pop().unwrap_or_else(|| Step { args: words("ping"), kind: Kind::Call })
     }
 
-    fn push(&mut self, args: Vec<Arg>, kind: Kind) {
+    pub(crate) fn push(&mut self, args: Vec<Arg>, kind: Kind) {
         self.queue.push(Step { args, kind });
     }
 
@@ -102,6 +102,7 @@ impl Generator {
                 let hello = format!("hello {}", self.resp);
                 return self.push(words(&hello), Kind::Call);
             }
+            13..=22 => return self.burst(),
             _ => {}
         }
         let mut args = self.command_of_a_family();
@@ -111,16 +112,15 @@ impl Generator {
         self.change_case(&mut args);
         let past = sets_a_past_time(&args);
         let key = args.get(1).cloned();
-        let plain =
-            args.iter().all(|arg| !arg.is_empty() && arg.len() < 1000 && arg.iter().all(u8::is_ascii_alphanumeric));
-        let inline = plain && self.random.one_in(50);
+        let short = args.iter().map(Vec::len).sum::<usize>() < 2000;
+        let inline = short && self.random.one_in(50);
         self.push(args, if inline { Kind::Inline } else { Kind::Call });
         if let (true, Some(key)) = (past, key) {
             self.push(vec![b"ttl".to_vec(), key], Kind::Call);
         }
     }
 
-    fn command_of_a_family(&mut self) -> Vec<Arg> {
+    pub(crate) fn command_of_a_family(&mut self) -> Vec<Arg> {
         let total: usize = FAMILIES.iter().map(|(weight, _)| weight).sum();
         let mut at = self.random.below(total);
         for (weight, family) in FAMILIES {
@@ -166,15 +166,19 @@ impl Generator {
 
     fn scan(&mut self) {
         let mut args = words("scan 0");
-        if self.random.one_in(2) {
-            args.extend([b"match".to_vec(), spell::pattern(&mut self.random)]);
-        }
-        if self.random.one_in(2) {
-            args.extend([b"COUNT".to_vec(), (1 + self.random.below(100)).to_string().into_bytes()]);
-        }
-        if self.random.one_in(3) {
-            let ty: &[u8] = if self.random.one_in(3) { b"list" } else { b"String" };
-            args.extend([b"type".to_vec(), ty.to_vec()]);
+        for _ in 0..self.random.below(4) {
+            match self.random.below(3) {
+                0 => args.extend([self.word(&["match", "MATCH"]), spell::pattern(&mut self.random)]),
+                1 => {
+                    let count =
+                        self.word(&["1", "2", "10", "57", "100", "100000", "9223372036854775807", "0", "-1", "x"]);
+                    args.extend([self.word(&["count", "COUNT"]), count]);
+                }
+                _ => {
+                    let ty = self.word(&["string", "String", "STRING", "string", "list", "hash", "foo", ""]);
+                    args.extend([self.word(&["type", "TYPE"]), ty]);
+                }
+            }
         }
         self.push(args, Kind::Scan);
     }
@@ -241,17 +245,15 @@ impl Generator {
         if self.random.one_in(2) {
             return args;
         }
-        if self.random.one_in(3) {
-            args.push(self.word(&["nx", "XX", "Nx"]));
-        }
-        if self.random.one_in(3) {
-            args.push(self.word(&["get", "GET"]));
-        }
-        if self.random.one_in(4) {
-            args.push(self.word(&["keepttl", "KEEPTTL", "xx", "nx", "persist"]));
-        }
-        if self.random.one_in(2) {
-            self.time_option(&mut args);
+        for _ in 0..=self.random.below(4) {
+            match self.random.below(8) {
+                0 => args.push(self.word(&["nx", "Nx", "NX"])),
+                1 => args.push(self.word(&["xx", "XX"])),
+                2 | 3 => args.push(self.word(&["get", "GET"])),
+                4 => args.push(self.word(&["keepttl", "KEEPTTL"])),
+                5 if self.random.one_in(8) => args.push(self.word(&["persist", "ex", "PX", "exat", "foo", "100"])),
+                _ => self.time_option(&mut args),
+            }
         }
         args
     }
@@ -261,8 +263,15 @@ impl Generator {
         let mut args = vec![name.clone(), self.key()];
         match name.as_slice() {
             b"getset" => args.push(self.value()),
-            b"getex" if self.random.one_in(4) => args.push(self.word(&["persist", "PERSIST", "keepttl", "ex"])),
-            b"getex" if self.random.one_in(2) => self.time_option(&mut args),
+            b"getex" => {
+                for _ in 0..self.random.below(3) {
+                    if self.random.one_in(3) {
+                        args.push(self.word(&["persist", "PERSIST", "persist", "keepttl", "ex", "get"]));
+                    } else {
+                        self.time_option(&mut args);
+                    }
+                }
+            }
             _ => {}
         }
         args
@@ -317,12 +326,12 @@ impl Generator {
 
     fn lcs(&mut self) -> Vec<Arg> {
         let mut args = vec![b"lcs".to_vec(), self.key(), self.key()];
-        for option in ["len", "IDX", "withmatchlen", "minmatchlen"] {
-            if self.random.one_in(3) {
-                args.push(option.as_bytes().to_vec());
-                if option == "minmatchlen" {
-                    args.push(spell::small(&mut self.random));
-                }
+        for _ in 0..self.random.below(5) {
+            match self.random.below(5) {
+                0 => args.push(self.word(&["len", "LEN"])),
+                1 | 2 => args.push(self.word(&["idx", "IDX"])),
+                3 => args.push(self.word(&["withmatchlen", "WITHMATCHLEN"])),
+                _ => args.extend([self.word(&["minmatchlen", "MinMatchLen"]), spell::small(&mut self.random)]),
             }
         }
         args
@@ -334,7 +343,10 @@ impl Generator {
         match r.below(8) {
             0 | 1 => vec![b"set".to_vec(), key, spell::big_value(r)],
             2 => vec![b"append".to_vec(), key, spell::big_value(r)],
-            3 => vec![b"setrange".to_vec(), key, r.below(500_000).to_string().into_bytes(), spell::bytes(r, 100)],
+            3 => {
+                let limit = if r.one_in(20) { 5_000_000 } else { 500_000 };
+                vec![b"setrange".to_vec(), key, r.below(limit).to_string().into_bytes(), spell::bytes(r, 100)]
+            }
             4 => vec![b"get".to_vec(), key],
             5 => vec![b"getrange".to_vec(), key, spell::number(r), spell::number(r)],
             6 => vec![r.pick(&["rename", "copy", "renamenx"]).as_bytes().to_vec(), key, spell::big_key(r)],
@@ -372,11 +384,12 @@ impl Generator {
             5 => vec![b"select".to_vec(), spell::database(&mut self.random)],
             _ => {
                 let mut args = vec![b"copy".to_vec(), key, self.key()];
-                if self.random.one_in(2) {
-                    args.extend([b"db".to_vec(), spell::database(&mut self.random)]);
-                }
-                if self.random.one_in(2) {
-                    args.push(self.word(&["replace", "REPLACE", "foo"]));
+                for _ in 0..self.random.below(4) {
+                    match self.random.below(8) {
+                        0..=3 => args.extend([self.word(&["db", "DB"]), spell::database(&mut self.random)]),
+                        4..=6 => args.push(self.word(&["replace", "REPLACE"])),
+                        _ => args.push(self.word(&["foo", "db", "nx"])),
+                    }
                 }
                 args
             }
@@ -421,7 +434,19 @@ impl Generator {
                 "hello 4",
                 "hello",
             ]),
-            4 => words("select 0"),
+            4 => self.line(&[
+                "select 0",
+                "hello 2 setname a b",
+                "hello 2 setname a auth x",
+                "hello 3 auth default",
+                "hello 4 auth a b",
+                "auth default",
+                "auth",
+                "lolwut version 5 3 x",
+                "lolwut version 6 3 3 x",
+                "lolwut version 7 x",
+                "lolwut x",
+            ]),
             _ => self.line(&["time", "lolwut", "lolwut version 5", "lolwut version x"]),
         }
     }
@@ -452,6 +477,15 @@ impl Generator {
             "client kill user nobody",
             "client help",
             "client foo",
+            "client kill id 999999999 type normal",
+            "client kill type pubsub skipme no",
+            "client kill laddr 1.2.3.4:5 user default",
+            "client kill addr 1.2.3.4:5 addr",
+            "client list id 0",
+            "client list type pubsub",
+            "client list type replica",
+            "client setname \n",
+            "client no-evict",
             "client kill id 999999999",
             "client kill addr 1.2.3.4:5",
             "client setname",
@@ -496,8 +530,14 @@ impl Generator {
             "info",
             "info server",
             "info everything",
+            "info all",
+            "info default",
             "info nothing",
             "info keyspace memory",
+            "info commandstats",
+            "info errorstats stats",
+            "info commandstats",
+            "info stats keyspace",
             "dbsize",
             "time",
             "slowlog len",
@@ -534,7 +574,9 @@ impl Generator {
     }
 
     fn debug(&mut self) -> Vec<Arg> {
-        match self.random.below(4) {
+        match self.random.below(6) {
+            4 => vec![b"debug".to_vec(), b"digest-value".to_vec(), self.key(), self.key()],
+            5 => words("debug digest"),
             0 => vec![b"debug".to_vec(), b"object".to_vec(), self.key()],
             1 => self.line(&["debug sleep 0", "debug set-active-expire 1", "debug"]),
             _ => {
@@ -549,6 +591,11 @@ impl Generator {
     }
 
     fn command(&mut self) -> Vec<Arg> {
+        if self.random.one_in(2) {
+            let mut args = vec![b"command".to_vec(), self.word(&["getkeys", "getkeysandflags", "GETKEYS"])];
+            args.extend(self.command_of_a_family());
+            return args;
+        }
         self.line(&[
             "command count",
             "command list",

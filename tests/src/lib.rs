@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod burst;
 pub mod compare;
 pub mod generate;
 pub mod run;

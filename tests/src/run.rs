@@ -2,7 +2,7 @@
 
 use crate::compare::{self, Rule};
 use crate::generate::{Generator, Kind, Step};
-use crate::spell::Arg;
+use crate::spell::{self, Arg};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use varve_testkit::{Client, Server, Value};
@@ -120,6 +120,7 @@ impl<'s> Pair<'s> {
         let (our_client, their_client) = (ours.client(), theirs.client());
         let mut pair = Pair { ours, theirs, our_client, their_client, memory: VecDeque::new(), plan };
         pair.greet()?;
+        pair.reset_statistics(0)?;
         Ok(pair)
     }
 
@@ -150,8 +151,7 @@ impl<'s> Pair<'s> {
             for step in &steps {
                 match step.kind {
                     Kind::Inline => {
-                        client.queue_raw(&step.args.join(&b' '));
-                        client.queue_raw(b"\r\n");
+                        client.queue_raw(&spell::inline(&step.args));
                     }
                     _ => client.queue(&step.args),
                 }
@@ -185,6 +185,10 @@ impl<'s> Pair<'s> {
                 self.remember(index, step, theirs.clone());
                 Ok((ours, theirs))
             }
+            (Ok(ours), Ok(theirs)) => {
+                let told = [compare::told(rule, &ours, &theirs), compare::told(rule, &theirs, &ours)];
+                Err(self.log(index, &step, rule, &shorten(&told[0]), &shorten(&told[1])))
+            }
             (ours, theirs) => Err(self.log(index, &step, rule, &show(&ours), &show(&theirs))),
         }
     }
@@ -210,7 +214,13 @@ impl<'s> Pair<'s> {
         }
         let ours = scan_all(&mut self.our_client, &step.args);
         let theirs = scan_all(&mut self.their_client, &step.args);
-        self.check(index, step, Rule::Exact, ours, theirs).map(|_| ())
+        self.check(index, step, Rule::Exact, ours, theirs)?;
+        self.reset_statistics(index)
+    }
+
+    /// Begins the statistics anew: how many calls a start or a whole scan took is each server's own.
+    fn reset_statistics(&mut self, index: u64) -> Result<(), String> {
+        self.one(index, &[b"config".to_vec(), b"resetstat".to_vec()]).map(|_| ())
     }
 
     /// A minimal log: what was asked, what both said, and the last commands that touched the same keys.
@@ -255,12 +265,13 @@ fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
     }
 }
 
+fn shorten(text: &str) -> String {
+    text.chars().take(2000).collect()
+}
+
 fn show(reply: &io::Result<Value>) -> String {
     match reply {
-        Ok(value) => {
-            let text = format!("{value:?}");
-            if text.len() > 2000 { text.chars().take(2000).collect() } else { text }
-        }
+        Ok(value) => shorten(&format!("{value:?}")),
         Err(error) => format!("connection: {error}"),
     }
 }

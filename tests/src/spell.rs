@@ -76,6 +76,38 @@ const FLOATS: &[&str] = &[
     "0.000000000000000001",
     "99999999999999999999",
     "4932.25e10",
+    "1e4931",
+    "-1e4932",
+    "1.18973149535723176502e+4932",
+    "1e4933",
+    "1e-4950",
+    "1e-4951",
+    "3.6e-4951",
+    "1e-4952",
+    "0x1p-16445",
+    "0x1.8p-16446",
+    "0x1p16383",
+    "0x1p16384",
+    "0x.8p1",
+    "0x",
+    "1e",
+    "1e+",
+    "infinity",
+    "INF",
+    "-NaN",
+    "nan(1)",
+    "1e18446744073709551616",
+    "9007199254740993",
+    "18446744073709551615",
+    "18446744073709551617.5",
+    "0.5e-17",
+    "0.000000000000000005",
+    "0.0000000000000000049999999",
+    "-0.0",
+    "1,5",
+    "1\0",
+    "\t1",
+    "1\n",
 ];
 
 const PATTERNS: &[&str] = &[
@@ -88,6 +120,9 @@ const WORDS: &[&str] =
 
 /// A key of the pool that most commands share: few, so that commands meet.
 pub fn key(random: &mut Random) -> Arg {
+    if random.one_in(150) {
+        return long_key(random);
+    }
     let n = if random.one_in(3) { random.below(8) } else { random.below(60) };
     match n {
         57 => Vec::new(),
@@ -95,6 +130,14 @@ pub fn key(random: &mut Random) -> Arg {
         59 => vec![0xff, 0, b'k'],
         n => format!("k{n}").into_bytes(),
     }
+}
+
+/// A key of one of a few lengths where a header grows, or a page or a piece ends.
+fn long_key(random: &mut Random) -> Arg {
+    let length = *random.pick(&[15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 257, 1000, 4096, 16_384, 70_000]);
+    let mut key = vec![b'k'; length];
+    key[length / 2] = b'0' + random.below(2) as u8;
+    key
 }
 
 /// A key of the pool that big values live under; LCS and the like never meet these.
@@ -158,9 +201,44 @@ pub fn float(random: &mut Random) -> Arg {
     }
 }
 
-/// A pattern.
+/// A pattern: of the list, or a few random characters that mean something in one.
 pub fn pattern(random: &mut Random) -> Arg {
-    random.pick(PATTERNS).as_bytes().to_vec()
+    if random.one_in(2) {
+        return random.pick(PATTERNS).as_bytes().to_vec();
+    }
+    (0..random.below(8)).map(|_| *random.pick(b"kkkk**??[[]]^-\\0123459bigKz\xff\0 ")).collect()
+}
+
+/// A command as a line of the inline form: each argument bare where that is possible, or in quotes.
+pub fn inline(args: &[Arg]) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (i, arg) in args.iter().enumerate() {
+        let bare = !arg.is_empty() && arg.iter().all(u8::is_ascii_alphanumeric);
+        let single = arg.iter().all(|b| b.is_ascii_graphic() && !matches!(b, b'\'' | b'\\') || *b == b' ');
+        match i % 3 {
+            0 | 1 if bare => line.extend_from_slice(arg),
+            0 | 2 if single => line.extend([b"'", arg.as_slice(), b"'"].concat()),
+            _ => {
+                line.push(b'"');
+                arg.iter().for_each(|b| line.extend_from_slice(&escaped(*b)));
+                line.push(b'"');
+            }
+        }
+        line.extend_from_slice(if i % 4 == 3 { b" \t " } else { b" " });
+    }
+    line.extend_from_slice(if args.len() % 2 == 0 { b"\n" } else { b"\r\n" });
+    line
+}
+
+fn escaped(byte: u8) -> Vec<u8> {
+    match byte {
+        b'"' | b'\\' => vec![b'\\', byte],
+        b'\n' => b"\\n".to_vec(),
+        b'\r' => b"\\r".to_vec(),
+        b'\t' => b"\\t".to_vec(),
+        0x20..=0x7e | 0x80.. => vec![byte],
+        _ => format!("\\x{byte:02x}").into_bytes(),
+    }
 }
 
 /// A database number, nearly always one of the first four.

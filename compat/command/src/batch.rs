@@ -15,9 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Mark, Parsed, Parser, ProtocolError, Reply, Span};
+use varve_protocol::{Args, Body, Mark, Parsed, Parser, ProtocolError, Reply, Span};
 use varve_store::{Store, Tx, Worker};
 
+use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
 use crate::session::Session;
@@ -36,6 +37,8 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const KEEP_MAX: u32 = 16;
 /// Bytes that a key may need beside what its request carries: header, room, index.
 const KEY_OVERHEAD_BYTES: u64 = 64;
+/// A request that misses less than this is read to its end as it is.
+const BODY_WANT_MIN: usize = 1024;
 /// Keys from which on prefetching their objects is worth a pass.
 const PREFETCH_KEYS_MIN: usize = 2;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
@@ -99,6 +102,9 @@ pub enum TurnState {
     NeedInput {
         /// Bytes missing, as far as is known: sizes buffers.
         want: usize,
+        /// A large body among them, its place relative to the input that is not consumed. The caller may read it into
+        /// a run of its own, tell the parser so, and give it with the rest.
+        body: Option<Body>,
     },
     /// The turn's budget is spent; there is more in the input.
     Yield,
@@ -173,6 +179,8 @@ impl Batch {
     }
 
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
+    /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with. The
+    /// worker's time is `now_ms` and moves on behind commands that take a millisecond or more.
     #[allow(clippy::too_many_arguments, reason = "the parts of a connection and of a worker, borrowed apart")]
     pub fn turn(
         &mut self,
@@ -182,12 +190,15 @@ impl Batch {
         session: &mut Session,
         now_ms: i64,
         input: &mut [u8],
+        bodies: &Bodies,
         out: &mut Reply,
     ) -> Turn {
         worker.set_now(now_ms);
-        let tail = self.parse(worker, table, parser, session.db, input);
+        let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
+        let tail = self.parse(worker, table, parser, session.db, input, &slices);
         let out_max = out.len() + TURN_REPLY_BYTES;
-        let mut running = Running { batch: self, worker, table, session, input, out, out_max, next: 0 };
+        let slices = &slices[..];
+        let mut running = Running { batch: self, worker, table, session, input, bodies, slices, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -208,7 +219,11 @@ impl Batch {
                 TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
             }
             None => match tail {
-                Tail::Partial { want } => TurnState::NeedInput { want },
+                Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
+                Tail::Partial { want } => {
+                    let body = bodies::wanted(parser, table, worker, &input[consumed..]);
+                    TurnState::NeedInput { want, body }
+                }
                 Tail::More => TurnState::Yield,
                 Tail::Error(error) => {
                     self.stats.count_error(b"ERR");
@@ -222,9 +237,19 @@ impl Batch {
 
     /// Finds the complete requests of the input, their commands and their keys' hashes.
     ///
-    /// An inline request with quotes is unescaped in place, so it must never be parsed twice: it makes a turn of its
-    /// own, which waits for its shards in place of giving up.
-    fn parse(&mut self, worker: &Worker, table: &CommandTable, parser: &mut Parser, db: u32, input: &mut [u8]) -> Tail {
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
+    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
+    /// up.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
+    fn parse(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        db: u32,
+        input: &mut [u8],
+        bodies: &[&[u8]],
+    ) -> Tail {
         self.requests.clear();
         self.spans.clear();
         self.keys.clear();
@@ -243,8 +268,13 @@ impl Batch {
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
+<<<<<<< HEAD
                     self.patient = once;
                     self.resolve(worker, table, db, &input[at..at + consumed], at);
+=======
+                    self.patient = once || !bodies.is_empty();
+                    self.resolve(worker, table, db, &input[at..at + consumed], bodies, at, first);
+>>>>>>> main
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -258,10 +288,25 @@ impl Batch {
 
     /// Looks a request's command up, hashes its keys and prefetches their buckets.
     #[inline]
+<<<<<<< HEAD
     fn resolve(&mut self, worker: &Worker, table: &CommandTable, db: u32, request: &[u8], start: usize) {
         // Only whole requests leave spans behind.
         let first_span = self.requests.last().map_or(0, |request| request.spans.end);
         let args = Args::new(request, &self.spans[first_span..]);
+=======
+    #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
+    fn resolve(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        db: u32,
+        request: &[u8],
+        bodies: &[&[u8]],
+        start: usize,
+        first_span: usize,
+    ) {
+        let args = Args::with_bodies(request, &self.spans[first_span..], bodies);
+>>>>>>> main
         let command = table.resolve(args);
         let first_key = self.keys.len();
         if let Ok(d) = command
@@ -305,6 +350,9 @@ struct Running<'t> {
     table: &'t CommandTable,
     session: &'t mut Session,
     input: &'t [u8],
+    /// Large arguments of the first request, which then is the only one.
+    bodies: &'t Bodies,
+    slices: &'t [&'t [u8]],
     out: &'t mut Reply,
     /// Length of `out` beyond which the turn ends.
     out_max: usize,
@@ -338,12 +386,16 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         if *database_changes != store.database_changes() {
             *database_changes = store.database_changes();
-            rehash(store, self.session.db, self.input, &requests[self.next..], spans, keys);
+            let of = |request: &Request| {
+                let bytes = &self.input[request.start..request.end];
+                Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices)
+            };
+            rehash(store, self.session.db, &requests[self.next..], of, keys);
         }
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
-        let mut ctx =
-            Ctx { args: Args::new(&[], none), keys: &[], tx, out: &mut *self.out, session: &mut *self.session };
+        let (out, session) = (&mut *self.out, &mut *self.session);
+        let mut ctx = Ctx { args: Args::new(&[], none), keys: &[], bodies: self.bodies, tx, out, session };
         prefetch_objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
         let mut clock = SharedTime::start();
         let mut kept = 0;
@@ -354,16 +406,12 @@ impl Running<'_> {
                 break;
             }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
-            ctx.args = Args::new(&self.input[request.start..request.end], &spans[request.spans.clone()]);
+            let bytes = &self.input[request.start..request.end];
+            ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices);
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            let bytes = (request.end - request.start) as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
-            let allowed = checks::allowed(d, ctx.session).and_then(|()| match d.flags.has(Flags::DENYOOM) {
-                true => ctx.tx.admit(bytes).map_err(|_| Refusal::OutOfMemory),
-                false => Ok(()),
-            });
-            if let Err(refusal) = allowed {
+            if let Err(refusal) = admitted(d, &mut ctx) {
                 self.next += 1;
                 stats.of(d).rejected.add(1);
                 checks::refuse(refusal, ctx.out);
@@ -385,6 +433,7 @@ impl Running<'_> {
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
+                ctx.tx.pass_ms(whole_ms(nanos));
                 if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
                     slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
                 }
@@ -401,7 +450,8 @@ impl Running<'_> {
     fn other(&mut self) -> Option<Stop> {
         let request = &self.batch.requests[self.next];
         self.next += 1;
-        let args = Args::new(&self.input[request.start..request.end], &self.batch.spans[request.spans.clone()]);
+        let bytes = &self.input[request.start..request.end];
+        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.slices);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let stats = &self.batch.stats;
@@ -436,11 +486,31 @@ impl Running<'_> {
             self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
         }
         finish(stats, d, true, self.session, self.out, mark);
+        self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
         }
         (db != self.session.db).then_some(Stop::Selected)
     }
+}
+
+/// By how much a command that took so long moves the time of those after it.
+fn whole_ms(nanos: u64) -> i64 {
+    (nanos / 1_000_000) as i64
+}
+
+/// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
+#[inline]
+fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
+    checks::allowed(d, ctx.session)?;
+    if !d.flags.has(Flags::DENYOOM) {
+        return Ok(());
+    }
+    let bytes = ctx.session.argument_bytes as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
+    if ctx.bodies.denied() || ctx.tx.admit(bytes).is_err() {
+        return Err(Refusal::OutOfMemory);
+    }
+    Ok(())
 }
 
 /// Runs a command that names no keys to be held.
@@ -476,9 +546,15 @@ fn run_unkeyed(
 
 /// Hashes keys again: between parsing and the gate a database came to stand for another.
 #[cold]
-fn rehash(store: &Store, db: u32, input: &[u8], requests: &[Request], spans: &[Span], keys: &mut [KeyArg]) {
+fn rehash<'r>(
+    store: &Store,
+    db: u32,
+    requests: &'r [Request],
+    args_of: impl Fn(&'r Request) -> Args<'r>,
+    keys: &mut [KeyArg],
+) {
     for request in requests {
-        let args = Args::new(&input[request.start..request.end], &spans[request.spans.clone()]);
+        let args = args_of(request);
         for key in &mut keys[request.keys.clone()] {
             key.hash = store.key(db, args.get(key.arg as usize)).hash;
         }

@@ -37,6 +37,9 @@ impl Fault {
     /// A string would grow past the largest argument that a client may send.
     pub const TOO_LONG: Fault = Fault::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    /// The memory limit is reached.
+    pub const OUT_OF_MEMORY: Fault = Fault::new("OOM command not allowed when used memory > 'maxmemory'.");
+
     /// A fault of this text.
     pub const fn new(text: &'static str) -> Fault {
         Fault(Cow::Borrowed(text.as_bytes()))

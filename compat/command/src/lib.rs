@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod bodies;
 pub mod checks;
 pub mod db;
 pub mod debug;
@@ -32,13 +33,16 @@ mod keys;
 mod sha1;
 
 pub use batch::KeyArg;
+pub use bodies::Bodies;
 pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
 pub use keys::NoKeys;
 pub use session::{ReplyMode, Session};
 pub use table::{CommandTable, Unresolved};
 
+use std::ops::Range;
+
 use varve_protocol::{Args, Reply};
-use varve_store::{Key, Store, Tx, Worker};
+use varve_store::{Form, Key, Store, Ttl, Tx, Worker};
 
 /// What a command on keys has at hand: the shards of its keys are held.
 pub struct Ctx<'c, 'a> {
@@ -46,6 +50,8 @@ pub struct Ctx<'c, 'a> {
     pub args: Args<'a>,
     /// The arguments that are keys, with their hashes.
     pub keys: &'c [KeyArg],
+    /// The arguments that lie in runs.
+    pub bodies: &'c Bodies,
     /// The keyspace, as far as this command may reach.
     pub tx: Tx<'c>,
     /// Where the reply goes.
@@ -90,6 +96,28 @@ impl<'a> Ctx<'_, 'a> {
         match self.keys.iter().find(|key| key.arg as usize == at) {
             Some(key) => self.tx.key_hashed(bytes, key.hash),
             None => self.tx.key(bytes),
+        }
+    }
+
+    /// Sets the key to what argument `at` holds, which it adopts if that lies in a run.
+    #[inline]
+    pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl) {
+        match self.args.outside(at).and_then(|i| self.bodies.run(i)) {
+            None => self.tx.set(key, self.args.get(at), ttl, Form::Auto),
+            Some(run) => self.tx.adopt(key, run, ttl, Form::Auto),
+        }
+    }
+
+    /// Replies with the bytes of the key's string in this range: from where they lie, if the value has a run of its
+    /// own.
+    #[cold]
+    pub fn reply_large(&mut self, key: &Key<'_>, range: Range<usize>) {
+        match self.tx.pin(key) {
+            Some(pin) => self.out.bulk_pinned(Box::new(pin.part(range))),
+            None => match self.tx.peek(key) {
+                Ok(Some(value)) => self.out.bulk(&value[range]),
+                _ => self.out.null(),
+            },
         }
     }
 

@@ -7,17 +7,27 @@ use crate::grammar::{Fault, Outcome, integer, is};
 const ROWS: u64 = 12;
 const COLUMNS: u64 = 60;
 
-/// LOLWUT [VERSION version] [...]: the version chooses among drawings elsewhere; here there is one.
+/// LOLWUT [VERSION version [number ...]]: elsewhere the version chooses among drawings and the numbers size them; here
+/// there is one drawing, of one size.
 pub fn lolwut(ctx: &mut SessionCtx<'_>) {
-    let version: Outcome = if ctx.args.len() >= 3 && is(ctx.args.get(1), "VERSION") {
-        integer(ctx.args.get(2)).map(|_| ()).map_err(|_| Fault::NOT_INTEGER)
-    } else {
-        Ok(())
-    };
-    match version {
+    match numbers(ctx) {
         Ok(()) => ctx.out.verbatim("txt", drawing(u64::from(std::process::id())).as_bytes()),
         Err(fault) => fault.reply(ctx.out),
     }
+}
+
+/// The version must be a number, and so must the numbers that its drawing takes; what is behind those is not looked at.
+fn numbers(ctx: &SessionCtx<'_>) -> Outcome {
+    if ctx.args.len() < 3 || !is(ctx.args.get(1), "VERSION") {
+        return Ok(());
+    }
+    let number = |i| integer(ctx.args.get(i)).map_err(|_| Fault::NOT_INTEGER);
+    let taken = match number(2)? {
+        5 => 3,
+        6 => 2,
+        _ => 0,
+    };
+    (3..ctx.args.len().min(3 + taken)).try_for_each(|i| number(i).map(|_| ()))
 }
 
 /// The core that belongs to a seed.

@@ -1,4 +1,10 @@
 //! A request as commands see it: slices of the bytes that were received.
+//!
+//! ```text
+//!  request   *3\r\n $3\r\n SET\r\n $1\r\n k\r\n $900000\r\n \r\n
+//!  spans                    (8, 3)    (17, 1)    (ELSEWHERE + 0, 900000)
+//!  bodies                                         [0]: 900000 bytes that lie elsewhere
+//! ```
 
 use std::ops::Index;
 
@@ -16,13 +22,56 @@ pub struct Span {
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
+    /// Bodies outside the request.
+    bodies: &'a [&'a [u8]],
+}
+
+/// Offset from which on a span counts the bodies that lie outside the request, in place of its bytes.
+const ELSEWHERE: usize = 1 << 62;
+
+impl Span {
+    /// The span of the i-th body of a request that lies outside of it.
+    pub(crate) fn elsewhere(i: usize, len: usize) -> Span {
+        Span { start: ELSEWHERE + i, len }
+    }
+
+    /// Which of the bodies outside the request it is, if it is one.
+    pub(crate) fn outside(&self) -> Option<usize> {
+        self.start.checked_sub(ELSEWHERE)
+    }
 }
 
 impl<'a> Args<'a> {
     /// The arguments of the request whose first byte is `request[0]`. Panics later, when an argument is read, if a span
     /// reaches beyond it.
     pub fn new(request: &'a [u8], spans: &'a [Span]) -> Args<'a> {
-        Args { request, spans }
+        Args { request, spans, bodies: &[] }
+    }
+
+    /// As [`Args::new`], with the bodies that lie outside the request, in order.
+    #[inline]
+    pub fn with_bodies(request: &'a [u8], spans: &'a [Span], bodies: &'a [&'a [u8]]) -> Args<'a> {
+        Args { request, spans, bodies }
+    }
+
+    /// Which of the bodies outside the request the i-th argument is, if it is one.
+    #[inline]
+    pub fn outside(&self, i: usize) -> Option<usize> {
+        if self.bodies.is_empty() { None } else { self.spans[i].outside() }
+    }
+
+    #[inline]
+    fn at(&self, span: &Span) -> &'a [u8] {
+        match self.request.get(span.start..span.start + span.len) {
+            Some(bytes) => bytes,
+            None => self.body(span),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn body(&self, span: &Span) -> &'a [u8] {
+        self.bodies[span.outside().expect("a span of this request")]
     }
 
     /// Number of arguments, the name included.
@@ -40,8 +89,7 @@ impl<'a> Args<'a> {
     /// The i-th argument; panics if there is none.
     #[inline]
     pub fn get(&self, i: usize) -> &'a [u8] {
-        let span = self.spans[i];
-        &self.request[span.start..span.start + span.len]
+        self.at(&self.spans[i])
     }
 
     /// The i-th argument, if there is one.
@@ -58,13 +106,13 @@ impl<'a> Args<'a> {
 
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let request = self.request;
-        self.spans.iter().map(move |span| &request[span.start..span.start + span.len])
+        let args = *self;
+        self.spans.iter().map(move |span| args.at(span))
     }
 
     /// The arguments from the n-th on; none if there are fewer.
     pub fn skip(&self, n: usize) -> Args<'a> {
-        Args { request: self.request, spans: &self.spans[n.min(self.spans.len())..] }
+        Args { spans: &self.spans[n.min(self.spans.len())..], ..*self }
     }
 
     /// Bytes of all arguments together.
@@ -120,7 +168,17 @@ impl From<Args<'_>> for OwnedArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::OwnedArgs;
+    use super::{Args, OwnedArgs, Span};
+
+    #[test]
+    fn bodies_may_lie_elsewhere() {
+        let spans =
+            [Span { start: 0, len: 3 }, Span::elsewhere(0, 5), Span { start: 3, len: 1 }, Span::elsewhere(1, 2)];
+        let args = Args::with_bodies(b"SETk", &spans, &[b"abcde", b"xy"]);
+        assert_eq!(args.iter().collect::<Vec<_>>(), [&b"SET"[..], b"abcde", b"k", b"xy"]);
+        assert_eq!((args.get(1), args.outside(1), args.outside(2)), (&b"abcde"[..], Some(0), None));
+        assert_eq!((&args.skip(3)[0], args.skip(3).outside(0)), (&b"xy"[..], Some(1)));
+    }
 
     #[test]
     fn arguments_are_found_and_compared() {

@@ -10,9 +10,25 @@ pub struct Outcome {
     left: usize,
 }
 
-/// Parses `data` as a connection would that receives it in parts of these sizes (repeated; at least 1 each).
-pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
+/// Gives what is missing of the last body to it; the rest of the part.
+fn fill<'d>(parser: &mut Parser, bodies: &mut [Vec<u8>], missing: &mut usize, part: &'d [u8]) -> &'d [u8] {
+    let (body, part) = part.split_at(part.len().min(*missing));
+    if *missing > 0 {
+        bodies.last_mut().expect("a body that is missing has begun").extend_from_slice(body);
+        *missing -= body.len();
+        if *missing == 0 {
+            parser.supply();
+        }
+    }
+    part
+}
+
+/// Parses `data` as a connection would that receives it in parts of these sizes (repeated; at least 1 each), and that
+/// takes missing bodies of `elsewhere` bytes and more out of the input.
+pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: usize) -> Outcome {
     let mut parser = Parser::new(limits);
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
+    let mut missing = 0;
     let mut outcome = Outcome { requests: Vec::new(), error: None, left: 0 };
     let mut buffer: Vec<u8> = Vec::new();
     let mut spans: Vec<Span> = Vec::new();
@@ -20,14 +36,18 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
     for size in parts.iter().cycle() {
         let part = &data[received..data.len().min(received.saturating_add((*size).max(1)))];
         received += part.len();
-        buffer.extend_from_slice(part);
+        buffer.extend_from_slice(fill(&mut parser, &mut bodies, &mut missing, part));
         let mut from = 0;
         loop {
             spans.clear();
             match parser.parse(&mut buffer[from..], &mut spans) {
                 Parsed::Request { consumed } => {
-                    let args = OwnedArgs::from(crate::Args::new(&buffer[from..from + consumed], &spans));
-                    outcome.requests.push(args.args().iter().map(<[u8]>::to_vec).collect());
+                    let taken: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+                    let args = crate::Args::with_bodies(&buffer[from..from + consumed], &spans, &taken);
+                    let outside = (0..args.len()).filter_map(|i| args.outside(i));
+                    assert!(outside.eq(0..bodies.len()), "each body is one argument, in order");
+                    outcome.requests.push(OwnedArgs::from(args).args().iter().map(<[u8]>::to_vec).collect());
+                    bodies.clear();
                     from += consumed;
                 }
                 Parsed::Empty { consumed } => {
@@ -36,6 +56,18 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
                 }
                 Parsed::Incomplete { want } => {
                     assert!(want > 0 && spans.is_empty());
+                    if let Some(body) = parser.body().filter(|body| body.len >= elsewhere && missing == 0) {
+                        let begun = buffer.split_off(from + body.at);
+                        assert!(begun.len() < body.len + 2, "it was whole");
+                        let (begun, behind) = begun.split_at(begun.len().min(body.len));
+                        missing = body.len - begun.len();
+                        bodies.push(begun.to_vec());
+                        if missing == 0 {
+                            parser.supply();
+                            buffer.extend_from_slice(behind);
+                            continue;
+                        }
+                    }
                     break;
                 }
                 Parsed::Error(error) => {
@@ -53,7 +85,7 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize]) -> Outcome {
             break;
         }
     }
-    outcome.left = buffer.len();
+    outcome.left = buffer.len() + bodies.iter().map(Vec::len).sum::<usize>();
     outcome
 }
 
@@ -65,8 +97,12 @@ pub fn fuzz_one(data: &[u8]) {
         inline_max: 64,
         unauthenticated: data.first().is_some_and(|b| b & 1 != 0),
     };
-    let whole = parse_in_parts(data, limits, &[usize::MAX]);
-    assert_eq!(whole, parse_in_parts(data, limits, &[1]), "byte by byte");
+    let whole = parse_in_parts(data, limits, &[usize::MAX], usize::MAX);
+    assert_eq!(whole, parse_in_parts(data, limits, &[1], usize::MAX), "byte by byte");
     let sizes: Vec<usize> = data.iter().take(8).map(|b| usize::from(*b)).chain([3]).collect();
-    assert_eq!(whole, parse_in_parts(data, limits, &sizes), "in parts of {sizes:?}");
+    assert_eq!(whole, parse_in_parts(data, limits, &sizes, usize::MAX), "in parts of {sizes:?}");
+    for elsewhere in [0, 1, 5] {
+        assert_eq!(whole, parse_in_parts(data, limits, &[1], elsewhere), "bodies from {elsewhere} elsewhere, by bytes");
+        assert_eq!(whole, parse_in_parts(data, limits, &sizes, elsewhere), "bodies elsewhere, in parts of {sizes:?}");
+    }
 }

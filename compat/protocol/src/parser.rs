@@ -8,15 +8,21 @@
 //!  (start) -------> Count --------------------> Length(n) ---------------> Body(n,len) -----------------> Request
 //!     |                 `- count <= 0 --> Empty     ^-------- remaining > 0 --'
 //!     `- other --> line up to LF --> words --> Request or Empty
+//!
+//!                                            a body that the caller takes elsewhere: Body --supply--> Behind --> Count
 //! ```
+//!
+//! Where a body is missing, the caller may take all of it out of the input, to where the value is to lie in the end:
+//! what follows the length's line is then what follows the body. Such a request must run when it is whole, since it
+//! cannot be parsed again.
 //!
 //! The parser sees the bytes from the request's first one on, each time it is called; what it has done of a partial
 //! request it keeps and never does again. Spans are relative to that first byte. Inline words with escapes are unescaped
 //! in place (they only shrink), which is why the input is mutable: a line is touched once, when it is whole, and its
 //! bytes are consumed with it.
 //!
-//! As Redis, it does not look at the LF of a header nor at the two bytes behind a body. Unlike Redis, for which a NUL byte
-//! in a header or in an inline command means that the line never ends, it takes it as any other byte.
+//! As Redis, it does not look at the LF of a header nor at the two bytes behind a body, and a NUL byte in a header or in
+//! an inline command means that the line never ends: it waits until it is too long.
 //! Lengths of lines are judged by their own bytes alone, not by how they arrived: a request has one outcome, however it
 //! is cut.
 
@@ -114,6 +120,17 @@ impl ProtocolError {
     }
 }
 
+/// The body that a partial request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Where it begins, from the request's first byte on; what the input has from there belongs to it.
+    pub at: usize,
+    /// Its length in bytes.
+    pub len: usize,
+    /// The request's first argument, if that is there already: the command's name.
+    pub name: Option<Span>,
+}
+
 /// Where a partial request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -123,6 +140,8 @@ enum State {
     Length { remaining: usize },
     /// At the body of an argument.
     Body { remaining: usize, len: usize },
+    /// At the two bytes behind a body that lies elsewhere.
+    Behind { remaining: usize },
 }
 
 /// Splits one connection's input into requests.
@@ -157,6 +176,21 @@ impl Parser {
     /// True if a request has begun and is not whole yet.
     pub fn is_partial(&self) -> bool {
         self.state != State::Start || self.searched != 0
+    }
+
+    /// The body that is missing, if that is what the partial request waits for.
+    pub fn body(&self) -> Option<Body> {
+        let State::Body { len, .. } = self.state else { return None };
+        Some(Body { at: self.at, len, name: self.partial.first().copied() })
+    }
+
+    /// The body that [`Parser::body`] tells of lies elsewhere, and its bytes are no part of the input: the next call
+    /// gets what precedes and what follows them. Panics if no body is missing.
+    pub fn supply(&mut self) {
+        let State::Body { remaining, len } = self.state else { panic!("no body is missing") };
+        let number = self.partial.iter().filter(|span| span.outside().is_some()).count();
+        self.partial.push(Span::elsewhere(number, len));
+        self.state = State::Behind { remaining };
     }
 
     /// Bytes held for a partial request, beside the caller's buffer.
@@ -202,15 +236,15 @@ impl Parser {
 
     /// The next line from `at` on, without its end, and the offset behind it.
     fn line(&mut self, input: &[u8], too_long: ProtocolError) -> Result<(usize, usize), Parsed> {
-        let from = self.at + self.searched;
-        let found = input[from..].iter().position(|b| *b == b'\r').map(|i| from + i);
-        let end = found.unwrap_or(input.len());
-        if end - self.at > self.limits.inline_max {
+        let end = self.at + self.searched + search(&input[self.at + self.searched..], b'\r');
+        let is_found = input.get(end) == Some(&b'\r');
+        let length = if is_found { end - self.at } else { input.len() - self.at };
+        if length > self.limits.inline_max {
             return Err(Parsed::Error(too_long));
         }
-        if found.is_none() || end + 2 > input.len() {
+        if !is_found || end + 2 > input.len() {
             self.searched = end - self.at;
-            return Err(Parsed::Incomplete { want: end + 2 - input.len() });
+            return Err(Parsed::Incomplete { want: (end + 2).saturating_sub(input.len()).max(1) });
         }
         self.searched = 0;
         Ok((end, end + 2))
@@ -248,6 +282,14 @@ impl Parser {
                         return Ok(Parsed::Incomplete { want: end - input.len() });
                     }
                     spans.push(Span { start: self.at, len });
+                    self.at = end;
+                    self.state = State::Length { remaining: remaining - 1 };
+                }
+                State::Behind { remaining } => {
+                    let end = self.at + 2;
+                    if end > input.len() {
+                        return Ok(Parsed::Incomplete { want: end - input.len() });
+                    }
                     self.at = end;
                     self.state = State::Length { remaining: remaining - 1 };
                 }
@@ -305,12 +347,12 @@ impl Parser {
     }
 
     fn inline(&mut self, input: &mut [u8], args: &mut Vec<Span>) -> Parsed {
-        let found = input[self.searched..].iter().position(|b| *b == b'\n').map(|i| self.searched + i);
-        let end = found.unwrap_or(input.len());
-        if end > self.limits.inline_max {
+        let end = self.searched + search(&input[self.searched..], b'\n');
+        let is_found = input.get(end) == Some(&b'\n');
+        if (if is_found { end } else { input.len() }) > self.limits.inline_max {
             return Parsed::Error(ProtocolError::InlineTooLong);
         }
-        if found.is_none() {
+        if !is_found {
             self.searched = end;
             return Parsed::Incomplete { want: 1 };
         }
@@ -324,6 +366,11 @@ impl Parser {
         let consumed = end + 1;
         if args.len() == base { Parsed::Empty { consumed } } else { Parsed::Request { consumed } }
     }
+}
+
+/// Where a line's search stops: at its end, at a NUL byte, which no search passes, or behind the last byte.
+fn search(bytes: &[u8], end: u8) -> usize {
+    bytes.iter().position(|b| *b == end || *b == 0).unwrap_or(bytes.len())
 }
 
 /// `$` and one to three digits in canonical form and a line's end, all there: the length and the bytes that the head takes.

@@ -342,6 +342,11 @@ impl Reply {
         self.buf.capacity()
     }
 
+    /// Bytes of values by reference that are not sent yet.
+    pub fn pinned_bytes(&self) -> usize {
+        self.pieces_bytes - self.piece_sent
+    }
+
     /// The next parts to send, in order, as many as `slices` takes: their number.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut n = 0;

@@ -228,7 +228,7 @@ mod tests {
         let mut size = Geometry { first_buckets: 1, ..Geometry::default() }.buckets(0);
         for _ in 0..40 {
             let next = Geometry { first_buckets: 1, ..Geometry::default() }.larger(size);
-            assert!(next > size && next <= size * 2);
+            assert!(next > size && next <= size * 2 + PAGE_BUCKETS);
             size = next;
         }
         let sizes: Vec<u64> = (0..256).map(|i| Geometry::shard(i, 256).buckets(30)).collect();

@@ -471,6 +471,11 @@ impl Plan {
         plan.first + rest_head(plan.head & KIND) + 8
     }
 
+    /// Bytes of an object's first part, in a run.
+    pub(crate) fn run_first(o: &NewObject<'_>) -> usize {
+        Plan::filling(o, u32::MAX as usize).first
+    }
+
     #[inline(always)]
     fn expiry_bits(expiry: Option<i64>, room: usize) -> u8 {
         match expiry {
@@ -517,7 +522,7 @@ impl Plan {
         self.first + self.room
     }
 
-    /// Writes the object, but for the value's bytes if they are `Zeroed` and `fresh` says that they are zero already.
+    /// Writes the object, but for the value's zeros if `fresh` says that they are there already.
     #[inline]
     pub(crate) unsafe fn write(&self, at: *mut u8, o: &NewObject<'_>, fresh: bool) {
         // SAFETY: the caller owns `size()` bytes at `at`, and the plan was made for this object.
@@ -525,12 +530,15 @@ impl Plan {
             let value = self.write_head(at, o);
             match o.value {
                 Value::Bytes(bytes) => std::ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len()),
-                Value::Parts(parts) => {
-                    let mut to = value;
-                    for part in parts {
-                        std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
-                        to = to.add(part.len());
+                Value::Patched { old, at, part } => {
+                    let head = old.len().min(at);
+                    std::ptr::copy_nonoverlapping(old.as_ptr(), value, head);
+                    if !fresh {
+                        std::ptr::write_bytes(value.add(head), 0, at - head);
                     }
+                    std::ptr::copy_nonoverlapping(part.as_ptr(), value.add(at), part.len());
+                    let tail = old.get(at + part.len()..).unwrap_or_default();
+                    std::ptr::copy_nonoverlapping(tail.as_ptr(), value.add(at + part.len()), tail.len());
                 }
                 Value::Zeroed(len) if !fresh => std::ptr::write_bytes(value, 0, len),
                 Value::Zeroed(_) => {}
@@ -538,9 +546,9 @@ impl Plan {
         }
     }
 
-    /// Writes all but the value, and answers where the value goes.
+    /// Writes the first part alone.
     #[inline(always)]
-    pub(crate) unsafe fn write_head(&self, at: *mut u8, o: &NewObject<'_>) -> *mut u8 {
+    pub(crate) unsafe fn write_first(&self, at: *mut u8, o: &NewObject<'_>) {
         // SAFETY: as `write`.
         unsafe {
             at.write(self.head);
@@ -560,6 +568,15 @@ impl Plan {
             store(to, key_width, o.key.len());
             store(to.add(key_width), ((self.head >> ROOM_SHIFT) & 3) as usize + 1, self.room);
             std::ptr::copy_nonoverlapping(o.key.as_ptr(), at.add(self.key_at), o.key.len());
+        }
+    }
+
+    /// Writes all but the value, and answers where the value goes.
+    #[inline(always)]
+    pub(crate) unsafe fn write_head(&self, at: *mut u8, o: &NewObject<'_>) -> *mut u8 {
+        // SAFETY: as `write`.
+        unsafe {
+            self.write_first(at, o);
             let mut to = at.add(self.first);
             AtomicU8::from_ptr(to).store(self.flags, Ordering::Relaxed);
             to = to.add(1);

@@ -34,7 +34,8 @@
 //! 2. **All of an object but its first part belongs to its shard's lock**, with one exception: the bit DEAD, an atomic.
 //!    `Access` is that lock's proof: shared borrows read, a unique borrow writes, so no slice of a value survives a
 //!    write, a kill or the lock.
-//! 3. **The first part is immutable from publication until its memory is released.** A Ref is published under the
+//! 3. **The first part is immutable from publication until its memory is released**, but for a run's, which is read
+//!    under its shard's lock only and may be rewritten by who holds the locks of its old and its new key. A Ref is published under the
 //!    shard's lock, which orders the writes before the reads of whoever opens it. Reclaim reads first parts without any
 //!    shard's lock: the writer gave its piece back under the `space` mutex before the segment could be sealed, and the
 //!    victim was chosen under that mutex, which orders the same writes.
@@ -45,9 +46,10 @@
 //!    that are dead, so nobody reads or writes there.
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.
-//! 6. **A run's value may be read without the lock through a `Pin`.** Pins are made under the lock; while one counts,
-//!    the value and its length do not change (`ObjectMut` refuses) and the memory stays. Its expiry, clock and flags
-//!    have places of their own and may change. A pin ends with release, who finds none has read with acquire.
+//! 6. **A run's value may be read without the lock through a `Pin`.** Pins are made under the lock, or before the object
+//!    exists (`FilledRun`); while one counts, the bytes that the value had do not change, it gets no shorter (`ObjectMut`
+//!    refuses) and the memory stays. It may grow behind them; its first part, expiry, clock and flags have places of
+//!    their own and may change. A pin ends with release, who finds none has read with acquire.
 //! 7. **Beyond what a run's value has ever reached, its memory is zero**: it is fresh from the system, and the only
 //!    other bytes ever written there, the slack's count, are zeroed when the slack changes.
 
@@ -72,6 +74,6 @@ pub use geometry::Geometry;
 pub use log::{Log, LogStats, SegmentInfo};
 pub use object::{Access, Class, Form, Kind, NewObject, Object, ObjectMut, Owner, Value};
 pub use reclaim::{Drain, DrainState, Greedy, Head, Policy, Relocate, SLICE, Settled};
-pub use run::{OpenRun, Pin};
+pub use run::{FilledRun, OpenRun, Pin};
 pub use table::State;
 pub use varve_base::Ref;

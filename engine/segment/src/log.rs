@@ -189,6 +189,12 @@ impl Log {
         Access::new()
     }
 
+    /// Objects of more bytes than this have a run of their own.
+    #[inline]
+    pub fn run_min_bytes(&self) -> usize {
+        self.run_min
+    }
+
     /// The sizes that the log is cut by.
     pub fn geometry(&self) -> &Geometry {
         &self.shared.geometry
@@ -204,6 +210,16 @@ impl Log {
     /// Bytes of objects that live. Adds up all segments.
     pub fn live_bytes(&self) -> u64 {
         self.stats().live_bytes
+    }
+
+    /// Of the used bytes, those that no drain can free: what lives in segments, and runs whole. Adds up all segments.
+    pub fn settled_bytes(&self) -> u64 {
+        let space = self.shared.space.lock();
+        let of = |entry: &Entry| match entry.state() {
+            State::Run | State::Retired => entry.used.load(Ordering::Relaxed),
+            _ => entry.live().bytes(),
+        };
+        space.segments(&self.shared.table).map(|(_, entry)| of(entry)).sum()
     }
 
     /// Fetches the first cache line of an object. A hint: no lock is needed.

@@ -112,8 +112,15 @@ impl Class {
 pub enum Value<'a> {
     /// These.
     Bytes(&'a [u8]),
-    /// These, one after the other.
-    Parts(&'a [&'a [u8]]),
+    /// These, with other ones written over them or behind them.
+    Patched {
+        /// What was there before.
+        old: &'a [u8],
+        /// Where the new bytes go; zeros fill the gap if that is beyond the old ones.
+        at: usize,
+        /// The new bytes.
+        part: &'a [u8],
+    },
     /// So many zeros.
     Zeroed(usize),
 }
@@ -125,7 +132,7 @@ impl Value<'_> {
     pub fn len(&self) -> usize {
         match self {
             Value::Bytes(bytes) => bytes.len(),
-            Value::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+            Value::Patched { old, at, part } => old.len().max(at + part.len()),
             Value::Zeroed(len) => *len,
         }
     }
@@ -340,7 +347,8 @@ impl ObjectMut<'_> {
         unsafe { std::slice::from_raw_parts_mut(value.as_ptr().cast_mut(), value.len()) }
     }
 
-    /// Is a reply still being sent from these bytes? Then the value cannot change in place: write a new object.
+    /// Is a reply still being sent from these bytes? Then the value cannot change in place, but for what is added at
+    /// its end: write a new object.
     #[inline]
     pub fn pinned(&self) -> bool {
         self.log.is_run_size(self.object.bytes()) && self.log.pinned(self.r)
@@ -402,13 +410,30 @@ impl ObjectMut<'_> {
         true
     }
 
+    /// Writes `part` at `at`, which is the value's end or lies beyond it; zeros fill the gap. False, and nothing has
+    /// changed, if it does not fit. A pinned value grows too: its pins end where it ended when they were made, and while
+    /// they count it gets no shorter.
+    pub fn extend_value(&mut self, at: usize, part: &[u8]) -> bool {
+        assert!(at >= self.object.value().len(), "what stands already is not extended");
+        let Some((old, dirty)) = self.resize_end(at + part.len()) else { return false };
+        let value = self.object.value();
+        // SAFETY: this view has the shard's access alone, and no pin reads beyond the old length.
+        let new = unsafe { std::slice::from_raw_parts_mut(value.as_ptr().add(old).cast_mut(), value.len() - old) };
+        new[..dirty.min(at) - old].fill(0);
+        new[at - old..].copy_from_slice(part);
+        true
+    }
+
+    /// As `resize_end`, if nobody reads the value through a pin.
+    #[inline]
+    fn resize(&mut self, len: usize) -> Option<(usize, usize)> {
+        if self.pinned() { None } else { self.resize_end(len) }
+    }
+
     /// Changes the length and the accounting. Answers the old length, and the length up to which new bytes may be other
     /// than zero.
     #[inline]
-    fn resize(&mut self, len: usize) -> Option<(usize, usize)> {
-        if self.pinned() {
-            return None;
-        }
+    fn resize_end(&mut self, len: usize) -> Option<(usize, usize)> {
         let first = self.object.first();
         let place = self.object.place;
         // SAFETY: the shard is locked and this view is alone.

@@ -8,21 +8,29 @@
 //! start                                    fill: the furthest that the value has reached
 //!
 //! begun, its key not known yet:
-//! | front room, never touched | value ....... |                                |
+//! | front room, never touched | value ....>   |                                |
 //!                    adopted: head, key, rest up to the value's first byte
+//!                  <- renamed: another first part, which ends where the old one did
 //! ```
 //!
 //! Counted as used: from `start` to `fill`, to the byte; the page that holds the slack's count is not. An object whose
 //! room is more than its value, or whose value came from a socket, gets twice the addresses that it needs, since those
 //! cost nothing. Between `fill` and the slack's count all bytes are zero, so growing does not touch them.
 //!
-//! A pin keeps a run's bytes readable without the lock. While there is one the value does not change and, if the object
-//! dies, its memory is not released.
+//! A value that comes from a socket is counted as it comes: `OpenRun` is filled, `FilledRun` can be read and adopted, and
+//! either dropped gives the run back.
+//!
+//! A pin keeps a run's bytes readable without the lock. While there is one they do not change (the value may only grow
+//! behind them) and, if the object dies, its memory is not released.
+//!
+//! A new name rewrites nothing but the first part: flags, clock, expiry and value stay where they are. Only who has the
+//! shards of both names locked may do it; reclaim, which reads first parts without locks, does not walk runs, and pins
+//! read values alone.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use varve_base::Ref;
 use varve_base::mem::PAGE_BYTES;
@@ -30,10 +38,11 @@ use varve_base::mem::PAGE_BYTES;
 use crate::append::Appender;
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, Shared};
-use crate::object::{Access, NewObject, Value};
+use crate::object::{Access, Class, NewObject, Owner, Value};
 use crate::table::{Entry, Live};
 
-/// Addresses before the value of a run that was begun without its key. Longer keys are copied with their value.
+/// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
+/// more bytes is copied.
 const FRONT_MAX: usize = 64 << 10;
 
 /// A dead run on its way back.
@@ -59,11 +68,28 @@ pub struct Pin {
     len: usize,
 }
 
+impl Pin {
+    /// A pin on the part of these bytes alone. Panics if the range reaches beyond them.
+    pub fn part(mut self, range: Range<usize>) -> Pin {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
+        self.at += range.start;
+        self.len = range.len();
+        self
+    }
+}
+
+impl AsRef<[u8]> for Pin {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the value of a run; `value_mut` and `resize` refuse while the pin counts, `release_step` waits.
+        // SAFETY: bytes of a run's value; `value_mut` and `resize` refuse while the pin counts, `extend_value` writes
+        // behind them, `release_step` waits.
         unsafe { std::slice::from_raw_parts(self.shared.mapping.base().add(self.at), self.len) }
     }
 }
@@ -75,31 +101,93 @@ impl Drop for Pin {
     }
 }
 
-/// A run that is being filled before its object exists. Dropped without being adopted, it is given back.
+/// A run that is not yet, or not any more, somebody's: dropped, it is given back.
 #[derive(Debug)]
-pub struct OpenRun {
+struct Owned {
     shared: Arc<Shared>,
     segment: u32,
     /// Offset of the value in the run, and its length.
     front: usize,
     len: usize,
-    adopted: bool,
+    adopted: AtomicBool,
 }
 
-impl OpenRun {
-    /// The whole value, to be filled in any order; zero at first.
-    pub fn buf(&mut self) -> &mut [u8] {
-        let at = self.segment as usize * self.shared.geometry.segment_bytes + self.front;
-        // SAFETY: the run belongs to this value alone until it is adopted, which takes it.
-        unsafe { std::slice::from_raw_parts_mut(self.shared.mapping.base().add(at), self.len) }
+impl Owned {
+    /// Offset of the value in the range.
+    fn at(&self) -> usize {
+        self.segment as usize * self.shared.geometry.segment_bytes + self.front
     }
 }
 
-impl Drop for OpenRun {
+impl Drop for Owned {
     fn drop(&mut self) {
-        if !self.adopted {
+        if !*self.adopted.get_mut() {
             self.shared.retire(self.segment);
         }
+    }
+}
+
+/// A run that is being filled, before its object exists. Dropped, it is given back.
+#[derive(Debug)]
+pub struct OpenRun {
+    run: Owned,
+    filled: usize,
+}
+
+impl OpenRun {
+    /// Bytes of the value.
+    #[allow(clippy::len_without_is_empty, reason = "a run is never empty")]
+    pub fn len(&self) -> usize {
+        self.run.len
+    }
+
+    /// How many of them are there.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// The bytes that are missing, zero at first; tell `advance` how many were written.
+    pub fn rest(&mut self) -> &mut [u8] {
+        // SAFETY: the run belongs to this value alone, and what lies at `filled` and behind was shown to nobody else.
+        unsafe {
+            let begin = self.run.shared.mapping.base().add(self.run.at() + self.filled);
+            std::slice::from_raw_parts_mut(begin, self.run.len - self.filled)
+        }
+    }
+
+    /// So many bytes more are there, and count as used from now on.
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.run.len - self.filled, "{count} bytes more than {} of {}", self.filled, self.run.len);
+        self.filled += count;
+        let entry = self.run.shared.table.entry(self.run.segment);
+        entry.fill.store((self.run.front + self.filled) as u64, Ordering::Relaxed);
+        self.run.shared.count_used(entry, count as u64);
+    }
+
+    /// The filled run, to be read and adopted. Panics if bytes are missing.
+    pub fn finish(self) -> FilledRun {
+        let OpenRun { run, filled } = self;
+        assert!(filled == run.len, "{filled} of {} bytes are there", run.len);
+        run.shared.table.entry(run.segment).pins.fetch_add(1, Ordering::Relaxed);
+        let pin = Pin { shared: run.shared.clone(), segment: run.segment, at: run.at(), len: run.len };
+        FilledRun { pin, run }
+    }
+}
+
+/// A value in a run without a key: it can be read, and be made an object once, which it then keeps pinned. Dropped
+/// without that, it is given back.
+#[derive(Debug)]
+pub struct FilledRun {
+    // Dropped first: who retires the run has ended his pin.
+    pin: Pin,
+    run: Owned,
+}
+
+impl Deref for FilledRun {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.pin
     }
 }
 
@@ -112,11 +200,20 @@ impl Shared {
         self.releases.lock().0.push_back(Release { segment, done: 0, end });
     }
 
-    /// Takes segments for `bytes` of object from `start`, of which those from `counted` count as used.
-    fn begin_run(&self, front: usize, bytes: usize, counted: usize) -> (u32, usize) {
+    /// Addresses before a value, see `FRONT_MAX`.
+    fn front_max(&self) -> usize {
+        FRONT_MAX.min(self.geometry.segment_bytes / 4)
+    }
+
+    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used. With
+    /// `spare`, only if at most half of all segments have been taken.
+    fn begin_run(&self, front: usize, bytes: usize, counted: usize, spare: bool) -> Option<(u32, usize)> {
         let segment_bytes = self.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
+        if spare && (space.ids.end() + count) as usize > self.geometry.reserve_bytes / segment_bytes / 2 {
+            return None;
+        }
         let segment = space.take_cold(self, count);
         // No Ref may be 0.
         let start = if segment == 0 { front.max(1) } else { front };
@@ -127,7 +224,7 @@ impl Shared {
         entry.begin_run(count, start as u64, start as u64);
         self.count_used(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
-        (segment, start)
+        Some((segment, start))
     }
 
     fn free_run(&self, segment: u32, entry: &Entry) {
@@ -147,12 +244,14 @@ impl Log {
         let shared = &self.shared;
         let need = OVERHEAD_MAX + o.key.len() + o.room;
         // A run's rest has a length of 32 bits, and ends where its last segment does.
-        let most = u32::MAX as usize - 2 * shared.geometry.segment_bytes;
+        let most = u32::MAX as usize - 2 * shared.geometry.segment_bytes - FRONT_MAX;
         assert!(need <= most, "an object of {need} bytes");
         let wish = if o.room > o.value.len() { (2 * need).min(most) } else { need };
         let value_at = Plan::run_front(o);
         let used = value_at + o.value.len();
-        let (segment, start) = shared.begin_run(0, wish, used);
+        let front = shared.front_max().saturating_sub(value_at);
+        let begun = shared.begin_run(front, wish, used, false);
+        let (segment, start) = begun.expect("without a condition");
         let entry = shared.table.entry(segment);
         let bytes = entry.run_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
@@ -168,13 +267,14 @@ impl Log {
     }
 
     /// A run for a value of `len` bytes whose key is not known yet, to be filled straight from where it comes from.
-    /// It counts as used from now on. Panics if `len` is not more than `run_min_bytes`.
-    pub fn begin_run(&self, len: usize) -> OpenRun {
+    /// What is filled counts as used. None if so many addresses are taken that values which may never come should take
+    /// no more. Panics if `len` is not more than `run_min_bytes`, or more than 1 GB.
+    pub fn begin_run(&self, len: usize) -> Option<OpenRun> {
         let shared = &self.shared;
         assert!(self.is_run_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
-        let front = FRONT_MAX.min(shared.geometry.segment_bytes / 4);
-        let (segment, front) = shared.begin_run(front, 2 * len, len);
-        OpenRun { shared: shared.clone(), segment, front, len, adopted: false }
+        let (segment, front) = shared.begin_run(shared.front_max(), 2 * len, 0, true)?;
+        let run = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
+        Some(OpenRun { run, filled: 0 })
     }
 
     /// Keeps the value of an object in a run readable without the lock. None if the object is no such: copy its value.
@@ -188,6 +288,44 @@ impl Log {
         self.entry(r).pins.fetch_add(1, Ordering::Relaxed);
         let segment = (r.bits() / self.shared.geometry.segment_bytes as u64) as u32;
         Some(Pin { shared: self.shared.clone(), segment, at, len: value.len() })
+    }
+
+    /// Gives the object in a run another key and owner, where it lies; answers its new place, the old Ref is not to be
+    /// used any more. None, and nothing has changed, if it is not in a run or the key is too long for the room before
+    /// it: write a new object. The caller holds the locks of both keys' shards; from now on the new key's opens it.
+    pub fn rename(&self, access: &mut Access, r: Ref, owner: Owner, key: &[u8]) -> Option<Ref> {
+        let object = access.open(self, r);
+        if !self.is_run_size(object.bytes()) {
+            return None;
+        }
+        let (shared, entry) = (&self.shared, self.entry(r));
+        let (value, expiry_ms, class) = (Value::Zeroed(0), None, Class::Ordinary);
+        let (kind, clock, form) = (object.kind(), object.clock(), object.form());
+        let o = NewObject { kind, owner, key, value, room: 0, expiry_ms, clock, form, class };
+        // SAFETY: the access opens it.
+        let old = unsafe { self.place(r).first() };
+        let first = Plan::run_first(&o);
+        let start = (self.offset(r) + old.rest_at()).checked_sub(first)?;
+        let base = r.bits() as usize - self.offset(r);
+        if base + start == 0 || start >= shared.geometry.segment_bytes {
+            return None;
+        }
+        let plan = Plan::filling(&o, self.offset(r) + old.size() - start);
+        let grown = first as i64 - old.rest_at() as i64;
+        entry.start.store(start as u64, Ordering::Relaxed);
+        self.live_changed(r, grown);
+        if grown >= 0 {
+            shared.count_used(entry, grown as u64);
+        } else {
+            shared.uncount_used(entry, grown.unsigned_abs());
+        }
+        // SAFETY: the bytes from `start` to the rest are the run's front and its old first part, which only those read
+        // who have the lock of its shard; the rest stays as it is.
+        unsafe {
+            let new = Ref::from_bits((base + start) as u64);
+            plan.write_first(self.place(new).0, &o);
+            Some(new)
+        }
     }
 
     #[inline(never)]
@@ -273,18 +411,20 @@ impl Log {
 }
 
 impl Appender {
-    /// Makes an object of a filled run: `o.value` and `o.room` do not count, the value is the run's. A key that is too
-    /// long for the front room costs a copy.
-    pub fn adopt(&mut self, log: &Log, mut run: OpenRun, o: &NewObject<'_>) -> Ref {
-        let shared = run.shared.clone();
-        assert!(Arc::ptr_eq(&shared, &log.shared), "a run of another log");
+    /// Makes an object of a filled run: `o.value` and `o.room` do not count, the value is the run's. It is pinned until
+    /// the filled run is dropped. A key that is too long for the front room costs a copy, and so does a second object
+    /// of the same run.
+    pub fn adopt(&mut self, log: &Log, filled: &FilledRun, o: &NewObject<'_>) -> Ref {
+        let run = &filled.run;
+        let shared = &run.shared;
+        assert!(Arc::ptr_eq(shared, &log.shared), "a run of another log");
         let o = NewObject { value: Value::Zeroed(run.len), room: run.len, ..*o };
         let before = Plan::run_front(&o);
         let base = run.segment as usize * shared.geometry.segment_bytes;
-        let Some(start) = run.front.checked_sub(before).filter(|start| base + start > 0) else {
-            return self.append(log, &NewObject { value: Value::Bytes(run.buf()), ..o });
+        let start = run.front.checked_sub(before).filter(|start| base + start > 0);
+        let Some(start) = start.filter(|_| !run.adopted.swap(true, Ordering::Relaxed)) else {
+            return self.append(log, &NewObject { value: Value::Bytes(filled), ..o });
         };
-        run.adopted = true;
         let entry = shared.table.entry(run.segment);
         entry.start.store(start as u64, Ordering::Relaxed);
         shared.count_used(entry, before as u64);

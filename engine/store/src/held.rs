@@ -67,6 +67,15 @@ impl<'s> Held<'s> {
         self.guards.clear();
     }
 
+    /// Lets go of everything, runs `wait`, and takes the same shards again, waiting for each as long as it takes.
+    pub(crate) fn step_back<R>(&mut self, cells: &'s [ShardCell], wait: impl FnOnce() -> R) -> R {
+        let ids = std::mem::take(&mut self.ids);
+        self.guards.clear();
+        let waited = wait();
+        self.take(cells, &ids);
+        waited
+    }
+
     /// Where in the list a shard stands; it must be held.
     #[inline]
     pub(crate) fn position(&self, id: usize) -> usize {

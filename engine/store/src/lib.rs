@@ -38,6 +38,6 @@ pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
 pub use tx::Tx;
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
-pub use varve_segment::{Form, Geometry};
+pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use walk::EmitKey;
 pub use worker::{Local, Worker};

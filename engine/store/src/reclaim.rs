@@ -38,7 +38,7 @@ const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// The drain under way.
 pub(crate) struct Reclaimer {
     drain: RankedMutex<Option<Drain>>,
-    /// Live bytes of all segments, as of the last look.
+    /// Bytes that draining cannot free, as of the last look: live ones, and large values dead or alive.
     live: AtomicU64,
 }
 
@@ -90,19 +90,26 @@ impl Store {
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
         let mut idle = 0;
         let mut live = self.look_at_live();
-        for n in 0..ADMIT_SLICES_MAX {
-            if n % LOOK_SLICES == LOOK_SLICES - 1 {
-                live = self.look_at_live();
+        let mut looked_ago = 0;
+        for _ in 0..ADMIT_SLICES_MAX {
+            looked_ago += 1;
+            if looked_ago == LOOK_SLICES {
+                (live, looked_ago) = (self.look_at_live(), 0);
             }
             if self.used_memory() + bytes <= limit {
                 return Ok(());
             }
+            // Large values that have died: what a look of before their release says of them no longer holds.
+            if self.log.release_step(1 << 20) {
+                continue;
+            }
             let full = live * 100 > self.log.used_bytes() * FULL_PERCENT;
             let evicting = full && self.limit.policy() == Policy::AllKeysRandom;
             if full && !evicting {
-                return Err(OutOfMemory);
-            }
-            if self.log.release_step(1 << 20) {
+                if looked_ago == 0 {
+                    return Err(OutOfMemory);
+                }
+                looked_ago = LOOK_SLICES - 1;
                 continue;
             }
             match self.reclaim_slice(local, SLICE_OBJECTS, evicting) {
@@ -126,9 +133,9 @@ impl Store {
         much || dead * 2 > used && dead > BACKGROUND_DEAD_BYTES
     }
 
-    /// Adds up the live bytes of all segments, for the decisions until the next look.
+    /// Adds up the bytes that draining cannot free, for the decisions until the next look.
     pub(crate) fn look_at_live(&self) -> u64 {
-        let live = self.log.live_bytes();
+        let live = self.log.settled_bytes();
         self.reclaim.live.store(live, Relaxed);
         live
     }

@@ -195,6 +195,12 @@ impl Shard {
 
     /// Removes an entry and marks its object dead.
     pub(crate) fn remove(&mut self, log: &Log, slot: Slot) {
+        let r = self.detach(log, slot);
+        self.access.kill(log, r);
+    }
+
+    /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.
+    pub(crate) fn detach(&mut self, log: &Log, slot: Slot) -> Ref {
         let r = self.index.remove(slot);
         let object = self.access.open(log, r);
         let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
@@ -202,7 +208,7 @@ impl Shard {
         debug_assert!(count.keys > 0, "a removed key was counted");
         count.keys -= 1;
         count.volatile -= u64::from(volatile);
-        self.access.kill(log, r);
+        r
     }
 
     /// Files a key's expiry, unless an entry due no later is already on the wheel.

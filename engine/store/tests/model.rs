@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+use varve_store::{FilledRun, Form, Geometry, Options, Pin, Policy, Store, Ttl, Tx, Worker};
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
@@ -17,6 +17,10 @@ struct Pair {
     model: Model,
     now: i64,
     rng: Rng,
+    /// Replies on their way: values as they were when they were read.
+    pins: Vec<(Pin, Vec<u8>)>,
+    /// Arguments in runs, some of them adopted.
+    bodies: Vec<(FilledRun, Vec<u8>)>,
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -38,7 +42,15 @@ impl Pair {
         let options = Options { databases: 3, shards: 4, seed, geometry: tiny(), ..Options::default() };
         let store = Store::new(&options).expect("an address range");
         let worker = store.worker(0);
-        Pair { store, worker, model: Model::new(), now: 1_000_000, rng: Rng::seeded(seed) }
+        Pair {
+            store,
+            worker,
+            model: Model::new(),
+            now: 1_000_000,
+            rng: Rng::seeded(seed),
+            pins: vec![],
+            bodies: vec![],
+        }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -88,7 +100,10 @@ impl Pair {
     fn step(&mut self) {
         let db = self.rng.below(3) as u32;
         let key = self.key();
-        match self.rng.below(22) {
+        match self.rng.below(25) {
+            22 => self.adopt(db, &key),
+            23 => self.pin(db, &key),
+            24 => self.unpin(),
             0..=5 => self.set(db, &key),
             6..=9 => self.read(db, &key),
             10 | 11 => self.append(db, &key),
@@ -122,6 +137,48 @@ impl Pair {
             assert_eq!(tx.get(&k).unwrap().map(<[u8]>::to_vec), expected.as_ref().map(|v| v.0.clone()));
             assert_eq!(tx.expiry(&k), expected.map(|v| v.1));
         });
+    }
+
+    /// A large argument: half of it comes, or all, and then it is some key's value or nobody's.
+    fn adopt(&mut self, db: u32, key: &[u8]) {
+        let value: Vec<u8> = (0..2049 + self.rng.below(8000)).map(|_| self.rng.next_u64() as u8).collect();
+        let mut run = self.store.log().begin_run(value.len()).expect("addresses");
+        let come = if self.rng.below(5) == 0 { value.len() / 2 } else { value.len() };
+        run.rest()[..come].copy_from_slice(&value[..come]);
+        run.advance(come);
+        if come < value.len() {
+            return;
+        }
+        let run = run.finish();
+        let at = self.ttl();
+        self.with(db, &[(db, key)], |tx| tx.adopt(&tx.key(key), &run, at.map_or(Ttl::Clear, Ttl::At), Form::Auto));
+        self.model.insert((db, key.to_vec()), (value.clone(), at));
+        if self.rng.below(2) == 0 {
+            self.bodies.push((run, value));
+        }
+    }
+
+    fn pin(&mut self, db: u32, key: &[u8]) {
+        let expected = self.model_live(db, key).map(|v| v.0.clone());
+        if let Some(pin) = self.with(db, &[(db, key)], |tx| tx.pin(&tx.key(key))) {
+            self.pins.push((pin, expected.expect("a key that is there")));
+        }
+    }
+
+    fn unpin(&mut self) {
+        if !self.pins.is_empty() {
+            let (pin, value) = self.pins.swap_remove(self.rng.below(self.pins.len() as u64) as usize);
+            assert!(*pin == value[..], "a pinned value changed");
+        }
+        if !self.bodies.is_empty() {
+            let (run, value) = self.bodies.swap_remove(self.rng.below(self.bodies.len() as u64) as usize);
+            assert!(*run == value[..], "an argument changed");
+        }
+    }
+
+    /// Runs background steps until nothing is left to do now.
+    fn work_off(&mut self) {
+        while self.worker.background(self.now, Duration::from_millis(1)).is_some_and(|at| at <= self.now) {}
     }
 
     fn append(&mut self, db: u32, key: &[u8]) {
@@ -242,6 +299,7 @@ impl Pair {
         }
         self.worker.park();
         self.store.verify();
+        assert!(self.pins.iter().all(|(pin, value)| **pin == value[..]), "a pinned value changed");
     }
 }
 
@@ -283,6 +341,72 @@ fn background_work_ends_and_gives_memory_back() {
     pair.store.verify();
     let left = pair.store.used_memory();
     assert!(left < full / 5, "a tenth of the keys keeps {left} of {full} bytes");
+}
+
+#[test]
+fn large_values_leave_nothing_behind() {
+    let mut pair = Pair::new(10);
+    let value = vec![3; 20_000];
+    for n in 0..50u32 {
+        let key = n.to_le_bytes();
+        pair.with(0, &[(0, &key)], |tx| {
+            tx.set(&tx.key(&key), &value, Ttl::Clear, Form::Auto);
+            tx.append(&tx.key(&key), &value).unwrap();
+        });
+        if n % 2 == 0 {
+            let pin = pair.with(0, &[(0, &key)], |tx| tx.pin(&tx.key(&key))).expect("a run");
+            pair.pins.push((pin, [3; 40_000].to_vec()));
+        }
+        pair.adopt(1, &key);
+    }
+    for db in 0..2 {
+        for n in 0..50u32 {
+            let key = n.to_le_bytes();
+            pair.with(db, &[(db, &key)], |tx| tx.remove(&tx.key(&key)));
+        }
+    }
+    pair.worker.park();
+    pair.work_off();
+    assert!(pair.store.log().stats().runs as usize >= pair.pins.len(), "what is pinned stays");
+    assert!(pair.pins.len() == 25 && pair.pins.iter().all(|(pin, value)| **pin == value[..]));
+    pair.pins.clear();
+    pair.bodies.clear();
+    pair.work_off();
+    pair.store.verify();
+    assert_eq!((pair.store.log().used_bytes(), pair.store.log().stats().runs), (0, 0));
+}
+
+#[test]
+fn a_large_value_is_renamed_and_grows_where_it_lies() {
+    let mut pair = Pair::new(12);
+    let value = vec![5; 20_000];
+    pair.with(0, &[(0, b"a")], |tx| tx.set_range(&tx.key(b"a"), 0, &value)).unwrap();
+    let at = |pair: &mut Pair, db: u32, key: &[u8]| {
+        pair.with(db, &[(db, key)], |tx| tx.pin(&tx.key(key)).map(|pin| pin.as_ptr().addr()))
+    };
+    let place = at(&mut pair, 0, b"a");
+    assert!(place.is_some());
+    pair.with(0, &[(0, b"a"), (0, b"b")], |tx| assert!(tx.rename(&tx.key(b"a"), &tx.key(b"b"))));
+    pair.with(0, &[(0, b"b"), (2, b"b")], |tx| assert!(tx.rename(&tx.key(b"b"), &tx.key_in(2, b"b"))));
+    assert_eq!((at(&mut pair, 2, b"b"), at(&mut pair, 0, b"a")), (place, None));
+    let pin = pair.with(2, &[(2, b"b")], |tx| tx.pin(&tx.key(b"b"))).unwrap();
+    pair.with(2, &[(2, b"b")], |tx| {
+        let key = tx.key(b"b");
+        assert!(tx.set_expiry(&key, Some(i64::MAX)) && tx.set_expiry(&key, None));
+        assert_eq!(tx.append(&key, &[6; 100]), Ok(20_100));
+        assert_eq!(tx.set_range(&key, 20_200, &[7]), Ok(20_201));
+    });
+    assert_eq!(at(&mut pair, 2, b"b"), place, "it grows behind its pin");
+    let (used, runs) = (pair.store.log().used_bytes(), pair.store.log().stats().runs);
+    pair.with(2, &[(2, b"b")], |tx| assert_eq!(tx.set_range(&tx.key(b"b"), 3, b"xyz"), Ok(20_201)));
+    assert_ne!(at(&mut pair, 2, b"b"), place, "a change is a copy");
+    assert_eq!(*pin, [5; 20_000]);
+    drop(pin);
+    pair.work_off();
+    assert_eq!((pair.store.log().used_bytes(), pair.store.log().stats().runs), (used, runs));
+    let expected = [&[5; 3][..], b"xyz", &[5; 19_994], &[6; 100], &[0; 100], &[7]].concat();
+    pair.with(2, &[(2, b"b")], |tx| assert_eq!(tx.get(&tx.key(b"b")).unwrap(), Some(&expected[..])));
+    pair.store.verify();
 }
 
 #[test]

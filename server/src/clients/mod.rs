@@ -93,16 +93,18 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let name = String::from_utf8_lossy(&session.name);
     let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
+    // Values that are received or sent lie in the store, which counts their memory; here they are shown all the same.
+    let unread = conn.input.len() + conn.large.bytes() + conn.request_bytes;
+    let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
+    let elsewhere = conn.large.bytes() + by_reference;
     write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
         .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi=-1"))
-        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", conn.input.len() + conn.request_bytes, conn.input.free()))
+        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
-        .and_then(|()| {
-            write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), conn.output.held_bytes())
-        })
-        .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + argument_bytes, events(conn)))
+        .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
+        .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + elsewhere + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
         .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");

@@ -107,6 +107,12 @@ impl Input {
         self.end += count;
     }
 
+    /// Forgets what lies behind the first `count` bytes.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        assert!(count <= self.len(), "only bytes that are here can be forgotten");
+        self.end = self.start + count;
+    }
+
     /// `count` bytes at the front are done.
     pub(crate) fn consume(&mut self, count: usize) {
         assert!(count <= self.len(), "only bytes that are here can be consumed");

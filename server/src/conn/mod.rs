@@ -12,9 +12,11 @@
 //! A connection belongs to one worker; no other thread ever touches it. Not here: reading, executing and flushing
 //! (worker/serve.rs).
 
+mod body;
 mod input;
 mod output;
 
+pub(crate) use body::{Filling, Large};
 pub(crate) use input::{Input, Pool};
 pub(crate) use output::{Flushed, flush};
 
@@ -34,6 +36,9 @@ use crate::config::Config;
 
 /// A client that has this much unsent output is not executed any further until half of it is gone.
 pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
+
+/// The largest value that the store takes, whatever `proto-max-bulk-len` says.
+const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// The socket of a connection.
 #[derive(Debug)]
@@ -148,6 +153,8 @@ pub(crate) struct Conn {
     pub(crate) session: Session,
     pub(crate) parser: Parser,
     pub(crate) input: Input,
+    /// Large arguments of the request that is not whole yet, which lie outside the input.
+    pub(crate) large: Large,
     /// Replies that the socket has not taken yet; empty between requests.
     pub(crate) output: Reply,
     /// Bytes that the parser asked for at least.
@@ -187,6 +194,7 @@ impl Conn {
             session: Session::new(newcomer.id, now_ms, authenticated),
             parser: Parser::new(Limits::default()),
             input: Input::default(),
+            large: Large::default(),
             output: Reply::new(),
             want: 0,
             phase: Phase::Open,
@@ -206,7 +214,8 @@ impl Conn {
     /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let unauthenticated = !self.session.authenticated;
-        let bulk_max = config.bulk_bytes_max as usize;
+        let bulk_max = (config.bulk_bytes_max as usize).min(VALUE_BYTES_MAX);
+        self.session.bulk_max = bulk_max;
         self.parser.set_limits(Limits { bulk_max, unauthenticated, ..Limits::default() });
     }
 

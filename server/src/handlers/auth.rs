@@ -53,7 +53,7 @@ pub(crate) fn hello(ctx: &mut HostCtx<'_>) -> Outcome {
     let session = &mut ctx.conn.session;
     if !session.authenticated {
         ctx.out.error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
              <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         );
         return Outcome::Done;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use varve_protocol::Reply;
 
 use super::gather::{Answers, Asker, Gather};
+use super::serve::count_failure;
 use super::{Kill, Message, Question, Worker};
 use crate::clients;
 use crate::conn::Phase;
@@ -77,6 +78,8 @@ impl Worker {
         conn.output.set_resp(conn.session.resp);
         let mark = conn.output.mark();
         combine(gather, &mut conn.output);
+        let asked = conn.session.last.expect("the command that asked");
+        count_failure(self.batch.stats(), asked, conn.output.since(mark));
         if conn.session.drop_reply() {
             conn.output.truncate(mark);
         }

@@ -8,21 +8,24 @@
 //!                 with half a request    Ask: the connection waits for all workers                +-> idle: no buffers
 //! ```
 //!
+//! A large argument of a command that may need memory is read straight into a run of segments (conn/body.rs).
+//!
 //! Sockets report edges, so what a visit leaves unread or unwritten must stand in the ready queue or be known to be
 //! blocked. Bounded reads and turns keep one connection from starving the others.
 
 use std::io;
 use std::mem;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_command::Descriptor;
 use varve_command::batch::TurnState;
-use varve_command::stats::{SlowCommand, slow_command};
-use varve_protocol::{Args, Reply};
+use varve_command::bodies;
+use varve_command::stats::{CommandStats, SlowCommand, slow_command};
+use varve_protocol::{Args, Body, Reply};
 
-use super::{Question, Worker};
+use super::{Now, Question, Worker};
 use crate::clients::{self, Class};
-use crate::conn::{Conn, Flushed, Input, Phase, flush};
+use crate::conn::{Conn, Filling, Flushed, Input, Phase, flush};
 use crate::host::{self, HostCtx, Outcome};
 use crate::shared::Shared;
 use crate::slowlog::Entry;
@@ -40,6 +43,9 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// Busy turns in a row after which the worker lets other threads run.
 const BUSY_SPINS: u32 = 16;
 
+/// A command that took so long has the clock read again for those after it.
+const CLOCK_STEP: Duration = Duration::from_millis(1);
+
 /// Why a turn ended.
 #[derive(Debug)]
 enum Stop {
@@ -53,6 +59,8 @@ enum Stop {
     Close,
     /// A question to all workers.
     Ask(Question),
+    /// The next request waits for a large argument, at this place of what is not done.
+    Body(Body),
 }
 
 /// A connection that failed; the reason is of interest for the log only.
@@ -116,10 +124,30 @@ impl Worker {
         if !conn.may_read() {
             return Ok(0);
         }
+        if conn.large.is_filling() {
+            self.read_body(slot)?;
+            return Ok(0);
+        }
         let own = !conn.input.is_empty();
         let room = if own { conn.input.room(conn.want, &mut self.pool) } else { &mut self.scratch[..] };
         let bound = room.len().min(READ_BYTES);
-        let count = match conn.stream.read(&mut room[..bound]) {
+        let result = conn.stream.read(&mut room[..bound]);
+        let count = self.count_read(slot, result, bound)?;
+        let conn = &mut *self.conns[slot];
+        if own {
+            conn.input.filled(count);
+            let stats = &self.shared.workers[self.index].stats;
+            stats.input_peak_bytes.raise(conn.input.len() as u64);
+            return Ok(0);
+        }
+        Ok(count)
+    }
+
+    /// What a read of at most `bound` bytes came to: the bytes that are there.
+    #[inline]
+    fn count_read(&mut self, slot: usize, result: io::Result<usize>, bound: usize) -> Result<usize, Broken> {
+        let conn = &mut *self.conns[slot];
+        let count = match result {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 conn.readable = false;
@@ -135,17 +163,71 @@ impl Worker {
         let stats = &self.shared.workers[self.index].stats;
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
-        if own {
-            conn.input.filled(count);
-            stats.input_peak_bytes.raise(conn.input.len() as u64);
-            return Ok(0);
-        }
         Ok(count)
+    }
+
+    /// Reads once into the run of the large argument that is coming, after room for it was admitted; without room, into
+    /// nothing.
+    fn read_body(&mut self, slot: usize) -> Result<(), Broken> {
+        let conn = &mut *self.conns[slot];
+        if let Filling::Run(run) = conn.large.filling() {
+            let bytes = run.rest().len().min(READ_BYTES);
+            if !bodies::admit(&mut self.store, bytes) {
+                conn.large.deny();
+            }
+        }
+        let (result, bound) = match conn.large.filling() {
+            Filling::Run(run) => {
+                let bound = run.rest().len().min(READ_BYTES);
+                (conn.stream.read(&mut run.rest()[..bound]), bound)
+            }
+            Filling::Dropping(left) => {
+                let bound = self.scratch.len().min(*left);
+                (conn.stream.read(&mut self.scratch[..bound]), bound)
+            }
+        };
+        let count = self.count_read(slot, result, bound)?;
+        let conn = &mut *self.conns[slot];
+        match conn.large.filling() {
+            Filling::Run(run) => run.advance(count),
+            Filling::Dropping(left) => *left -= count,
+        }
+        let peak = &self.shared.workers[self.index].stats.input_peak_bytes;
+        peak.raise((conn.input.len() + conn.large.bytes()) as u64);
+        if conn.large.is_whole() {
+            conn.parser.supply();
+            conn.want = 2;
+        }
+        Ok(())
+    }
+
+    /// Takes a large argument out of the connection's input, from where it begins: what there is of it goes into a run,
+    /// what is missing is read into it.
+    #[cold]
+    fn take_body(&mut self, slot: usize, body: Body) {
+        let conn = &mut *self.conns[slot];
+        let begun = &conn.input.data()[body.at..];
+        // All there but for the line's end: no run saves anything any more.
+        if begun.len() >= body.len {
+            return;
+        }
+        let Some(mut run) = bodies::begin(&self.store, body.len) else { return };
+        if bodies::admit(&mut self.store, begun.len()) {
+            run.rest()[..begun.len()].copy_from_slice(begun);
+            run.advance(begun.len());
+            conn.large.begin(run);
+        } else {
+            conn.large.begin_dropping(body.len - begun.len());
+        }
+        conn.input.truncate(body.at);
     }
 
     /// Executes one turn's worth of what is in the scratch buffer (`fresh` bytes) or in the connection's own, and keeps
     /// the rest for the connection.
     fn execute(&mut self, slot: usize, fresh: usize, out: &mut Reply) -> Stop {
+        if self.conns[slot].large.is_filling() {
+            return Stop::Idle;
+        }
         let mut held = mem::take(&mut self.conns[slot].input);
         let mut scratch = mem::take(&mut self.scratch);
         let data = if fresh > 0 { &mut scratch[..fresh] } else { held.data_mut() };
@@ -153,7 +235,13 @@ impl Worker {
         keep(&mut held, &scratch[..fresh], done, &mut self.pool);
         self.scratch = scratch;
         self.conns[slot].input = held;
-        stop
+        match stop {
+            Stop::Body(body) => {
+                self.take_body(slot, body);
+                Stop::Idle
+            }
+            stop => stop,
+        }
     }
 
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
@@ -175,19 +263,26 @@ impl Worker {
                 &mut conn.session,
                 self.now.unix_ms,
                 &mut data[done..],
+                &conn.large.bodies,
                 out,
             );
+            if turn.consumed > 0 && !conn.large.bodies.is_empty() {
+                conn.large.bodies.clear();
+            }
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
             self.shared.workers[self.index].stats.commands.add(turn.commands as u64);
+            if self.store.now_ms() != self.now.unix_ms {
+                self.now = Now::read();
+            }
             if let Some(slow) = self.batch.take_slow() {
                 note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
             }
             self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
             let stop = match turn.state {
-                TurnState::NeedInput { want } => {
+                TurnState::NeedInput { want, body } => {
                     conn.want = want;
-                    Stop::Idle
+                    body.map_or(Stop::Idle, Stop::Body)
                 }
                 TurnState::Yield => {
                     turns += 1;
@@ -244,10 +339,9 @@ impl Worker {
             let slow = slow_command(args, self.now.unix_ms / 1000, took.as_micros() as u64);
             note_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], vec![slow]);
         }
-        if let [b'-', error @ ..] = out.since(mark) {
-            stats.of(descriptor).failed.add(1);
-            let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
-            stats.count_error(&error[..end]);
+        count_failure(stats, descriptor, out.since(mark));
+        if took >= CLOCK_STEP {
+            self.now = Now::read();
         }
         let conn = &mut *self.conns[slot];
         if !matches!(outcome, Outcome::Ask(_)) && conn.session.drop_reply() {
@@ -333,16 +427,26 @@ impl Worker {
     /// True if the connection has sent more that waits than a client may.
     fn over_query_limit(&self, slot: usize) -> bool {
         let conn = &*self.conns[slot];
-        let over = conn.input.len() as u64 > self.config.query_buffer_bytes_max;
+        let waiting = conn.input.len() + conn.large.bytes();
+        let over = waiting as u64 > self.config.query_buffer_bytes_max;
         if over {
             let line = clients::line(conn, self.now.unix_ms);
-            let start = conn.input.data()[..64].escape_ascii();
+            let start = conn.input.data()[..conn.input.len().min(64)].escape_ascii();
             tracing::warn!(
                 "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
             );
             self.shared.workers[self.index].stats.query_limit_closed.add(1);
         }
         over
+    }
+}
+
+/// Counts an error that a command of the server itself replied with.
+pub(super) fn count_failure(stats: &CommandStats, descriptor: &'static Descriptor, reply: &[u8]) {
+    if let [b'-', error @ ..] = reply {
+        stats.of(descriptor).failed.add(1);
+        let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
+        stats.count_error(&error[..end]);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
+mod large;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -320,6 +322,24 @@ fn client_list_shows_all_fields_in_order() {
 }
 
 #[test]
+fn time_passes_within_a_pipeline() {
+    let server = Server::start(1, "enable-debug-command yes");
+    let lines: [&[&str]; 4] = [&["SET", "k", "v", "PX", "2"], &["DEBUG", "SLEEP", "0.01"], &["GET", "k"], &["DBSIZE"]];
+    let mut client = server.connect();
+    client.send(&lines.map(request).concat());
+    client.expect(b"+OK\r\n+OK\r\n$-1\r\n:0\r\n");
+}
+
+#[test]
+fn an_error_that_came_from_all_workers_is_counted() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    client.ask(&["CLIENT", "KILL", "nobody"], "-ERR No such client\r\n");
+    client.send(&request(&["INFO", "errorstats"]));
+    client.expect(b"$46\r\n# Errorstats\r\nerrorstat_ERR:count=1\r\n");
+}
+
+#[test]
 fn client_kill_reaches_every_worker() {
     let server = Server::start(3, "");
     let mut clients: Vec<Client> = (0..6).map(|_| server.connect()).collect();
@@ -433,7 +453,7 @@ fn a_password_is_asked_for() {
     client.ask(&["AUTH", "wrong"], "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     client.send(&request(&["HELLO", "3"]));
     client.expect(
-        b"-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH",
+        b"-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option",
     );
     let mut client = server.connect();
     client.ask(&["AUTH", "default", "secret"], "+OK\r\n");

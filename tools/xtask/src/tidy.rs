@@ -31,6 +31,7 @@ const UNSAFE_PLACES: &[&str] = &["engine/base/", "engine/segment/", "engine/inde
 const EDGES: &[(&str, &[&str])] = &[
     ("engine/base", &[]),
     ("engine/segment", &["varve-base"]),
+    ("engine/packed", &["varve-base"]),
     ("engine/index", &["varve-base"]),
     ("engine/store", &["varve-base", "varve-segment", "varve-index"]),
     ("compat/protocol", &["varve-base"]),

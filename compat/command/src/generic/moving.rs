@@ -57,6 +57,12 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
         return Err(SAME);
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
+    if free {
+        // The request's own bytes do not bound this one. The shards may be let go for it.
+        let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);
+        ctx.tx.admit_more(bytes as u64).map_err(|_| Fault::OUT_OF_MEMORY)?;
+    }
+    let free = free && (replace || !ctx.tx.exists(&to));
     let done = free && ctx.tx.copy(&from, &to);
     ctx.out.integer(i64::from(done));
     Ok(())

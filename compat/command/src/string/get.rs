@@ -1,6 +1,6 @@
 //! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN.
 
-use varve_store::{Form, Key, Ttl, Tx};
+use varve_store::{Key, Ttl, Tx};
 
 use super::options::{Family, Life, Options, deadline};
 use crate::Ctx;
@@ -14,13 +14,21 @@ pub fn get(ctx: &mut Ctx<'_, '_>) {
 }
 
 /// Replies with the string or null; true if there was one.
-fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool> {
-    let value = ctx.tx.get(key)?;
-    match value {
-        Some(value) => ctx.out.bulk(value),
-        None => ctx.out.null(),
+#[inline]
+pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool> {
+    let large = ctx.tx.pin_min();
+    match ctx.tx.get(key)? {
+        None => {
+            ctx.out.null();
+            return Ok(false);
+        }
+        Some(value) if value.len() < large => ctx.out.bulk(value),
+        Some(value) => {
+            let whole = 0..value.len();
+            ctx.reply_large(key, whole);
+        }
     }
-    Ok(value.is_some())
+    Ok(true)
 }
 
 /// GETDEL key
@@ -37,7 +45,7 @@ pub fn getdel(ctx: &mut Ctx<'_, '_>) {
 /// GETSET key value
 pub fn getset(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
-    let outcome = reply_value(ctx, &key).map(|_| ctx.tx.set(&key, ctx.args.get(2), Ttl::Clear, Form::Auto));
+    let outcome = reply_value(ctx, &key).map(|_| ctx.set_to(&key, 2, Ttl::Clear));
     settle(ctx, outcome);
 }
 
@@ -51,6 +59,7 @@ fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let options = Options::parse(&ctx.args, 2, Family::Getex)?;
     let key = ctx.key(1);
     let now_ms = ctx.tx.now_ms();
+    let large = ctx.tx.pin_min();
     let Some(value) = ctx.tx.get(&key)? else {
         ctx.out.null();
         return Ok(());
@@ -60,7 +69,12 @@ fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
         Life::Until(unit, text) => Some(deadline(text, unit, now_ms, "getex")?),
         _ => None,
     };
-    ctx.out.bulk(value);
+    if value.len() < large {
+        ctx.out.bulk(value);
+    } else {
+        let whole = 0..value.len();
+        ctx.reply_large(&key, whole);
+    }
     match at {
         Some(at) => expire_at(&mut ctx.tx, &key, at),
         None if options.life == Life::Persist => {

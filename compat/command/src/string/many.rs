@@ -1,7 +1,8 @@
 //! Strings of several keys at once: MGET, MSET, MSETNX, MSETEX. All shards are held, so each is one instant.
 
-use varve_store::{Form, Ttl};
+use varve_store::Ttl;
 
+use super::get::reply_value;
 use super::options::{Family, Options, When};
 use super::set::write;
 use crate::Ctx;
@@ -12,9 +13,8 @@ pub fn mget(ctx: &mut Ctx<'_, '_>) {
     ctx.out.array(ctx.args.len() - 1);
     for at in 1..ctx.args.len() {
         let key = ctx.key(at);
-        match ctx.tx.get(&key) {
-            Ok(Some(value)) => ctx.out.bulk(value),
-            _ => ctx.out.null(),
+        if reply_value(ctx, &key).is_err() {
+            ctx.out.null();
         }
     }
 }
@@ -50,11 +50,8 @@ fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool
 
 fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
     for at in (first..end).step_by(2) {
-        let (key, value) = (ctx.key(at), ctx.args.get(at + 1));
-        match ttl {
-            Ttl::Clear => ctx.tx.set(&key, value, ttl, Form::Auto),
-            ttl => write(&mut ctx.tx, &key, value, ttl),
-        }
+        let key = ctx.key(at);
+        write(ctx, &key, at + 1, ttl);
     }
 }
 

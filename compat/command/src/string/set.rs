@@ -1,7 +1,8 @@
 //! SET and its short forms, and DELIFEQ.
 
-use varve_store::{Form, Key, Ttl, Tx};
+use varve_store::{Key, Ttl};
 
+use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
@@ -9,8 +10,8 @@ use crate::grammar::{Outcome, settle};
 /// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
 pub fn set(ctx: &mut Ctx<'_, '_>) {
     if ctx.args.len() == 3 {
-        let (key, value) = (ctx.key(1), ctx.args.get(2));
-        ctx.tx.set(&key, value, Ttl::Clear, Form::Auto);
+        let key = ctx.key(1);
+        ctx.set_to(&key, 2, Ttl::Clear);
         return ctx.out.ok();
     }
     let outcome = set_with_options(ctx);
@@ -22,16 +23,9 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let ttl = options.life.ttl(ctx.tx.now_ms(), "set")?;
     let key = ctx.key(1);
     if options.get {
-        let fits = {
-            let old = ctx.tx.get(&key)?;
-            match old {
-                Some(value) => ctx.out.bulk(value),
-                None => ctx.out.null(),
-            }
-            fits(options.when, old)
-        };
-        if fits {
-            write(&mut ctx.tx, &key, ctx.args.get(2), ttl);
+        reply_value(ctx, &key)?;
+        if options.when == When::Always || fits(options.when, ctx.tx.peek(&key)?) {
+            write(ctx, &key, 2, ttl);
         }
         return Ok(());
     }
@@ -42,7 +36,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> Outcome {
         When::Equal(_) => fits(options.when, ctx.tx.peek(&key)?),
     };
     if go {
-        write(&mut ctx.tx, &key, ctx.args.get(2), ttl);
+        write(ctx, &key, 2, ttl);
         ctx.out.ok();
     } else {
         ctx.out.null();
@@ -60,13 +54,14 @@ fn fits(when: When<'_>, old: Option<&[u8]>) -> bool {
     }
 }
 
-/// Sets the string; where its time is over already the key is gone, as if it had been set and had expired.
-pub(super) fn write(tx: &mut Tx<'_>, key: &Key<'_>, value: &[u8], ttl: Ttl) {
+/// Sets the string to argument `arg`; where its time is over already the key is gone, as if it had been set and had
+/// expired.
+pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) {
     match ttl {
-        Ttl::At(at) if at <= tx.now_ms() => {
-            tx.remove(key);
+        Ttl::At(at) if at <= ctx.tx.now_ms() => {
+            ctx.tx.remove(key);
         }
-        ttl => tx.set(key, value, ttl, Form::Auto),
+        ttl => ctx.set_to(key, arg, ttl),
     }
 }
 
@@ -75,7 +70,7 @@ pub fn setnx(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
     let free = !ctx.tx.exists(&key);
     if free {
-        ctx.tx.set(&key, ctx.args.get(2), Ttl::Clear, Form::Auto);
+        ctx.set_to(&key, 2, Ttl::Clear);
     }
     ctx.out.integer(i64::from(free));
 }
@@ -95,7 +90,7 @@ pub fn psetex(ctx: &mut Ctx<'_, '_>) {
 fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> Outcome {
     let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
     let key = ctx.key(1);
-    write(&mut ctx.tx, &key, ctx.args.get(3), ttl);
+    write(ctx, &key, 3, ttl);
     ctx.out.ok();
     Ok(())
 }

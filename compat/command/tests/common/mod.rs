@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
-use varve_command::{CommandTable, Session, WideCtx, debug};
+use varve_command::{Bodies, CommandTable, Session, WideCtx, debug};
 use varve_protocol::{Args, Limits, Parser, Reply, Resp};
 use varve_store::{Geometry, Options, Store, Worker};
 
@@ -73,7 +73,7 @@ impl Server {
         let mark = self.out.mark();
         while !input.is_empty() {
             let Server { worker, batch, parser, session, commands, out, .. } = self;
-            let turn = batch.turn(worker, commands, parser, session, self.now_ms, input, out);
+            let turn = batch.turn(worker, commands, parser, session, self.now_ms, input, &Bodies::default(), out);
             match turn.state {
                 TurnState::Host { descriptor, start, spans } => {
                     // What the server does not keep for itself.

@@ -49,6 +49,20 @@ fn line_ends_of_headers_and_bodies_are_not_looked_at() {
 }
 
 #[test]
+fn a_nul_in_a_line_keeps_it_open_until_it_is_too_long() {
+    for line in [&b"\0\r\nPING\r\n"[..], b"PI\0NG\r\n", b"*1\0\r\n", b"*1\r\n$4\0\r\nPING\r\n", b"*1\r\n\0\r\n"] {
+        assert_eq!(run(line, Limits::default()), (vec![], None), "{}", line.escape_ascii());
+    }
+    assert_eq!(
+        error(&[b"\0PING\r\n".to_vec(), vec![b'\n'; 66000]].concat()),
+        "ERR Protocol error: too big inline request"
+    );
+    let header = [b"*1\r\n$4\0\r\n".to_vec(), vec![b'\r'; 66000]].concat();
+    assert_eq!(error(&header), "ERR Protocol error: too big bulk count string");
+    assert_eq!(requests(b"ECHO \"\\x00\"\r\n")[0][1], b"\0");
+}
+
+#[test]
 fn inline_commands() {
     let word = |line: &[u8]| requests(line).remove(0).remove(1);
     assert_eq!(requests(b"PING\n  PING  \r\n\r\n \r\nPING\r\r\n").len(), 3);
@@ -111,12 +125,12 @@ fn want_is_what_a_body_lacks() {
 #[test]
 fn every_cut_comes_to_the_same() {
     let input = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n42\r\n\r\nECHO \"a b\\x00\" 'c'\r\n*-1\r\n*1\r\n$0\r\n\r\nPING\n*2\r\n$4\r\nECHO\r\n$12\r\nhello, world\r\nrest";
-    let whole = parse_in_parts(input, Limits::default(), &[usize::MAX]);
+    let whole = parse_in_parts(input, Limits::default(), &[usize::MAX], usize::MAX);
     for cut in 1..input.len() {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[cut, usize::MAX]), "cut at {cut}");
+        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[cut, usize::MAX], usize::MAX), "cut at {cut}");
     }
     for every in 1..20 {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[every]), "parts of {every}");
+        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[every], usize::MAX), "parts of {every}");
     }
 }
 
@@ -202,8 +216,10 @@ fn what_is_encoded_comes_back() {
         }
         assert_eq!(requests(&input), expected);
         let size = 1 + random.below(100);
-        let whole = parse_in_parts(&input, Limits::default(), &[usize::MAX]);
-        assert_eq!(whole, parse_in_parts(&input, Limits::default(), &[size]));
+        let whole = parse_in_parts(&input, Limits::default(), &[usize::MAX], usize::MAX);
+        for elsewhere in [usize::MAX, 0, 50, 1000] {
+            assert_eq!(whole, parse_in_parts(&input, Limits::default(), &[size], elsewhere), "from {elsewhere} on");
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Nobody, parked, string, tiny};
 use crate::{
-    Appender, Class, DrainState, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled, State, Value,
+    Appender, Class, DrainState, FilledRun, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled,
+    State, Value,
 };
 
 #[test]
@@ -22,9 +23,14 @@ fn no_ref_is_zero_and_runs_may_come_first() {
     parked(&log, |appender| {
         let value = vec![7; 10_000];
         let r = appender.append(&log, &string(b"first", &value));
-        assert_eq!(r.bits(), 1);
         assert_eq!(log.access().open(&log, r).value(), value);
     });
+    log.verify();
+    // A key that leaves no room before the value: its object begins where the segment does, but for the first.
+    let log = Log::new(tiny()).unwrap();
+    let mut appender = Appender::new();
+    let refs = [0, 1].map(|_| appender.append(&log, &string(&[b'k'; 5000], &[7; 10_000])));
+    assert_eq!(refs.map(|r| r.bits() % 8192), [1, 0]);
     log.verify();
 }
 
@@ -226,7 +232,8 @@ fn a_run_grows_in_place_and_counts_what_it_touches() {
     access.kill(&log, r);
     assert_eq!(log.used_bytes(), head + 50_001);
     assert!(log.release_step(4096));
-    assert_eq!(log.used_bytes(), head + 50_001 - 4096 + 1);
+    // The value begins behind a quarter of a segment.
+    assert_eq!(log.used_bytes(), 50_001 + 2048 - 4096);
     while log.release_step(4096) {}
     assert_eq!((log.used_bytes(), log.stats().runs), (0, 0));
     log.verify();
@@ -264,20 +271,115 @@ fn a_run_is_adopted() {
     let mut appender = Appender::new();
     let header = NewObject { expiry_ms: Some(9), form: Form::Raw, clock: 3, ..string(b"key", b"") };
     for (key, copied) in [(&b"key"[..], false), (&[b'k'; 3000][..], true)] {
-        let mut run = log.begin_run(9000);
-        run.buf().fill(4);
-        let r = appender.adopt(&log, run, &NewObject { key, ..header });
-        let access = log.access();
+        let run = filled(&log, 9000, 4);
+        let r = appender.adopt(&log, &run, &NewObject { key, ..header });
+        let mut access = log.access();
+        assert_eq!(access.open_mut(&log, r).pinned(), !copied);
+        drop(run);
+        assert!(!access.open_mut(&log, r).pinned());
         let object = access.open(&log, r);
         assert_eq!((object.key(), object.value()), (key, &[4u8; 9000][..]));
         assert_eq!((object.expiry_ms(), object.form(), object.clock()), (Some(9), Form::Raw, 3));
         assert_eq!(log.release_step(1 << 20) || copied, copied, "the copied one's run is given back");
         log.verify();
     }
-    drop(log.begin_run(9000));
-    assert_eq!(log.stats().runs, 3);
+    let used = log.used_bytes();
+    let mut half = log.begin_run(9000).unwrap();
+    half.rest()[..4000].fill(1);
+    half.advance(4000);
+    assert_eq!((half.len(), half.filled(), half.rest().len(), log.used_bytes()), (9000, 4000, 5000, used + 4000));
+    log.verify();
+    drop(half);
+    drop(filled(&log, 9000, 5));
+    assert_eq!(log.stats().runs, 4);
     while log.release_step(1 << 20) {}
-    assert_eq!(log.stats().runs, 2);
+    assert_eq!((log.stats().runs, log.used_bytes()), (2, used));
+}
+
+#[test]
+fn an_adopted_run_is_adopted_once() {
+    let log = Log::new(tiny()).unwrap();
+    let (mut access, mut appender) = (log.access(), Appender::new());
+    let run = filled(&log, 9000, 4);
+    let refs = [b"one", b"two"].map(|key| appender.adopt(&log, &run, &string(key, b"")));
+    assert!(access.open_mut(&log, refs[0]).pinned() && !access.open_mut(&log, refs[1]).pinned());
+    access.kill(&log, refs[0]);
+    assert!(!log.release_step(1 << 20));
+    assert_eq!(*run, [4; 9000]);
+    drop(run);
+    while log.release_step(1 << 20) {}
+    assert_eq!(access.open(&log, refs[1]).value(), [4; 9000]);
+    assert_eq!(log.stats().runs, 1);
+    log.verify();
+}
+
+/// A run full of one byte.
+fn filled(log: &Log, len: usize, byte: u8) -> FilledRun {
+    let mut run = log.begin_run(len).unwrap();
+    run.rest().fill(byte);
+    run.advance(len);
+    run.finish()
+}
+
+#[test]
+fn begun_runs_leave_half_of_the_addresses() {
+    let log = Log::new(tiny()).unwrap();
+    let begun: Vec<_> = std::iter::from_fn(|| log.begin_run(9000)).collect();
+    let (geometry, taken) = (log.geometry(), log.stats().run_segments as usize * log.geometry().segment_bytes);
+    assert!(taken <= geometry.reserve_bytes / 2 && taken > geometry.reserve_bytes / 2 - 10 * geometry.segment_bytes);
+    assert_eq!(log.used_bytes(), 0);
+    drop(begun);
+    while log.release_step(1 << 20) {}
+    assert_eq!(log.stats().runs, 0);
+    assert!(log.begin_run(9000).is_some());
+}
+
+#[test]
+fn a_run_is_renamed_where_it_lies() {
+    let log = Log::new(tiny()).unwrap();
+    let (mut access, mut appender) = (log.access(), Appender::new());
+    let o = NewObject { expiry_ms: Some(9), clock: 3, ..string(b"name", &[7; 9000]) };
+    let mut r = appender.append(&log, &o);
+    let small = appender.append(&log, &string(b"small", b"value"));
+    appender.park(&log);
+    assert_eq!(log.rename(&mut access, small, Owner::Database(0), b"other"), None);
+    let pin = log.pin(&access, r).unwrap();
+    let at = pin.as_ptr();
+    let mut before = log.used_bytes() - 4;
+    for (key, db) in [(&b"a longer name"[..], 0), (&[b'k'; 300], 7), (b"x", 9), (b"", 0)] {
+        r = log.rename(&mut access, r, Owner::Database(db), key).unwrap();
+        let object = access.open(&log, r);
+        assert_eq!((object.key(), object.owner(), object.value()), (key, Owner::Database(db), &[7; 9000][..]));
+        assert_eq!((object.expiry_ms(), object.clock(), object.value().as_ptr()), (Some(9), 3, at));
+        let extra = key.len() + if db == 0 { 0 } else { 2 } + if key.len() > 255 { 3 } else { 0 };
+        assert_eq!(log.used_bytes(), before + extra as u64);
+        before = log.used_bytes() - extra as u64;
+        log.verify();
+    }
+    assert_eq!(log.rename(&mut access, r, Owner::Database(0), &[b'k'; 3000]), None, "no room before it");
+    assert_eq!(*pin, [7; 9000]);
+    access.kill(&log, r);
+    drop(pin);
+    while log.release_step(1 << 20) {}
+    assert_eq!(log.stats().runs, 0);
+}
+
+#[test]
+fn a_pinned_value_grows_behind_its_pins() {
+    let log = Log::new(tiny()).unwrap();
+    let (mut access, mut appender) = (log.access(), Appender::new());
+    let r = appender.append(&log, &NewObject { room: 6000, ..string(b"big", &[9; 5000]) });
+    assert!(access.open_mut(&log, r).resize_value(6000) && access.open_mut(&log, r).resize_value(5000));
+    access.open_mut(&log, r).value_mut().fill(9);
+    let pin = log.pin(&access, r).unwrap().part(1000..5000);
+    assert!(access.open_mut(&log, r).extend_value(5000, &[1; 10]) && access.open_mut(&log, r).extend_value(7000, &[2]));
+    let longer = log.pin(&access, r).unwrap();
+    let room = access.open(&log, r).room();
+    assert!(!access.open_mut(&log, r).extend_value(room, &[1]) && access.open_mut(&log, r).extend_value(room, &[]));
+    assert_eq!(*pin, [9; 4000]);
+    assert_eq!(*longer, [&[9; 5000][..], &[1; 10], &[0; 1990], &[2]].concat());
+    assert!(access.open(&log, r).value()[7001..].iter().all(|&byte| byte == 0));
+    log.verify();
 }
 
 #[test]
@@ -346,7 +448,8 @@ fn greedy_takes_the_emptiest() {
 #[test]
 fn clearing_leaves_nothing() {
     let log = Log::new(tiny()).unwrap();
-    let mut filling = log.begin_run(5000);
+    let mut filling = log.begin_run(5000).unwrap();
+    filling.advance(3000);
     parked(&log, |appender| {
         for len in [3, 1500, 6000, 40, 300] {
             let value = vec![1; len];
@@ -361,7 +464,8 @@ fn clearing_leaves_nothing() {
     while let Some(mut drain) = log.choose_victim() {
         while log.drain_step(&mut drain, &mut Nobody, 8) != DrainState::Done {}
     }
-    filling.buf().fill(1);
+    filling.rest().fill(1);
+    filling.advance(2000);
     assert_eq!((log.stats().segments, log.stats().runs, log.used_bytes()), (0, 1, 5000));
     log.verify();
 }

@@ -16,6 +16,8 @@ pub(crate) enum Op {
     Adopt { key_len: usize, len: usize, expiry: Option<i64> },
     Kill(usize),
     Resize(usize, usize),
+    Extend(usize, usize, usize),
+    Rename(usize, usize),
     Expire(usize, Option<i64>),
     Mark(usize, u32, bool),
     Relocate(usize, Class),
@@ -140,9 +142,14 @@ impl Model {
     }
 
     fn append(&mut self, thing: Thing, extra: usize, class: Class) {
-        let (one, two) = thing.value.split_at(thing.value.len() / 3);
-        let parts = [one, two];
-        let value = if thing.clock.is_multiple_of(2) { Value::Bytes(&thing.value) } else { Value::Parts(&parts) };
+        let (at, end) = (thing.value.len() / 3, thing.value.len() - thing.value.len() / 5);
+        let mut old = thing.value.clone();
+        old[at..end].fill(0xee);
+        let value = match thing.clock % 3 {
+            0 => Value::Bytes(&thing.value),
+            1 => Value::Patched { old: &old, at, part: &thing.value[at..end] },
+            _ => Value::Patched { old: &old[..end], at, part: &thing.value[at..] },
+        };
         let new = NewObject {
             kind: thing.kind,
             owner: thing.owner,
@@ -160,12 +167,17 @@ impl Model {
     }
 
     fn adopt(&mut self, thing: Thing) {
-        let mut run = self.log.begin_run(thing.value.len());
-        assert!(run.buf().iter().all(|&byte| byte == 0));
-        run.buf().copy_from_slice(&thing.value);
+        let Some(mut run) = self.log.begin_run(thing.value.len()) else { return };
+        assert!(run.rest().iter().all(|&byte| byte == 0));
+        let half = thing.value.len() / 2;
+        run.rest()[..half].copy_from_slice(&thing.value[..half]);
+        run.advance(half);
         if thing.value[0].is_multiple_of(5) {
             return;
         }
+        run.rest().copy_from_slice(&thing.value[half..]);
+        run.advance(thing.value.len() - half);
+        let run = run.finish();
         let new = NewObject {
             expiry_ms: thing.expiry,
             owner: thing.owner,
@@ -173,8 +185,39 @@ impl Model {
             form: thing.form,
             ..NewObject::string(&thing.key, &[])
         };
-        let r = self.appender.adopt(&self.log, run, &new);
+        let r = self.appender.adopt(&self.log, &run, &new);
         self.things.push((r, thing));
+    }
+
+    /// Adds to a value, pinned or not, behind a gap.
+    fn extend(&mut self, at: usize, gap: usize, len: usize) {
+        let part = self.bytes(len);
+        let (r, thing) = &mut self.things[at];
+        let room = self.access.open(&self.log, *r).room();
+        let from = thing.value.len() + gap;
+        let done = self.access.open_mut(&self.log, *r).extend_value(from, &part);
+        assert_eq!(done, from + len <= room, "{from} and {len} in {room}");
+        if done {
+            thing.value.resize(from, 0);
+            thing.value.extend_from_slice(&part);
+        }
+    }
+
+    /// Another name for an object in a run.
+    fn rename(&mut self, at: usize, len: usize) {
+        let key = self.bytes(len);
+        let (r, thing) = &mut self.things[at];
+        let owner = match thing.owner {
+            Owner::Database(_) => Owner::Database((len % 3) as u16),
+            slot => slot,
+        };
+        let large = self.access.open(&self.log, *r).bytes() > self.log.geometry().run_min_bytes;
+        let renamed = self.log.rename(&mut self.access, *r, owner, &key);
+        assert!(large || renamed.is_none());
+        if let Some(new) = renamed {
+            *r = new;
+            (thing.owner, thing.key) = (owner, key);
+        }
     }
 
     fn resize(&mut self, at: usize, len: usize) {
@@ -258,6 +301,8 @@ impl Model {
     fn change(&mut self, op: Op) {
         let (Op::Kill(which)
         | Op::Resize(which, _)
+        | Op::Extend(which, ..)
+        | Op::Rename(which, _)
         | Op::Expire(which, _)
         | Op::Mark(which, ..)
         | Op::Relocate(which, _)
@@ -273,6 +318,8 @@ impl Model {
                 self.things.swap_remove(at);
             }
             Op::Resize(_, len) => self.resize(at, len),
+            Op::Extend(_, gap, len) => self.extend(at, gap, len),
+            Op::Rename(_, len) => self.rename(at, len),
             Op::Expire(_, expiry) => {
                 let slack = { self.access.open(&self.log, *r).room() } - thing.value.len();
                 if self.access.open_mut(&self.log, *r).set_expiry_ms(expiry) {

@@ -1,6 +1,7 @@
 //! What every type has: existence, expiry, removal, names.
 
-use varve_segment::{Form, Kind, NewObject, Owner, Value};
+use varve_base::Ref;
+use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 
 use super::strings::class_of;
 use super::{Place, Tx, type_of_kind};
@@ -72,7 +73,13 @@ impl Tx<'_> {
 
     /// Appends a copy of the object at `from` under the key `to` and publishes it in the place of `old`.
     fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>) {
-        let object = self.held.at(from.shard).access.open(&self.store.log, from.r);
+        let r = self.append_copy(to, from.shard, from.r, expiry);
+        self.publish(to, old, r, expiry);
+    }
+
+    /// Appends a copy of an object of a held shard under the key `to`.
+    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>) -> Ref {
+        let object = self.held.at(shard).access.open(&self.store.log, r);
         let new = NewObject {
             kind: object.kind(),
             owner: Owner::Database(to.db),
@@ -84,19 +91,32 @@ impl Tx<'_> {
             form: object.form(),
             class: class_of(expiry),
         };
-        let r = self.local.appender.append(&self.store.log, &new);
-        self.publish(to, old, r, expiry);
+        self.local.appender.append(&self.store.log, &new)
     }
 
-    /// Moves a key's value and expiry to another key, which is replaced; false without the source.
+    /// Moves a key's value and expiry to another key, which is replaced; false without the source. A large value stays
+    /// where it lies.
     pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
-        if !self.copy(from, to) {
-            return false;
+        let Some(source) = self.live(from) else { return false };
+        if (from.db, from.bytes) == (to.db, to.bytes) {
+            return true;
         }
-        if (from.db, from.bytes) != (to.db, to.bytes) {
-            let p = self.live(from).expect("copied just now");
-            self.remove_at(p);
-        }
+        let (store, id) = (self.store, self.held.id(source.shard));
+        let shard = self.held.at_mut(source.shard);
+        let expiry = shard.access.open(&store.log, source.r).expiry_ms();
+        let r = shard.detach(&store.log, source.slot);
+        shard.follow_index(store, id);
+        let new = match store.log.rename(&mut shard.access, r, Owner::Database(to.db), to.bytes) {
+            Some(new) => new,
+            None => {
+                let new = self.append_copy(to, source.shard, r, expiry);
+                self.held.at_mut(source.shard).access.kill(&store.log, r);
+                new
+            }
+        };
+        let old = self.live(to);
+        self.publish(to, old, new, expiry);
+        self.local.counters.changes.add(1);
         true
     }
 
@@ -125,10 +145,15 @@ impl Tx<'_> {
             encoding: encoding_of(object.kind(), object.form(), object.value()),
             idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
             freq: 0,
-            bytes: object.bytes() + shard.index.bytes() / shard.index.len().max(1),
+            bytes: touched_bytes(&self.store.log, &object) + shard.index.bytes() / shard.index.len().max(1),
             serialized_bytes: serialized_len(object.value()),
         })
     }
+}
+
+/// Bytes of an object, but for the room of a large value, which has no memory before it is used.
+fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
+    if object.bytes() > log.run_min_bytes() { object.live_bytes() } else { object.bytes() }
 }
 
 /// The name of a value's encoding, as Redis 7.0.15 names it.

@@ -90,6 +90,19 @@ impl<'s> Tx<'s> {
         self.store.admit(self.local, bytes)
     }
 
+    /// As [`Tx::admit`], for a command that finds only in the keyspace how much it needs: its shards are held again
+    /// afterwards, but what it read before may no longer hold.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.store.has_room(bytes) {
+            return Ok(());
+        }
+        let (store, local) = (self.store, &mut *self.local);
+        self.held.step_back(&store.shards, || store.admit(local, bytes))
+    }
+
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
     pub fn finish(mut self) {
         self.held.release();
@@ -112,6 +125,12 @@ impl<'s> Tx<'s> {
     #[inline]
     pub fn now_ms(&self) -> i64 {
         self.local.now_ms
+    }
+
+    /// Moves the time on, behind a command that took milliseconds, for those after it.
+    #[inline]
+    pub fn pass_ms(&mut self, ms: i64) {
+        self.local.now_ms += ms;
     }
 
     /// The selected (logical) database.

@@ -3,15 +3,18 @@
 //! A write goes in place when the object's room takes it (and at least half of the room stays in use); else the new
 //! value is appended and the old object dies. A value that grows gets a quarter more than it needs, so that a run of
 //! appends costs amortised O(1) a byte.
+//!
+//! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
+//! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
+//! adopted as it is. With shards held, bytes of large values are copied where: a large value comes as a slice (a
+//! command that takes several, or an argument under the size of a run), APPEND moves it to twice the room, SETRANGE
+//! changes it while it is pinned, COPY duplicates it, or a comparison reads it (IFEQ, LCS).
 
-use varve_segment::{Class, Form, Kind, NewObject, Owner, Value};
+use varve_segment::{Class, FilledRun, Form, Kind, NewObject, Owner, Pin, Value};
 
 use super::{Place, Tx};
 use crate::key::Key;
 use crate::types::{Ttl, WrongType};
-
-/// What fills the gap before a part that is written beyond a string's end.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Tx<'_> {
     /// A string for a reader: counts a hit or miss and moves the access clock.
@@ -47,6 +50,20 @@ impl Tx<'_> {
         }
     }
 
+    /// Bytes of a value from which on it is worth the while to ask for a pin; every value in a run of its own has more.
+    #[inline]
+    pub fn pin_min(&self) -> usize {
+        self.store.log.run_min_bytes() / 4
+    }
+
+    /// The bytes of a large value, readable after the shards are let go until the pin is dropped. None without the key,
+    /// and for a value that has no run of its own. No hit or miss is counted, the access clock stays.
+    #[cold]
+    pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
+        let p = self.live(k)?;
+        self.store.log.pin(&self.held.at(p.shard).access, p.r)
+    }
+
     #[inline]
     fn string_at(&self, p: Place) -> Result<&[u8], WrongType> {
         let object = self.object_at(p);
@@ -57,28 +74,48 @@ impl Tx<'_> {
     /// Redis's "a time in the past deletes" remove the key instead.
     pub fn set(&mut self, k: &Key<'_>, value: &[u8], ttl: Ttl, form: Form) {
         let old = self.live(k);
-        let expiry = match ttl {
-            Ttl::Clear => None,
-            Ttl::At(t) => Some(t),
-            Ttl::Keep => old.and_then(|p| self.object_at(p).expiry_ms()),
-        };
+        let expiry = self.expiry_after(old, ttl);
         if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
             return;
         }
-        let clock = self.local.clock();
-        let new = NewObject {
+        let new = self.new_string(k, Value::Bytes(value), expiry, form);
+        let r = self.local.appender.append(&self.store.log, &new);
+        self.publish(k, old, r, expiry);
+    }
+
+    /// As [`Tx::set`] with a value that lies in a run already, which becomes the key's without a copy.
+    #[cold]
+    pub fn adopt(&mut self, k: &Key<'_>, value: &FilledRun, ttl: Ttl, form: Form) {
+        let old = self.live(k);
+        let expiry = self.expiry_after(old, ttl);
+        let new = self.new_string(k, Value::Zeroed(0), expiry, form);
+        let r = self.local.appender.adopt(&self.store.log, value, &new);
+        self.publish(k, old, r, expiry);
+    }
+
+    #[inline]
+    fn expiry_after(&self, old: Option<Place>, ttl: Ttl) -> Option<i64> {
+        match ttl {
+            Ttl::Clear => None,
+            Ttl::At(t) => Some(t),
+            Ttl::Keep => old.and_then(|p| self.object_at(p).expiry_ms()),
+        }
+    }
+
+    /// A string with no more room than its value.
+    #[inline]
+    fn new_string<'v>(&self, k: &Key<'v>, value: Value<'v>, expiry: Option<i64>, form: Form) -> NewObject<'v> {
+        NewObject {
             kind: Kind::String,
             owner: Owner::Database(k.db),
             key: k.bytes,
-            value: Value::Bytes(value),
             room: value.len(),
+            value,
             expiry_ms: expiry,
-            clock,
+            clock: self.local.clock(),
             form,
             class: class_of(expiry),
-        };
-        let r = self.local.appender.append(&self.store.log, &new);
-        self.publish(k, old, r, expiry);
+        }
     }
 
     /// Writes a value over a string's old one if its object takes it.
@@ -127,12 +164,12 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
-        let place = match self.live(k) {
-            Some(p) => p,
-            None => {
-                self.set(k, b"", Ttl::Clear, Form::Raw);
-                self.live(k).expect("just set")
-            }
+        let Some(place) = self.live(k) else {
+            let value = Value::Patched { old: &[], at: offset, part };
+            let new = with_room_to_grow(self.new_string(k, value, None, Form::Raw));
+            let r = self.local.appender.append(&self.store.log, &new);
+            self.publish(k, None, r, None);
+            return Ok(offset + part.len());
         };
         let len = self.string_at(place)?.len().max(offset + part.len());
         self.write_part(k, place, offset, part);
@@ -145,53 +182,32 @@ impl Tx<'_> {
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&self.store.log, p.r);
         let old_len = object.value().len();
-        let len = old_len.max(offset + part.len());
-        if object.resize_value(len) {
+        let in_place = if offset >= old_len {
+            object.extend_value(offset, part)
+        } else if object.resize_value(old_len.max(offset + part.len())) {
             object.value_mut()[offset..offset + part.len()].copy_from_slice(part);
+            true
+        } else {
+            false
+        };
+        if in_place {
             object.set_form(Form::Raw);
             object.set_clock(clock);
             self.local.counters.changes.add(1);
             return;
         }
-        let (r, expiry) = self.append_patched(k, p, offset, part, len);
+        let object = self.held.at(p.shard).access.open(&self.store.log, p.r);
+        let expiry = object.expiry_ms();
+        let value = Value::Patched { old: object.value(), at: offset, part };
+        let new = with_room_to_grow(self.new_string(k, value, expiry, Form::Raw));
+        let r = self.local.appender.append(&self.store.log, &new);
         self.publish(k, Some(p), r, expiry);
     }
+}
 
-    /// Appends a copy of the string at `p` with `part` written at `offset`, and room to grow.
-    fn append_patched(
-        &mut self,
-        k: &Key<'_>,
-        p: Place,
-        offset: usize,
-        part: &[u8],
-        len: usize,
-    ) -> (varve_base::Ref, Option<i64>) {
-        let clock = self.local.clock();
-        let object = self.held.at(p.shard).access.open(&self.store.log, p.r);
-        let (old, expiry) = (object.value(), object.expiry_ms());
-        let (head, tail) = (&old[..old.len().min(offset)], old.get(offset + part.len()..).unwrap_or_default());
-        let mut parts: smallvec::SmallVec<[&[u8]; 8]> = smallvec::smallvec![head];
-        let mut zeros = offset - head.len();
-        while zeros > 0 {
-            let n = zeros.min(ZEROS.len());
-            parts.push(&ZEROS[..n]);
-            zeros -= n;
-        }
-        parts.push(part);
-        parts.push(tail);
-        let new = NewObject {
-            kind: Kind::String,
-            owner: Owner::Database(k.db),
-            key: k.bytes,
-            value: Value::Parts(&parts),
-            room: len + len / 4,
-            expiry_ms: expiry,
-            clock,
-            form: Form::Raw,
-            class: class_of(expiry),
-        };
-        (self.local.appender.append(&self.store.log, &new), expiry)
-    }
+/// Asks for a quarter more than the value needs.
+fn with_room_to_grow(new: NewObject<'_>) -> NewObject<'_> {
+    NewObject { room: new.room + new.room / 4, ..new }
 }
 
 /// Volatile keys are kept together: they die together.

@@ -1,0 +1,28 @@
+//! Packed nodes and sets of integers: what a small collection, or one node of a long list, looks like in bytes.
+//!
+//! Byte formats only: everything here works on slices that are handed in, allocates nothing and knows neither the log
+//! nor a reference. Who owns the bytes decides how large they are; a change that does not fit says how much would.
+//!
+//! - [`node`]: a sequence of entries, each a string or an integer, readable and growing at both ends.
+//! - [`intset`]: integers in ascending order, 2, 4 or 8 bytes each.
+
+#![forbid(unsafe_code)]
+
+pub mod intset;
+pub mod node;
+
+/// A change needs more room than the bytes handed in have. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Bytes that the smallest buffer in which the change succeeds would have.
+    pub needed: usize,
+}
+
+/// Bytes that are not what they should be, found by a `check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Offset of the byte at which it showed.
+    pub at: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}

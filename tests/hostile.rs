@@ -173,18 +173,18 @@ fn half_requests_leave_nothing_behind() {
     undisturbed(&mut other, Duration::from_secs(1));
 }
 
-#[test]
-fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
+/// Asks for 1000 MB in values of `size` bytes and reads nothing for a while: what that costs.
+fn silent(size: u64) {
     let server = start();
     let mut other = server.client();
-    other.call(&[b"SET".to_vec(), b"big".to_vec(), vec![b'v'; MB as usize]]).expect("set");
+    other.call(&[b"SET".to_vec(), b"big".to_vec(), vec![b'v'; size as usize]]).expect("set");
     let before = resident(&server);
     let mut silent = connect(&server);
     silent.set_nonblocking(true).expect("set");
-    // 4000 MB of replies are asked for; the requests take 80 KB.
-    let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(4000);
+    let count = 1000 * MB / size;
+    let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(count as usize);
     let mut sent = 0;
-    let end = Instant::now() + Duration::from_secs(3);
+    let end = Instant::now() + Duration::from_secs(5);
     while sent < requests.len() && Instant::now() < end {
         match silent.write(&requests[sent..]) {
             Ok(n) => sent += n,
@@ -195,12 +195,11 @@ fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
     undisturbed(&mut other, Duration::from_millis(500));
     std::thread::sleep(Duration::from_millis(300));
     let grown = server.memory().expect("its memory").peak.saturating_sub(before);
-    println!("a silent client that asks for 4000 MB: resident grows by {} MB", grown / MB);
-    assert!(grown < 100 * MB, "grown by {} MB", grown / MB);
-    assert!(grown > 20 * MB, "the pending replies are bounded by 32 MB, not refused: {} MB", grown / MB);
+    println!("a silent client that asks for 1000 MB in values of {size} bytes: resident grows by {} MB", grown / MB);
+    assert!(grown < 80 * MB, "grown by {} MB", grown / MB);
     // It reads after all, and gets everything.
     silent.set_nonblocking(false).expect("set");
-    let mut left = 4000 * (MB + 12);
+    let mut left = count * (size + format!("${size}\r\n\r\n").len() as u64);
     let mut chunk = vec![0; 1 << 20];
     while left > 0 {
         let n = silent.read(&mut chunk).expect("replies") as u64;
@@ -208,6 +207,12 @@ fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
         left -= n;
     }
     undisturbed(&mut other, Duration::from_millis(500));
+}
+
+#[test]
+fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
+    // Sent from where they lie, and copied.
+    [MB, 100_000, 2000].into_iter().for_each(silent);
 }
 
 #[test]
@@ -229,7 +234,11 @@ fn the_limits_of_query_and_output_close_who_passes_them() {
     // A pipeline behind replies that nobody reads.
     let mut silent = connect(&server);
     let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(2000);
-    let closed = (0..100).any(|_| silent.write_all(&requests).is_err());
+    // Much fits in the sockets' own buffers before the server has read its share.
+    let closed = (0..2000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        silent.write_all(&requests).is_err()
+    });
     assert!(closed, "a paused client over the query limit is closed");
     assert_eq!(other.cmd("CONFIG SET client-query-buffer-limit 1073741824").text(), "OK");
     // The hard and the soft limit of output.

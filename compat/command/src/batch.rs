@@ -264,17 +264,13 @@ impl Batch {
             if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
                 break Tail::More;
             }
+            let first = self.spans.len();
             // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-<<<<<<< HEAD
-                    self.patient = once;
-                    self.resolve(worker, table, db, &input[at..at + consumed], at);
-=======
                     self.patient = once || !bodies.is_empty();
                     self.resolve(worker, table, db, &input[at..at + consumed], bodies, at, first);
->>>>>>> main
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -288,12 +284,6 @@ impl Batch {
 
     /// Looks a request's command up, hashes its keys and prefetches their buckets.
     #[inline]
-<<<<<<< HEAD
-    fn resolve(&mut self, worker: &Worker, table: &CommandTable, db: u32, request: &[u8], start: usize) {
-        // Only whole requests leave spans behind.
-        let first_span = self.requests.last().map_or(0, |request| request.spans.end);
-        let args = Args::new(request, &self.spans[first_span..]);
-=======
     #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
     fn resolve(
         &mut self,
@@ -306,7 +296,6 @@ impl Batch {
         first_span: usize,
     ) {
         let args = Args::with_bodies(request, &self.spans[first_span..], bodies);
->>>>>>> main
         let command = table.resolve(args);
         let first_key = self.keys.len();
         if let Ok(d) = command

@@ -226,7 +226,7 @@ pub fn inline(args: &[Arg]) -> Vec<u8> {
         }
         line.extend_from_slice(if i % 4 == 3 { b" \t " } else { b" " });
     }
-    line.extend_from_slice(if args.len() % 2 == 0 { b"\n" } else { b"\r\n" });
+    line.extend_from_slice(if args.len().is_multiple_of(2) { b"\n" } else { b"\r\n" });
     line
 }
 

@@ -29,3 +29,14 @@ fn keys_are_those_of_the_database_after_a_flush() {
     let replies = pipeline(&["SET k 1", "SELECT 1", "SET k 2", "FLUSHDB", "GET k", "SET k 3", "GET k", "DBSIZE"]);
     assert_eq!(replies, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n$-1\r\n+OK\r\n$1\r\n3\r\n:1\r\n");
 }
+
+#[test]
+fn replies_of_one_turn_are_bounded_and_none_is_lost() {
+    let mut server = Server::new(Resp::V2);
+    let value = "v".repeat(300_000);
+    let mut input = Vec::new();
+    request(&mut input, &format!("SET k {value}"));
+    (0..40).for_each(|_| request(&mut input, "GET k"));
+    let replies = server.send(&mut input);
+    assert_eq!(replies.len(), 5 + 40 * (300_000 + "$300000\r\n\r\n".len()));
+}

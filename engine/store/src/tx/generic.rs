@@ -66,12 +66,12 @@ impl Tx<'_> {
             self.local.counters.changes.add(1);
             return true;
         }
-        self.rewrite(k, p, at, Some(p));
+        self.rewrite(k, p, at, Some(p), false);
         true
     }
 
     /// Appends a copy of the object at `from` under the key `to` and publishes it in the place of `old`.
-    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>) {
+    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>, is_copy: bool) {
         let object = self.held.at(from.shard).access.open(&self.store.log, from.r);
         let new = NewObject {
             kind: object.kind(),
@@ -81,7 +81,7 @@ impl Tx<'_> {
             room: object.value().len(),
             expiry_ms: expiry,
             clock: object.clock(),
-            form: object.form(),
+            form: if is_copy && object.form() == Form::Auto { Form::Own } else { object.form() },
             class: class_of(expiry),
         };
         let r = self.local.appender.append(&self.store.log, &new);
@@ -90,7 +90,7 @@ impl Tx<'_> {
 
     /// Moves a key's value and expiry to another key, which is replaced; false without the source.
     pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
-        if !self.copy(from, to) {
+        if !self.duplicate(from, to, false) {
             return false;
         }
         if (from.db, from.bytes) != (to.db, to.bytes) {
@@ -102,6 +102,10 @@ impl Tx<'_> {
 
     /// Copies a key's value and expiry to another key, which is replaced; false without the source.
     pub fn copy(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        self.duplicate(from, to, true)
+    }
+
+    fn duplicate(&mut self, from: &Key<'_>, to: &Key<'_>, is_copy: bool) -> bool {
         let Some(source) = self.live(from) else { return false };
         if (from.db, from.bytes) == (to.db, to.bytes) {
             return true;
@@ -110,7 +114,7 @@ impl Tx<'_> {
         // An expired destination is removed by `live`, and the source's slot is valid only until a change.
         let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
         let expiry = self.object_at(source).expiry_ms();
-        self.rewrite(to, source, expiry, old);
+        self.rewrite(to, source, expiry, old, is_copy);
         true
     }
 
@@ -123,6 +127,7 @@ impl Tx<'_> {
         Some(ObjectInfo {
             ty: type_of_kind(object.kind()),
             encoding: encoding_of(object.kind(), object.form(), object.value()),
+            is_copy: object.form() == Form::Own,
             idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
             freq: 0,
             bytes: object.bytes() + shard.index.bytes() / shard.index.len().max(1),
@@ -135,8 +140,8 @@ impl Tx<'_> {
 fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
     debug_assert_eq!(kind, Kind::String, "only strings are stored yet");
     match form {
-        Form::Auto if varve_base::number::parse_i64(value).is_some() => "int",
-        Form::Auto | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
+        Form::Auto | Form::Own if varve_base::number::parse_i64(value).is_some() => "int",
+        Form::Auto | Form::Own | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
         _ => "raw",
     }
 }

@@ -69,7 +69,7 @@ fn every_width_of_every_field() {
                     room: len + extra,
                     expiry_ms: expiries[(n + 2 * v + 3 * e) % 7],
                     clock: 0x12_3456 + (n as u32) * 0x0fff_ffff,
-                    form: [Form::Auto, Form::Plain, Form::Raw][(n + e) % 3],
+                    form: [Form::Auto, Form::Plain, Form::Raw, Form::Own][(n + e) % 4],
                     class: Class::Ordinary,
                 };
                 let mut bytes = written(&Plan::new(&o), &o);
@@ -125,7 +125,7 @@ fn change() -> impl Strategy<Value = Change> {
         prop_oneof![Just(None), (0..1i64 << 48).prop_map(Some), any::<i64>().prop_map(Some)].prop_map(Change::Expiry),
         (0..600usize).prop_map(Change::Slack),
         any::<u32>().prop_map(Change::Clock),
-        prop_oneof![Just(Form::Auto), Just(Form::Plain), Just(Form::Raw)].prop_map(Change::Form),
+        prop_oneof![Just(Form::Auto), Just(Form::Plain), Just(Form::Raw), Just(Form::Own)].prop_map(Change::Form),
         any::<bool>().prop_map(Change::Saved),
     ]
 }

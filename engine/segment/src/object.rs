@@ -77,6 +77,8 @@ pub enum Form {
     Plain = 1,
     /// Changed in place.
     Raw = 2,
+    /// As `Auto`, but a copy: an integer in it is the key's own, never a shared one.
+    Own = 3,
 }
 
 impl Form {
@@ -85,7 +87,8 @@ impl Form {
         match bits {
             0 => Form::Auto,
             1 => Form::Plain,
-            _ => Form::Raw,
+            2 => Form::Raw,
+            _ => Form::Own,
         }
     }
 }

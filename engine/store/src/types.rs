@@ -52,6 +52,8 @@ pub struct ObjectInfo {
     pub ty: Type,
     /// Name of the encoding, as Redis 7.0.15 names it.
     pub encoding: &'static str,
+    /// COPY made it: an integer in it is the key's own.
+    pub is_copy: bool,
     /// Seconds since the last access (policies other than LFU).
     pub idle_s: u64,
     /// Logarithmic access counter (LFU policies).

@@ -11,6 +11,9 @@ use crate::host::{HostCtx, Outcome};
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
+const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+    <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+
 /// `AUTH [username] password`
 pub(crate) fn auth(ctx: &mut HostCtx<'_>) -> Outcome {
     let args = ctx.args;
@@ -37,36 +40,53 @@ pub(crate) fn auth(ctx: &mut HostCtx<'_>) -> Outcome {
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
 pub(crate) fn hello(ctx: &mut HostCtx<'_>) -> Outcome {
-    let wanted = match parse_hello(ctx) {
-        Ok(wanted) => wanted,
-        Err(text) => {
-            ctx.out.error(&text);
-            return Outcome::Done;
+    match try_hello(ctx) {
+        Ok(()) => greet(ctx),
+        Err(text) => ctx.out.error(&text),
+    }
+    Outcome::Done
+}
+
+/// All of HELLO but its greeting. As with the peer, each option takes effect when it is read, whatever becomes of those
+/// behind it; the protocol changes last.
+fn try_hello(ctx: &mut HostCtx<'_>) -> Result<(), String> {
+    let args = ctx.args;
+    let resp = args.opt(1).map(protocol).transpose()?;
+    let mut at = 2;
+    while at < args.len() {
+        let after = args.len() - 1 - at;
+        if args.is(at, "AUTH") && after >= 2 {
+            if !admit(ctx, args.get(at + 1), args.get(at + 2)) {
+                return Err(WRONG.to_owned());
+            }
+            at += 3;
+        } else if args.is(at, "SETNAME") && after >= 1 {
+            let name = args.get(at + 1);
+            if !is_name(name) {
+                return Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned());
+            }
+            ctx.conn.session.name = name.to_vec();
+            at += 2;
+        } else {
+            return Err(format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(args.get(at))));
         }
-    };
-    if let Some((user, password)) = wanted.auth
-        && !admit(ctx, user, password)
-    {
-        ctx.out.error(WRONG);
-        return Outcome::Done;
     }
-    let session = &mut ctx.conn.session;
-    if !session.authenticated {
-        ctx.out.error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
-             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
-        );
-        return Outcome::Done;
+    if !ctx.conn.session.authenticated {
+        return Err(HELLO_FIRST.to_owned());
     }
-    if let Some(name) = wanted.name {
-        session.name = name.to_vec();
-    }
-    if let Some(resp) = wanted.resp {
-        session.resp = resp;
+    if let Some(resp) = resp {
+        ctx.conn.session.resp = resp;
         ctx.out.set_resp(resp);
     }
-    greet(ctx);
-    Outcome::Done
+    Ok(())
+}
+
+fn protocol(version: &[u8]) -> Result<Resp, String> {
+    match integer(version).ok_or("ERR Protocol version is not an integer or out of range")? {
+        2 => Ok(Resp::V2),
+        3 => Ok(Resp::V3),
+        _ => Err("NOPROTO unsupported protocol version".to_owned()),
+    }
 }
 
 /// `RESET`
@@ -76,45 +96,6 @@ pub(crate) fn reset(ctx: &mut HostCtx<'_>) -> Outcome {
     ctx.out.set_resp(ctx.conn.session.resp);
     ctx.out.simple("RESET");
     Outcome::Done
-}
-
-/// What HELLO asks for.
-#[derive(Default)]
-struct Hello<'a> {
-    resp: Option<Resp>,
-    auth: Option<(&'a [u8], &'a [u8])>,
-    name: Option<&'a [u8]>,
-}
-
-fn parse_hello<'a>(ctx: &HostCtx<'a>) -> Result<Hello<'a>, String> {
-    let args = ctx.args;
-    let mut wanted = Hello::default();
-    if let Some(version) = args.opt(1) {
-        let version = integer(version).ok_or("ERR Protocol version is not an integer or out of range")?;
-        wanted.resp = Some(match version {
-            2 => Resp::V2,
-            3 => Resp::V3,
-            _ => return Err("NOPROTO unsupported protocol version".to_owned()),
-        });
-    }
-    let mut at = 2;
-    while at < args.len() {
-        let after = args.len() - 1 - at;
-        if args.is(at, "AUTH") && after >= 2 {
-            wanted.auth = Some((args.get(at + 1), args.get(at + 2)));
-            at += 3;
-        } else if args.is(at, "SETNAME") && after >= 1 {
-            let name = args.get(at + 1);
-            if !is_name(name) {
-                return Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned());
-            }
-            wanted.name = Some(name);
-            at += 2;
-        } else {
-            return Err(format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(args.get(at))));
-        }
-    }
-    Ok(wanted)
 }
 
 fn greet(ctx: &mut HostCtx<'_>) {

@@ -464,6 +464,8 @@ fn a_password_is_asked_for() {
                  $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
     client.ask(&["HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me"], hello);
     client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
+    client.ask(&["HELLO", "2", "SETNAME", "you", "AUTH"], "-ERR Syntax error in HELLO option 'AUTH'\r\n");
+    client.ask(&["CLIENT", "GETNAME"], "$3\r\nyou\r\n");
     let mut flood = server.connect();
     flood.send(b"*11\r\n");
     flood.expect(b"-ERR Protocol error: unauthenticated multibulk length\r\n");

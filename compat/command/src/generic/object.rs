@@ -52,7 +52,7 @@ pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
 
 /// The count that Redis would tell: every value is its key's own here, but clients may look for shared integers.
 pub(crate) fn refcount(info: &ObjectInfo, value: Option<&[u8]>) -> i64 {
-    let number = value.filter(|_| info.encoding == "int").and_then(parse_i64);
+    let number = value.filter(|_| info.encoding == "int" && !info.is_copy).and_then(parse_i64);
     if number.is_some_and(|n| (0..SHARED_INTEGERS).contains(&n)) { SHARED_COUNT } else { 1 }
 }
 

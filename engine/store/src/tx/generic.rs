@@ -67,18 +67,19 @@ impl Tx<'_> {
             self.local.counters.changes.add(1);
             return true;
         }
-        self.rewrite(k, p, at, Some(p));
+        self.rewrite(k, p, at, Some(p), false);
         true
     }
 
     /// Appends a copy of the object at `from` under the key `to` and publishes it in the place of `old`.
-    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>) {
-        let r = self.append_copy(to, from.shard, from.r, expiry);
+    /// A copy for COPY is told apart from the original: its integer is an object of its own.
+    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>, is_copy: bool) {
+        let r = self.append_copy(to, from.shard, from.r, expiry, is_copy);
         self.publish(to, old, r, expiry);
     }
 
     /// Appends a copy of an object of a held shard under the key `to`.
-    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>) -> Ref {
+    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>, is_copy: bool) -> Ref {
         let object = self.held.at(shard).access.open(&self.store.log, r);
         let new = NewObject {
             kind: object.kind(),
@@ -88,7 +89,7 @@ impl Tx<'_> {
             room: object.value().len(),
             expiry_ms: expiry,
             clock: object.clock(),
-            form: object.form(),
+            form: if is_copy && object.form() == Form::Auto { Form::Own } else { object.form() },
             class: class_of(expiry),
         };
         self.local.appender.append(&self.store.log, &new)
@@ -109,7 +110,7 @@ impl Tx<'_> {
         let new = match store.log.rename(&mut shard.access, r, Owner::Database(to.db), to.bytes) {
             Some(new) => new,
             None => {
-                let new = self.append_copy(to, source.shard, r, expiry);
+                let new = self.append_copy(to, source.shard, r, expiry, false);
                 self.held.at_mut(source.shard).access.kill(&store.log, r);
                 new
             }
@@ -130,7 +131,7 @@ impl Tx<'_> {
         // An expired destination is removed by `live`, and the source's slot is valid only until a change.
         let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
         let expiry = self.object_at(source).expiry_ms();
-        self.rewrite(to, source, expiry, old);
+        self.rewrite(to, source, expiry, old, true);
         true
     }
 
@@ -143,6 +144,7 @@ impl Tx<'_> {
         Some(ObjectInfo {
             ty: type_of_kind(object.kind()),
             encoding: encoding_of(object.kind(), object.form(), object.value()),
+            is_copy: object.form() == Form::Own,
             idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
             freq: 0,
             bytes: touched_bytes(&self.store.log, &object) + shard.index.bytes() / shard.index.len().max(1),
@@ -160,8 +162,8 @@ fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
 fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
     debug_assert_eq!(kind, Kind::String, "only strings are stored yet");
     match form {
-        Form::Auto if varve_base::number::parse_i64(value).is_some() => "int",
-        Form::Auto | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
+        Form::Auto | Form::Own if varve_base::number::parse_i64(value).is_some() => "int",
+        Form::Auto | Form::Own | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
         _ => "raw",
     }
 }

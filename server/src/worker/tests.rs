@@ -336,7 +336,7 @@ fn an_error_that_came_from_all_workers_is_counted() {
     let mut client = server.connect();
     client.ask(&["CLIENT", "KILL", "nobody"], "-ERR No such client\r\n");
     client.send(&request(&["INFO", "errorstats"]));
-    client.expect(b"$46\r\n# Errorstats\r\nerrorstat_ERR:count=1\r\n");
+    client.expect(b"$37\r\n# Errorstats\r\nerrorstat_ERR:count=1\r\n");
 }
 
 #[test]

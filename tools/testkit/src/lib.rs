@@ -7,7 +7,6 @@
 //! process CPU time and resident memory of a process, read from /proc
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
-//! model   a naive keyspace of strings, and a search for a legal order of a concurrent history
 //! ```
 //!
 //! Nothing here knows the engine: a server is a program and a port.
@@ -16,7 +15,6 @@
 
 pub mod client;
 pub mod linear;
-pub mod model;
 pub mod process;
 pub mod seed;
 pub mod server;

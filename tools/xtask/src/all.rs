@@ -21,7 +21,7 @@ const CRATES: &[&str] = &[
 
 /// What runs under a sanitizer: the crates, the sanitizer, further flags.
 const SANITIZED: &[(&str, &[&str])] = &[
-    ("address", &["varve-base", "varve-segment", "varve-index"]),
+    ("address", &["varve-base", "varve-segment", "varve-index", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
 
@@ -42,6 +42,10 @@ pub(crate) fn check() -> Tally {
         let mut args = vec!["test", "--quiet"];
         args.extend(CRATES.iter().flat_map(|name| ["-p", name]));
         cargo_test("tests", &mut cargo(&args))
+    }));
+    tally.add(step("portable search", || {
+        let args = ["test", "--quiet", "-p", "varve-base", "-p", "varve-index", "--features", "varve-index/portable"];
+        cargo_test("portable search", &mut cargo(&args))
     }));
     tally.add(step("benches, once", benches));
     tally
@@ -87,11 +91,20 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
     tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    tally.add(step("loom", loom));
     tally.add(step("fuzz targets", fuzz));
     for (sanitizer, crates) in SANITIZED {
         tally.add(step(&format!("{sanitizer} sanitizer"), || sanitized(sanitizer, crates)));
     }
     tally
+}
+
+/// The gate and two workers on one shard, every interleaving up to a bound.
+fn loom() -> Tally {
+    let args = ["test", "--quiet", "--release", "-p", "varve-store", "--test", "loom_gate", "--test", "loom_shards"];
+    let mut tests = cargo(&args);
+    tests.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_dir().join("loom"));
+    cargo_test("loom", &mut tests)
 }
 
 /// Each fuzz target for a short while; long runs are started by hand with `fuzz/run`.
@@ -114,6 +127,7 @@ fn fuzz() -> Tally {
 /// (our locks are not the library's).
 fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
     let mut flags = format!("-Zsanitizer={sanitizer} -Cforce-frame-pointers=yes");
+    let suppressions = workspace().join("tools/thread-sanitizer.txt");
     if sanitizer == "thread" {
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
     }
@@ -121,7 +135,8 @@ fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
     args.extend(crates.iter().flat_map(|name| ["-p", name]));
     let mut tests = cargo(&args);
     tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_dir().join(sanitizer));
-    tests.env("VARVE_SANITIZED", sanitizer);
+    tests.env("RUST_TEST_THREADS", "1");
+    tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     cargo_test(sanitizer, &mut tests)
 }
 
@@ -155,9 +170,9 @@ pub(crate) fn soak(minutes: u64) -> Tally {
     while tally.failed == 0 && Instant::now() < end {
         tally.add(tool("varve-tests", "varve-diff", &["--commands".into(), "1000000".into()]));
         if tally.failed == 0 {
-            let mut stress = cargo(&["test", "--release", "-p", "varve-tests", "--test", "stress"]);
-            stress.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
-            tally.add(cargo_test("stress", &mut stress));
+            let mut storm = cargo(&["test", "--release", "-p", "varve-tests", "--test", "storm"]);
+            storm.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
+            tally.add(cargo_test("storm", &mut storm));
         }
     }
     tally

@@ -11,8 +11,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use crate::key::{hash_of, wheel_bits};
 use crate::reclaim::Slice;
-use crate::shard::{NEVER, Shard};
+use crate::shard::{NEVER, Shard, database_of};
 use crate::store::Store;
 use crate::worker::{Local, Worker};
 
@@ -131,13 +132,17 @@ impl Store {
         let mut expired = 0;
         loop {
             let mut again = None;
-            let slot = shard.index.find_partial(bits, |r| match shard.access.open(&self.log, r).expiry_ms() {
-                Some(t) if t <= now => true,
-                Some(t) => {
-                    again = Some(again.map_or(t, |a: i64| a.min(t)));
-                    false
+            let slot = shard.index.find_partial(bits, |r| {
+                let object = shard.access.open(&self.log, r);
+                let Some(t) = object.expiry_ms() else { return false };
+                // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
+                if wheel_bits(hash_of(self.seed, database_of(&object), object.key())) != bits {
+                    return false;
                 }
-                None => false,
+                if t > now {
+                    again = Some(again.map_or(t, |a: i64| a.min(t)));
+                }
+                t <= now
             });
             match slot {
                 Some(slot) => {

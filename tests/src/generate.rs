@@ -12,6 +12,8 @@ use varve_testkit::Random;
 pub enum Kind {
     /// one request, one reply
     Call,
+    /// one request, one reply, which is awaited before anything else is sent
+    Apart,
     /// one request in the inline form, one reply
     Inline,
     /// one request that must not be answered
@@ -35,7 +37,7 @@ pub struct Step {
 pub struct Generator {
     pub(crate) random: Random,
     pub(crate) resp: u8,
-    queue: Vec<Step>,
+    pub(crate) queue: Vec<Step>,
 }
 
 type Family = fn(&mut Generator) -> Vec<Arg>;

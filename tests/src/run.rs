@@ -63,7 +63,7 @@ pub fn run_steps(
         let mut alone = None;
         while chunk.len() < CHUNK && alone.is_none() {
             match steps.next() {
-                Some(step) if matches!(step.kind, Kind::Scan | Kind::Quit) => alone = Some(step),
+                Some(step) if matches!(step.kind, Kind::Scan | Kind::Quit | Kind::Apart) => alone = Some(step),
                 Some(step) => chunk.push(step),
                 None if chunk.is_empty() => return Ok(()),
                 None => break,
@@ -211,6 +211,9 @@ impl<'s> Pair<'s> {
             self.our_client = self.ours.client();
             self.their_client = self.theirs.client();
             return self.greet();
+        }
+        if step.kind == Kind::Apart {
+            return self.one(index, &step.args).map(|_| ());
         }
         let ours = scan_all(&mut self.our_client, &step.args);
         let theirs = scan_all(&mut self.their_client, &step.args);

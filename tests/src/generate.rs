@@ -66,8 +66,8 @@ const FAMILIES: &[(usize, Family)] = &[
     (8, Generator::unknown),
 ];
 
-/// Commands whose number of arguments is made wrong now and then are all that families give; these words alone are added.
-const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100", "foo", "*", "0", "-1"];
+/// Words that take an argument's place or are added behind the last. The number is a time that does not run out, in any unit.
+const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100000000", "foo", "*", "0", "-1"];
 
 pub(crate) fn words(line: &str) -> Vec<Arg> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()

@@ -12,6 +12,8 @@ use varve_testkit::Random;
 pub enum Kind {
     /// one request, one reply
     Call,
+    /// one request, one reply, which is awaited before anything else is sent
+    Apart,
     /// one request in the inline form, one reply
     Inline,
     /// one request that must not be answered
@@ -35,7 +37,7 @@ pub struct Step {
 pub struct Generator {
     pub(crate) random: Random,
     pub(crate) resp: u8,
-    queue: Vec<Step>,
+    pub(crate) queue: Vec<Step>,
 }
 
 type Family = fn(&mut Generator) -> Vec<Arg>;
@@ -64,8 +66,8 @@ const FAMILIES: &[(usize, Family)] = &[
     (8, Generator::unknown),
 ];
 
-/// Commands whose number of arguments is made wrong now and then are all that families give; these words alone are added.
-const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100", "foo", "*", "0", "-1"];
+/// Words that take an argument's place or are added behind the last. The number is a time that does not run out, in any unit.
+const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100000000", "foo", "*", "0", "-1"];
 
 pub(crate) fn words(line: &str) -> Vec<Arg> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()

@@ -63,7 +63,7 @@ pub fn run_steps(
         let mut alone = None;
         while chunk.len() < CHUNK && alone.is_none() {
             match steps.next() {
-                Some(step) if matches!(step.kind, Kind::Scan | Kind::Quit) => alone = Some(step),
+                Some(step) if matches!(step.kind, Kind::Scan | Kind::Quit | Kind::Apart) => alone = Some(step),
                 Some(step) => chunk.push(step),
                 None if chunk.is_empty() => return Ok(()),
                 None => break,
@@ -158,6 +158,8 @@ impl<'s> Pair<'s> {
             }
             client.flush().map_err(|error| format!("sending chunk at {index}: {error}"))?;
         }
+        // Pipelined: a connection may be lost, or wait, because of what was sent behind the command that has no reply.
+        let sent = steps.clone();
         for (i, step) in steps.into_iter().enumerate() {
             let index = index + i as u64;
             if step.kind == Kind::Muted {
@@ -167,7 +169,12 @@ impl<'s> Pair<'s> {
             let ours = self.our_client.read();
             let theirs = self.their_client.read();
             let rule = compare::rule(&step.args);
-            self.check(index, step, rule, ours, theirs)?;
+            let lost = ours.is_err() || theirs.is_err();
+            self.check(index, step, rule, ours, theirs).map_err(|log| {
+                let behind: Vec<String> =
+                    sent[i + 1..].iter().map(|s| format!("  {:?} {}", s.kind, line(&s.args))).collect();
+                if lost { format!("{log}\nsent behind it:\n{}", behind.join("\n")) } else { log }
+            })?;
         }
         Ok(())
     }
@@ -211,6 +218,9 @@ impl<'s> Pair<'s> {
             self.our_client = self.ours.client();
             self.their_client = self.theirs.client();
             return self.greet();
+        }
+        if step.kind == Kind::Apart {
+            return self.one(index, &step.args).map(|_| ());
         }
         let ours = scan_all(&mut self.our_client, &step.args);
         let theirs = scan_all(&mut self.their_client, &step.args);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
-use varve_command::{CommandTable, Session};
+use varve_command::{Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
 use varve_store::{Geometry, Options, Policy, Store, Worker};
 
@@ -102,7 +102,7 @@ impl World {
         let mut rest = input.as_mut_slice();
         let mut out = Reply::new();
         while !rest.is_empty() {
-            let turn = batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &mut out);
+            let turn = batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &Bodies::default(), &mut out);
             match turn.state {
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Host { .. } => {}
                 state => panic!("one thread, whole requests: {state:?}"),

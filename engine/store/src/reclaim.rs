@@ -20,8 +20,11 @@ use crate::worker::Local;
 
 /// Objects a slice settles: some microseconds of work.
 const SLICE_OBJECTS: usize = 64;
-/// Dead bytes, in percent of what is appended, from which the background reclaims.
-const BACKGROUND_DEAD_PERCENT: u64 = 15;
+/// Dead bytes, in percent of what is appended, from which the background reclaims: without a limit, and under one, where
+/// writers make room as they need it and reclaiming earlier would copy more for the same room (at 80% live, draining at
+/// 15% dead copied half as much again as draining at the limit).
+const BACKGROUND_DEAD_PERCENT: u64 = 18;
+const BACKGROUND_DEAD_PERCENT_LIMITED: u64 = 30;
 /// Dead bytes from which the background reclaims when they are more than what lives; over what sealing a segment early
 /// can leave as fillers.
 const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
@@ -129,7 +132,9 @@ impl Store {
     pub(crate) fn owes_reclaim(&self) -> bool {
         let used = self.log.used_bytes();
         let dead = used.saturating_sub(self.reclaim.live.load(Relaxed));
-        let much = dead * 100 > used * BACKGROUND_DEAD_PERCENT && dead > 2 * self.log.geometry().segment_bytes as u64;
+        let limited = self.limit.bytes() != 0;
+        let percent = if limited { BACKGROUND_DEAD_PERCENT_LIMITED } else { BACKGROUND_DEAD_PERCENT };
+        let much = dead * 100 > used * percent && dead > 2 * self.log.geometry().segment_bytes as u64;
         much || dead * 2 > used && dead > BACKGROUND_DEAD_BYTES
     }
 

@@ -89,7 +89,8 @@ impl Store {
     pub(crate) fn step(&self, local: &mut Local) -> bool {
         let mut left = self.expiry_step(local);
         left |= self.index_step(local);
-        left |= self.owes_reclaim() && self.reclaim_slice(local, RECLAIM_OBJECTS, false) == Slice::Progress;
+        left |= self.owes_reclaim()
+            && matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained);
         left |= self.log.release_step(RELEASE_BYTES);
         left |= self.sweep_step();
         left | self.drop_table_step()

@@ -38,6 +38,10 @@ const EVICT_OF_256: u64 = 128;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
 
+/// Victims that an admission drains without the memory in use having come lower than before, until it gives up: what it
+/// could still free is held by segments that are open, or taken by other writers at once.
+const FRUITLESS_DRAINS_MAX: u32 = 32;
+
 /// The drain under way.
 pub(crate) struct Reclaimer {
     drain: RankedMutex<Option<Drain>>,
@@ -50,6 +54,8 @@ pub(crate) struct Reclaimer {
 pub(crate) enum Slice {
     /// Objects were settled; more may be left.
     Progress,
+    /// As before, and the victim is done.
+    Drained,
     /// A lock was busy.
     Busy,
     /// There is no victim.
@@ -92,6 +98,7 @@ impl Store {
     #[cold]
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
         let mut idle = 0;
+        let (mut fruitless, mut lowest) = (0, u64::MAX);
         let mut live = self.look_at_live();
         let mut looked_ago = 0;
         for _ in 0..ADMIT_SLICES_MAX {
@@ -106,7 +113,7 @@ impl Store {
             if self.log.release_step(1 << 20) {
                 continue;
             }
-            let full = live * 100 > self.log.used_bytes() * FULL_PERCENT;
+            let full = self.is_full(live, bytes, limit);
             let evicting = full && self.limit.policy() == Policy::AllKeysRandom;
             if full && !evicting {
                 if looked_ago == 0 {
@@ -117,15 +124,25 @@ impl Store {
             }
             match self.reclaim_slice(local, SLICE_OBJECTS, evicting) {
                 Slice::Progress => idle = 0,
+                Slice::Drained if self.used_memory() >= lowest => fruitless += 1,
+                Slice::Drained => (fruitless, lowest) = (0, self.used_memory()),
                 Slice::Busy => std::thread::yield_now(),
                 Slice::Nothing if evicting && self.evict_sampled(local) => idle = 0,
                 Slice::Nothing => idle += 1,
             }
-            if idle > 2 {
+            if idle > 2 || fruitless == FRUITLESS_DRAINS_MAX {
                 return Err(OutOfMemory);
             }
         }
         Err(OutOfMemory)
+    }
+
+    /// True if draining alone frees too little for `bytes` more: there is hardly anything dead, or what lives and what is
+    /// not the log's leave no room even if all that is dead were gone.
+    fn is_full(&self, live: u64, bytes: u64, limit: u64) -> bool {
+        let used = self.log.used_bytes();
+        let least = self.used_memory().saturating_sub(used.saturating_sub(live));
+        live * 100 > used * FULL_PERCENT || least + bytes > limit
     }
 
     /// True if the background should reclaim: there is much dead in all, or some and little else.
@@ -159,7 +176,7 @@ impl Store {
             DrainState::More => Slice::Progress,
             DrainState::Done => {
                 *drain = None;
-                Slice::Progress
+                Slice::Drained
             }
             DrainState::Busy => Slice::Busy,
         }

@@ -1,4 +1,4 @@
-//! Room at the limit when most of what is used is not the log's: connection buffers.
+//! Room at the limit in odd cases: most of what is used is not the log's (connection buffers), or the limit is out of reach.
 
 use std::sync::Arc;
 
@@ -22,6 +22,23 @@ fn fill(worker: &mut Worker, keys: usize) {
         tx.set(&key, &[b'v'; 1000], Ttl::Clear, Form::Auto);
         tx.finish();
     }
+}
+
+/// A limit that no draining reaches: refused at once, not after copying what lives over and over.
+#[test]
+fn a_limit_far_below_what_lives_is_refused_without_work() {
+    let (store, mut worker) = store();
+    fill(&mut worker, 30_000);
+    // Half of it dead, so that the log is not full by its own measure.
+    fill(&mut worker, 15_000);
+    let moved = store.totals().moved;
+    store.set_limit(1, Policy::NoEviction);
+    for _ in 0..100 {
+        assert!(store.admit(&mut worker.local, 100).is_err());
+    }
+    assert_eq!(store.totals().moved, moved);
+    worker.park();
+    store.verify();
 }
 
 #[test]

@@ -97,6 +97,11 @@ impl Store {
 
     #[cold]
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
+        // What fits in no case must not cost other keys their place.
+        let fixed = self.used_memory() - self.log.used_bytes().min(self.used_memory());
+        if bytes + fixed > limit {
+            return Err(OutOfMemory);
+        }
         let mut idle = 0;
         let (mut fruitless, mut lowest) = (0, u64::MAX);
         let mut live = self.look_at_live();

@@ -54,12 +54,22 @@ fn keys_are_evicted_for_what_buffers_take() {
     }
     assert!(store.len(0) > 200, "no more than needed: {} left", store.len(0));
     assert!(store.used_memory() <= full + 100_000);
-    // Without eviction, or with buffers over the limit, a write is refused.
+    // With buffers over the limit, or for more bytes than fit in any case, no key's place would help: none is taken.
+    let left = store.len(0);
     store.set_outside_bytes(full * 2);
     assert!(store.admit(&mut worker.local, 1000).is_err());
-    assert_eq!(store.len(0), 0, "all was tried");
+    store.set_outside_bytes(0);
+    assert!(store.admit(&mut worker.local, full + 200_000).is_err());
+    assert_eq!(store.len(0), left);
+    worker.park();
+    store.verify();
+}
+
+#[test]
+fn a_write_over_the_limit_is_refused_without_eviction() {
+    let (store, mut worker) = store();
     fill(&mut worker, 100);
-    store.set_limit(full, Policy::NoEviction);
+    store.set_limit(store.used_memory(), Policy::NoEviction);
     assert!(store.admit(&mut worker.local, 1000).is_err());
     assert_eq!(store.len(0), 100);
     worker.park();

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Body, Mark, Parsed, Parser, ProtocolError, Reply, Span};
+use varve_protocol::{Args, Body, Mark, Outside, Parsed, Parser, ProtocolError, Reply, Span};
 use varve_store::{Store, Tx, Worker};
 
 use crate::bodies::{self, Bodies, Slices};
@@ -195,10 +195,12 @@ impl Batch {
     ) -> Turn {
         worker.set_now(now_ms);
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
-        let tail = self.parse(worker, table, parser, session.db, input, &slices);
         let out_max = out.len() + TURN_REPLY_BYTES;
-        let slices = &slices[..];
-        let mut running = Running { batch: self, worker, table, session, input, bodies, slices, out, out_max, next: 0 };
+        let outside = Outside(&slices);
+        let outside = if bodies.is_empty() { Outside::NONE } else { &outside };
+        let tail = self.parse(worker, table, parser, session.db, input, outside);
+        let mut running =
+            Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0 };
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
@@ -248,7 +250,7 @@ impl Batch {
         parser: &mut Parser,
         db: u32,
         input: &mut [u8],
-        bodies: &[&[u8]],
+        outside: &Outside<'_>,
     ) -> Tail {
         self.requests.clear();
         self.spans.clear();
@@ -269,8 +271,8 @@ impl Batch {
             let once = changes_when_parsed(&input[at..], parser);
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = once || !bodies.is_empty();
-                    self.resolve(worker, table, db, &input[at..at + consumed], bodies, at, first);
+                    self.patient = once || !outside.0.is_empty();
+                    self.resolve(worker, table, db, &input[at..at + consumed], outside, at, first);
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -291,11 +293,11 @@ impl Batch {
         table: &CommandTable,
         db: u32,
         request: &[u8],
-        bodies: &[&[u8]],
+        outside: &Outside<'_>,
         start: usize,
         first_span: usize,
     ) {
-        let args = Args::with_bodies(request, &self.spans[first_span..], bodies);
+        let args = Args::with_bodies(request, &self.spans[first_span..], outside);
         let command = table.resolve(args);
         let first_key = self.keys.len();
         if let Ok(d) = command
@@ -341,7 +343,7 @@ struct Running<'t> {
     input: &'t [u8],
     /// Large arguments of the first request, which then is the only one.
     bodies: &'t Bodies,
-    slices: &'t [&'t [u8]],
+    outside: &'t Outside<'t>,
     out: &'t mut Reply,
     /// Length of `out` beyond which the turn ends.
     out_max: usize,
@@ -377,7 +379,7 @@ impl Running<'_> {
             *database_changes = store.database_changes();
             let of = |request: &Request| {
                 let bytes = &self.input[request.start..request.end];
-                Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices)
+                Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside)
             };
             rehash(store, self.session.db, &requests[self.next..], of, keys);
         }
@@ -396,7 +398,7 @@ impl Running<'_> {
             }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
             let bytes = &self.input[request.start..request.end];
-            ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.slices);
+            ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside);
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
@@ -440,7 +442,7 @@ impl Running<'_> {
         let request = &self.batch.requests[self.next];
         self.next += 1;
         let bytes = &self.input[request.start..request.end];
-        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.slices);
+        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let stats = &self.batch.stats;

@@ -100,7 +100,7 @@ impl<'a> Ctx<'_, 'a> {
     }
 
     /// Sets the key to what argument `at` holds, which it adopts if that lies in a run.
-    #[inline]
+    #[inline(always)]
     pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl) {
         match self.args.outside(at).and_then(|i| self.bodies.run(i)) {
             None => self.tx.set(key, self.args.get(at), ttl, Form::Auto),

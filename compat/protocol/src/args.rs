@@ -22,8 +22,16 @@ pub struct Span {
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
-    /// Bodies outside the request.
-    bodies: &'a [&'a [u8]],
+    outside: &'a Outside<'a>,
+}
+
+/// The bodies of a request that lie outside of it, in order. Behind one pointer, so that arguments stay small.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside<'a>(pub &'a [&'a [u8]]);
+
+impl Outside<'_> {
+    /// None: all of the request is where it was received.
+    pub const NONE: &'static Outside<'static> = &Outside(&[]);
 }
 
 /// Offset from which on a span counts the bodies that lie outside the request, in place of its bytes.
@@ -45,33 +53,27 @@ impl<'a> Args<'a> {
     /// The arguments of the request whose first byte is `request[0]`. Panics later, when an argument is read, if a span
     /// reaches beyond it.
     pub fn new(request: &'a [u8], spans: &'a [Span]) -> Args<'a> {
-        Args { request, spans, bodies: &[] }
+        Args { request, spans, outside: Outside::NONE }
     }
 
-    /// As [`Args::new`], with the bodies that lie outside the request, in order.
+    /// As [`Args::new`], with the bodies that lie outside the request.
     #[inline]
-    pub fn with_bodies(request: &'a [u8], spans: &'a [Span], bodies: &'a [&'a [u8]]) -> Args<'a> {
-        Args { request, spans, bodies }
+    pub fn with_bodies(request: &'a [u8], spans: &'a [Span], outside: &'a Outside<'a>) -> Args<'a> {
+        Args { request, spans, outside }
     }
 
     /// Which of the bodies outside the request the i-th argument is, if it is one.
     #[inline]
     pub fn outside(&self, i: usize) -> Option<usize> {
-        if self.bodies.is_empty() { None } else { self.spans[i].outside() }
+        if self.outside.0.is_empty() { None } else { self.spans[i].outside() }
     }
 
     #[inline]
-    fn at(&self, span: &Span) -> &'a [u8] {
+    fn at(&self, span: Span) -> &'a [u8] {
         match self.request.get(span.start..span.start + span.len) {
             Some(bytes) => bytes,
-            None => self.body(span),
+            None => body(self.outside, span.start),
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn body(&self, span: &Span) -> &'a [u8] {
-        self.bodies[span.outside().expect("a span of this request")]
     }
 
     /// Number of arguments, the name included.
@@ -89,7 +91,7 @@ impl<'a> Args<'a> {
     /// The i-th argument; panics if there is none.
     #[inline]
     pub fn get(&self, i: usize) -> &'a [u8] {
-        self.at(&self.spans[i])
+        self.at(self.spans[i])
     }
 
     /// The i-th argument, if there is one.
@@ -107,7 +109,7 @@ impl<'a> Args<'a> {
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
-        self.spans.iter().map(move |span| args.at(span))
+        self.spans.iter().map(move |span| args.at(*span))
     }
 
     /// The arguments from the n-th on; none if there are fewer.
@@ -119,6 +121,13 @@ impl<'a> Args<'a> {
     pub fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum()
     }
+}
+
+/// Takes its parts by value, so that no argument list has to lie in memory for it.
+#[cold]
+#[inline(never)]
+fn body<'a>(outside: &'a Outside<'a>, start: usize) -> &'a [u8] {
+    outside.0[start.checked_sub(ELSEWHERE).expect("a span of this request")]
 }
 
 impl Index<usize> for Args<'_> {
@@ -168,13 +177,14 @@ impl From<Args<'_>> for OwnedArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, OwnedArgs, Span};
+    use super::{Args, Outside, OwnedArgs, Span};
 
     #[test]
     fn bodies_may_lie_elsewhere() {
         let spans =
             [Span { start: 0, len: 3 }, Span::elsewhere(0, 5), Span { start: 3, len: 1 }, Span::elsewhere(1, 2)];
-        let args = Args::with_bodies(b"SETk", &spans, &[b"abcde", b"xy"]);
+        let outside = Outside(&[b"abcde", b"xy"]);
+        let args = Args::with_bodies(b"SETk", &spans, &outside);
         assert_eq!(args.iter().collect::<Vec<_>>(), [&b"SET"[..], b"abcde", b"k", b"xy"]);
         assert_eq!((args.get(1), args.outside(1), args.outside(2)), (&b"abcde"[..], Some(0), None));
         assert_eq!((&args.skip(3)[0], args.skip(3).outside(0)), (&b"xy"[..], Some(1)));

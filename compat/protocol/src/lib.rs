@@ -15,7 +15,7 @@ pub mod args;
 pub mod parser;
 pub mod reply;
 
-pub use args::{Args, OwnedArgs, Span};
+pub use args::{Args, Outside, OwnedArgs, Span};
 pub use parser::{Body, Limits, Parsed, Parser, ProtocolError};
 pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
 

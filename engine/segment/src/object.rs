@@ -428,14 +428,14 @@ impl ObjectMut<'_> {
     }
 
     /// As `resize_end`, if nobody reads the value through a pin.
-    #[inline]
+    #[inline(always)]
     fn resize(&mut self, len: usize) -> Option<(usize, usize)> {
         if self.pinned() { None } else { self.resize_end(len) }
     }
 
     /// Changes the length and the accounting. Answers the old length, and the length up to which new bytes may be other
     /// than zero.
-    #[inline]
+    #[inline(always)]
     fn resize_end(&mut self, len: usize) -> Option<(usize, usize)> {
         let first = self.object.first();
         let place = self.object.place;

@@ -6,9 +6,9 @@
 //!
 //! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
 //! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
-//! adopted as it is. With shards held, bytes of large values are copied where: a large value comes as a slice (a
-//! command that takes several, or an argument under the size of a run), APPEND moves it to twice the room, SETRANGE
-//! changes it while it is pinned, COPY duplicates it, or a comparison reads it (IFEQ, LCS).
+//! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
+//! when it moves a value to twice the room; SETRANGE a whole value that is pinned; COPY; a new key too long for the room
+//! before the value; comparisons (IFEQ, DELIFEQ, LCS).
 
 use varve_segment::{Class, FilledRun, Form, Kind, NewObject, Owner, Pin, Value};
 

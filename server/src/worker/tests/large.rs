@@ -229,6 +229,8 @@ fn the_limit_refuses_and_the_connection_goes_on() {
         wait_until("what came of them", || runs(&server).0 == 0);
         // What needs no memory is not refused.
         assert!(client.value(&[b"ECHO", &large]) == large);
+        // The limit covers the connection's buffers, as they were at the last tick.
+        wait_until("the buffers to be given back", || store(&server).used_memory() < 1 << 20);
     }
     client.ask_bytes(&[b"SET", b"k", &fits], "+OK\r\n");
     client.ask(&["COPY", "k", "l"], ":1\r\n");

@@ -50,8 +50,9 @@ const MAILBOX: Token = Token(usize::MAX);
 const LISTENERS: Token = Token(usize::MAX - 1);
 /// Events taken from one poll.
 const EVENTS: usize = 1024;
-/// Bytes of the scratch buffer that connections without a half request are read into.
-const SCRATCH_BYTES: usize = 64 * 1024;
+/// Bytes of the scratch buffer that connections without a half request are read into: a pipeline of 256 small commands
+/// fits, and the pages that it touches count with every worker.
+const SCRATCH_BYTES: usize = 32 * 1024;
 /// What background steps may take of one turn of the loop.
 const BACKGROUND: Duration = Duration::from_micros(100);
 /// How long replies being written may take when the server ends.

@@ -16,7 +16,7 @@ pub mod parser;
 pub mod reply;
 
 pub use args::{Args, Outside, OwnedArgs, Span};
-pub use parser::{Body, Limits, Parsed, Parser, ProtocolError};
+pub use parser::{Body, Limits, Parsed, Parser, ProtocolError, escape};
 pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
 
 #[cfg(any(test, fuzzing))]

@@ -440,10 +440,10 @@ fn quoted(line: &mut [u8], mut from: usize, mut to: usize, quote: u8) -> Option<
     loop {
         let rest = line.get(from..)?;
         let (byte, taken) = match *rest {
-            [b'\\', b'x', high, low, ..] if quote == b'"' && hex(high).is_some() && hex(low).is_some() => {
-                (hex(high)? << 4 | hex(low)?, 4)
+            [b'\\', ref behind @ ..] if quote == b'"' => {
+                let (byte, taken) = escape(behind)?;
+                (byte, 1 + taken)
             }
-            [b'\\', escaped, ..] if quote == b'"' => (unescape(escaped), 2),
             [b'\\', b'\'', ..] if quote == b'\'' => (b'\'', 2),
             [b, ..] if b == quote => {
                 let closed = rest.get(1).is_none_or(|b| b.is_ascii_whitespace() || *b == 0x0b);
@@ -458,19 +458,24 @@ fn quoted(line: &mut [u8], mut from: usize, mut to: usize, quote: u8) -> Option<
     }
 }
 
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-fn unescape(byte: u8) -> u8 {
-    match byte {
+/// The byte that the text behind a backslash stands for within double quotes, and how much of the text that takes; None
+/// if there is no text. Inline requests and configuration files share it.
+pub fn escape(text: &[u8]) -> Option<(u8, usize)> {
+    let digit = |at: usize| text.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+    if text.first() == Some(&b'x')
+        && let (Some(high), Some(low)) = (digit(1), digit(2))
+    {
+        return Some(((high * 16 + low) as u8, 3));
+    }
+    let byte = match *text.first()? {
         b'n' => b'\n',
         b'r' => b'\r',
         b't' => b'\t',
         b'b' => 0x08,
         b'a' => 0x07,
         other => other,
-    }
+    };
+    Some((byte, 1))
 }
 
 #[cfg(test)]

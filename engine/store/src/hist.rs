@@ -11,7 +11,7 @@
 //!
 //! Values of 2^40 ns (18 minutes) and more are counted in the last bucket. 592 counters of 8 bytes: 4.7 KB.
 //!
-//! **Why not hdrhistogram**, which the tools use: its histogram needs `&mut` to record, and its shared recorder costs a lock
+//! **Why not hdrhistogram**: its histogram needs `&mut` to record, and its shared recorder costs a lock
 //! and a queue of pieces at each reading. Here a record is one relaxed `fetch_add` on a line that normally only its worker
 //! touches (and a load for the greatest value), so each worker has one and INFO adds them up without asking anybody.
 //!

@@ -7,6 +7,8 @@
 //! ```
 //! A closing quote must be followed by a blank or the end. Not here: comments, which are a matter of whole lines.
 
+use varve_protocol::escape;
+
 /// Cuts `line` into words; None if its quotes do not close or a closing quote touches the next word.
 pub(crate) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = line;
@@ -88,25 +90,6 @@ fn double_quoted(text: &[u8], mut at: usize, word: &mut Vec<u8>) -> Option<usize
             }
         }
     }
-}
-
-/// The byte that the text behind a backslash stands for, and how much of the text that takes.
-fn escape(text: &[u8]) -> Option<(u8, usize)> {
-    let digit = |at: usize| text.get(at).and_then(|&byte| (byte as char).to_digit(16));
-    if text.first() == Some(&b'x')
-        && let (Some(high), Some(low)) = (digit(1), digit(2))
-    {
-        return Some(((high * 16 + low) as u8, 3));
-    }
-    let byte = match *text.first()? {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 0x08,
-        b'a' => 0x07,
-        other => other,
-    };
-    Some((byte, 1))
 }
 
 fn single_quoted(text: &[u8], mut at: usize, word: &mut Vec<u8>) -> Option<usize> {

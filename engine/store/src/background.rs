@@ -4,7 +4,8 @@
 //! nothing is owed, each step bounded by itself, taking shards by `try_lock` only:
 //!
 //! ```text
-//! expiry (home shards) -> index growth -> reclaim -> release of runs -> sweeps -> detached tables
+//! expiry (home shards) -> index growth -> reclaim -> release of runs -> sweeps -> collections
+//! -> detached tables
 //! ```
 //! A shard's home worker is its number modulo the workers. Tests drive the same steps by hand.
 
@@ -83,6 +84,7 @@ impl Store {
             || self.log.owes_release()
             || self.databases.dying().is_some()
             || self.leftovers.any_tables()
+            || self.chores.any()
     }
 
     /// One round of steps, one of each kind that is owed; true while work that is not held up is left.
@@ -93,6 +95,7 @@ impl Store {
             && matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained);
         left |= self.log.release_step(RELEASE_BYTES);
         left |= self.sweep_step();
+        left |= self.collections_step(local);
         left | self.drop_table_step()
     }
 
@@ -147,7 +150,7 @@ impl Store {
             });
             match slot {
                 Some(slot) => {
-                    shard.remove(&self.log, slot);
+                    shard.remove(self, slot);
                     expired += 1;
                 }
                 None => {

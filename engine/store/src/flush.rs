@@ -4,6 +4,8 @@
 //! database a fresh physical number and leaves the old one's keys to be swept in steps, unless it was the only
 //! database with keys.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use varve_index::Table;
 
 use crate::rank::{Rank, RankedMutex};
@@ -38,17 +40,22 @@ impl Store {
     pub fn flush_all(&self, w: &mut Worker) {
         w.local.appender.park(&self.log);
         self.reclaim.reset(&self.log);
+        let mut roots = Vec::new();
         for (id, cell) in self.shards.iter().enumerate() {
             let mut shard = cell.lock.lock();
             let table = shard.index.take();
             shard.wheel.clear();
             shard.counts = Default::default();
+            roots.extend(shard.roots.take_all());
             cell.set_due(NEVER);
             shard.follow_index(self, id);
             drop(shard);
             self.leftovers.tables.lock().push(table);
         }
         self.log.clear();
+        roots.iter().for_each(|root| _ = self.table_bytes.fetch_sub(root.reported as u64, Relaxed));
+        self.chores.reset(roots.into_iter());
+        self.slots.clear();
         self.databases.all_swept();
         *self.leftovers.sweep.lock() = (0, 0);
     }
@@ -107,7 +114,7 @@ impl Store {
         }
         for (hash, r) in doomed {
             let slot = shard.index.find_ref(hash, r).expect("just scanned");
-            shard.remove(&self.log, slot);
+            shard.remove(self, slot);
         }
         shard.follow_index(self, id);
         *at = next.map_or((id, 0), |position| (id, position));

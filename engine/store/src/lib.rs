@@ -7,6 +7,7 @@
 //! ```
 //! - [`store`] what all workers share, [`worker`] what each brings along, [`shard`] the unit of locking;
 //! - [`tx`] operations on keys whose shards are held: they know nothing of locks;
+//! - [`coll`] big collections: slots, roots, elements;
 //! - [`walk`], [`flush`] the keyspace as a whole; [`reclaim`] room; [`background`] the scheduler of steps;
 //! - [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
 //!
@@ -15,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 mod background;
+#[allow(dead_code, reason = "the types' operations come next")]
+mod coll;
 mod databases;
 mod flush;
 pub mod gate;
@@ -23,6 +26,7 @@ pub mod hist;
 mod key;
 pub mod rank;
 mod reclaim;
+mod shapes;
 mod shard;
 mod stats;
 mod store;
@@ -34,6 +38,7 @@ pub mod wheel;
 mod worker;
 
 pub use key::{Key, SHARDS_MAX};
+pub use shapes::{Limits, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
 pub use tx::Tx;

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use varve_base::hash::hash64;
 use varve_segment::{Class, Drain, DrainState, Head, Log, Owner, Relocate, SLICE, Settled};
 
 use crate::key::hash_of;
@@ -114,6 +115,9 @@ impl Store {
             if self.used_memory() + bytes <= limit {
                 return Ok(());
             }
+            if self.free_step(local) {
+                continue;
+            }
             // Large values that have died: what a look of before their release says of them no longer holds.
             if self.log.release_step(1 << 20) {
                 continue;
@@ -197,7 +201,7 @@ impl Store {
             let Some(r) = shard.index.sample(&mut local.rng) else { continue };
             let hash = varve_index::Rehash::hash(&shard.hashes(&self.log, self.seed), r);
             let slot = shard.index.find_ref(hash, r).expect("a sampled entry is in the index");
-            shard.remove(&self.log, slot);
+            shard.remove(self, slot);
             shard.follow_index(self, id);
             local.counters.evicted.add(1);
             return true;
@@ -218,6 +222,22 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
+    /// Settles a part of a big collection: its root is where the slot says, which is read again under that shard's lock.
+    /// What the collection no longer has, it has killed.
+    fn settle_part(&mut self, head: &Head<'_>, slot: u32) -> Settled {
+        let Some(at) = self.store.slots.get(slot) else { return Settled::Dead };
+        let Some(mut shard) = self.store.shards[at.shard].lock.try_lock() else { return Settled::Busy };
+        if self.store.slots.get(slot) != Some(at) {
+            return Settled::Busy;
+        }
+        let moved = shard.with_root(self.store, self.local, at, |root, hands| root.body.relocate(hands, head));
+        if !moved {
+            return Settled::Dead;
+        }
+        self.local.counters.moved.add(1);
+        Settled::Moved
+    }
+
     fn hash(&self, head: &Head<'_>) -> u64 {
         match self.refs[..self.len].iter().position(|&r| r == head.r.bits()) {
             Some(at) => self.hashes[at],
@@ -228,7 +248,7 @@ impl Mover<'_> {
     fn compute(&self, head: &Head<'_>) -> u64 {
         match head.owner {
             Owner::Database(db) => hash_of(self.store.seed, db, head.key),
-            Owner::Slot(_) => unreachable!("no collections yet"),
+            Owner::Slot(_) => hash64(self.store.seed, head.key),
         }
     }
 }
@@ -239,11 +259,17 @@ impl Relocate for Mover<'_> {
         for (at, head) in heads.iter().take(SLICE).enumerate() {
             self.refs[at] = head.r.bits();
             self.hashes[at] = self.compute(head);
-            self.store.prefetch(self.hashes[at]);
+            match head.owner {
+                Owner::Database(_) => self.store.prefetch(self.hashes[at]),
+                Owner::Slot(_) => {}
+            }
         }
     }
 
     fn settle(&mut self, head: &Head<'_>) -> Settled {
+        if let Owner::Slot(slot) = head.owner {
+            return self.settle_part(head, slot);
+        }
         let hash = self.hash(head);
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.shards[id].lock.try_lock() else { return Settled::Busy };
@@ -251,12 +277,12 @@ impl Relocate for Mover<'_> {
         let Some(slot) = shard.index.find_ref(hash, head.r) else { return Settled::Dead };
         let due = shard.access.open(log, head.r).expiry_ms();
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) {
-            shard.remove(log, slot);
+            shard.remove(self.store, slot);
             self.local.counters.expired.add(1);
             return Settled::Evicted;
         }
         if self.evicting && self.local.rng.next_u64() % 256 < EVICT_OF_256 {
-            shard.remove(log, slot);
+            shard.remove(self.store, slot);
             self.local.counters.evicted.add(1);
             return Settled::Evicted;
         }

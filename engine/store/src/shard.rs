@@ -4,7 +4,7 @@
 //! ShardCell (128 bytes apart)
 //!   hint      address and size of the index, readable without the lock, used to prefetch only
 //!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
-//!   lock ---> Shard { index, access, wheel, counts }
+//!   lock ---> Shard { index, access, wheel, counts, roots }
 //! ```
 //! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token
 //! [`Access`] inside the mutex is what opens a Ref.
@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_index::{Rehash, Slot, Table};
-use varve_segment::{Access, Log, Object, Owner};
+use varve_segment::{Access, Kind, Log, Object, Owner};
 
+use crate::coll::roots::Roots;
+use crate::coll::{Encoding, Link};
 use crate::key::{Key, hash_of, wheel_bits};
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
@@ -41,6 +43,8 @@ pub(crate) struct Shard {
     pub(crate) access: Access,
     pub(crate) wheel: Wheel,
     pub(crate) counts: Counts,
+    /// Big collections whose keys are here, and dying ones.
+    pub(crate) roots: Roots,
     /// Bytes of index and wheel that the store's sum already has.
     reported_bytes: usize,
     was_moving: bool,
@@ -130,6 +134,7 @@ impl ShardCell {
             access,
             wheel: Wheel::new(),
             counts: Counts::default(),
+            roots: Roots::default(),
             reported_bytes: 0,
             was_moving: false,
         };
@@ -193,10 +198,27 @@ impl Shard {
         }
     }
 
-    /// Removes an entry and marks its object dead.
-    pub(crate) fn remove(&mut self, log: &Log, slot: Slot) {
-        let r = self.detach(log, slot);
-        self.access.kill(log, r);
+    /// Removes an entry and marks its object dead, and what it leads to dying.
+    pub(crate) fn remove(&mut self, store: &Store, slot: Slot) {
+        let r = self.detach(&store.log, slot);
+        self.kill_key(store, r);
+    }
+
+    /// Marks a key object dead that nothing leads to any more; a big collection is left to the background to free.
+    pub(crate) fn kill_key(&mut self, store: &Store, r: Ref) {
+        if let Some(link) = self.link_of(&store.log, r) {
+            self.roots.get_mut(link.place).dying = true;
+            store.chores.bury(link.slot);
+        }
+        self.access.kill(&store.log, r);
+    }
+
+    /// Where a key object's root is, if it is a big collection.
+    #[inline]
+    pub(crate) fn link_of(&self, log: &Log, r: Ref) -> Option<Link> {
+        let object = self.access.open(log, r);
+        let big = object.kind() != Kind::String && Encoding::of(object.form()) == Encoding::Big;
+        big.then(|| Link::read(object.value()))
     }
 
     /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.

@@ -15,12 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use varve_segment::{Geometry, Log};
 
+use crate::coll::free::Chores;
+use crate::coll::slots::Slots;
 use crate::databases::Databases;
 use crate::flush::Leftovers;
 use crate::gate::Gate;
 use crate::hist::Hist;
 use crate::key::{Key, SHARDS_MAX, shard_of};
 use crate::reclaim::Reclaimer;
+use crate::shapes::Shapes;
 use crate::shard::ShardCell;
 use crate::stats::{StoreCounters, StoreTotals};
 use crate::types::Policy;
@@ -59,6 +62,11 @@ pub struct Store {
     pub(crate) limit: Limit,
     pub(crate) reclaim: Reclaimer,
     pub(crate) leftovers: Leftovers,
+    /// Where the roots of big collections are.
+    pub(crate) slots: Slots,
+    /// What the background owes to big collections.
+    pub(crate) chores: Chores,
+    shapes: Shapes,
     /// Bytes of all index tables and wheels.
     pub(crate) table_bytes: AtomicU64,
     /// One bit a shard: its index has growth or shrinking under way.
@@ -122,6 +130,9 @@ impl Store {
             limit: Limit { bytes: AtomicU64::new(0), policy: AtomicU8::new(0), outside: AtomicU64::new(0) },
             reclaim: Reclaimer::new(),
             leftovers: Leftovers::new(),
+            slots: Slots::new(),
+            chores: Chores::new(),
+            shapes: Shapes::default(),
             table_bytes: AtomicU64::new(0),
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             active_expire: AtomicBool::new(true),
@@ -216,6 +227,12 @@ impl Store {
     /// The segment log, for what reports on it.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// The limits at which collections change their encoding; CONFIG SET changes them while workers run.
+    #[inline]
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
     }
 
     /// The gate, for the executor of batches.

@@ -1,7 +1,8 @@
 //! `verify()`: the log against the index, the counts and the wheels; O(N), for tests, fuzzers and soaks.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use crate::coll::slots::Whereabouts;
 use crate::key::{hash_of, wheel_bits};
 use crate::shard::{Shard, database_of};
 use crate::store::Store;
@@ -19,27 +20,64 @@ impl Store {
             self.verify_shard(id, &shard, &mut live);
             self.verify_wheel(&mut shard);
         }
+        self.verify_slots();
         self.log.verify_with(|head, _| live.contains(&head.r));
     }
 
     fn verify_shard(&self, id: usize, shard: &Shard, live: &mut HashSet<varve_base::Ref>) {
         shard.index.verify(&shard.hashes(&self.log, self.seed));
-        let mut counts = std::collections::HashMap::new();
+        let mut counts = HashMap::new();
+        let mut linked = HashMap::new();
         shard.index.for_each(|r| {
             let object = shard.access.open(&self.log, r);
             let db = database_of(&object);
             let hash = hash_of(self.seed, db, object.key());
             assert_eq!(self.shard_of(hash), id, "an entry lies in the shard of its hash");
             assert!(live.insert(r), "a Ref is in one index entry only");
+            if let Some(link) = shard.link_of(&self.log, r) {
+                assert!(linked.insert(link.slot, link.place).is_none(), "two keys of slot {}", link.slot);
+            }
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;
             count.1 += u64::from(object.expiry_ms().is_some());
         });
+        self.verify_roots(shard, &linked, live);
         for c in shard.counts.iter() {
             let found = counts.remove(&c.db).unwrap_or_default();
             assert_eq!((c.keys, c.volatile), found, "counts of database {} in shard {id}", c.db);
         }
         assert!(counts.is_empty(), "databases without counts in shard {id}: {counts:?}");
+    }
+
+    /// Every slot number in use is that of a root where it says, and the store's sums have the roots' tables.
+    fn verify_slots(&self) {
+        let mut roots = 0;
+        for (id, cell) in self.shards.iter().enumerate() {
+            let shard = cell.lock.lock();
+            for (place, root) in shard.roots.iter() {
+                let at = Whereabouts { shard: id, place };
+                assert_eq!(self.slots.get(root.slot), Some(at), "slot {} leads to its root", root.slot);
+                roots += 1;
+            }
+        }
+        assert_eq!(self.slots.used(), roots, "slot numbers in use");
+    }
+
+    /// Checks the roots of a shard: `linked` says which slots its keys lead to.
+    fn verify_roots(&self, shard: &Shard, linked: &HashMap<u32, u32>, live: &mut HashSet<varve_base::Ref>) {
+        let mut found = 0;
+        for (place, root) in shard.roots.iter() {
+            match linked.get(&root.slot) {
+                Some(&at) => {
+                    assert!(!root.dying, "slot {} has a key and dies", root.slot);
+                    assert_eq!(at, place, "the link of slot {}", root.slot);
+                    found += 1;
+                }
+                None => assert!(root.dying, "slot {} has no key", root.slot),
+            }
+            root.body.verify(&self.log, &shard.access, self.seed, root.slot, live);
+        }
+        assert_eq!(found, linked.len(), "keys that lead to no root");
     }
 
     /// Empties the wheel, looks for every volatile key among its entries, and files the keys again.

@@ -25,6 +25,8 @@ pub struct Local {
     pub(crate) counters: Arc<StoreCounters>,
     /// Scratch for hashes that the wheel fires.
     pub(crate) due: Vec<u64>,
+    /// Scratch for a value that is written anew.
+    pub(crate) scratch: Vec<u8>,
     /// Turns the background round over the shards.
     pub(crate) turn: u64,
     /// Lower bound of the next expiry in the home shards, as of the last look.
@@ -49,6 +51,7 @@ impl Worker {
             now_ms: 0,
             counters,
             due: Vec::new(),
+            scratch: Vec::new(),
             turn: 0,
             next_due: None,
             due_checked_ms: 0,

@@ -118,6 +118,8 @@ pub(crate) struct Config {
     /// Limit on `used_memory`, 0 for none.
     pub(crate) memory_bytes_max: u64,
     pub(crate) policy: Policy,
+    /// At what sizes collections change their encoding.
+    pub(crate) shapes: varve_store::Limits,
     /// Keys looked at to choose one to evict.
     pub(crate) eviction_samples: u32,
     pub(crate) lfu_log_factor: u32,
@@ -188,6 +190,15 @@ impl Config {
             policy: match values.text("maxmemory-policy").as_str() {
                 "allkeys-random" => Policy::AllKeysRandom,
                 _ => Policy::NoEviction,
+            },
+            shapes: varve_store::Limits {
+                list_fill: values.number("list-max-listpack-size"),
+                list_depth: values.number("list-compress-depth"),
+                hash_entries: values.number("hash-max-listpack-entries"),
+                hash_value: values.number("hash-max-listpack-value"),
+                set_entries: values.number("set-max-intset-entries"),
+                zset_entries: values.number("zset-max-listpack-entries"),
+                zset_value: values.number("zset-max-listpack-value"),
             },
             eviction_samples: values.number("maxmemory-samples"),
             lfu_log_factor: values.number("lfu-log-factor"),

@@ -33,7 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine/segment", &["varve-base"]),
     ("engine/packed", &["varve-base"]),
     ("engine/index", &["varve-base"]),
-    ("engine/store", &["varve-base", "varve-segment", "varve-index"]),
+    ("engine/store", &["varve-base", "varve-segment", "varve-index", "varve-packed"]),
     ("compat/protocol", &["varve-base"]),
     ("compat/command", &["varve-base", "varve-store", "varve-protocol"]),
     ("server", &["varve-base", "varve-store", "varve-protocol", "varve-command"]),

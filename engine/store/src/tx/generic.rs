@@ -4,7 +4,8 @@ use varve_base::Ref;
 use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 
 use super::strings::class_of;
-use super::{Place, Tx, type_of_kind};
+use super::{Heir, Tx, type_of_kind};
+use crate::coll::Encoding;
 use crate::key::Key;
 use crate::types::{EMBSTR_MAX, ObjectInfo, Type};
 
@@ -39,7 +40,7 @@ impl Tx<'_> {
     pub fn remove(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
         if let Some(p) = place {
-            self.remove_at(p);
+            self.remove_at(k, p);
         }
         place.is_some()
     }
@@ -64,21 +65,17 @@ impl Tx<'_> {
             if let Some(t) = at {
                 shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
             }
-            self.local.counters.changes.add(1);
+            self.changed(k, 1);
             return true;
         }
-        self.rewrite(k, p, at, Some(p), false);
+        let r = self.append_copy(k, p.shard, p.r, at, false);
+        self.install(k, Some(p), r, at, Heir::New);
+        self.changed(k, 1);
         true
     }
 
-    /// Appends a copy of the object at `from` under the key `to` and publishes it in the place of `old`.
-    /// A copy for COPY is told apart from the original: its integer is an object of its own.
-    fn rewrite(&mut self, to: &Key<'_>, from: Place, expiry: Option<i64>, old: Option<Place>, is_copy: bool) {
-        let r = self.append_copy(to, from.shard, from.r, expiry, is_copy);
-        self.publish(to, old, r, expiry);
-    }
-
-    /// Appends a copy of an object of a held shard under the key `to`.
+    /// Appends a copy of an object of a held shard under the key `to`, of a big collection's with the same link. A copy for
+    /// COPY is told apart from the original: an integer is an object of its own.
     fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>, is_copy: bool) -> Ref {
         let object = self.held.at(shard).access.open(&self.store.log, r);
         let new = NewObject {
@@ -89,7 +86,11 @@ impl Tx<'_> {
             room: object.value().len(),
             expiry_ms: expiry,
             clock: object.clock(),
-            form: if is_copy && object.form() == Form::Auto { Form::Own } else { object.form() },
+            form: if is_copy && object.kind() == Kind::String && object.form() == Form::Auto {
+                Form::Own
+            } else {
+                object.form()
+            },
             class: class_of(expiry),
         };
         self.local.appender.append(&self.store.log, &new)
@@ -107,6 +108,8 @@ impl Tx<'_> {
         let expiry = shard.access.open(&store.log, source.r).expiry_ms();
         let r = shard.detach(&store.log, source.slot);
         shard.follow_index(store, id);
+        let r = self.carry_root(source.shard, r, to);
+        let shard = self.held.at_mut(source.shard);
         let new = match store.log.rename(&mut shard.access, r, Owner::Database(to.db), to.bytes) {
             Some(new) => new,
             None => {
@@ -116,8 +119,8 @@ impl Tx<'_> {
             }
         };
         let old = self.live(to);
+        self.changed(from, 1);
         self.publish(to, old, new, expiry);
-        self.local.counters.changes.add(1);
         true
     }
 
@@ -131,7 +134,12 @@ impl Tx<'_> {
         // An expired destination is removed by `live`, and the source's slot is valid only until a change.
         let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
         let expiry = self.object_at(source).expiry_ms();
-        self.rewrite(to, source, expiry, old, true);
+        if self.encoding(source) == Some(Encoding::Big) {
+            self.copy_big(to, source, old, expiry);
+        } else {
+            let r = self.append_copy(to, source.shard, source.r, expiry, true);
+            self.publish(to, old, r, expiry);
+        }
         true
     }
 
@@ -141,14 +149,15 @@ impl Tx<'_> {
         let now = self.local.clock();
         let shard = self.held.at(p.shard);
         let object = shard.access.open(&self.store.log, p.r);
+        let parts = shard.link_of(&self.store.log, p.r).map_or(0, |link| shard.roots.get(link.place).body.memory());
         Some(ObjectInfo {
             ty: type_of_kind(object.kind()),
             encoding: encoding_of(object.kind(), object.form(), object.value()),
             is_copy: object.form() == Form::Own,
             idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
             freq: 0,
-            bytes: touched_bytes(&self.store.log, &object) + shard.index.bytes() / shard.index.len().max(1),
-            serialized_bytes: serialized_len(object.value()),
+            bytes: touched_bytes(&self.store.log, &object) + shard.index.bytes() / shard.index.len().max(1) + parts,
+            serialized_bytes: if parts > 0 { parts } else { serialized_len(object.value()) },
         })
     }
 }
@@ -160,7 +169,15 @@ fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
 
 /// The name of a value's encoding, as Redis 7.0.15 names it.
 fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
-    debug_assert_eq!(kind, Kind::String, "only strings are stored yet");
+    match (kind, Encoding::of(form)) {
+        (Kind::String, _) => {}
+        (Kind::List, _) => return "quicklist",
+        (Kind::Set, Encoding::Integers) => return "intset",
+        (Kind::Stream, _) => return "stream",
+        (Kind::Zset, Encoding::Big) => return "skiplist",
+        (_, Encoding::Big) => return "hashtable",
+        _ => return "listpack",
+    }
     match form {
         Form::Auto | Form::Own if varve_base::number::parse_i64(value).is_some() => "int",
         Form::Auto | Form::Own | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",

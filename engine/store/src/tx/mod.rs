@@ -9,6 +9,8 @@
 //! has few places to stand.
 
 mod generic;
+#[allow(dead_code, reason = "the types' operations come next")]
+mod packed;
 mod strings;
 
 use varve_base::Ref;
@@ -44,6 +46,15 @@ struct Place {
     shard: usize,
     slot: Slot,
     r: Ref,
+}
+
+/// Whose the big collection of a replaced object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heir {
+    /// Nobody's: it dies with the object.
+    None,
+    /// The new object's.
+    New,
 }
 
 impl<'s> Tx<'s> {
@@ -195,7 +206,7 @@ impl<'s> Tx<'s> {
     fn expire(&mut self, at: usize, slot: Slot) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
-        shard.remove(&self.store.log, slot);
+        shard.remove(self.store, slot);
         shard.follow_index(self.store, id);
         self.local.counters.expired.add(1);
     }
@@ -216,6 +227,19 @@ impl<'s> Tx<'s> {
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
     fn publish(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>) {
+        self.install(k, old, new, new_expiry, Heir::None);
+        self.changed(k, 1);
+    }
+
+    /// Follows `count` changes to what a key holds: each goes through here, once the change is made.
+    #[inline]
+    pub fn changed(&mut self, k: &Key<'_>, count: u64) {
+        let _ = k;
+        self.local.counters.changes.add(count);
+    }
+
+    /// As `publish` without counting a change. With an heir, the big collection of the old object is the new one's.
+    fn install(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>, heir: Heir) {
         let id = self.store.shard_of(k.hash);
         let at = self.held.position(id);
         let (store, shard) = (self.store, self.held.at_mut(at));
@@ -224,7 +248,10 @@ impl<'s> Tx<'s> {
             Some(p) => {
                 old_expiry = shard.access.open(&store.log, p.r).expiry_ms();
                 shard.index.replace(p.slot, new);
-                shard.access.kill(&store.log, p.r);
+                match heir {
+                    Heir::None => shard.kill_key(store, p.r),
+                    Heir::New => shard.access.kill(&store.log, p.r),
+                }
                 shard.recount_volatile(k.db, old_expiry, new_expiry);
             }
             None => shard.insert(store, id, k, new, new_expiry.is_some()),
@@ -232,16 +259,15 @@ impl<'s> Tx<'s> {
         if let Some(t) = new_expiry {
             shard.file_expiry(&store.shards[id], k.hash, old_expiry, t, self.local.now_ms);
         }
-        self.local.counters.changes.add(1);
     }
 
     /// Removes the key at a place.
-    fn remove_at(&mut self, p: Place) {
+    fn remove_at(&mut self, k: &Key<'_>, p: Place) {
         let id = self.held.id(p.shard);
         let shard = self.held.at_mut(p.shard);
-        shard.remove(&self.store.log, p.slot);
+        shard.remove(self.store, p.slot);
         shard.follow_index(self.store, id);
-        self.local.counters.changes.add(1);
+        self.changed(k, 1);
     }
 }
 

@@ -140,7 +140,7 @@ impl Tx<'_> {
         if let Some(t) = expiry {
             shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
         }
-        self.local.counters.changes.add(1);
+        self.changed(k, 1);
         true
     }
 
@@ -193,7 +193,7 @@ impl Tx<'_> {
         if in_place {
             object.set_form(Form::Raw);
             object.set_clock(clock);
-            self.local.counters.changes.add(1);
+            self.changed(k, 1);
             return;
         }
         let object = self.held.at(p.shard).access.open(&self.store.log, p.r);

@@ -1,0 +1,249 @@
+//! Fields and members: objects of their own in the log, found through an index of the collection's own.
+//!
+//! ```text
+//! hash64(seed, field) -> Table (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
+//! ```
+//! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value; a sorted set's have
+//! the score. Not here: order (a sorted set's tree), and what the values mean.
+
+use std::collections::HashSet;
+
+use varve_base::Ref;
+use varve_base::hash::hash64;
+use varve_base::rng::Rng;
+use varve_index::{Geometry, Rehash, Slot, Table};
+use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
+
+use super::Hands;
+
+/// Buckets of the first table: a collection becomes big at some hundred elements.
+const FIRST_BUCKETS: u32 = 24;
+/// Collections grow at different sizes, so that many alike do not all double their tables at one time.
+const STAGGER: u32 = 16;
+
+/// Elements under their own index.
+pub(crate) struct Elements {
+    table: Table,
+    /// Bytes of all element objects.
+    object_bytes: u64,
+}
+
+/// An element that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    slot: Slot,
+    /// Its object.
+    pub(crate) r: Ref,
+}
+
+/// Answers the index's question for an element's hash.
+pub(crate) struct FieldHashes<'a> {
+    pub(crate) log: &'a Log,
+    pub(crate) access: &'a Access,
+    pub(crate) seed: u64,
+}
+
+impl Rehash for FieldHashes<'_> {
+    fn hash(&self, r: Ref) -> u64 {
+        hash64(self.seed, self.access.open(self.log, r).key())
+    }
+
+    fn prefetch(&self, r: Ref) {
+        self.log.prefetch(r);
+    }
+}
+
+impl Elements {
+    /// No elements yet, for the collection with this slot number.
+    pub(crate) fn new(slot: u32) -> Elements {
+        let shard_scale = (slot % STAGGER, STAGGER);
+        let geometry = Geometry { first_buckets: FIRST_BUCKETS, shard_scale, ..Geometry::default() };
+        Elements { table: Table::new(geometry), object_bytes: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn object_bytes(&self) -> u64 {
+        self.object_bytes
+    }
+
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// The element of this name.
+    #[inline]
+    pub(crate) fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
+        let slot = self.table.find(hash64(seed, field), |r| access.open(log, r).key() == field)?;
+        Some(Found { slot, r: self.table.get(slot) })
+    }
+
+    /// The value of the element of this name.
+    #[inline]
+    pub(crate) fn get<'a>(&self, log: &'a Log, access: &'a Access, seed: u64, field: &[u8]) -> Option<&'a [u8]> {
+        self.find(log, access, seed, field).map(|found| access.open(log, found.r).value())
+    }
+
+    /// Adds an element that is not there yet; gives its object.
+    pub(crate) fn insert(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> Ref {
+        let r = hands.appender.append(hands.log, &element(hands.slot, field, value));
+        self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
+        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
+        self.table.insert(hash64(hands.seed, field), r, &hashes);
+        r
+    }
+
+    /// Gives an element another value, in place if its object takes it; gives its object.
+    pub(crate) fn replace(&mut self, hands: &mut Hands<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
+        if hands.access.open_mut(hands.log, found.r).set_value(value) {
+            return found.r;
+        }
+        let r = hands.appender.append(hands.log, &element(hands.slot, field, value));
+        let bytes = |r| hands.access.open(hands.log, r).bytes() as u64;
+        self.object_bytes = self.object_bytes + bytes(r) - bytes(found.r);
+        self.table.replace(found.slot, r);
+        hands.access.kill(hands.log, found.r);
+        r
+    }
+
+    /// Sets an element's value; true if it is new.
+    pub(crate) fn set(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> bool {
+        match self.find(hands.log, hands.access, hands.seed, field) {
+            Some(found) => {
+                self.replace(hands, found, field, value);
+                false
+            }
+            None => {
+                self.insert(hands, field, value);
+                true
+            }
+        }
+    }
+
+    /// Removes an element that was found just now.
+    pub(crate) fn remove_found(&mut self, hands: &mut Hands<'_>, found: Found) {
+        self.object_bytes -= hands.access.open(hands.log, found.r).bytes() as u64;
+        self.table.remove(found.slot);
+        hands.access.kill(hands.log, found.r);
+    }
+
+    /// Removes an element; true if it was there.
+    pub(crate) fn remove(&mut self, hands: &mut Hands<'_>, field: &[u8]) -> bool {
+        let found = self.find(hands.log, hands.access, hands.seed, field);
+        if let Some(found) = found {
+            self.remove_found(hands, found);
+        }
+        found.is_some()
+    }
+
+    /// An element at random.
+    pub(crate) fn sample(&self, rng: &mut Rng) -> Option<Ref> {
+        self.table.sample(rng)
+    }
+
+    /// SCAN's step over one bucket from a position in hash space on; gives the next position, `None` at the end.
+    pub(crate) fn scan(
+        &self,
+        from: u64,
+        log: &Log,
+        access: &Access,
+        seed: u64,
+        emit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Option<u64> {
+        self.table.scan(from, &FieldHashes { log, access, seed }, |r| {
+            let object = access.open(log, r);
+            emit(object.key(), object.value());
+        })
+    }
+
+    /// Visits every element.
+    pub(crate) fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.table.for_each(|r| {
+            let object = access.open(log, r);
+            visit(object.key(), object.value());
+        });
+    }
+
+    /// The element whose object is at `r`, by its name.
+    pub(crate) fn find_ref(&self, seed: u64, field: &[u8], r: Ref) -> Option<Found> {
+        self.table.find_ref(hash64(seed, field), r).map(|slot| Found { slot, r })
+    }
+
+    /// Puts a moved object in its element's place.
+    pub(crate) fn repoint(&mut self, hands: &Hands<'_>, found: Found, new: Ref, old_bytes: usize) {
+        self.object_bytes = self.object_bytes + hands.access.open(hands.log, new).bytes() as u64 - old_bytes as u64;
+        self.table.replace(found.slot, new);
+    }
+
+    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+        let Some(found) = self.find_ref(hands.seed, head.key, head.r) else { return false };
+        let new = hands.relocate(head.r);
+        self.repoint(hands, found, new, head.bytes);
+        true
+    }
+
+    pub(crate) fn wants_step(&self) -> bool {
+        self.table.is_moving() || self.table.wants_move()
+    }
+
+    pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
+        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
+        self.table.step(&hashes, buckets);
+    }
+
+    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+        let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
+        let mut next = Some(0);
+        while let (Some(from), true) = (next, doomed.len() < objects) {
+            let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
+            next = self.table.scan(from, &hashes, |r| doomed.push(r));
+        }
+        for r in doomed {
+            let found = self.find_ref(hands.seed, hands.access.open(hands.log, r).key(), r).expect("just scanned");
+            self.remove_found(hands, found);
+        }
+        self.table.is_empty()
+    }
+
+    /// The same elements as objects of another slot.
+    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Elements {
+        let mut copy = Elements::new(slot);
+        let hashes = FieldHashes { log, access: from, seed };
+        self.table.for_each(|old| {
+            let object = from.open(log, old);
+            let r = appender.append(log, &element(slot, object.key(), object.value()));
+            copy.object_bytes += from.open(log, r).bytes() as u64;
+            copy.table.insert(hash64(seed, object.key()), r, &hashes);
+        });
+        copy
+    }
+
+    pub(crate) fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
+        self.table.verify(&FieldHashes { log, access, seed });
+        let mut bytes = 0;
+        self.table.for_each(|r| {
+            let object = access.open(log, r);
+            assert_eq!(object.owner(), Owner::Slot(slot), "an element carries its collection's slot");
+            assert!(live.insert(r), "an element is in one cell only");
+            bytes += object.bytes() as u64;
+        });
+        assert_eq!(bytes, self.object_bytes, "bytes of the elements of slot {slot}");
+    }
+}
+
+/// An element with no more room than its value.
+fn element<'a>(slot: u32, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+    NewObject {
+        kind: Kind::Element,
+        owner: Owner::Slot(slot),
+        key: field,
+        value: Value::Bytes(value),
+        room: value.len(),
+        expiry_ms: None,
+        clock: 0,
+        form: Form::Auto,
+        class: Class::Ordinary,
+    }
+}

@@ -1,0 +1,171 @@
+//! What the background owes to big collections: dying ones are freed, tables on their way to another size moved on.
+//!
+//! ```text
+//! DEL, overwrite, expiry, eviction, sweep --> root dying, slot number queued
+//! background: slot number -> shard (try_lock) -> some objects killed -> ... -> root and slot number given back
+//! ```
+//! A slot number is in a worker's hands or in the queue, never both, so no two workers free one collection.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::slots::Whereabouts;
+use super::{Hands, Root};
+use crate::rank::{Rank, RankedMutex};
+use crate::shard::Shard;
+use crate::store::Store;
+use crate::worker::Local;
+
+/// Objects killed in one step with the shard locked: some ten microseconds.
+const FREE_OBJECTS: usize = 64;
+/// Buckets moved in one step.
+const MOVE_BUCKETS: usize = 32;
+
+/// Slot numbers that the background has to see to.
+pub(crate) struct Chores {
+    dying: RankedMutex<VecDeque<u32>>,
+    restless: RankedMutex<VecDeque<u32>>,
+    /// Roots of a store that was emptied at once: their objects are gone already.
+    dropped: RankedMutex<Vec<Root>>,
+    /// How many there are in all three, to be asked without a lock.
+    owed: AtomicUsize,
+}
+
+impl Chores {
+    pub(crate) fn new() -> Chores {
+        Chores {
+            dying: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            dropped: RankedMutex::new(Rank::Leaf, Vec::new()),
+            owed: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.owed.load(Relaxed) > 0
+    }
+
+    pub(crate) fn bury(&self, slot: u32) {
+        self.owed.fetch_add(1, Relaxed);
+        self.dying.lock().push_back(slot);
+    }
+
+    pub(crate) fn unsettle(&self, slot: u32) {
+        self.owed.fetch_add(1, Relaxed);
+        self.restless.lock().push_back(slot);
+    }
+
+    /// Everything at once was emptied; under the gate alone.
+    pub(crate) fn reset(&self, roots: impl Iterator<Item = Root>) {
+        self.dying.lock().clear();
+        self.restless.lock().clear();
+        let mut dropped = self.dropped.lock();
+        dropped.extend(roots);
+        self.owed.store(dropped.len(), Relaxed);
+    }
+
+    fn done(&self) {
+        self.owed.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Store {
+    /// One step of freeing and one of moving tables; true while work that is not held up is left.
+    pub(crate) fn collections_step(&self, local: &mut Local) -> bool {
+        if !self.chores.any() {
+            return false;
+        }
+        let mut left = self.free_step(local);
+        left |= self.settle_table_step(local);
+        let dropped = self.chores.dropped.lock().pop();
+        if dropped.is_some() {
+            self.chores.done();
+        }
+        left || dropped.is_some()
+    }
+
+    /// Kills some objects of a dying collection; true if there was one.
+    pub(crate) fn free_step(&self, local: &mut Local) -> bool {
+        let Some(slot) = self.chores.dying.lock().pop_front() else { return false };
+        let at = self.slots.get(slot).expect("a dying collection keeps its slot");
+        let Some(mut shard) = self.shards[at.shard].lock.try_lock() else {
+            self.chores.dying.lock().push_back(slot);
+            return true;
+        };
+        let empty = shard.with_root(self, local, at, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
+        if empty {
+            let root = shard.roots.take(at.place);
+            debug_assert!(root.dying, "only what no key leads to is freed");
+            self.table_bytes.fetch_sub(root.reported as u64, Relaxed);
+            self.slots.give(slot);
+            self.chores.done();
+        } else {
+            self.chores.dying.lock().push_front(slot);
+        }
+        true
+    }
+
+    /// Moves a collection's table on; true if there was one.
+    fn settle_table_step(&self, local: &mut Local) -> bool {
+        let Some(slot) = self.chores.restless.lock().pop_front() else { return false };
+        let Some(at) = self.slots.get(slot) else {
+            self.chores.done();
+            return true;
+        };
+        let locked = self.shards[at.shard].lock.try_lock();
+        let Some(mut shard) = locked.filter(|_| self.slots.get(slot) == Some(at)) else {
+            self.chores.restless.lock().push_back(slot);
+            return true;
+        };
+        if !shard.roots.find(at.place, slot).is_some_and(|root| root.restless) {
+            // Another collection has the number by now.
+            self.chores.done();
+            return true;
+        }
+        let left = shard.with_root(self, local, at, |root, hands| {
+            if !root.dying {
+                root.body.step(hands, MOVE_BUCKETS);
+            }
+            root.restless = !root.dying && root.body.wants_step();
+            root.restless
+        });
+        if left {
+            self.chores.restless.lock().push_front(slot);
+        } else {
+            self.chores.done();
+        }
+        true
+    }
+
+    /// Follows the size of a collection's tables after it was changed, and sees that they are moved on.
+    #[inline]
+    pub(crate) fn follow_root(&self, root: &mut Root) {
+        let bytes = root.body.table_bytes() + size_of::<Root>();
+        if bytes != root.reported {
+            self.table_bytes.fetch_add((bytes as u64).wrapping_sub(root.reported as u64), Relaxed);
+            root.reported = bytes;
+        }
+        if !root.restless && !root.dying && root.body.wants_step() {
+            root.restless = true;
+            self.chores.unsettle(root.slot);
+        }
+    }
+}
+
+impl Shard {
+    /// Works on a root of this shard.
+    pub(crate) fn with_root<R>(
+        &mut self,
+        store: &Store,
+        local: &mut Local,
+        at: Whereabouts,
+        work: impl FnOnce(&mut Root, &mut Hands<'_>) -> R,
+    ) -> R {
+        let root = self.roots.get_mut(at.place);
+        let slot = root.slot;
+        let (access, appender) = (&mut self.access, &mut local.appender);
+        let done = work(root, &mut Hands { log: &store.log, access, appender, seed: store.seed, slot });
+        store.follow_root(root);
+        done
+    }
+}

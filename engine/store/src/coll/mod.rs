@@ -1,0 +1,197 @@
+//! Big collections: what a key object leads to once its value no longer fits one packed node.
+//!
+//! ```text
+//! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments
+//! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
+//! | Packed    a packed node        |  +-------->| Root { slot, body }|---------->| elements, nodes    |
+//! | Integers  a set of integers    |  |         +--------------------+           | owner: slot number |
+//! | Big       slot u32, place u32 -|--+                   ^                      +--------------------+
+//! +--------------------------------+                      | shard, place                   |
+//!                                              Slots: slot -> where the root is  <-----------+ reclaim
+//! ```
+//! A root belongs to the lock of its key's shard. What reclaim comes across carries the slot number, through which the
+//! root is found; RENAME to another shard moves the root and rewrites the slot's entry under both locks. A root whose
+//! key is gone stays, dying, until the background has killed the last of its objects.
+//!
+//! | file | what |
+//! |---|---|
+//! | `slots` | slot numbers: where a root is |
+//! | `roots` | the roots of one shard |
+//! | `elements` | fields and members under an index of their own |
+//! | `free` | the background's steps: dying roots, tables that want to move |
+
+pub(crate) mod elements;
+pub(crate) mod free;
+pub(crate) mod roots;
+pub(crate) mod slots;
+
+use std::collections::HashSet;
+
+use varve_base::Ref;
+use varve_segment::{Access, Appender, Class, Form, Head, Log};
+
+use elements::Elements;
+
+/// How a collection's key object holds its value; told by the object's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The value is a packed node.
+    Packed,
+    /// The value is a set of integers.
+    Integers,
+    /// The value says where the root is.
+    Big,
+}
+
+impl Encoding {
+    #[inline]
+    pub(crate) fn of(form: Form) -> Encoding {
+        match form {
+            Form::Auto | Form::Own => Encoding::Packed,
+            Form::Plain => Encoding::Integers,
+            Form::Raw => Encoding::Big,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Encoding::Packed => Form::Auto,
+            Encoding::Integers => Form::Plain,
+            Encoding::Big => Form::Raw,
+        }
+    }
+}
+
+/// The value of a big collection's key object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Slot number.
+    pub(crate) slot: u32,
+    /// Place among the roots of the key's shard.
+    pub(crate) place: u32,
+}
+
+impl Link {
+    #[inline]
+    pub(crate) fn read(value: &[u8]) -> Link {
+        let word = |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().expect("four bytes"));
+        Link { slot: word(0), place: word(4) }
+    }
+
+    pub(crate) fn bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.place.to_le_bytes());
+        bytes
+    }
+}
+
+/// What an operation that changes a big collection works with. Its shard is locked: the access is that shard's.
+pub(crate) struct Hands<'a> {
+    pub(crate) log: &'a Log,
+    pub(crate) access: &'a mut Access,
+    pub(crate) appender: &'a mut Appender,
+    /// Seed of the hash of elements.
+    pub(crate) seed: u64,
+    /// The collection's slot number: the owner of all its objects.
+    pub(crate) slot: u32,
+}
+
+impl Hands<'_> {
+    /// Moves an object out of reclaim's way; gives its new place.
+    pub(crate) fn relocate(&mut self, r: Ref) -> Ref {
+        self.appender.relocate(self.log, self.access, r, Class::Survivor)
+    }
+}
+
+/// A big collection.
+pub(crate) struct Root {
+    pub(crate) slot: u32,
+    /// Its key is gone: the background kills what it still has.
+    pub(crate) dying: bool,
+    /// It waits for the background already, to have its tables moved on.
+    pub(crate) restless: bool,
+    /// Bytes of tables that the store's sum already has.
+    pub(crate) reported: usize,
+    pub(crate) body: Body,
+}
+
+/// What a big collection consists of.
+pub(crate) enum Body {
+    Hash(Elements),
+    Set(Elements),
+}
+
+impl Body {
+    /// Bytes of the collection's objects in the log and of its tables. O(1).
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.object_bytes() as usize + e.table_bytes(),
+        }
+    }
+
+    /// Bytes of what is not in the log: tables, directories, inner nodes. O(1).
+    pub(crate) fn table_bytes(&self) -> usize {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.table_bytes(),
+        }
+    }
+
+    /// Moves the object that reclaim has come to, with all that leads to it; false if this collection does not have it.
+    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.relocate(hands, head),
+        }
+    }
+
+    /// Kills about `objects` of the collection's objects, which no key leads to any more; true when none is left.
+    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.free_step(hands, objects),
+        }
+    }
+
+    /// True if a table is on its way to another size, or should be.
+    pub(crate) fn wants_step(&self) -> bool {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.wants_step(),
+        }
+    }
+
+    /// Moves a table on by about so many buckets.
+    pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.step(hands, buckets),
+        }
+    }
+
+    /// The same elements as objects of another slot. The access is that of this collection's shard.
+    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Body {
+        match self {
+            Body::Hash(e) => Body::Hash(e.copy(from, log, appender, seed, slot)),
+            Body::Set(e) => Body::Set(e.copy(from, log, appender, seed, slot)),
+        }
+    }
+
+    /// Checks everything and adds every live object's Ref. O(N).
+    pub(crate) fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
+        match self {
+            Body::Hash(e) | Body::Set(e) => e.verify(log, access, seed, slot, live),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Encoding, Link};
+
+    #[test]
+    fn links_and_encodings_read_back() {
+        let link = Link { slot: 0x0102_0304, place: u32::MAX - 1 };
+        assert_eq!(Link::read(&link.bytes()), link);
+        for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Big] {
+            assert_eq!(Encoding::of(encoding.form()), encoding);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The roots of one shard: a slab, so that a key object's link finds its root by one array access.
+
+use super::Root;
+
+/// Roots by place.
+#[derive(Default)]
+pub(crate) struct Roots {
+    places: Vec<Option<Box<Root>>>,
+    free: Vec<u32>,
+}
+
+impl Roots {
+    pub(crate) fn get(&self, place: u32) -> &Root {
+        self.places[place as usize].as_deref().expect("a link leads to a root")
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Root {
+        self.places[place as usize].as_deref_mut().expect("a link leads to a root")
+    }
+
+    /// The root of this slot at a place, if it is there.
+    pub(crate) fn find(&mut self, place: u32, slot: u32) -> Option<&mut Root> {
+        self.places.get_mut(place as usize)?.as_deref_mut().filter(|root| root.slot == slot)
+    }
+
+    pub(crate) fn put(&mut self, root: Box<Root>) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.places[place as usize] = Some(root);
+            return place;
+        }
+        self.places.push(Some(root));
+        (self.places.len() - 1) as u32
+    }
+
+    pub(crate) fn take(&mut self, place: u32) -> Box<Root> {
+        let root = self.places[place as usize].take().expect("a link leads to a root");
+        self.free.push(place);
+        if self.free.len() == self.places.len() {
+            *self = Roots::default();
+        }
+        root
+    }
+
+    /// All roots with their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Root)> {
+        self.places.iter().enumerate().filter_map(|(place, root)| Some((place as u32, root.as_deref()?)))
+    }
+
+    /// Takes everything, for who drops it in steps.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Root> + use<> {
+        std::mem::take(self).places.into_iter().flatten().map(|root| *root)
+    }
+}

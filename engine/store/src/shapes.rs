@@ -1,0 +1,119 @@
+//! The limits at which collections change their encoding, as the settings of the same names have them.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Changed by CONFIG SET while workers run; what exists already keeps its encoding until it is written to.
+#[derive(Debug)]
+pub struct Shapes {
+    list_fill: AtomicI64,
+    list_depth: AtomicU64,
+    hash_entries: AtomicU64,
+    hash_value: AtomicU64,
+    set_entries: AtomicU64,
+    zset_entries: AtomicU64,
+    zset_value: AtomicU64,
+}
+
+/// Values for all limits at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `list-max-listpack-size`: -1 to -5 for nodes of 4, 8, 16, 32, 64 KB, or so many entries.
+    pub list_fill: i64,
+    /// `list-compress-depth`: nodes at either end that are never compressed; 0 compresses none at all.
+    pub list_depth: u64,
+    /// `hash-max-listpack-entries`: fields of a packed hash at most.
+    pub hash_entries: u64,
+    /// `hash-max-listpack-value`: bytes of a field or value in a packed hash at most.
+    pub hash_value: u64,
+    /// `set-max-intset-entries`: integers in a set of nothing else at most.
+    pub set_entries: u64,
+    /// `zset-max-listpack-entries`: members of a packed sorted set at most.
+    pub zset_entries: u64,
+    /// `zset-max-listpack-value`: bytes of a member of a packed sorted set at most.
+    pub zset_value: u64,
+}
+
+impl Default for Limits {
+    /// As Redis 7.0.15.
+    fn default() -> Limits {
+        Limits {
+            list_fill: -2,
+            list_depth: 0,
+            hash_entries: 512,
+            hash_value: 64,
+            set_entries: 512,
+            zset_entries: 128,
+            zset_value: 64,
+        }
+    }
+}
+
+impl Default for Shapes {
+    fn default() -> Shapes {
+        let l = Limits::default();
+        Shapes {
+            list_fill: AtomicI64::new(l.list_fill),
+            list_depth: AtomicU64::new(l.list_depth),
+            hash_entries: AtomicU64::new(l.hash_entries),
+            hash_value: AtomicU64::new(l.hash_value),
+            set_entries: AtomicU64::new(l.set_entries),
+            zset_entries: AtomicU64::new(l.zset_entries),
+            zset_value: AtomicU64::new(l.zset_value),
+        }
+    }
+}
+
+impl Shapes {
+    /// Sets all limits.
+    pub fn set(&self, l: &Limits) {
+        self.list_fill.store(l.list_fill, Relaxed);
+        self.list_depth.store(l.list_depth, Relaxed);
+        self.hash_entries.store(l.hash_entries, Relaxed);
+        self.hash_value.store(l.hash_value, Relaxed);
+        self.set_entries.store(l.set_entries, Relaxed);
+        self.zset_entries.store(l.zset_entries, Relaxed);
+        self.zset_value.store(l.zset_value, Relaxed);
+    }
+
+    /// See [`Limits::list_fill`].
+    #[inline]
+    pub fn list_fill(&self) -> i64 {
+        self.list_fill.load(Relaxed)
+    }
+
+    /// See [`Limits::list_depth`].
+    #[inline]
+    pub fn list_depth(&self) -> u64 {
+        self.list_depth.load(Relaxed)
+    }
+
+    /// See [`Limits::hash_entries`].
+    #[inline]
+    pub fn hash_entries(&self) -> u64 {
+        self.hash_entries.load(Relaxed)
+    }
+
+    /// See [`Limits::hash_value`].
+    #[inline]
+    pub fn hash_value(&self) -> u64 {
+        self.hash_value.load(Relaxed)
+    }
+
+    /// See [`Limits::set_entries`].
+    #[inline]
+    pub fn set_entries(&self) -> u64 {
+        self.set_entries.load(Relaxed)
+    }
+
+    /// See [`Limits::zset_entries`].
+    #[inline]
+    pub fn zset_entries(&self) -> u64 {
+        self.zset_entries.load(Relaxed)
+    }
+
+    /// See [`Limits::zset_value`].
+    #[inline]
+    pub fn zset_value(&self) -> u64 {
+        self.zset_value.load(Relaxed)
+    }
+}

@@ -10,6 +10,7 @@ const CRATES: &[&str] = &[
     "varve-base",
     "varve-segment",
     "varve-index",
+    "varve-packed",
     "varve-store",
     "varve-protocol",
     "varve-command",
@@ -21,7 +22,7 @@ const CRATES: &[&str] = &[
 
 /// What runs under a sanitizer: the crates, the sanitizer, further flags.
 const SANITIZED: &[(&str, &[&str])] = &[
-    ("address", &["varve-base", "varve-segment", "varve-index", "varve-store"]),
+    ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
 
@@ -53,7 +54,7 @@ pub(crate) fn check() -> Tally {
 
 /// Every benchmark's body once: `cargo test --benches` runs criterion's benches in its test mode.
 fn benches() -> Tally {
-    let with_benches: Vec<&str> = ["engine/base", "engine/segment", "engine/index", "engine/store"]
+    let with_benches: Vec<&str> = ["engine/base", "engine/segment", "engine/index", "engine/packed", "engine/store"]
         .into_iter()
         .filter(|dir| workspace().join(dir).join("benches").is_dir())
         .collect();
@@ -114,7 +115,7 @@ fn fuzz() -> Tally {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
-        let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1"]);
+        let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1", "-verbosity=0"]);
         target.env("CARGO_TARGET_DIR", target_dir().join("fuzz"));
         tally.add(Tally::one(&format!("fuzz target {name}"), run(&mut target)));
     }

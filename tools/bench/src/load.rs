@@ -81,11 +81,31 @@ pub(crate) struct Outcome {
 /// # Errors
 /// A connection that is lost or cannot be made.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> io::Result<Outcome> {
+    let mut source = Source::new(load);
+    let plan = Traffic { connections: load.connections, pipeline: load.pipeline, requests: load.requests };
+    let mut outcome = drive(address, plan, &mut |out| source.push(out))?;
+    outcome.value_bytes = source.value_bytes;
+    Ok(outcome)
+}
+
+/// How many requests go over how many connections, and how many of them at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traffic {
+    pub(crate) connections: usize,
+    pub(crate) pipeline: usize,
+    pub(crate) requests: u64,
+}
+
+/// Sends requests, each written by `write`, to a server and counts the replies.
+///
+/// # Errors
+/// A connection that is lost or cannot be made.
+pub(crate) fn drive(address: SocketAddr, plan: Traffic, write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<Outcome> {
+    let mut source = Requests { left: plan.requests, pipeline: plan.pipeline, write };
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(256);
-    let mut source = Source::new(load);
     let mut connections = Vec::new();
-    for id in 0..load.connections {
+    for id in 0..plan.connections {
         let std_stream = std::net::TcpStream::connect(address)?;
         std_stream.set_nodelay(true)?;
         std_stream.set_nonblocking(true)?;
@@ -113,7 +133,6 @@ pub(crate) fn run(address: SocketAddr, load: &Load) -> io::Result<Outcome> {
             }
         }
     }
-    outcome.value_bytes = source.value_bytes;
     Ok(outcome)
 }
 
@@ -139,10 +158,28 @@ pub(crate) fn write_key(key: &mut [u8], mut number: u64) {
     }
 }
 
-/// Where the requests come from: what is left of the load.
+/// Where the requests come from, and how many are left.
+struct Requests<'w> {
+    left: u64,
+    pipeline: usize,
+    write: &'w mut dyn FnMut(&mut Vec<u8>),
+}
+
+impl Requests<'_> {
+    /// A batch of at most the pipeline's length; how many requests it holds.
+    fn batch(&mut self, out: &mut Vec<u8>) -> usize {
+        let count = self.left.min(self.pipeline as u64);
+        for _ in 0..count {
+            (self.write)(out);
+        }
+        self.left -= count;
+        count as usize
+    }
+}
+
+/// The requests of a load, one after the other.
 struct Source<'l> {
     load: &'l Load,
-    left: u64,
     next: u64,
     random: Random,
     key: Vec<u8>,
@@ -156,25 +193,20 @@ impl<'l> Source<'l> {
         let longest = (*load.sizes.most.end()).max(*load.sizes.rest.end());
         let value = (0..longest).map(|_| b'a' + (random.next_u64() % 26) as u8).collect();
         let next = if let Order::Sequence(first) = load.order { first } else { 0 };
-        Source { load, left: load.requests, next, random, key: vec![0; load.key_bytes], value, value_bytes: 0 }
+        Source { load, next, random, key: vec![0; load.key_bytes], value, value_bytes: 0 }
     }
 
-    /// A batch of at most the pipeline's length; how many requests it holds.
-    fn batch(&mut self, out: &mut Vec<u8>) -> usize {
-        let count = self.left.min(self.load.pipeline as u64);
-        for _ in 0..count {
-            let number = match self.load.order {
-                Order::Sequence(_) => self.next,
-                Order::Random => self.random.below(self.load.keys as usize) as u64,
-            };
-            self.next += 1;
-            write_key(&mut self.key, number);
-            let length = if self.load.op == Op::Set { self.load.sizes.draw(&mut self.random) } else { 0 };
-            self.value_bytes += length as u64;
-            push_request(out, self.load.op, &self.key, &self.value[..length]);
-        }
-        self.left -= count;
-        count as usize
+    /// Writes the next request.
+    fn push(&mut self, out: &mut Vec<u8>) {
+        let number = match self.load.order {
+            Order::Sequence(_) => self.next,
+            Order::Random => self.random.below(self.load.keys as usize) as u64,
+        };
+        self.next += 1;
+        write_key(&mut self.key, number);
+        let length = if self.load.op == Op::Set { self.load.sizes.draw(&mut self.random) } else { 0 };
+        self.value_bytes += length as u64;
+        push_request(out, self.load.op, &self.key, &self.value[..length]);
     }
 }
 
@@ -188,7 +220,7 @@ struct Connection {
 
 impl Connection {
     /// Begins the next batch; false when there is none.
-    fn begin(&mut self, source: &mut Source<'_>) -> io::Result<bool> {
+    fn begin(&mut self, source: &mut Requests<'_>) -> io::Result<bool> {
         self.out.clear();
         self.sent = 0;
         self.waiting = source.batch(&mut self.out);
@@ -224,16 +256,19 @@ impl Connection {
     }
 }
 
-/// Counts replies of one line or one bulk in a stream that is cut anywhere.
+/// Counts replies of RESP2 in a stream that is cut anywhere.
 ///
 /// ```text
 /// Line(bytes so far) --"\r\n", no bulk--> a reply, Line
 ///                    --"$n\r\n"---------> Skip(n + 2) --that many bytes--> a reply, Line
+///                    --"*n\r\n"---------> Line, with n more parts that are no reply of their own
 /// ```
 #[derive(Default)]
 struct Counter {
     line: Vec<u8>,
     skip: usize,
+    /// Parts that are still to come of an array.
+    parts: u64,
 }
 
 impl Counter {
@@ -244,7 +279,9 @@ impl Counter {
                 let step = self.skip.min(input.len());
                 self.skip -= step;
                 input = &input[step..];
-                replies += u64::from(self.skip == 0);
+                if self.skip == 0 {
+                    replies += self.part();
+                }
                 continue;
             }
             let end = input.iter().position(|&byte| byte == b'\n');
@@ -257,13 +294,23 @@ impl Counter {
             match text.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
                 Some(length) => self.skip = length + 2,
                 None => {
-                    replies += 1;
+                    let within = text.strip_prefix('*').and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
                     errors += u64::from(text.starts_with('-'));
+                    self.parts += within;
+                    replies += if within == 0 { self.part() } else { 0 };
+                    // An array in an array is a part itself.
+                    self.parts -= u64::from(within > 0 && self.parts > within);
                 }
             }
             self.line.clear();
         }
         (replies, errors)
+    }
+
+    /// A line or a bulk has ended: 1 if a reply has with it.
+    fn part(&mut self) -> u64 {
+        self.parts = self.parts.saturating_sub(1);
+        u64::from(self.parts == 0)
     }
 }
 
@@ -273,11 +320,12 @@ mod tests {
 
     #[test]
     fn replies_are_counted_wherever_the_stream_is_cut() {
-        let stream = b"+OK\r\n$3\r\na\nb\r\n$-1\r\n-ERR no\r\n$0\r\n\r\n:5\r\n";
+        let stream =
+            b"*2\r\n$1\r\na\r\n*2\r\n:1\r\n*0\r\n*0\r\n+OK\r\n$3\r\na\nb\r\n$-1\r\n-ERR no\r\n$0\r\n\r\n:5\r\n";
         for cut in 0..stream.len() {
             let mut counter = Counter::default();
             let (a, b) = (counter.feed(&stream[..cut]), counter.feed(&stream[cut..]));
-            assert_eq!((a.0 + b.0, a.1 + b.1), (6, 1), "cut at {cut}");
+            assert_eq!((a.0 + b.0, a.1 + b.1), (8, 1), "cut at {cut}");
         }
     }
 

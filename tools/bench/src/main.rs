@@ -5,10 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod collections;
 mod floor;
+mod lists;
 mod load;
+mod longlist;
 mod point;
 mod report;
+mod turns;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +35,27 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Pushes and pops at either end of a list at every fill: the quicklist's result sheets
+    Lists {
+        /// Tiny sizes: shows in seconds that everything runs; its figures mean nothing
+        #[arg(long)]
+        quick: bool,
+    },
+    /// RPOPLPUSH, and LINDEX, LSET, LRANGE in the middle, of lists of 1 to 1 000 000
+    Longlist {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Resident bytes over payload and CPU per operation of hashes, sets, sorted sets and lists
+    Collections {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: cpu, memory
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// The floor: a server that parses nothing and answers +OK to every so many bytes
     #[command(hide = true)]
     Floor {
@@ -46,6 +71,9 @@ enum Experiment {
 fn main() -> ExitCode {
     let result = match Options::parse().experiment {
         Experiment::Point { quick, part } => point::run(quick, part.as_deref()),
+        Experiment::Lists { quick } => lists::run(quick),
+        Experiment::Longlist { quick } => longlist::run(quick),
+        Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
     };
     match result {

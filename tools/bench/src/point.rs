@@ -12,10 +12,11 @@
 use crate::floor::Floor;
 use crate::load::{self, Load, Op, Order, Outcome, Sizes};
 use crate::report::{self, Row, Target};
+use crate::turns::{both, median};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use varve_testkit::{Launch, Server, process};
+use varve_testkit::{Server, process};
 
 const CONNECTIONS: usize = 50;
 const KEY_BYTES: usize = 16;
@@ -73,10 +74,6 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
     report::finish("point", &rows)
 }
 
-fn both() -> io::Result<[Server; 2]> {
-    Ok([Launch::varve().config("io-threads 1").start()?, Launch::peer().config("io-threads 1").start()?])
-}
-
 /// A load on all keys once, in order: a fill.
 fn fill(keys: u64, key_bytes: usize, sizes: &Sizes) -> Load {
     Load {
@@ -109,13 +106,8 @@ fn refuse_errors(outcome: &Outcome) -> io::Result<()> {
     Err(io::Error::other(format!("{} of {} replies were errors", outcome.errors, outcome.replies)))
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}
-
 fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
-    let servers = both()?;
+    let servers = both(&[])?;
     let sizes = Sizes::fixed(VALUE_BYTES);
     for server in &servers {
         refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
@@ -157,7 +149,7 @@ fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
 fn reclaim(scale: &Scale) -> io::Result<Row> {
     let sizes = Sizes::range(16..=128);
     let mut medians = Vec::new();
-    for server in both()? {
+    for server in both(&[])? {
         refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
         let mut client = server.client();
         let used = info_field(&client.cmd("INFO memory").text(), "used_memory")?;
@@ -204,7 +196,7 @@ fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
     let mut starts = Vec::new();
     let mut worst = [(0.0, 0); 2];
     let mut all = vec![Vec::new(); 2];
-    for (i, server) in both()?.into_iter().enumerate() {
+    for (i, server) in both(&[])?.into_iter().enumerate() {
         let start = settled(&server)?;
         starts.push(start as f64 / f64::from(1 << 20));
         let mut there = 0;
@@ -238,7 +230,7 @@ fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
     for (name, key_bytes, most) in [("tiny", 8, 8..=16), ("small", 16, 16..=128), ("large", 128, 128..=1024)] {
         let sizes = Sizes { most, rest: 1024..=10_240, rest_percent: 5 };
         let mut figures = Vec::new();
-        for server in both()? {
+        for server in both(&[])? {
             let start = settled(&server)?;
             let outcome = load::run(server.address(), &fill(scale.paper_keys, key_bytes, &sizes))?;
             refuse_errors(&outcome)?;

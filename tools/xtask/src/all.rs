@@ -40,7 +40,7 @@ pub(crate) fn check() -> Tally {
     }));
     tally.add(step("tidy", || tidy::run(&workspace())));
     tally.add(step("tests", || {
-        let mut args = vec!["test", "--quiet"];
+        let mut args = vec!["test", "--quiet", "--no-fail-fast"];
         args.extend(CRATES.iter().flat_map(|name| ["-p", name]));
         cargo_test("tests", &mut cargo(&args))
     }));
@@ -84,7 +84,8 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     }
     tally.add(built);
     tally.add(step("end to end", || {
-        let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--", "--test-threads", "1"]);
+        let mut tests =
+            cargo(&["test", "--release", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);
         tests.env("VARVE_DIFF_COMMANDS", diff_commands.to_string());
         tests.env("VARVE_STRESS_SECONDS", stress_seconds.to_string());
         tests.env("VARVE_SERVER", server_binary());
@@ -132,7 +133,7 @@ fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
     if sanitizer == "thread" {
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
     }
-    let mut args = vec!["test", "--quiet", "--lib", "--tests", "--target", TARGET];
+    let mut args = vec!["test", "--quiet", "--no-fail-fast", "--lib", "--tests", "--target", TARGET];
     args.extend(crates.iter().flat_map(|name| ["-p", name]));
     let mut tests = cargo(&args);
     tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_dir().join(sanitizer));

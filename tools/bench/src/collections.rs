@@ -1,0 +1,191 @@
+//! `collections`: resident bytes over payload of big and small collections, and the CPU of what people do with them, beside
+//! the peer.
+//!
+//! Payload is what the user put in: field and value, member, member and 8 bytes of score, element.
+
+use crate::load::Traffic;
+use crate::report::{self, Row, Target};
+use crate::turns::{both, cpu_us, median, must, push, resident, text};
+use std::io;
+use std::time::Instant;
+use varve_testkit::{Random, Server};
+
+/// A shape of data, how its `n`th part is written, its payload a part, and the most that it may take.
+struct Shape {
+    name: &'static str,
+    target: f64,
+    payload: f64,
+    write: fn(&mut Vec<u8>, u64),
+}
+
+const BIG: [Shape; 4] = [
+    Shape { name: "hash 16+32 B", target: 1.45, payload: 48.0, write: hash_field },
+    Shape { name: "set 16 B", target: 2.1, payload: 16.0, write: set_member },
+    Shape { name: "zset 16 B + score", target: 2.2, payload: 24.0, write: zset_member },
+    Shape { name: "list 40 B", target: 1.07, payload: 40.0, write: list_element },
+];
+
+const SMALL: [Shape; 2] = [
+    Shape { name: "hashes of 8 fields", target: 1.4, payload: 8.0 * (6.0 + 12.0) + 16.0, write: small_hash },
+    Shape { name: "sets of 32 integers", target: 1.4, payload: 32.0 * 4.0 + 16.0, write: small_set },
+];
+
+fn name16(letter: u8, n: u64) -> Vec<u8> {
+    let mut name = format!("{n:016}").into_bytes();
+    name[0] = letter;
+    name
+}
+
+fn hash_field(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"HSET", b"hash", &name16(b'f', n), &text(n, 32)]);
+}
+
+fn set_member(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"SADD", b"set", &name16(b'm', n)]);
+}
+
+/// The scores are a permutation of the first million numbers or so, scattered.
+fn score(n: u64) -> String {
+    (n.wrapping_mul(7_368_787) % 2_000_003).to_string()
+}
+
+fn zset_member(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"ZADD", b"zset", score(n).as_bytes(), &name16(b'm', n)]);
+}
+
+fn list_element(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"RPUSH", b"list", &text(n, 40)]);
+}
+
+fn small_hash(out: &mut Vec<u8>, n: u64) {
+    let key = name16(b'h', n);
+    let parts: Vec<Vec<u8>> = (0..8).flat_map(|i| [format!("field{i}").into_bytes(), text(n * 8 + i, 12)]).collect();
+    let mut args: Vec<&[u8]> = vec![b"HSET", &key];
+    args.extend(parts.iter().map(Vec::as_slice));
+    push(out, &args);
+}
+
+fn small_set(out: &mut Vec<u8>, n: u64) {
+    let key = name16(b's', n);
+    let parts: Vec<Vec<u8>> = (0..32).map(|i| (70_000 + n * 31 + i * 977).to_string().into_bytes()).collect();
+    let mut args: Vec<&[u8]> = vec![b"SADD", &key];
+    args.extend(parts.iter().map(Vec::as_slice));
+    push(out, &args);
+}
+
+/// Runs the experiment, or one part of it.
+///
+/// # Errors
+/// When a server cannot be started or is lost.
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+    let mut rows = Vec::new();
+    if part.is_none_or(|part| part == "memory") {
+        memory(quick, &mut rows)?;
+    }
+    if part.is_none_or(|part| part == "cpu") {
+        cpu(quick, &mut rows)?;
+    }
+    if rows.is_empty() {
+        return Err(io::Error::other("no such part: cpu, memory"));
+    }
+    report::finish("collections", &rows)
+}
+
+fn fill(server: &Server, from: u64, to: u64, write: fn(&mut Vec<u8>, u64)) -> io::Result<()> {
+    let mut n = from;
+    let plan = Traffic { connections: 1, pipeline: 100, requests: to - from };
+    cpu_us(server, plan, &mut |out| {
+        write(out, n);
+        n += 1;
+    })
+    .map(|_| ())
+}
+
+fn memory(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let counts: Vec<u64> = if quick { vec![5_000, 10_000] } else { (5..=20).step_by(3).map(|t| t * 100_000).collect() };
+    for shape in &BIG {
+        rows.push(ratios(shape, &counts)?);
+    }
+    let counts: &[u64] = if quick { &[2_000] } else { &[100_000] };
+    for shape in &SMALL {
+        rows.push(ratios(shape, counts)?);
+    }
+    Ok(())
+}
+
+/// The worst of resident bytes over payload as a shape grows.
+fn ratios(shape: &Shape, counts: &[u64]) -> io::Result<Row> {
+    let mut worst = [0.0_f64; 2];
+    for (server, worst) in both(&[])?.iter().zip(&mut worst) {
+        let start = resident(server)?;
+        let mut there = 0;
+        for &count in counts {
+            fill(server, there, count, shape.write)?;
+            there = count;
+            let ratio = (resident(server)? - start) / (count as f64 * shape.payload);
+            println!("{} x {count}: {ratio:.2}", shape.name);
+            *worst = worst.max(ratio);
+        }
+    }
+    let name = format!("resident over payload, {}", shape.name);
+    let target = Some(Target::AtMost(shape.target));
+    Ok(Row { name, unit: "times", varve: worst[0], peer: worst[1], floor: None, target })
+}
+
+type Request = fn(&mut Vec<u8>, u64);
+
+/// What people do with a collection of `n` elements, given a number at random.
+const OPS: [(&str, Request); 9] = [
+    ("HGET", |out, n| push(out, &[b"HGET", b"hash", &name16(b'f', n)])),
+    ("HSET", hash_field),
+    ("SADD", set_member),
+    ("SISMEMBER", |out, n| push(out, &[b"SISMEMBER", b"set", &name16(b'm', n)])),
+    ("ZADD", |out, n| push(out, &[b"ZADD", b"zset", score(n ^ 0x2a5a5).as_bytes(), &name16(b'm', n)])),
+    ("ZSCORE", |out, n| push(out, &[b"ZSCORE", b"zset", &name16(b'm', n)])),
+    ("ZRANK", |out, n| push(out, &[b"ZRANK", b"zset", &name16(b'm', n)])),
+    ("ZRANGE of ten", |out, n| {
+        push(out, &[b"ZRANGE", b"zset", n.to_string().as_bytes(), (n + 9).to_string().as_bytes()]);
+    }),
+    ("ZRANGEBYSCORE of ten", |out, n| {
+        push(out, &[b"ZRANGEBYSCORE", b"zset", n.to_string().as_bytes(), b"+inf", b"LIMIT", b"0", b"10"]);
+    }),
+];
+
+fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let elements: u64 = if quick { 5_000 } else { 1_000_000 };
+    let requests = if quick { 2_000 } else { 300_000 };
+    let servers = both(&[])?;
+    for server in &servers {
+        for shape in &BIG {
+            fill(server, 0, elements, shape.write)?;
+        }
+    }
+    for (name, request) in OPS {
+        let mut figures = [Vec::new(), Vec::new()];
+        for turn in 0..if quick { 1 } else { 5 } {
+            for (server, figures) in servers.iter().zip(&mut figures) {
+                let mut random = Random::new(turn);
+                let plan = Traffic { connections: 10, pipeline: 100, requests };
+                figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(elements as usize) as u64))?);
+            }
+        }
+        let [varve, peer] = figures.map(median);
+        println!("{name}: {varve:.3} {peer:.3} us");
+        let target = Some(Target::Ratio(0.5));
+        rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+    }
+    for key in ["hash", "set", "zset", "list"] {
+        let mut times = Vec::new();
+        for server in &servers {
+            let mut client = server.client();
+            must(&mut client, "PING")?;
+            let start = Instant::now();
+            must(&mut client, &format!("DEL {key}"))?;
+            times.push(start.elapsed().as_secs_f64() * 1000.0);
+        }
+        let name = format!("DEL of the {key}, for the caller");
+        let target = Some(Target::AtMost(0.2));
+        rows.push(Row { name, unit: "ms", varve: times[0], peer: times[1], floor: None, target });
+    }
+    Ok(())
+}

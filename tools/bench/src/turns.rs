@@ -1,0 +1,77 @@
+//! What experiments on collections share: two servers with one worker each, requests from words, CPU of a turn, medians.
+
+use crate::load::{self, Traffic};
+use std::io;
+use std::time::Duration;
+use varve_testkit::{Launch, Random, Server, client, process};
+
+/// Varve and the peer, one worker each, with these settings.
+///
+/// # Errors
+/// When one cannot be started.
+pub(crate) fn both(settings: &[&str]) -> io::Result<[Server; 2]> {
+    let start = |launch: Launch| settings.iter().fold(launch, |launch, line| launch.config(*line)).start();
+    Ok([start(Launch::varve().config("io-threads 1"))?, start(Launch::peer().config("io-threads 1"))?])
+}
+
+/// Runs a load; the server's CPU per request in microseconds.
+///
+/// # Errors
+/// When the server is lost, or answers an error.
+pub(crate) fn cpu_us(server: &Server, plan: Traffic, write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<f64> {
+    let before = process::cpu_ns(server.pid())?;
+    let outcome = load::drive(server.address(), plan, write)?;
+    let spent = process::cpu_ns(server.pid())? - before;
+    if outcome.errors > 0 {
+        return Err(io::Error::other(format!("{} of {} replies were errors", outcome.errors, outcome.replies)));
+    }
+    Ok(spent as f64 / 1000.0 / outcome.replies as f64)
+}
+
+/// One command, which must not fail.
+///
+/// # Errors
+/// An error reply.
+pub(crate) fn must(client: &mut client::Client, command: &str) -> io::Result<varve_testkit::Value> {
+    let reply = client.cmd(command);
+    if reply.is_error() {
+        return Err(io::Error::other(format!("{command}: {reply:?}")));
+    }
+    Ok(reply)
+}
+
+/// Resident bytes once background work has had a moment.
+///
+/// # Errors
+/// When the server is gone.
+pub(crate) fn resident(server: &Server) -> io::Result<f64> {
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(server.memory()?.resident as f64)
+}
+
+/// A field of INFO memory.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn used_memory(client: &mut client::Client) -> io::Result<f64> {
+    let info = must(client, "INFO memory")?.text();
+    let field = info.lines().find_map(|line| line.trim_end().strip_prefix("used_memory:")?.parse().ok());
+    field.ok_or_else(|| io::Error::other("INFO has no used_memory"))
+}
+
+/// The middle of several figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Writes one request.
+pub(crate) fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
+    client::encode(out, args);
+}
+
+/// Bytes that do not repeat and do not read as a number, the same for the same number.
+pub(crate) fn text(number: u64, bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1);
+    (0..bytes).map(|i| if i == 0 { b'v' } else { b'a' + random.below(26) as u8 }).collect()
+}

@@ -50,8 +50,20 @@ impl Appender {
     /// Writes the object anew into `class`, with no more room than its value needs, and marks the old one dead. The
     /// caller makes everything that led to the old one lead to the new one, under the same lock.
     pub fn relocate(&mut self, log: &Log, access: &mut Access, old: Ref, class: Class) -> Ref {
+        self.relocate_with(log, access, old, class, None)
+    }
+
+    /// As `relocate`, with these bytes in place of the value: for who can say the same in fewer.
+    pub fn relocate_with(
+        &mut self,
+        log: &Log,
+        access: &mut Access,
+        old: Ref,
+        class: Class,
+        value: Option<&[u8]>,
+    ) -> Ref {
         let object = access.open(log, old);
-        let value = object.value();
+        let value = value.unwrap_or(object.value());
         let o = NewObject {
             kind: object.kind(),
             owner: object.owner(),

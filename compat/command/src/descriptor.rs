@@ -99,6 +99,7 @@ pub enum Run {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Group {
     String,
+    Hash,
     Generic,
     Connection,
     Server,
@@ -109,6 +110,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",
+            Group::Hash => "hash",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",

@@ -20,6 +20,7 @@ pub mod debug;
 pub mod descriptor;
 pub mod generic;
 pub mod grammar;
+pub mod hash;
 pub mod lolwut;
 pub mod memory;
 pub mod session;

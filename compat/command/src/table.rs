@@ -31,13 +31,14 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [string::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
 
 mod connection;
 mod generic;
+mod hash;
 mod server;
 mod string;
 

@@ -21,6 +21,11 @@ fn as_the_peer_replies() {
 }
 
 #[test]
+fn hashes_as_the_peer_replies() {
+    check(include_str!("data/peer_hash.txt"));
+}
+
+#[test]
 fn newer_commands() {
     check(include_str!("data/newer_replies.txt"));
 }

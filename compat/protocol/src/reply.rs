@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64};
+use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64};
 
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -277,9 +277,25 @@ impl Reply {
         self.end(from, kind, n);
     }
 
+    /// Makes what was written since a page of a scan: an array of the next cursor and an array of so many elements.
+    pub fn end_page(&mut self, from: Deferred, next: u64, n: usize) {
+        let written = self.buf.len();
+        self.array(2);
+        self.head(b'$', digits(next) as i64);
+        push_u64(&mut self.buf, next);
+        self.buf.extend_from_slice(b"\r\n");
+        self.array(n);
+        self.move_before(from, written);
+    }
+
     fn end(&mut self, from: Deferred, kind: u8, n: usize) {
         let written = self.buf.len();
         self.head(kind, n as i64);
+        self.move_before(from, written);
+    }
+
+    /// Moves what was written after `written` before what was written since `from`.
+    fn move_before(&mut self, from: Deferred, written: usize) {
         let head = self.buf.len() - written;
         self.buf[from.at..].rotate_right(head);
         for piece in self.pieces.iter_mut().rev().take_while(|piece| piece.at > from.at) {

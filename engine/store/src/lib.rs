@@ -41,7 +41,7 @@ pub use key::{Key, SHARDS_MAX};
 pub use shapes::{Limits, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
-pub use tx::Tx;
+pub use tx::{AddError, Pick, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use walk::EmitKey;

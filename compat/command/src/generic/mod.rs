@@ -7,7 +7,7 @@ mod expiry;
 mod keys;
 mod moving;
 mod object;
-mod scan;
+pub(crate) mod scan;
 
 pub use expiry::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 pub use keys::{del, exists, randomkey, touch, type_name, unlink};

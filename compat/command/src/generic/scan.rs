@@ -2,6 +2,8 @@
 //!
 //! SCAN goes shard by shard without the gate and promises what Redis promises: a key that is there from the first call
 //! to the last is told. KEYS has the keyspace at rest and tells one instant.
+//!
+//! The options of HSCAN, SSCAN and ZSCAN are read here too: [`Options`], [`parse_cursor`].
 
 use varve_base::glob;
 use varve_protocol::Args;
@@ -12,33 +14,48 @@ use crate::grammar::{Fault, Outcome, integer, is};
 
 const CURSOR: Fault = Fault::new("ERR invalid cursor");
 
-/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-pub fn scan(ctx: &mut WideCtx<'_>) {
-    if let Err(fault) = step(ctx) {
-        fault.reply(ctx.out);
-    }
+/// Who scans: each command of the family takes options of its own beside MATCH and COUNT.
+#[allow(dead_code, reason = "SSCAN and ZSCAN come next")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// SCAN: TYPE.
+    Keys,
+    /// HSCAN: NOVALUES.
+    Hash,
+    /// SSCAN: nothing more.
+    Set,
+    /// ZSCAN: NOSCORES.
+    Zset,
 }
 
-struct Options<'a> {
+/// What a command of the SCAN family asks for.
+pub(crate) struct Options<'a> {
     pattern: Option<&'a [u8]>,
-    count: usize,
+    /// How many elements a call should look at.
+    pub(crate) count: usize,
     ty: Option<&'a [u8]>,
+    /// Only names are wanted: fields without values, members without scores.
+    pub(crate) bare: bool,
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: &Args<'a>) -> Outcome<Options<'a>> {
-        let mut options = Options { pattern: None, count: 10, ty: None };
-        for at in (2..args.len()).step_by(2) {
-            if at + 1 == args.len() {
-                return Err(Fault::SYNTAX);
+    /// Reads the options, which start with argument `at`.
+    pub(crate) fn parse(args: &Args<'a>, mut at: usize, family: Family) -> Outcome<Options<'a>> {
+        let mut options = Options { pattern: None, count: 10, ty: None, bare: false };
+        while let Some(word) = args.opt(at) {
+            at += 1;
+            if family == Family::Hash && is(word, "NOVALUES") || family == Family::Zset && is(word, "NOSCORES") {
+                options.bare = true;
+                continue;
             }
-            let (word, value) = (args.get(at), args.get(at + 1));
+            let value = args.opt(at).ok_or(Fault::SYNTAX)?;
+            at += 1;
             if is(word, "COUNT") {
                 let count = integer(value)?;
                 options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(Fault::SYNTAX)?;
             } else if is(word, "MATCH") {
                 options.pattern = Some(value).filter(|pattern| *pattern != b"*");
-            } else if is(word, "TYPE") {
+            } else if family == Family::Keys && is(word, "TYPE") {
                 options.ty = Some(value);
             } else {
                 return Err(Fault::SYNTAX);
@@ -47,36 +64,42 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn wants(&self, key: &[u8], ty: Type) -> bool {
-        self.ty.is_none_or(|name| is(name, ty.name())) && self.pattern.is_none_or(|p| glob::matches(p, key, false))
+    /// Whether a key, field or member of this name is wanted.
+    #[inline]
+    pub(crate) fn wants(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
+    }
+
+    fn wants_type(&self, ty: Type) -> bool {
+        self.ty.is_none_or(|name| is(name, ty.name()))
+    }
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+pub fn scan(ctx: &mut WideCtx<'_>) {
+    if let Err(fault) = step(ctx) {
+        fault.reply(ctx.out);
     }
 }
 
 fn step(ctx: &mut WideCtx<'_>) -> Outcome {
     let cursor = parse_cursor(ctx.args.get(1))?;
-    let options = Options::parse(&ctx.args)?;
-    // The cursor stands before the keys in the reply and is known behind them.
-    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    let options = Options::parse(&ctx.args, 2, Family::Keys)?;
+    let mut found = 0;
+    let page = ctx.out.defer();
     let next = ctx.store.scan(ctx.worker, ctx.session.db, cursor, options.count, &mut |key, ty| {
-        if options.wants(key, ty) {
-            bytes.extend_from_slice(key);
-            ends.push(bytes.len());
+        if options.wants_type(ty) && options.wants(key) {
+            ctx.out.bulk(key);
+            found += 1;
         }
     });
-    ctx.out.array(2);
-    ctx.out.bulk_i64(next as i64);
-    ctx.out.array(ends.len());
-    let mut start = 0;
-    for end in ends {
-        ctx.out.bulk(&bytes[start..end]);
-        start = end;
-    }
+    ctx.out.end_page(page, next, found);
     Ok(())
 }
 
 /// Reads a cursor with the liberties of C's `strtoul`, which clients rely on: empty is 0, a sign may stand in front,
 /// and a negative number wraps. Leading space is refused.
-fn parse_cursor(text: &[u8]) -> Outcome<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Outcome<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

@@ -50,6 +50,18 @@ fn every_type_in_both_versions() {
 }
 
 #[test]
+fn a_page_of_a_scan_has_its_cursor_in_front() {
+    let page = both(|r| {
+        r.ok();
+        let from = r.defer();
+        r.bulk(b"k");
+        r.end_page(from, 1 << 40, 1);
+    });
+    let text = "+OK\r\n*2\r\n$13\r\n1099511627776\r\n*1\r\n$1\r\nk\r\n".to_owned();
+    assert_eq!(page, [text.clone(), text]);
+}
+
+#[test]
 fn deferred_lengths_nest_and_move_values() {
     let mut reply = Reply::new();
     reply.ok();

@@ -9,9 +9,14 @@
 //! has few places to stand.
 
 mod generic;
+mod hashes;
+mod hashes_walk;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
 mod strings;
+
+pub use hashes::AddError;
+pub use hashes_walk::Pick;
 
 use varve_base::Ref;
 use varve_index::Slot;

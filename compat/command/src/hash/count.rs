@@ -1,0 +1,48 @@
+//! HINCRBY, HINCRBYFLOAT: numbers in fields.
+
+use varve_base::number::Extended;
+use varve_store::AddError;
+
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, settle};
+
+/// HINCRBY key field increment
+pub fn hincrby(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add(ctx);
+    settle(ctx, outcome);
+}
+
+fn add(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let by = integer(ctx.args.get(3))?;
+    let (key, field) = (ctx.key(1), ctx.args.get(2));
+    let sum = ctx.tx.hash_add(&key, field, by).map_err(|error| match error {
+        AddError::WrongType => Fault::WRONG_TYPE,
+        AddError::NoNumber => Fault::new("ERR hash value is not an integer"),
+        AddError::Overflow => Fault::new("ERR increment or decrement would overflow"),
+    })?;
+    ctx.out.integer(sum);
+    Ok(())
+}
+
+/// HINCRBYFLOAT key field increment
+pub fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add_float(ctx);
+    settle(ctx, outcome);
+}
+
+fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    const NOT_FINITE: Fault = Fault::new("ERR value is NaN or Infinity");
+    let by = Extended::parse(ctx.args.get(3)).ok_or(Fault::NOT_FLOAT)?;
+    if !by.is_finite() {
+        return Err(NOT_FINITE);
+    }
+    let (key, field) = (ctx.key(1), ctx.args.get(2));
+    let mut text = Vec::with_capacity(32);
+    ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
+        AddError::WrongType => Fault::WRONG_TYPE,
+        AddError::NoNumber => Fault::new("ERR hash value is not a float"),
+        AddError::Overflow => Fault::new("ERR increment would produce NaN or Infinity"),
+    })?;
+    ctx.out.bulk(&text);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD: whole hashes, and parts of them that the hash chooses.
+
+use varve_store::Pick;
+
+use crate::Ctx;
+use crate::generic::scan::{Family, Options, parse_cursor};
+use crate::grammar::{Fault, Outcome, integer, is, settle};
+
+/// HGETALL key
+pub fn hgetall(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = ctx.tx.hash_len(&key).and_then(|len| {
+        let out = &mut *ctx.out;
+        out.map(len);
+        ctx.tx.hash_for_each(&key, |field, value| {
+            out.bulk(field);
+            out.bulk(value);
+        })
+    });
+    settle(ctx, outcome.map_err(Into::into));
+}
+
+/// HKEYS key
+pub fn hkeys(ctx: &mut Ctx<'_, '_>) {
+    list(ctx, |field, _| field);
+}
+
+/// HVALS key
+pub fn hvals(ctx: &mut Ctx<'_, '_>) {
+    list(ctx, |_, value| value);
+}
+
+/// Replies with one part of each pair.
+fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v [u8]) {
+    let key = ctx.key(1);
+    let outcome = ctx.tx.hash_len(&key).and_then(|len| {
+        let out = &mut *ctx.out;
+        out.array(len);
+        ctx.tx.hash_for_each(&key, |field, value| out.bulk(part(field, value)))
+    });
+    settle(ctx, outcome.map_err(Into::into));
+}
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
+pub fn hscan(ctx: &mut Ctx<'_, '_>) {
+    let outcome = scan(ctx);
+    settle(ctx, outcome);
+}
+
+fn scan(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let cursor = parse_cursor(ctx.args.get(2))?;
+    let key = ctx.key(1);
+    if ctx.tx.hash_len(&key)? == 0 {
+        let page = ctx.out.defer();
+        ctx.out.end_page(page, 0, 0);
+        return Ok(());
+    }
+    let options = Options::parse(&ctx.args, 3, Family::Hash)?;
+    let out = &mut *ctx.out;
+    let page = out.defer();
+    let mut found = 0;
+    let next = ctx.tx.hash_scan(&key, cursor, options.count, |field, value| {
+        if options.wants(field) {
+            out.bulk(field);
+            found += 1;
+            if !options.bare {
+                out.bulk(value);
+                found += 1;
+            }
+        }
+    })?;
+    ctx.out.end_page(page, next, found);
+    Ok(())
+}
+
+/// HRANDFIELD key [count [WITHVALUES]]
+pub fn hrandfield(ctx: &mut Ctx<'_, '_>) {
+    let outcome = if ctx.args.len() == 2 { one_field(ctx) } else { some_fields(ctx) };
+    settle(ctx, outcome);
+}
+
+fn one_field(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    if ctx.tx.hash_len(&key)? == 0 {
+        ctx.out.null();
+        return Ok(());
+    }
+    let out = &mut *ctx.out;
+    ctx.tx.hash_pick(&key, Pick::Any(1), |field, _| out.bulk(field))?;
+    Ok(())
+}
+
+fn some_fields(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let (pick, values) = parse_pick(ctx)?;
+    let key = ctx.key(1);
+    let len = ctx.tx.hash_len(&key)?;
+    let many = match pick {
+        _ if len == 0 => 0,
+        Pick::Any(n) => n,
+        Pick::Distinct(n) => n.min(len),
+    };
+    let out = &mut *ctx.out;
+    let nested = values && out.is_resp3();
+    out.array(if values && !nested { 2 * many } else { many });
+    ctx.tx.hash_pick(&key, pick, |field, value| {
+        if nested {
+            out.array(2);
+        }
+        out.bulk(field);
+        if values {
+            out.bulk(value);
+        }
+    })?;
+    Ok(())
+}
+
+/// Reads the count, negative for fields that may repeat, and WITHVALUES.
+fn parse_pick(ctx: &Ctx<'_, '_>) -> Outcome<(Pick, bool)> {
+    const RANGE: Fault = Fault::new("ERR value is out of range");
+    let count = integer(ctx.args.get(2))?;
+    if count == i64::MIN {
+        let most = i64::MAX;
+        return Err(Fault::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+    }
+    let values = ctx.args.len() > 3;
+    if values && (ctx.args.len() > 4 || !is(ctx.args.get(3), "WITHVALUES")) {
+        return Err(Fault::SYNTAX);
+    }
+    // Twice the count must fit where values stand beside the fields.
+    if values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+        return Err(RANGE);
+    }
+    let many = count.unsigned_abs() as usize;
+    Ok((if count < 0 { Pick::Any(many) } else { Pick::Distinct(many) }, values))
+}

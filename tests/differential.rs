@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use varve_testkit::{Launch, seed};
+use varve_tests::collections::Types;
 use varve_tests::run::{Plan, run};
 
 fn differential(resp: u8) {
@@ -10,7 +11,7 @@ fn differential(resp: u8) {
     let seed = seed::seed("differential");
     let ours = Launch::varve().start().expect("varve-server starts");
     let theirs = Launch::peer().start().expect("redis-server starts");
-    if let Err(log) = run(&ours, &theirs, Plan { commands, seed, resp }) {
+    if let Err(log) = run(&ours, &theirs, Plan { commands, seed, resp, types: Types::ALL }) {
         panic!("{log}");
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use varve_testkit::client::encode;
 use varve_testkit::{Launch, Random, Server, seed};
+use varve_tests::collections::Types;
 use varve_tests::generate::Generator;
 
 const THREADS: u64 = 4;
@@ -141,7 +142,7 @@ fn noise_does_not_bring_the_server_down() {
             scope.spawn(move || {
                 let _guard = StopOnPanic(failed);
                 let mut random = Random::new(seed.wrapping_mul(THREADS).wrapping_add(id));
-                let mut generator = Generator::new(random.next_u64(), 2 + (id % 2) as u8);
+                let mut generator = Generator::new(random.next_u64(), 2 + (id % 2) as u8, Types::ALL);
                 while Instant::now() < end && !failed.load(Ordering::Relaxed) {
                     let bytes = stream(&mut generator, &mut random);
                     send(server, &bytes, &mut random);

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
 
 const CLIENTS: u64 = 8;
@@ -146,7 +147,7 @@ impl<'s> Player<'s> {
             random: Random::new(seed.wrapping_mul(31).wrapping_add(id)),
             id,
             shared,
-            generator: Generator::new(seed.wrapping_mul(97).wrapping_add(id), resp as u8),
+            generator: Generator::new(seed.wrapping_mul(97).wrapping_add(id), resp as u8, Types::ALL),
             growing: true,
             own: vec![None; STEADY],
             batch: Vec::new(),

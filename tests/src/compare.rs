@@ -12,6 +12,8 @@ pub enum Rule {
     Exact,
     /// the same elements in any order
     Multiset,
+    /// the same pairs in any order
+    Pairs,
     /// numbers at most so far apart: the two servers read the clock at different moments
     Within(i64),
     /// only that both are of the same kind: number, text, array or null
@@ -29,7 +31,21 @@ const MILLISECONDS: Rule = Rule::Within(2_000);
 
 /// The table: command, subcommand (or "" for any), rule. Reasons stand at the end of the line.
 const TABLE: &[(&str, &str, Rule)] = &[
-    ("keys", "", Rule::Multiset),       // order is the table's
+    ("keys", "", Rule::Multiset), // order is the table's
+    ("hgetall", "", Rule::Pairs), // order is the table's, in this and those below
+    ("hkeys", "", Rule::Multiset),
+    ("hvals", "", Rule::Multiset),
+    ("smembers", "", Rule::Multiset),
+    ("sinter", "", Rule::Multiset),
+    ("sunion", "", Rule::Multiset),
+    ("sdiff", "", Rule::Multiset),
+    ("spop", "", Rule::Multiset),       // only ever of all members
+    ("hscan", "", Rule::Form),          // a single step
+    ("sscan", "", Rule::Form),          // a single step
+    ("zscan", "", Rule::Form),          // a single step
+    ("hrandfield", "", Rule::Form),     // random
+    ("srandmember", "", Rule::Form),    // random
+    ("zrandmember", "", Rule::Form),    // random
     ("scan", "", Rule::Form),           // a single step; whole scans are gathered and compared to the letter
     ("randomkey", "", Rule::Form),      // random
     ("ttl", "", SECONDS),               // the clock
@@ -81,6 +97,7 @@ pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     match rule {
         Rule::Exact => ours == theirs,
         Rule::Multiset => sorted(ours) == sorted(theirs),
+        Rule::Pairs => sorted_pairs(ours) == sorted_pairs(theirs),
         Rule::Within(limit) => match (ours.integer(), theirs.integer()) {
             // -1 and -2 are answers of their own, not times.
             (Some(a), Some(b)) if a >= 0 && b >= 0 => (i128::from(a) - i128::from(b)).abs() <= i128::from(limit),
@@ -135,6 +152,18 @@ pub fn sorted(value: &Value) -> Value {
             Value::Map(pairs)
         }
         other => other.clone(),
+    }
+}
+
+/// A reply of pairs, as a map or flat, with the pairs sorted.
+fn sorted_pairs(value: &Value) -> Value {
+    match value {
+        Value::Array(flat) => {
+            let mut pairs: Vec<Vec<Value>> = flat.chunks(2).map(<[Value]>::to_vec).collect();
+            pairs.sort();
+            Value::Array(pairs.concat())
+        }
+        other => sorted(other),
     }
 }
 

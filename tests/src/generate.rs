@@ -1,9 +1,10 @@
-//! Random commands over the groups string, generic, connection and server, their options, and their wrong forms.
+//! Random commands over the groups string, list, hash, set, sorted_set, generic, connection and server, their options, and their wrong forms.
 //!
 //! The generator keeps no model of the keyspace: few keys, so commands meet by themselves. It keeps replies comparable: no
 //! commands that only one side has (Varve's from after 7.0), nothing that ends or blocks the server, and a key that was set
 //! with a time in the past is looked at at once, so that no count depends on when it is removed.
 
+use crate::collections::Types;
 use crate::spell::{self, Arg};
 use varve_testkit::Random;
 
@@ -18,7 +19,8 @@ pub enum Kind {
     Inline,
     /// one request that must not be answered
     Muted,
-    /// SCAN from 0 until 0 with these options; the keys gathered are compared as a multiset without repetitions
+    /// SCAN, HSCAN, SSCAN or ZSCAN from 0 until 0 with these options; what is gathered is compared as a multiset without
+    /// repetitions
     Scan,
     /// QUIT: a reply, the end of the connection, and a new one
     Quit,
@@ -37,6 +39,7 @@ pub struct Step {
 pub struct Generator {
     pub(crate) random: Random,
     pub(crate) resp: u8,
+    pub(crate) types: Types,
     pub(crate) queue: Vec<Step>,
 }
 
@@ -44,6 +47,7 @@ type Family = fn(&mut Generator) -> Vec<Arg>;
 
 /// Weights and families. The weights are out of their sum.
 const FAMILIES: &[(usize, Family)] = &[
+    (700, Generator::collection),
     (90, Generator::set),
     (60, Generator::get),
     (60, Generator::string_write),
@@ -76,8 +80,8 @@ pub(crate) fn words(line: &str) -> Vec<Arg> {
 impl Generator {
     /// A generator for connections that speak RESP2 or RESP3.
     #[must_use]
-    pub fn new(seed: u64, resp: u8) -> Generator {
-        Generator { random: Random::new(seed), resp, queue: Vec::new() }
+    pub fn new(seed: u64, resp: u8, types: Types) -> Generator {
+        Generator { random: Random::new(seed), resp, types, queue: Vec::new() }
     }
 
     /// The next step.
@@ -94,6 +98,10 @@ impl Generator {
     }
 
     fn fill(&mut self) {
+        if self.types.alone() {
+            let args = self.collection();
+            return self.push(args, Kind::Call);
+        }
         match self.random.below(2000) {
             0 => return self.push(words("quit"), Kind::Quit),
             1..=6 => return self.scan(),
@@ -105,6 +113,10 @@ impl Generator {
                 return self.push(words(&hello), Kind::Call);
             }
             13..=22 => return self.burst(),
+            23..=32 => {
+                let step = self.scan_within();
+                return self.queue.push(step);
+            }
             _ => {}
         }
         let mut args = self.command_of_a_family();

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod burst;
+pub mod collections;
 pub mod compare;
 pub mod generate;
 pub mod run;

@@ -1,5 +1,6 @@
 //! The run: chunks of the same steps to both servers, pipelined, and the log of a mismatch.
 
+use crate::collections::Types;
 use crate::compare::{self, Rule};
 use crate::generate::{Generator, Kind, Step};
 use crate::spell::{self, Arg};
@@ -25,6 +26,8 @@ pub struct Plan {
     pub seed: u64,
     /// 2 or 3
     pub resp: u8,
+    /// which collections
+    pub types: Types,
 }
 
 /// Two servers under comparison.
@@ -42,7 +45,7 @@ pub struct Pair<'s> {
 /// # Errors
 /// The log of the first mismatch, or of a connection that was lost.
 pub fn run(ours: &Server, theirs: &Server, plan: Plan) -> Result<(), String> {
-    let mut generator = Generator::new(plan.seed, plan.resp);
+    let mut generator = Generator::new(plan.seed, plan.resp, plan.types);
     run_steps(ours, theirs, plan, &mut std::iter::from_fn(|| Some(generator.next_step())))
 }
 
@@ -89,7 +92,7 @@ pub fn shrink(
     plan: Plan,
     mut log: String,
 ) -> Result<String, String> {
-    let mut generator = Generator::new(plan.seed, plan.resp);
+    let mut generator = Generator::new(plan.seed, plan.resp, plan.types);
     // A chunk is pipelined: what follows the mismatch in it has been sent too.
     let last = log.split("index ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(0);
     let mut steps: Vec<Step> = (0..last + CHUNK).map(|_| generator.next_step()).collect();
@@ -235,8 +238,7 @@ impl<'s> Pair<'s> {
 
     /// A minimal log: what was asked, what both said, and the last commands that touched the same keys.
     fn log(&self, index: u64, step: &Step, rule: Rule, ours: &str, theirs: &str) -> String {
-        let keys: BTreeSet<&Arg> =
-            step.args.iter().skip(1).filter(|arg| arg.starts_with(b"k") || arg.starts_with(b"big")).collect();
+        let keys: BTreeSet<&Arg> = step.args.iter().skip(1).filter(|arg| is_key(arg)).collect();
         let related = |args: &[Arg]| {
             let name = args[0].to_ascii_lowercase();
             args.iter().skip(1).any(|arg| keys.contains(arg)) || FAR_REACHING.iter().any(|far| far.as_bytes() == name)
@@ -260,19 +262,36 @@ impl<'s> Pair<'s> {
     }
 }
 
-/// SCAN until the cursor is 0: the keys, each once, sorted. An error reply is the result as it is.
+/// SCAN or one of its kin until the cursor is 0: the keys, members or pairs, each once, sorted. An error reply is the
+/// result as it is.
 fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
     let mut args = args.to_vec();
     let mut keys = BTreeSet::new();
+    let cursor_at = if args[0].eq_ignore_ascii_case(b"scan") { 1 } else { 2 };
+    let pairs = args[0].eq_ignore_ascii_case(b"hscan") || args[0].eq_ignore_ascii_case(b"zscan");
     loop {
         let reply = client.call(&args)?;
         let (Some([cursor, batch]), false) = (reply.elements(), reply.is_error()) else { return Ok(reply) };
-        keys.extend(batch.elements().unwrap_or_default().iter().cloned());
-        args[1] = cursor.bytes().unwrap_or_default().to_vec();
-        if args[1] == b"0" {
+        let batch = batch.elements().unwrap_or_default();
+        if pairs {
+            keys.extend(batch.chunks(2).map(|pair| Value::Array(pair.to_vec())));
+        } else {
+            keys.extend(batch.iter().cloned());
+        }
+        args[cursor_at] = cursor.bytes().unwrap_or_default().to_vec();
+        if args[cursor_at] == b"0" {
             return Ok(Value::Array(keys.into_iter().collect()));
         }
     }
+}
+
+/// One of the generator's keys, to judge by its looks.
+fn is_key(arg: &[u8]) -> bool {
+    arg.starts_with(b"k")
+        || arg.starts_with(b"big")
+        || arg.split_first().is_some_and(|(letter, rest)| {
+            b"lhsz".contains(letter) && !rest.is_empty() && rest.iter().all(u8::is_ascii_digit)
+        })
 }
 
 fn shorten(text: &str) -> String {

@@ -123,6 +123,9 @@ pub fn key(random: &mut Random) -> Arg {
     if random.one_in(150) {
         return long_key(random);
     }
+    if random.one_in(12) {
+        return format!("{}{}", random.pick(&['l', 'h', 's', 'z']), random.below(12)).into_bytes();
+    }
     let n = if random.one_in(3) { random.below(8) } else { random.below(60) };
     match n {
         57 => Vec::new(),

@@ -2,16 +2,16 @@
 //!
 //! The server answers DEBUG: it checks `enable-debug-command`, runs what needs it (SLEEP, LOG, SET-ACTIVE-EXPIRE and
 //! the like) and hands the rest to [`run`], with the gate held alone. DIGEST gives the same digests as Redis 7.0.15,
-//! so that a test can compare two servers' contents in 40 letters.
+//! so that a test can compare two servers' contents in 40 letters (`digest`).
 
 use varve_base::glob;
 use varve_protocol::Resp;
-use varve_store::{Form, Key, Ttl, Tx, Type};
+use varve_store::{Form, Key, Ttl, Tx};
 
 use crate::WideCtx;
+use crate::digest;
 use crate::generic::refcount;
 use crate::grammar::{Fault, Outcome, help, integer, shown};
-use crate::sha1::{Digest, sha1};
 
 /// Runs a DEBUG subcommand; one that is not known here answers the error of an unknown subcommand.
 pub fn run(ctx: &mut WideCtx<'_>) {
@@ -35,8 +35,8 @@ fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
     let n = ctx.args.len();
     match name.to_ascii_uppercase().as_slice() {
         b"HELP" if n == 2 => help(ctx.out, "DEBUG", HELP),
-        b"DIGEST" if n == 2 => digest(ctx),
-        b"DIGEST-VALUE" if n >= 2 => digest_values(ctx),
+        b"DIGEST" if n == 2 => digest::all(ctx),
+        b"DIGEST-VALUE" if n >= 2 => digest::values(ctx),
         b"ERROR" if n == 3 => ctx.out.error_bytes(shown(ctx.args.get(2))),
         b"HTSTATS" if n >= 3 => return table_stats(ctx),
         b"OBJECT" if n >= 3 => return object(ctx),
@@ -92,80 +92,11 @@ const HELP: &[&str] = &[
 ];
 
 /// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
-fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
     let mut tx = Tx::new(ctx.store, &mut ctx.worker.local, db);
     let key = tx.key(key);
     tx.hold(&[tx.shard_of(key.hash)]);
     act(&mut tx, &key)
-}
-
-// DIGEST
-
-/// Xors the hash of `bytes` into a digest: the order of several does not count.
-fn xor(digest: &mut Digest, bytes: &[u8]) {
-    digest.iter_mut().zip(sha1(bytes)).for_each(|(to, from)| *to ^= from);
-}
-
-/// Mixes `bytes` into a digest: the order of several counts.
-fn mix(digest: &mut Digest, bytes: &[u8]) {
-    xor(digest, bytes);
-    *digest = sha1(digest);
-}
-
-/// Mixes in type, content and whether there is an expiry (not when, so that two runs of a test compare).
-fn mix_value(digest: &mut Digest, ty: Type, value: &[u8], expires: bool) {
-    let number: u32 = match ty {
-        Type::String => 0,
-        Type::List => 1,
-        Type::Set => 2,
-        Type::Zset => 3,
-        Type::Hash => 4,
-        Type::Stream => 6,
-    };
-    mix(digest, &number.to_be_bytes());
-    mix(digest, value);
-    if expires {
-        xor(digest, b"!!expire!!");
-    }
-}
-
-fn digest(ctx: &mut WideCtx<'_>) {
-    let mut total = Digest::default();
-    for db in 0..ctx.store.databases() {
-        let mut keys: Vec<(Vec<u8>, Type, bool)> = Vec::new();
-        ctx.store.for_each_key(ctx.worker, db, &mut |key, ty, expiry| keys.push((key.to_vec(), ty, expiry.is_some())));
-        if keys.is_empty() {
-            continue;
-        }
-        mix(&mut total, &db.to_be_bytes());
-        for (key, ty, expires) in keys {
-            let mut one = Digest::default();
-            mix(&mut one, &key);
-            on_key(ctx, db, &key, |tx, key| {
-                mix_value(&mut one, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
-            });
-            xor(&mut total, &one);
-        }
-    }
-    ctx.out.simple(&hex(&total));
-}
-
-fn digest_values(ctx: &mut WideCtx<'_>) {
-    ctx.out.array(ctx.args.len() - 2);
-    for at in 2..ctx.args.len() {
-        let mut digest = Digest::default();
-        on_key(ctx, ctx.session.db, ctx.args.get(at), |tx, key| {
-            let (ty, expires) = (tx.type_of(key), tx.expiry(key).flatten().is_some());
-            if let Some(ty) = ty {
-                mix_value(&mut digest, ty, tx.peek(key).ok().flatten().unwrap_or_default(), expires);
-            }
-        });
-        ctx.out.simple(&hex(&digest));
-    }
-}
-
-fn hex(digest: &Digest) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 // The rest

@@ -29,6 +29,7 @@ pub mod string;
 pub mod table;
 
 mod connection;
+mod digest;
 mod introspect;
 mod keys;
 mod sha1;

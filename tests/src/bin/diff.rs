@@ -6,6 +6,7 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Instant;
 use varve_testkit::{Launch, seed};
+use varve_tests::collections::Types;
 use varve_tests::run::{Plan, run, shrink};
 
 /// Random commands to Varve and to redis-server; replies must be equal.
@@ -20,6 +21,9 @@ struct Options {
     /// Protocol version; both when not given
     #[arg(long)]
     resp: Option<u8>,
+    /// Of the commands on collections only those on these: lists, hashes, sets, sorted; nothing but them with `alone`
+    #[arg(long, value_delimiter = ',')]
+    types: Vec<String>,
     /// On a mismatch, look for the shortest sequence that shows one
     #[arg(long)]
     shrink: bool,
@@ -31,7 +35,7 @@ fn main() -> ExitCode {
     let versions = options.resp.map_or_else(|| vec![2, 3], |resp| vec![resp]);
     for resp in versions {
         let start = Instant::now();
-        let plan = Plan { commands: options.commands, seed, resp };
+        let plan = Plan { commands: options.commands, seed, resp, types: Types::named(&options.types) };
         let result = both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
         if let Err(log) = result {
             let log = if options.shrink { shrink(&both, plan, log.clone()).unwrap_or(log) } else { log };

@@ -1,0 +1,357 @@
+//! Random commands over lists, hashes, sets and sorted sets: templates, one a line, whose marks are filled in.
+//!
+//! ```text
+//! {l} {h} {s} {z}  a key of that type, now and then of another      {l+} {s+} {z+}  one or several
+//! {v} {f} {m}      an element, a field, a member                    {v+} {f+} {m+}  one to several, rarely hundreds
+//! {fv+}            pairs of field and value                         {xm+}  pairs of score and member
+//! {i} {n} {j}      an index, a count, one that may be negative      {x}    a score
+//! {b}              a bound of scores                                {y}    a bound of members
+//! {a|b|c}          one of these words, {?a b} these words or nothing
+//! ```
+//! Elements come from small pools, so that commands meet them again, with sizes on both sides of every limit at which an
+//! encoding changes; the limits themselves are changed in mid-run. Commands whose outcome is random and stays (SPOP of
+//! some) are left out; those that only look are compared by form.
+
+use crate::generate::{Generator, Kind, Step};
+use crate::spell::{self, Arg};
+use varve_testkit::Random;
+
+const LISTS: &[&str] = &[
+    "{lpush|rpush|rpush} {l} {v+}",
+    "{lpush|rpush} {l} {v+}",
+    "{lpushx|rpushx} {l} {v+}",
+    "{lpop|rpop} {l}",
+    "{lpop|rpop} {l} {n}",
+    "llen {l}",
+    "lindex {l} {i}",
+    "lrange {l} {i} {i}",
+    "lrange {l} 0 -1",
+    "lset {l} {i} {v}",
+    "ltrim {l} {i} {i}",
+    "linsert {l} {before|AFTER|x} {v} {v}",
+    "lrem {l} {i} {v}",
+    "lpos {l} {v} {?rank {i}} {?count {n}} {?maxlen {n}}",
+    "lmove {l} {l} {left|RIGHT|x} {left|right}",
+    "rpoplpush {l} {l}",
+    "lmpop {n} {l+} {left|right} {?count {n}}",
+    "blpop {l} {l} 0.001",
+    "blmove {l} {l} {left|right} {left|right} 0.001",
+    "sort {l} alpha {?desc} {?limit {i} {n}} {?store {l}}",
+    "sort {l} {?by h*->f1} {?get #} {?get h*->f1} {?limit {i} {n}} {?desc}",
+    "sort_ro {l} alpha {?by nosort}",
+];
+
+const HASHES: &[&str] = &[
+    "{hset|hset|hmset} {h} {fv+}",
+    "hset {h} {fv+}",
+    "hsetnx {h} {f} {v}",
+    "hget {h} {f}",
+    "hmget {h} {f+}",
+    "hgetall {h}",
+    "{hkeys|hvals} {h}",
+    "hlen {h}",
+    "hstrlen {h} {f}",
+    "hexists {h} {f}",
+    "hdel {h} {f+}",
+    "hdel {h} {f+}",
+    "hincrby {h} {f} {i}",
+    "hincrbyfloat {h} {f} {x}",
+    "hrandfield {h}",
+    "hrandfield {h} {j} {?withvalues}",
+];
+
+const SETS: &[&str] = &[
+    "sadd {s} {m+}",
+    "sadd {s} {m+}",
+    "sadd {s} {i} {i} {i} {i}",
+    "srem {s} {m+}",
+    "srem {s} {m+}",
+    "sismember {s} {m}",
+    "smismember {s} {m+}",
+    "smembers {s}",
+    "scard {s}",
+    "smove {s} {s} {m}",
+    "spop {s} 100000",
+    "srandmember {s}",
+    "srandmember {s} {j}",
+    "{sinter|sunion|sdiff} {s+}",
+    "{sinterstore|sunionstore|sdiffstore} {s} {s+}",
+    "sintercard {n} {s+} {?limit {n}}",
+    "sort {s} alpha {?desc} {?limit {i} {n}}",
+    "sort {s} {?get #} alpha store {l}",
+];
+
+const SORTED: &[&str] = &[
+    "zadd {z} {?nx|xx|gt|lt} {?ch} {xm+}",
+    "zadd {z} {xm+}",
+    "zadd {z} {xm+}",
+    "zadd {z} {?nx|xx|gt|lt} {?ch} incr {x} {m}",
+    "zincrby {z} {x} {m}",
+    "zrem {z} {m+}",
+    "zrem {z} {m+}",
+    "zcard {z}",
+    "zscore {z} {m}",
+    "zmscore {z} {m+}",
+    "{zrank|zrevrank} {z} {m}",
+    "zcount {z} {b} {b}",
+    "zlexcount {z} {y} {y}",
+    "{zrange|zrevrange} {z} {i} {i} {?withscores}",
+    "zrange {z} {b} {b} byscore {?rev} {?limit {i} {n}} {?withscores}",
+    "zrange {z} {y} {y} bylex {?rev} {?limit {i} {n}}",
+    "zrangestore {z} {z} {i} {i} {?rev}",
+    "zrangestore {z} {z} {b} {b} byscore {?rev} {?limit {i} {n}}",
+    "{zrangebyscore|zrevrangebyscore} {z} {b} {b} {?withscores} {?limit {i} {n}}",
+    "{zrangebylex|zrevrangebylex} {z} {y} {y} {?limit {i} {n}}",
+    "zremrangebyrank {z} {i} {i}",
+    "zremrangebyscore {z} {b} {b}",
+    "zremrangebylex {z} {y} {y}",
+    "{zpopmin|zpopmax} {z}",
+    "{zpopmin|zpopmax} {z} {n}",
+    "zmpop {n} {z+} {min|MAX} {?count {n}}",
+    "bzpopmin {z} {z} 0.001",
+    "zrandmember {z}",
+    "zrandmember {z} {j} {?withscores}",
+    "{zunion|zinter} 2 {z} {z|s} {?weights {x} {x}} {?aggregate {sum|min|max|x}} {?withscores}",
+    "{zunionstore|zinterstore} {z} 2 {z} {z|s} {?weights {x} {x}} {?aggregate {sum|min|max}}",
+    "zdiff 2 {z} {z|s} {?withscores}",
+    "zdiffstore {z} {n} {z+}",
+    "zintercard 2 {z} {z|s} {?limit {n}}",
+    "sort {z} {?by nosort} {?desc} alpha {?limit {i} {n}}",
+];
+
+/// Settings that force encodings through their limits.
+const LIMITS: &[&str] = &[
+    "config set list-max-listpack-size {-1|-2|-3|-5|1|2|5|100|16384|0}",
+    "config set list-max-ziplist-size {-2|4}",
+    "config set list-compress-depth {0|0|1|2|5}",
+    "config set hash-max-listpack-entries {0|1|4|16|128|512}",
+    "config set hash-max-ziplist-value {0|8|64|64|1000}",
+    "config set set-max-intset-entries {0|1|4|16|512}",
+    "config set zset-max-listpack-entries {0|1|4|16|128}",
+    "config set zset-max-ziplist-value {0|8|64|64|1000}",
+    "config set hash-max-listpack-entries 512 hash-max-listpack-value 64 set-max-intset-entries 512 \
+     zset-max-listpack-entries 128 zset-max-listpack-value 64 list-max-listpack-size -2",
+];
+
+const ABOUT: &[&str] = &[
+    "object encoding {l|h|s|z}",
+    "type {l|h|s|z}",
+    "{del|unlink} {l|h|s|z}",
+    "rename {l} {l}",
+    "rename {h} {h}",
+    "rename {s} {s}",
+    "renamenx {z} {z}",
+    "copy {l|h|s|z} {l|h|s|z} {?replace}",
+    "move {l|h|s|z} {0|1}",
+    "expire {l|h|s|z} 100000",
+    "persist {l|h|s|z}",
+    "debug digest-value {l|h|s|z}",
+];
+
+fn key(random: &mut Random, letter: char) -> Arg {
+    let letter = if random.one_in(80) { *random.pick(&['l', 'h', 's', 'z', 'k']) } else { letter };
+    let n = if random.one_in(2) { random.below(3) } else { random.below(12) };
+    format!("{letter}{n}").into_bytes()
+}
+
+/// An element: a number, a short word, or something on either side of the limits' sizes.
+fn element(random: &mut Random, pool: usize) -> Arg {
+    match random.below(12) {
+        0 => spell::number(random),
+        1 => {
+            let length = *random.pick(&[0, 7, 8, 9, 11, 12, 62, 63, 64, 65, 66, 127, 128, 255, 256, 1001]);
+            vec![b'a' + random.below(3) as u8; length]
+        }
+        2 if random.one_in(40) => vec![b'L'; *random.pick(&[4000, 4096, 8100, 8192, 16_400, 70_000, 300_000])],
+        3 => spell::value(random),
+        4..=6 => (random.below(pool) as i64 - 5).to_string().into_bytes(),
+        _ => format!("f{}", random.below(pool)).into_bytes(),
+    }
+}
+
+fn score(random: &mut Random) -> Arg {
+    match random.below(10) {
+        0 => spell::float(random),
+        1 => random.pick(&["inf", "-inf", "+inf", "nan", "1e300", "-1e300", "0", "-0", "x"]).as_bytes().to_vec(),
+        2 | 3 => format!("{}.{}", random.below(20) as i64 - 5, random.below(100)).into_bytes(),
+        _ => (random.below(30) as i64 - 5).to_string().into_bytes(),
+    }
+}
+
+fn several(random: &mut Random) -> usize {
+    match random.below(40) {
+        0 => 100 + random.below(500),
+        1..=4 => 5 + random.below(30),
+        _ => 1 + random.below(3),
+    }
+}
+
+/// Pools of elements: mostly few, so that they are met again; now and then many, so that collections grow.
+fn pool(random: &mut Random) -> usize {
+    *random.pick(&[10, 40, 40, 1000])
+}
+
+/// Which collections the commands are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Types {
+    wanted: [bool; 4],
+    alone: bool,
+}
+
+const NAMES: [&str; 4] = ["lists", "hashes", "sets", "sorted"];
+
+impl Types {
+    /// All of them, among all other commands.
+    pub const ALL: Types = Types { wanted: [true; 4], alone: false };
+
+    /// Those named, all if none is; with `alone` no other commands at all.
+    #[must_use]
+    pub fn named(names: &[String]) -> Types {
+        let wanted = NAMES.map(|name| names.iter().any(|n| n == name));
+        let none = !wanted.contains(&true);
+        Types { wanted: if none { [true; 4] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
+    }
+
+    pub(crate) fn alone(self) -> bool {
+        self.alone
+    }
+
+    /// A pick of these is a pick of types, sorted sets with the greatest weight.
+    fn tables(self) -> Vec<&'static [&'static str]> {
+        let all = [(LISTS, 5), (HASHES, 4), (SETS, 4), (SORTED, 6)];
+        let wanted = all.iter().zip(self.wanted).filter(|(_, wanted)| *wanted);
+        wanted.flat_map(|((table, weight), _)| std::iter::repeat_n(*table, *weight)).collect()
+    }
+}
+
+impl Generator {
+    /// One command on collections.
+    pub(crate) fn collection(&mut self) -> Vec<Arg> {
+        let r = &mut self.random;
+        let table = match r.below(100) {
+            90..=98 => ABOUT,
+            99 => LIMITS,
+            _ => r.pick(&self.types.tables()),
+        };
+        let template = *r.pick(table);
+        let mut args = Vec::new();
+        fill(r, template, &mut args);
+        args
+    }
+
+    /// A whole HSCAN, SSCAN or ZSCAN.
+    pub(crate) fn scan_within(&mut self) -> Step {
+        let r = &mut self.random;
+        let mut args = Vec::new();
+        let template = r.pick(&[
+            "hscan {h} 0 {?match f*} {?count {n}}",
+            "sscan {s} 0 {?match *1*} {?count {n}}",
+            "zscan {z} 0 {?match f?} {?count {n}}",
+        ]);
+        fill(r, template, &mut args);
+        Step { args, kind: Kind::Scan }
+    }
+}
+
+/// Expands a template.
+fn fill(random: &mut Random, template: &str, args: &mut Vec<Arg>) {
+    for token in tokens(template) {
+        let Some(mark) = token.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+            args.push(token.as_bytes().to_vec());
+            continue;
+        };
+        if let Some(rest) = mark.strip_prefix('?') {
+            if random.one_in(3) {
+                let words: Vec<&str> = if rest.contains([' ', '{']) { vec![rest] } else { rest.split('|').collect() };
+                let word = *random.pick(&words);
+                fill(random, word, args);
+            }
+            continue;
+        }
+        fill_mark(random, mark, args);
+    }
+}
+
+fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
+    if mark.contains('|') {
+        let words: Vec<&str> = mark.split('|').collect();
+        let word = *random.pick(&words);
+        let is_key = word.len() == 1 && "lhsz".contains(word);
+        let chosen = if is_key { key(random, word.chars().next().unwrap_or('k')) } else { word.as_bytes().to_vec() };
+        return args.push(chosen);
+    }
+    let (name, many) = mark.strip_suffix('+').map_or((mark, false), |name| (name, true));
+    if let ("l" | "h" | "s" | "z", letter) = (name, name.chars().next().unwrap_or('k')) {
+        let count = if many { 1 + random.below(3) } else { 1 };
+        return args.extend((0..count).map(|_| key(random, letter)));
+    }
+    let count = if many { several(random) } else { 1 };
+    let pool = pool(random);
+    for _ in 0..count {
+        match name {
+            "v" | "f" | "m" => args.push(element(random, pool)),
+            "fv" => args.extend([element(random, pool), element(random, pool)]),
+            "xm" => args.extend([score(random), element(random, pool)]),
+            "x" => args.push(score(random)),
+            "i" => args.push(spell::small(random)),
+            "j" => args.push(random.pick(&["0", "1", "3", "-1", "-4", "20", "-50", "x"]).as_bytes().to_vec()),
+            "n" => args.push(random.pick(&["0", "1", "1", "2", "2", "3", "10", "100", "-1", "x"]).as_bytes().to_vec()),
+            "b" => {
+                let bound = score(random);
+                args.push(if random.one_in(4) { [b"(".as_slice(), &bound].concat() } else { bound });
+            }
+            "y" => {
+                let bound = match random.below(8) {
+                    0 => b"-".to_vec(),
+                    1 => b"+".to_vec(),
+                    2 => element(random, pool),
+                    3..=5 => [b"[".as_slice(), &element(random, pool)].concat(),
+                    _ => [b"(".as_slice(), &element(random, pool)].concat(),
+                };
+                args.push(bound);
+            }
+            other => unreachable!("no mark {other}"),
+        }
+    }
+}
+
+/// The tokens of a template: words, and marks with what is nested in them.
+fn tokens(template: &str) -> Vec<&str> {
+    let (mut tokens, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in template.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ' ' if depth == 0 => {
+                if at > start {
+                    tokens.push(&template[start..at]);
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < template.len() {
+        tokens.push(&template[start..]);
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ABOUT, HASHES, LIMITS, LISTS, SETS, SORTED, fill, tokens};
+    use varve_testkit::Random;
+
+    #[test]
+    fn every_template_can_be_filled() {
+        assert_eq!(tokens("a {?b {c} d} {e|f}"), ["a", "{?b {c} d}", "{e|f}"]);
+        let mut random = Random::new(1);
+        for template in [LISTS, HASHES, SETS, SORTED, LIMITS, ABOUT].concat() {
+            for _ in 0..200 {
+                let mut args = Vec::new();
+                fill(&mut random, template, &mut args);
+                assert!(args.len() >= 2 && !args[0].contains(&b'{'), "{template}: {args:?}");
+            }
+        }
+    }
+}

@@ -21,6 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         shard_scale: (u32::from(first / 8), 32),
         displace: u32::from(bounds % 4),
         move_buckets: 1 + u32::from(bounds / 4 % 4),
+        ..Geometry::default()
     });
     for operation in operations.chunks_exact(3).take(OPERATIONS_MAX) {
         let number = u64::from(operation[1]) | u64::from(operation[2]) << 8;
@@ -39,5 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
             _ => Op::RemoveMany(number),
         });
     }
-    world.finish();
+    if first / 8 % 2 == 0 {
+        world.finish();
+    } else {
+        world.drain(u64::from(*bounds));
+    }
 });

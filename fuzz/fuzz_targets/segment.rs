@@ -33,7 +33,7 @@ fn operation(what: u8, one: usize, two: usize) -> Op {
     let len = if two % 8 == 0 { two / 4 } else { two % 256 };
     match what % 32 {
         0..10 => Op::Append {
-            kind: [Kind::String, Kind::Hash, Kind::Element, Kind::Node][one / 4 % 4],
+            kind: [Kind::String, Kind::Hash, Kind::Element, Kind::Node, Kind::Member][one / 4 % 5],
             key_len: 1 + if one % 64 == 0 { one / 32 } else { one % 40 },
             len,
             extra: if one % 8 == 0 { one / 128 } else { 0 },

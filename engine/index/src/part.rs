@@ -127,13 +127,22 @@ impl Part {
         &self.pool
     }
 
-    /// Bytes of the buckets, without what was released.
-    pub(crate) fn bucket_bytes(&self) -> usize {
+    pub(crate) fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Bytes of all buckets.
+    pub(crate) fn size_bytes(&self) -> usize {
         match &self.memory {
             Memory::None => 0,
             Memory::Heap(layout) => layout.size(),
-            Memory::Mapped(map) => map.len() - (self.released - PAGE_BYTES),
+            Memory::Mapped(map) => map.len(),
         }
+    }
+
+    /// Bytes of the buckets, without what was released.
+    pub(crate) fn bucket_bytes(&self) -> usize {
+        if self.is_none() { 0 } else { self.size_bytes() - (self.released - PAGE_BYTES) }
     }
 
     /// The home bucket of a position.
@@ -156,7 +165,7 @@ impl Part {
     }
 
     #[inline(always)]
-    fn bucket_mut(&mut self, at: u64) -> &mut Bucket {
+    pub(crate) fn bucket_mut(&mut self, at: u64) -> &mut Bucket {
         debug_assert!(at < self.count, "bucket {at} of {}", self.count);
         debug_assert!(!self.is_none(), "the stand-in is not for writing");
         // SAFETY: as in `bucket`. Writable: only `put` gives a part its first entry, and it asserts that there is
@@ -448,7 +457,8 @@ impl Part {
         if (cursor as usize) * 64 >= end {
             // SAFETY: no reference into the buckets is held across this call, which has `&mut self`. Those before the
             // cursor hold nothing: their own entries have moved, and foreign ones come from before them, or wrapped
-            // from the end into the first page, which is kept.
+            // from the end into the first page, which is kept. Of a table that is being emptied they hold nothing at
+            // all, and no link that leads to an entry.
             unsafe { map.release(self.released..end) };
             self.released = end;
         }

@@ -4,7 +4,8 @@
 //! chunk 0: [0][1][2][3]   chunk 1: [4] …        free -> 17 -> 3 -> …  (through the chain part of the link)
 //! ```
 //!
-//! When the last bucket in use comes back all chunks are freed. Who chains which bucket is the table's business.
+//! When the last bucket in use comes back all chunks are freed, at once or in steps. Who chains which bucket is the
+//! table's business.
 
 use crate::bucket::Bucket;
 
@@ -50,6 +51,14 @@ impl Pool {
 
     /// Takes a bucket without entries back.
     pub(crate) fn release(&mut self, id: u32) {
+        self.release_kept(id);
+        if self.used == 0 {
+            *self = Pool::default();
+        }
+    }
+
+    /// As `release`, but keeps the chunks, for `shed`.
+    pub(crate) fn release_kept(&mut self, id: u32) {
         assert!(self.used > 0, "more overflow buckets returned than taken");
         let free = self.free;
         let bucket = self.get_mut(id);
@@ -57,9 +66,15 @@ impl Pool {
         bucket.set_chain(free);
         self.free = Some(id);
         self.used -= 1;
-        if self.used == 0 {
-            *self = Pool::default();
-        }
+    }
+
+    /// Frees so many chunks of a pool of which nothing is in use; true when it has none left. Nothing may be allocated
+    /// before that.
+    pub(crate) fn shed(&mut self, chunks: usize) -> bool {
+        assert!(self.used == 0, "{} overflow buckets are in use", self.used);
+        self.free = None;
+        self.chunks.truncate(self.chunks.len().saturating_sub(chunks));
+        self.chunks.is_empty()
     }
 
     #[inline]

@@ -25,6 +25,10 @@ pub struct Table {
     pub(crate) grow_at: usize,
     /// Buckets of the old part that are done.
     pub(crate) moved: u64,
+    /// Buckets that an insert moves.
+    pub(crate) move_pace: u32,
+    /// Buckets that are emptied of the part that is being emptied, once that has begun.
+    pub(crate) drained: Option<u32>,
     pub(crate) geometry: Geometry,
     pub(crate) hint: Option<Hint>,
 }
@@ -69,7 +73,8 @@ impl Table {
     /// An empty table without memory.
     pub fn new(geometry: Geometry) -> Table {
         let parts = [Part::none(), Part::none()];
-        Table { split: POSITIONS, parts, len: 0, grow_at: 0, moved: 0, geometry, hint: None }
+        let (split, move_pace) = (POSITIONS, geometry.move_buckets);
+        Table { split, parts, len: 0, grow_at: 0, moved: 0, move_pace, drained: None, geometry, hint: None }
     }
 
     /// Entries.
@@ -91,7 +96,8 @@ impl Table {
         let mut bytes = old.bucket_bytes() + old.pool().bytes() + new.pool().bytes();
         if self.split < POSITIONS {
             let touched = (new.home(self.split) as usize + 1) * size_of::<crate::bucket::Bucket>();
-            bytes += touched.next_multiple_of(varve_base::mem::PAGE_BYTES).min(new.bucket_bytes());
+            let untouched = new.size_bytes().saturating_sub(touched.next_multiple_of(varve_base::mem::PAGE_BYTES));
+            bytes += new.bucket_bytes().saturating_sub(untouched);
         } else {
             bytes += new.bucket_bytes();
         }

@@ -58,6 +58,13 @@ proptest! {
         ops.into_iter().for_each(|op| world.apply(op));
         world.finish();
     }
+
+    #[test]
+    fn empties_in_steps(first in 1u32..40, displace in 0u32..4, ops in prop::collection::vec(op(), 1..600), seed: u64) {
+        let mut world = World::new(Geometry { first_buckets: first, displace, ..Geometry::default() });
+        ops.into_iter().for_each(|op| world.apply(op));
+        world.drain(seed);
+    }
 }
 
 /// Long runs that swing between nearly empty and a thousand entries, with one kind of hash or all.
@@ -69,6 +76,7 @@ fn long_runs() {
             first_buckets: 4,
             displace: u32::from(run % 3),
             move_buckets: 1 + u32::from(run % 2),
+            growth: if run % 4 < 2 { 1.25 } else { 1.125 },
             shard_scale: (u32::from(run), 24),
         });
         for i in 0..4_000u32 {
@@ -90,7 +98,54 @@ fn long_runs() {
                 _ => Op::Scan,
             });
         }
-        world.finish();
+        if run % 2 == 0 { world.drain(rng.next_u64()) } else { drop(world.finish()) }
+    }
+}
+
+/// The load and the entries in overflow buckets of both factors, over two doublings from sizes that they begin at; and
+/// what must hold of every move: it ends before the new table is full, and the old one is not overfull meanwhile.
+#[test]
+fn moves_end_in_time() {
+    for (growth, first, least) in [(1.25, 1_000, 0.70), (1.125, 1_000, 0.775), (1.125, 8_000, 0.79)] {
+        let mut table = Table::new(Geometry { first_buckets: first, growth, ..Geometry::default() });
+        let (mut i, mut moving, mut moves, mut most_chained) = (0u64, false, 0, 0.0f64);
+        while i < u64::from(first) * 7 * 3 {
+            i += 1;
+            table.insert(mix64(i), r(i), &Mixed);
+            let stats = table.stats();
+            if moving && stats.old_buckets == 0 {
+                moves += 1;
+                assert!(table.load() < 0.88, "{growth}: a move ended at {}", table.load());
+                assert!(table.load() > least, "{growth}: a table begins its life at {}", table.load());
+            }
+            moving = stats.old_buckets > 0;
+            most_chained = most_chained.max(stats.overflow_buckets as f64 / (stats.buckets + stats.old_buckets) as f64);
+        }
+        table.verify(&Mixed);
+        println!("growth {growth} from {first}: {moves} moves, at most {most_chained:.3} overflow buckets a bucket");
+        assert!(moves >= 4 && most_chained < 0.08, "{growth}: {moves} moves, {most_chained}");
+    }
+}
+
+/// Memory goes back while a large table is emptied, in the middle of a move too.
+#[test]
+fn emptying_gives_memory_back() {
+    for many in [300_000u64, 300_500, 301_000, 310_000] {
+        let geometry = Geometry { growth: 1.125, ..Geometry::default() };
+        let mut table = Table::new(geometry);
+        (1..=many).for_each(|i| table.insert(mix64(i), r(i), &Mixed));
+        let (full, mut left, mut steps) = (table.bytes(), vec![true; many as usize + 1], 0);
+        left[0] = false;
+        while !table.drain_step(64, &mut |r| assert!(std::mem::take(&mut left[r.bits() as usize]))) {
+            steps += 1;
+            let share = table.len() as f64 / many as f64;
+            let allowed = full as f64 * share + 700_000.0;
+            assert!((table.bytes() as f64) < allowed, "{} bytes for {} of {many}", table.bytes(), table.len());
+            if steps % 100 == 50 {
+                table.verify(&Mixed);
+            }
+        }
+        assert!(left.iter().all(|&there| !there) && table.bytes() == 0);
     }
 }
 

@@ -4,14 +4,17 @@
 //! |<-------------- first part ----------------->|<------------------ rest: `room` bytes ------------------->|
 //! +------+---------+---------+--------+---------+-------+---------+----------+--------------------+---------+
 //! | head | owner   | key len | room   | key     | flags | clock   | expiry   | value              | slack   |
-//! | 1    | 0 2 4   | 1 4     | 1..=4  | key len | 1     | 0 3     | 0 6 8    | what is left       | 0..     |
+//! | 1    | 0 2 4   | 1 4     | 0..=4  | key len | 1     | 0 3     | 0 6 8    | what is left       | 0..     |
 //! +------+---------+---------+--------+---------+-------+---------+----------+--------------------+---------+
 //!
-//! head     7       6        5   4        3..0          owner: 2 bytes, database number, for a key kind with OWNED;
-//!        +-------+--------+------------+------+               4 bytes, slot number, for every other kind; else none
-//!        | OWNED | LONG   | room width | kind |        key length: 4 bytes with LONG, else 1
-//!        |       | KEY    | - 1        |      |        room: width of 1 to 4 bytes
-//!        +-------+--------+------------+------+
+//! head     7       6        5   4        3..0          owner: 2 bytes more with OWNED than without, counted from 0 for
+//!        +-------+--------+------------+------+               a key kind, whose database number it is, and from 2 for
+//!        | OWNED | LONG   | room width | kind |               every other, whose slot number it is
+//!        |       | KEY    | - 1        |      |        key length: 4 bytes with LONG, else 1
+//!        +-------+--------+------------+------+        room: 1 to 4 bytes
+//!
+//! member   head (kind 11, room width bits clear), owner, key length, key, flags: no room is written, since it is always
+//!          the byte of the flags
 //!
 //! flags    7       6   5    4   3     2   1     0      form: Auto, Plain, Raw
 //!        +-------+--------+---------+---------+------+ expiry: 0 none, 1 six bytes, 2 eight bytes,
@@ -23,9 +26,10 @@
 //!
 //! All numbers are little-endian and lie at any address. The value's length is stored nowhere: it is the room minus
 //! what stands before the value minus the slack, so a short key without expiry costs 7 bytes (head, key length, room,
-//! flags, clock). Only key kinds have a clock: eviction ages whole keys, never an element or a node. The last byte(s)
-//! of the slack count it, themselves included. A value whose room is `PLACE_FROM` or more always has eight bytes for
-//! an expiry, so that setting one never moves more than that many bytes.
+//! flags, clock), and a member of a set 5 (head, 2 of slot, key length, flags). Only key kinds have a clock: eviction
+//! ages whole keys, never an element or a node. The last byte(s) of the slack count it, themselves included. A value
+//! whose room is `PLACE_FROM` or more always has eight bytes for an expiry, so that setting one never moves more than
+//! that many bytes.
 //!
 //! The first part is written before the object is published and never again until its memory is released; the object's
 //! size follows from it alone. The rest belongs to the lock of the object's shard, but for the DEAD bit (see the
@@ -42,6 +46,10 @@ const LONG: u8 = 0b0100_0000;
 const OWNED: u8 = 0b1000_0000;
 /// Kind of a filler; every other kind is `Kind`.
 const FILLER: u8 = 15;
+const MEMBER: u8 = Kind::Member as u8;
+/// Of the kinds, those with this bit are no keys, which `owner_bytes` counts on.
+const PART: u8 = 0b1000;
+const _: () = assert!(Kind::LAST_KEY as u8 & PART == 0 && Kind::Element as u8 & MEMBER & PART != 0);
 
 const DEAD: u8 = 0b0000_0001;
 const SLACK_SHIFT: u32 = 1;
@@ -105,6 +113,12 @@ fn width_of(number: usize) -> usize {
             4
         }
     }
+}
+
+/// Bytes of the owner: 0 or 2 for a key, 2 or 4 for a part.
+#[inline(always)]
+fn owner_bytes(head: u8) -> usize {
+    2 * ((head >> 7) + ((head & PART) >> 3)) as usize
 }
 
 #[inline(always)]
@@ -185,16 +199,13 @@ impl Place {
         // SAFETY: each read lies in the first part, whose form the head byte gives.
         unsafe {
             let head = self.0.read();
-            let owner = if head & OWNED == 0 {
-                0
-            } else if head & KIND <= Kind::LAST_KEY as u8 {
-                2
-            } else {
-                4
-            };
+            let owner = owner_bytes(head);
             let key_width = if head & LONG == 0 { 1 } else { 4 };
-            let room_width = ((head >> ROOM_SHIFT) & 3) as usize + 1;
             let key_len = self.number(1 + owner, key_width);
+            if head & KIND == MEMBER {
+                return First { head, key_at: 1 + owner + key_width, key_len, room: 1 };
+            }
+            let room_width = ((head >> ROOM_SHIFT) & 3) as usize + 1;
             let room = self.number(1 + owner + key_width, room_width);
             First { head, key_at: 1 + owner + key_width + room_width, key_len, room }
         }
@@ -238,7 +249,7 @@ impl Place {
         // SAFETY: in the first part.
         unsafe {
             if first.head & KIND > Kind::LAST_KEY as u8 {
-                Owner::Slot(self.number(1, 4) as u32)
+                Owner::Slot(self.number(1, owner_bytes(first.head)) as u32)
             } else if first.head & OWNED != 0 {
                 Owner::Database(self.number(1, 2) as u16)
             } else {
@@ -459,8 +470,11 @@ impl Plan {
         Plan::with_expiry(o, Plan::expiry_bits(o.expiry_ms, o.room), None)
     }
 
-    /// For an object alone in a run, which gets every byte up to `capacity`.
+    /// For an object alone in a run, which gets every byte up to `capacity`, but for a member, which has no room.
     pub(crate) fn filling(o: &NewObject<'_>, capacity: usize) -> Plan {
+        if o.kind == Kind::Member {
+            return Plan::new(o);
+        }
         let expiry = if o.expiry_ms.is_some() { EXPIRY_EIGHT } else { EXPIRY_PLACE };
         Plan::with_expiry(o, expiry, Some(capacity))
     }
@@ -468,7 +482,7 @@ impl Plan {
     /// Bytes between an object's begin and its value, in a run.
     pub(crate) fn run_front(o: &NewObject<'_>) -> usize {
         let plan = Plan::filling(o, u32::MAX as usize);
-        plan.first + rest_head(plan.head & KIND) + 8
+        plan.first + rest_head(plan.head & KIND) + EXPIRY_BYTES[(plan.flags >> EXPIRY_SHIFT & 3) as usize]
     }
 
     /// Bytes of an object's first part, in a run.
@@ -495,6 +509,7 @@ impl Plan {
         let (owned, owner_bytes) = match o.owner {
             Owner::Database(0) => (0, 0),
             Owner::Database(_) => (OWNED, 2),
+            Owner::Slot(0..=0xffff) => (0, 2),
             Owner::Slot(_) => (OWNED, 4),
         };
         debug_assert!(o.kind.is_key() == matches!(o.owner, Owner::Database(_)), "{:?} of {:?}", o.kind, o.owner);
@@ -502,12 +517,16 @@ impl Plan {
         let before = rest_head(kind) + EXPIRY_BYTES[expiry as usize];
         let fixed = 1 + owner_bytes + key_bytes + o.key.len();
         let (room, width) = match capacity {
+            None if kind == MEMBER => {
+                assert!(o.room == 0 && o.expiry_ms.is_none(), "a member has neither value nor expiry");
+                (1, 0)
+            }
             None => (before + o.room, width_of(before + o.room)),
             Some(capacity) => ((capacity - fixed - 4).min(u32::MAX as usize), 4),
         };
         let slack = room - before - value;
         Plan {
-            head: owned | long | (width as u8 - 1) << ROOM_SHIFT | kind,
+            head: owned | long | (width.max(1) as u8 - 1) << ROOM_SHIFT | kind,
             flags: (o.form as u8) << FORM_SHIFT | expiry << EXPIRY_SHIFT | slack_form(slack) << SLACK_SHIFT,
             key_at: 1 + owner_bytes + key_bytes + width,
             first: fixed + width,
@@ -560,13 +579,16 @@ impl Plan {
                     to = to.add(2);
                 }
                 Owner::Slot(slot) => {
-                    store(to, 4, slot as usize);
-                    to = to.add(4);
+                    let width = owner_bytes(self.head);
+                    store(to, width, slot as usize);
+                    to = to.add(width);
                 }
             }
             let key_width = if self.head & LONG == 0 { 1 } else { 4 };
             store(to, key_width, o.key.len());
-            store(to.add(key_width), ((self.head >> ROOM_SHIFT) & 3) as usize + 1, self.room);
+            if self.head & KIND != MEMBER {
+                store(to.add(key_width), ((self.head >> ROOM_SHIFT) & 3) as usize + 1, self.room);
+            }
             std::ptr::copy_nonoverlapping(o.key.as_ptr(), at.add(self.key_at), o.key.len());
         }
     }

@@ -26,6 +26,10 @@ fn value_of(place: Place) -> Vec<u8> {
     }
 }
 
+fn member(slot: u32, key: &[u8]) -> NewObject<'_> {
+    NewObject { kind: Kind::Member, owner: Owner::Slot(slot), ..NewObject::string(key, b"") }
+}
+
 fn check(place: Place, o: &NewObject<'_>, value: &[u8]) {
     // SAFETY: an object that this test wrote.
     unsafe {
@@ -51,8 +55,10 @@ fn every_width_of_every_field() {
         [None, Some(0), Some(1_700_000_000_000), Some((1 << 48) - 1), Some(1 << 48), Some(-5), Some(i64::MIN)];
     for (n, kind) in KINDS.into_iter().enumerate() {
         let owners = match kind.is_key() {
-            true => [Owner::Database(0), Owner::Database(1), Owner::Database(u16::MAX)],
-            false => [Owner::Slot(0), Owner::Slot(7), Owner::Slot(u32::MAX)],
+            true => [0, 1, 2, 255, u16::MAX].map(Owner::Database),
+            false => {
+                [Owner::Slot(0), Owner::Slot(7), Owner::Slot(0xffff), Owner::Slot(0x1_0000), Owner::Slot(u32::MAX)]
+            }
         };
         for (v, &len) in values.iter().enumerate() {
             let value: Vec<u8> = (0..len).map(|i| i as u8).collect();
@@ -63,7 +69,7 @@ fn every_width_of_every_field() {
                 }
                 let o = NewObject {
                     kind,
-                    owner: owners[(v + e) % 3],
+                    owner: owners[(v + e) % 5],
                     key: &keys[(n + v + e) % 6],
                     value: Value::Bytes(&value),
                     room: len + extra,
@@ -80,13 +86,54 @@ fn every_width_of_every_field() {
 }
 
 #[test]
+fn every_width_of_a_member() {
+    for slot in [0, 1, 255, 256, 0xffff, 0x1_0000, u32::MAX] {
+        for len in [0, 1, 16, 255, 256, 70_000] {
+            let key = vec![b'm'; len];
+            for form in [Form::Auto, Form::Plain, Form::Raw, Form::Own] {
+                let o = NewObject { form, clock: 77, ..member(slot, &key) };
+                let mut bytes = written(&Plan::new(&o), &o);
+                let place = Place(bytes.as_mut_ptr());
+                check(place, &o, b"");
+                assert_eq!(
+                    bytes.len(),
+                    1 + if slot < 65_536 { 2 } else { 4 } + if len < 256 { 1 } else { 4 } + len + 1
+                );
+                // SAFETY: an object that this test wrote and has alone.
+                unsafe {
+                    let first = place.first();
+                    assert!(matches!(place.item(), Item::Object(other) if other.size() == bytes.len()));
+                    assert_eq!((first.room, place.slack(&first)), (1, 0));
+                    assert_eq!(
+                        (place.set_expiry_ms(&first, Some(9)), place.set_expiry_ms(&first, None)),
+                        (None, Some(0))
+                    );
+                    place.set_saved(&first, true);
+                    assert!(place.saved(&first) && !place.is_dead(&first));
+                    place.set_saved(&first, false);
+                }
+                check(place, &o, b"");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "neither value nor expiry")]
+fn a_member_has_no_room() {
+    Plan::new(&NewObject { room: 1, ..member(1, b"m") });
+}
+
+#[test]
 fn a_short_key_costs_seven_bytes() {
     let o = NewObject::string(b"key:0000000000001", b"value");
     assert_eq!(Plan::new(&o).size(), 7 + 17 + 5);
     let volatile = NewObject { expiry_ms: Some(1_700_000_000_000), ..o };
     assert_eq!(Plan::new(&volatile).size(), 13 + 17 + 5);
     let element = NewObject { kind: Kind::Element, owner: Owner::Slot(3), ..o };
-    assert_eq!(Plan::new(&element).size(), 8 + 17 + 5);
+    assert_eq!(Plan::new(&element).size(), 6 + 17 + 5);
+    assert_eq!(Plan::new(&NewObject { owner: Owner::Slot(65_536), ..element }).size(), 8 + 17 + 5);
+    assert_eq!(Plan::new(&member(3, b"0123456789abcdef")).size(), 21);
 }
 
 #[test]

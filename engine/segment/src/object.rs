@@ -28,6 +28,9 @@ pub enum Kind {
     Node = 9,
     /// A chunk of an index.
     Table = 10,
+    /// An element that is its key alone: a member of a big set. It has no value, no room and no expiry, and costs five
+    /// bytes beside its key in a slot under 65536.
+    Member = 11,
 }
 
 impl Kind {
@@ -52,6 +55,7 @@ impl Kind {
             8 => Kind::Element,
             9 => Kind::Node,
             10 => Kind::Table,
+            11 => Kind::Member,
             _ => return None,
         })
     }
@@ -62,7 +66,8 @@ impl Kind {
 pub enum Owner {
     /// A key of this physical database; the number 0 costs no bytes. For key kinds only.
     Database(u16),
-    /// A part of the big collection with this slot number. For the other kinds only.
+    /// A part of the big collection with this slot number, of two bytes if it is under 65536, else of four. For the
+    /// other kinds only.
     Slot(u32),
 }
 
@@ -152,9 +157,9 @@ pub struct NewObject<'a> {
     pub key: &'a [u8],
     /// Its value.
     pub value: Value<'a>,
-    /// Bytes that the value may grow to in place, at least its length. In a run it gets more.
+    /// Bytes that the value may grow to in place, at least its length. In a run it gets more. 0 for a member.
     pub room: usize,
-    /// When it expires, in ms of Unix time.
+    /// When it expires, in ms of Unix time. None for a member.
     pub expiry_ms: Option<i64>,
     /// The access clock: the low 24 bits count. Dropped for kinds that are no keys.
     pub clock: u32,

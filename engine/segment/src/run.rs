@@ -38,7 +38,7 @@ use varve_base::mem::PAGE_BYTES;
 use crate::append::Appender;
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, Shared};
-use crate::object::{Access, Class, NewObject, Owner, Value};
+use crate::object::{Access, Class, Kind, NewObject, Owner, Value};
 use crate::table::{Entry, Live};
 
 /// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
@@ -291,11 +291,13 @@ impl Log {
     }
 
     /// Gives the object in a run another key and owner, where it lies; answers its new place, the old Ref is not to be
-    /// used any more. None, and nothing has changed, if it is not in a run or the key is too long for the room before
-    /// it: write a new object. The caller holds the locks of both keys' shards; from now on the new key's opens it.
+    /// used any more. None, and nothing has changed, if it is not in a run, is a member, or the key is too long for the
+    /// room before it: write a new object. The caller holds the locks of both keys' shards; from now on the new key's
+    /// opens it.
     pub fn rename(&self, access: &mut Access, r: Ref, owner: Owner, key: &[u8]) -> Option<Ref> {
         let object = access.open(self, r);
-        if !self.is_run_size(object.bytes()) {
+        // A member in a run would no longer have a run's size with a shorter key.
+        if !self.is_run_size(object.bytes()) || object.kind() == Kind::Member {
             return None;
         }
         let (shared, entry) = (&self.shared, self.entry(r));

@@ -21,8 +21,13 @@ fn len() -> impl Strategy<Value = usize> {
 
 fn op() -> impl Strategy<Value = Op> {
     let which = any::<usize>;
-    let kind =
-        prop_oneof![4 => Just(Kind::String), 1 => Just(Kind::Hash), 1 => Just(Kind::Element), 1 => Just(Kind::Node)];
+    let kind = prop_oneof![
+        4 => Just(Kind::String),
+        1 => Just(Kind::Hash),
+        1 => Just(Kind::Element),
+        1 => Just(Kind::Node),
+        1 => Just(Kind::Member),
+    ];
     let key_len = prop_oneof![9 => 1..40usize, 1 => 200..3000usize];
     let extra = prop_oneof![3 => Just(0usize), 1 => 1..400usize];
     let append = (kind, key_len.clone(), len(), extra, expiry(), class(), any::<u32>()).prop_map(

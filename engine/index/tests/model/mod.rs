@@ -268,6 +268,35 @@ impl World {
         assert_eq!(all, expected);
     }
 
+    /// Empties both in steps, with searches and removals in between.
+    pub fn drain(mut self, seed: u64) {
+        self.scan = None;
+        let mut rng = Rng::seeded(seed);
+        loop {
+            let mut gone = Vec::new();
+            let done = self.table.drain_step(rng.below(12) as usize, &mut |r| gone.push(r));
+            for r in gone {
+                let at = self.entries.iter().position(|e| e.2 == r).expect("it was there, and came once");
+                self.entries.swap_remove(at);
+            }
+            assert_eq!(self.table.len(), self.entries.len());
+            assert!(!self.table.step(&self.hashes, 1) && !self.table.wants_move());
+            if done {
+                break;
+            }
+            match rng.below(4) {
+                0 => self.remove(rng.next_u64()),
+                1 => self.find(rng.next_u64()),
+                2 => self.replace(rng.next_u64()),
+                _ => self.verify(),
+            }
+        }
+        assert_eq!((self.table.len(), self.entries.len(), self.table.bytes()), (0, 0, 0));
+        // As good as new.
+        self.insert(7);
+        self.verify();
+    }
+
     /// Ends a scan, verifies, lets background work come to its end, verifies again.
     pub fn finish(mut self) -> Table {
         while self.scan.is_some() {

@@ -410,6 +410,34 @@ fn fresh_memory_is_zero_again() {
 }
 
 #[test]
+fn members_of_all_sizes_move_and_die() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    let mut all = vec![];
+    parked(&log, |appender| {
+        for (n, slot) in [0, 0xffff, 0x1_0000, u32::MAX].into_iter().enumerate() {
+            for len in [0, 9, 255, 256, 3000, 20_000] {
+                let key = vec![n as u8; len];
+                let owner = Owner::Slot(slot);
+                let o = NewObject { kind: Kind::Member, owner, ..string(&key, b"") };
+                let r = appender.append(&log, &o);
+                let r = appender.relocate(&log, &mut access, r, Class::Survivor);
+                let object = access.open(&log, r);
+                assert_eq!((object.kind(), object.owner(), object.key()), (Kind::Member, owner, &key[..]));
+                assert_eq!((object.value(), object.room(), object.expiry_ms()), (&b""[..], 0, None));
+                assert_eq!(object.bytes(), object.live_bytes());
+                all.push(r);
+            }
+        }
+    });
+    log.verify();
+    all.into_iter().for_each(|r| access.kill(&log, r));
+    while log.release_step(1) {}
+    assert_eq!(log.live_bytes(), 0);
+    log.verify();
+}
+
+#[test]
 fn elements_and_nodes_have_no_clock() {
     let log = Log::new(tiny()).unwrap();
     let mut access = log.access();

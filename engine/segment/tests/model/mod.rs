@@ -134,7 +134,8 @@ impl Model {
         let number = self.number as u32;
         let owner = match kind.is_key() {
             true => Owner::Database(if number.is_multiple_of(3) { number as u16 } else { 0 }),
-            false => Owner::Slot(number),
+            // Of two bytes or of four.
+            false => Owner::Slot(if number.is_multiple_of(4) { number << 16 } else { number }),
         };
         let form = [Form::Auto, Form::Plain, Form::Raw][clock as usize % 3];
         let clock = if kind.is_key() { clock & 0xff_ffff } else { 0 };
@@ -268,6 +269,8 @@ impl Model {
     pub(crate) fn step(&mut self, op: Op) {
         match op {
             Op::Append { kind, key_len, len, extra, expiry, class, clock } => {
+                // A member is its key alone.
+                let (len, extra, expiry) = if kind == Kind::Member { (0, 0, None) } else { (len, extra, expiry) };
                 let thing = self.thing(kind, key_len, len, expiry, clock);
                 self.append(thing, extra, class);
             }

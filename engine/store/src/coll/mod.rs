@@ -18,12 +18,14 @@
 //! | `slots` | slot numbers: where a root is |
 //! | `roots` | the roots of one shard |
 //! | `elements` | fields and members under an index of their own |
+//! | `spine` | the counted tree that lists and sorted sets share |
 //! | `free` | the background's steps: dying roots, tables that want to move |
 
 pub(crate) mod elements;
 pub(crate) mod free;
 pub(crate) mod roots;
 pub(crate) mod slots;
+pub(crate) mod spine;
 
 use std::collections::HashSet;
 

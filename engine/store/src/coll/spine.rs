@@ -1,0 +1,579 @@
+//! The spine of a list or a sorted set: a counted B+ tree over numbered leaves.
+//!
+//! ```text
+//!                    +-----------------------------+
+//!   level 2          | child: 7 | 2 |              |      a child of level 1 is a leaf,
+//!                    | sum:  12 | 6 |              |      of a higher level a node one level down
+//!                    +----|-------|----------------+
+//!             +-----------+       +----------+
+//!   +---------v-----------+       +----------v----------+
+//!   | child: 0 | 3 | 1 |  | 7     | child: 4 | 2 |      | 2      level 1
+//!   | sum:   5 | 4 | 3 |  |       | sum:   1 | 5 |      |
+//!   +--------|------------+       +---------------------+
+//!   leaf     v                            number of a leaf -> where its object lies, and its node of level 1
+//! ```
+//! A leaf is an object of the log that carries its number as key; everything else about it is here, so that moving the
+//! object changes one cell. A leaf's elements are counted, and a keyed spine also keeps the least key of each leaf (its
+//! `sep`). Both are kept in the node above, summed (or the least taken) on the way up.
+//!
+//! All steps are O(log n): a place among the elements to a leaf and back, neighbours, insertion, removal. A leaf at
+//! either end is found in its node without a search, so that changing the count of an end costs a few additions.
+//! Memory is three arenas, 12 bytes a leaf and 392 bytes a node of up to 32 children (648 with keys), full where leaves
+//! were added at an end. Numbers that were freed are given out again; the arenas do not shrink.
+//!
+//! It does not open leaves: it knows neither the log nor what an element is.
+
+#[cfg(test)]
+mod tests;
+
+use varve_base::Ref;
+
+/// Children of a node. With 64 a tree over some thousand leaves would be no lower, and a short chain would pay twice.
+const FAN: usize = 32;
+/// A node with fewer children than this looks for a neighbour to join.
+const FAN_MIN: usize = FAN / 4;
+/// A joined node has at most so many children, so that the next insertion does not split it again.
+const JOINED_MAX: usize = FAN * 3 / 4;
+/// No node, or no free cell.
+const NONE: u32 = u32::MAX;
+
+/// The number of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Leaf(u32);
+
+impl Leaf {
+    /// The number, as the leaf's object carries it.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A node of the tree. Children behind `len` mean nothing.
+#[derive(Clone, Debug)]
+struct Node {
+    parent: u32,
+    level: u16,
+    len: u16,
+    child: [u32; FAN],
+    sum: [u64; FAN],
+}
+
+const _: () = assert!(size_of::<Node>() == 392);
+
+/// A counted B+ tree over leaves; see the head of the file. `R` is where a leaf lies, a [`Ref`] but for tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Spine<R = Ref> {
+    /// By number; none of a free one.
+    refs: Vec<Option<R>>,
+    /// By number: the node of level 1; of a free leaf the next free one.
+    parents: Vec<u32>,
+    nodes: Vec<Node>,
+    /// By node, the least key under each child. Empty unless keyed.
+    seps: Vec<[u64; FAN]>,
+    keyed: bool,
+    root: u32,
+    free_leaf: u32,
+    free_node: u32,
+    leaves: u32,
+    count: u64,
+}
+
+impl<R: Copy> Spine<R> {
+    /// An empty spine without keys: every `sep` is 0.
+    pub(crate) fn new() -> Spine<R> {
+        Spine {
+            refs: Vec::new(),
+            parents: Vec::new(),
+            nodes: Vec::new(),
+            seps: Vec::new(),
+            keyed: false,
+            root: NONE,
+            free_leaf: NONE,
+            free_node: NONE,
+            leaves: 0,
+            count: 0,
+        }
+    }
+
+    /// An empty spine that keeps the least key of each leaf. Keys must not fall from one leaf to the next.
+    pub(crate) fn keyed() -> Spine<R> {
+        Spine { keyed: true, ..Spine::new() }
+    }
+
+    /// Number of leaves.
+    #[inline]
+    pub(crate) fn leaves(&self) -> usize {
+        self.leaves as usize
+    }
+
+    /// Number of elements in all leaves.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of memory that the spine holds, besides itself. O(1).
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.refs.capacity() * size_of::<Option<R>>()
+            + self.parents.capacity() * size_of::<u32>()
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.seps.capacity() * size_of::<[u64; FAN]>()
+    }
+
+    /// The first leaf.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Leaf> {
+        (self.leaves > 0).then(|| self.first_under(self.root))
+    }
+
+    /// The last leaf.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<Leaf> {
+        (self.leaves > 0).then(|| self.last_under(self.root))
+    }
+
+    /// The leaf after this one.
+    pub(crate) fn next(&self, leaf: Leaf) -> Option<Leaf> {
+        let (mut node, mut slot) = self.above(leaf);
+        while slot + 1 == self.node(node).len as usize {
+            (node, slot) = self.climb(node)?;
+        }
+        let Node { level, child, .. } = self.node(node);
+        Some(if *level == 1 { Leaf(child[slot + 1]) } else { self.first_under(child[slot + 1]) })
+    }
+
+    /// The leaf before this one.
+    pub(crate) fn prev(&self, leaf: Leaf) -> Option<Leaf> {
+        let (mut node, mut slot) = self.above(leaf);
+        while slot == 0 {
+            (node, slot) = self.climb(node)?;
+        }
+        let Node { level, child, .. } = self.node(node);
+        Some(if *level == 1 { Leaf(child[slot - 1]) } else { self.last_under(child[slot - 1]) })
+    }
+
+    /// The leaf of this number, if there is one.
+    #[inline]
+    pub(crate) fn leaf(&self, number: u32) -> Option<Leaf> {
+        self.refs.get(number as usize)?.is_some().then_some(Leaf(number))
+    }
+
+    /// Where the leaf's object lies.
+    #[inline]
+    pub(crate) fn leaf_ref(&self, leaf: Leaf) -> R {
+        self.refs[leaf.0 as usize].expect("a leaf of this spine")
+    }
+
+    /// Tells where the leaf's object lies now.
+    #[inline]
+    pub(crate) fn set_ref(&mut self, leaf: Leaf, place: R) {
+        let cell = &mut self.refs[leaf.0 as usize];
+        assert!(cell.is_some(), "a leaf of this spine");
+        *cell = Some(place);
+    }
+
+    /// The leaf that holds the element at `position`, and how many of its elements come before it. None if there are
+    /// not so many elements.
+    pub(crate) fn locate(&self, position: u64) -> Option<(Leaf, u64)> {
+        if position >= self.count {
+            return None;
+        }
+        let (mut node, mut left) = (self.root, position);
+        loop {
+            let Node { level, child, sum, .. } = self.node(node);
+            let mut slot = 0;
+            while left >= sum[slot] {
+                left -= sum[slot];
+                slot += 1;
+            }
+            if *level == 1 {
+                return Some((Leaf(child[slot]), left));
+            }
+            node = child[slot];
+        }
+    }
+
+    /// Number of elements before the leaf.
+    pub(crate) fn position_of(&self, leaf: Leaf) -> u64 {
+        let (mut node, mut slot) = self.above(leaf);
+        let mut before = 0;
+        loop {
+            before += self.node(node).sum[..slot].iter().sum::<u64>();
+            match self.climb(node) {
+                Some(up) => (node, slot) = up,
+                None => return before,
+            }
+        }
+    }
+
+    /// Number of elements in the leaf.
+    #[inline]
+    pub(crate) fn count_of(&self, leaf: Leaf) -> u64 {
+        let (node, slot) = self.above(leaf);
+        self.node(node).sum[slot]
+    }
+
+    /// Tells that the leaf has `delta` elements more.
+    ///
+    /// # Panics
+    /// If it had not so many.
+    #[inline]
+    pub(crate) fn add(&mut self, leaf: Leaf, delta: i64) {
+        let (mut node, mut slot) = self.above(leaf);
+        loop {
+            let sum = &mut self.nodes[node as usize].sum[slot];
+            *sum = sum.checked_add_signed(delta).expect("no leaf has less than no elements");
+            match self.climb(node) {
+                Some(up) => (node, slot) = up,
+                None => break,
+            }
+        }
+        self.count = self.count.checked_add_signed(delta).expect("the sum of the leaves");
+    }
+
+    /// The least key of the leaf; 0 where there are no keys.
+    #[inline]
+    pub(crate) fn sep(&self, leaf: Leaf) -> u64 {
+        if !self.keyed {
+            return 0;
+        }
+        let (node, slot) = self.above(leaf);
+        self.seps[node as usize][slot]
+    }
+
+    /// Tells the least key of the leaf, which stays in order between its neighbours.
+    pub(crate) fn set_sep(&mut self, leaf: Leaf, sep: u64) {
+        assert!(self.keyed, "a spine with keys");
+        let (node, slot) = self.above(leaf);
+        self.put_sep(node, slot, sep);
+    }
+
+    /// The last leaf whose least key is at most `sep`, the first leaf if there is none such.
+    pub(crate) fn descend(&self, sep: u64) -> Option<Leaf> {
+        if self.leaves == 0 {
+            return None;
+        }
+        let mut node = self.root;
+        loop {
+            let Node { level, len, child, .. } = self.node(node);
+            let slot = match self.seps.get(node as usize) {
+                Some(seps) => seps[..*len as usize].partition_point(|&s| s <= sep).saturating_sub(1),
+                None => *len as usize - 1,
+            };
+            if *level == 1 {
+                return Some(Leaf(child[slot]));
+            }
+            node = child[slot];
+        }
+    }
+
+    /// The leaf that the next insertion will make: its object has to be written first, and carries the number.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Leaf {
+        Leaf(if self.free_leaf == NONE { self.refs.len() as u32 } else { self.free_leaf })
+    }
+
+    /// Adds a leaf of `count` elements after `leaf`, or at the front: the one that [`Spine::upcoming`] told.
+    pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, sep: u64) -> Leaf {
+        let new = self.take_leaf(place);
+        if self.root == NONE {
+            self.root = self.take_node(1);
+        }
+        let (node, slot) = match leaf {
+            Some(leaf) => {
+                let (node, slot) = self.above(leaf);
+                (node, slot + 1)
+            }
+            None => (self.first_node(), 0),
+        };
+        self.insert_child(node, slot, new.0, 0, sep);
+        self.leaves += 1;
+        self.add(new, i64::from(count));
+        new
+    }
+
+    /// Removes a leaf and returns where its object lies. Its number is free.
+    pub(crate) fn remove(&mut self, leaf: Leaf) -> R {
+        let (node, slot) = self.above(leaf);
+        self.add(leaf, -(self.node(node).sum[slot] as i64));
+        self.remove_child(node, slot);
+        while self.node(self.root).level > 1 && self.node(self.root).len == 1 {
+            let old = self.root;
+            self.root = self.node(old).child[0];
+            self.nodes[self.root as usize].parent = NONE;
+            self.give_node(old);
+        }
+        self.leaves -= 1;
+        self.parents[leaf.0 as usize] = self.free_leaf;
+        self.free_leaf = leaf.0;
+        self.refs[leaf.0 as usize].take().expect("a leaf of this spine")
+    }
+
+    /// Panics if anything is inconsistent. O(N).
+    pub(crate) fn verify(&self) {
+        let mut seen = (0, 0);
+        if self.root != NONE {
+            assert_eq!(self.node(self.root).parent, NONE, "nothing lies above the root");
+            self.verify_under(self.root, &mut seen);
+        }
+        assert_eq!(seen, (self.leaves as usize, self.count), "leaves and elements");
+        assert_eq!(seen.0, self.refs.iter().flatten().count(), "every leaf is in the tree");
+        assert_eq!(self.refs.len(), self.parents.len(), "cells");
+        assert_eq!(self.seps.len(), if self.keyed { self.nodes.len() } else { 0 }, "keys");
+    }
+
+    fn verify_under(&self, number: u32, seen: &mut (usize, u64)) {
+        let node = self.node(number);
+        assert!(node.len > 0 || (number == self.root && node.level == 1), "only the root of nothing is empty");
+        if let Some(seps) = self.seps.get(number as usize) {
+            assert!(seps[..node.len as usize].is_sorted(), "keys in order");
+        }
+        for slot in 0..node.len as usize {
+            let (child, before) = (node.child[slot], seen.1);
+            if node.level == 1 {
+                assert_eq!(self.parents[child as usize], number, "the leaf's parent");
+                *seen = (seen.0 + 1, seen.1 + node.sum[slot]);
+                continue;
+            }
+            let under = self.node(child);
+            assert_eq!((under.parent, under.level), (number, node.level - 1), "the node's parent and level");
+            if self.keyed {
+                assert_eq!(self.seps[number as usize][slot], self.seps[child as usize][0], "the least key below");
+            }
+            self.verify_under(child, seen);
+            assert_eq!(node.sum[slot], seen.1 - before, "the sum below");
+        }
+    }
+
+    #[inline]
+    fn node(&self, node: u32) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    /// The node and slot of a leaf.
+    #[inline]
+    fn above(&self, leaf: Leaf) -> (u32, usize) {
+        debug_assert!(self.refs[leaf.0 as usize].is_some(), "a leaf of this spine");
+        let node = self.parents[leaf.0 as usize];
+        (node, self.slot_in(node, leaf.0))
+    }
+
+    /// The node above a node, and its slot there; none above the root.
+    #[inline]
+    fn climb(&self, node: u32) -> Option<(u32, usize)> {
+        let parent = self.node(node).parent;
+        (parent != NONE).then(|| (parent, self.slot_in(parent, node)))
+    }
+
+    /// The slot of a child. The ends come first: most changes are there.
+    #[inline]
+    fn slot_in(&self, node: u32, child: u32) -> usize {
+        let node = self.node(node);
+        let children = &node.child[..node.len as usize];
+        let last = children.len() - 1;
+        if children[last] == child {
+            return last;
+        }
+        children.iter().position(|&c| c == child).expect("the parent knows its child")
+    }
+
+    fn first_node(&self) -> u32 {
+        let mut node = self.root;
+        while self.node(node).level > 1 {
+            node = self.node(node).child[0];
+        }
+        node
+    }
+
+    #[inline]
+    fn first_under(&self, mut node: u32) -> Leaf {
+        while self.node(node).level > 1 {
+            node = self.node(node).child[0];
+        }
+        Leaf(self.node(node).child[0])
+    }
+
+    #[inline]
+    fn last_under(&self, mut node: u32) -> Leaf {
+        loop {
+            let Node { level, len, child, .. } = self.node(node);
+            let last = child[*len as usize - 1];
+            if *level == 1 {
+                return Leaf(last);
+            }
+            node = last;
+        }
+    }
+
+    fn take_leaf(&mut self, place: R) -> Leaf {
+        let leaf = self.upcoming();
+        if self.free_leaf == NONE {
+            assert!(leaf.0 < NONE, "numbers of leaves have 32 bits");
+            grow(&mut self.refs);
+            grow(&mut self.parents);
+            self.refs.push(Some(place));
+            self.parents.push(NONE);
+        } else {
+            self.free_leaf = self.parents[leaf.0 as usize];
+            self.refs[leaf.0 as usize] = Some(place);
+        }
+        leaf
+    }
+
+    fn take_node(&mut self, level: u16) -> u32 {
+        let fresh = Node { parent: NONE, level, len: 0, child: [0; FAN], sum: [0; FAN] };
+        if self.free_node == NONE {
+            grow(&mut self.nodes);
+            self.nodes.push(fresh);
+            if self.keyed {
+                grow(&mut self.seps);
+                self.seps.push([0; FAN]);
+            }
+            return self.nodes.len() as u32 - 1;
+        }
+        let node = self.free_node;
+        self.free_node = self.node(node).parent;
+        self.nodes[node as usize] = fresh;
+        node
+    }
+
+    fn give_node(&mut self, node: u32) {
+        self.nodes[node as usize].parent = self.free_node;
+        self.free_node = node;
+    }
+
+    fn set_parent(&mut self, level: u16, child: u32, parent: u32) {
+        if level == 1 {
+            self.parents[child as usize] = parent;
+        } else {
+            self.nodes[child as usize].parent = parent;
+        }
+    }
+
+    /// Sets a key, and that of all nodes above whose least it is.
+    fn put_sep(&mut self, mut node: u32, mut slot: usize, sep: u64) {
+        loop {
+            self.seps[node as usize][slot] = sep;
+            if slot > 0 {
+                return;
+            }
+            match self.climb(node) {
+                Some(up) => (node, slot) = up,
+                None => return,
+            }
+        }
+    }
+
+    /// Adds a child to a node, which is split if it is full. The sums above are the caller's.
+    fn insert_child(&mut self, node: u32, slot: usize, child: u32, sum: u64, sep: u64) {
+        let (node, slot) =
+            if self.node(node).len as usize == FAN { self.split(node, slot, sum, sep) } else { (node, slot) };
+        let Node { level, len, child: children, sum: sums, .. } = &mut self.nodes[node as usize];
+        let end = *len as usize;
+        children.copy_within(slot..end, slot + 1);
+        sums.copy_within(slot..end, slot + 1);
+        children[slot] = child;
+        sums[slot] = sum;
+        *len += 1;
+        let level = *level;
+        self.set_parent(level, child, node);
+        if self.keyed {
+            self.seps[node as usize].copy_within(slot..end, slot + 1);
+            self.put_sep(node, slot, sep);
+        }
+    }
+
+    /// Splits a full node, into which a child of `sum` and `sep` will go at `slot`; returns where. Insertion at an end
+    /// leaves the node full, so that growing at an end makes full nodes. Nodes above count the new child already.
+    fn split(&mut self, node: u32, slot: usize, sum: u64, sep: u64) -> (u32, usize) {
+        let level = self.node(node).level;
+        let cut = if slot == 0 || slot == FAN { slot } else { FAN / 2 };
+        let goes_right = slot > cut || slot == FAN;
+        let right = self.take_node(level);
+        let moved = self.move_children(node, cut, right) + if goes_right { sum } else { 0 };
+        let right_sep = if cut == FAN { sep } else { self.seps.get(right as usize).map_or(0, |seps| seps[0]) };
+        if self.root == node {
+            let left = &self.node(node).sum[..cut];
+            let stays = left.iter().sum::<u64>() + if goes_right { 0 } else { sum };
+            let least = self.seps.get(node as usize).map_or(0, |seps| seps[0]);
+            self.root = self.take_node(level + 1);
+            self.insert_child(self.root, 0, node, stays, least);
+        } else {
+            let (parent, at) = self.climb(node).expect("a node that is not the root");
+            self.nodes[parent as usize].sum[at] -= moved;
+        }
+        let (parent, at) = self.climb(node).expect("a node that is not the root");
+        self.insert_child(parent, at + 1, right, moved, right_sep);
+        if goes_right { (right, slot - cut) } else { (node, slot) }
+    }
+
+    /// Moves the children from slot `from` on behind those of another node; returns how many elements they have.
+    fn move_children(&mut self, node: u32, from: usize, to: u32) -> u64 {
+        let [source, target] = self.nodes.get_disjoint_mut([node as usize, to as usize]).expect("two nodes");
+        let (end, at) = (source.len as usize, target.len as usize);
+        let many = end - from;
+        target.child[at..at + many].copy_from_slice(&source.child[from..end]);
+        target.sum[at..at + many].copy_from_slice(&source.sum[from..end]);
+        source.len = from as u16;
+        target.len += many as u16;
+        let level = target.level;
+        if self.keyed {
+            let [source, target] = self.seps.get_disjoint_mut([node as usize, to as usize]).expect("two nodes");
+            target[at..at + many].copy_from_slice(&source[from..end]);
+        }
+        for slot in at..at + many {
+            self.set_parent(level, self.node(to).child[slot], to);
+        }
+        self.node(to).sum[at..at + many].iter().sum()
+    }
+
+    /// Takes a child out of a node, which goes too if it was the last, or joins a neighbour if few are left. Sums above
+    /// are the caller's.
+    fn remove_child(&mut self, node: u32, slot: usize) {
+        let Node { len, child, sum, .. } = &mut self.nodes[node as usize];
+        let end = *len as usize;
+        child.copy_within(slot + 1..end, slot);
+        sum.copy_within(slot + 1..end, slot);
+        *len -= 1;
+        let left = end - 1;
+        if self.keyed {
+            self.seps[node as usize].copy_within(slot + 1..end, slot);
+        }
+        let Some((parent, at)) = self.climb(node) else { return };
+        if left == 0 {
+            self.give_node(node);
+            return self.remove_child(parent, at);
+        }
+        if self.keyed && slot == 0 {
+            self.put_sep(node, 0, self.seps[node as usize][0]);
+        }
+        if left < FAN_MIN {
+            self.join_neighbour(parent, at);
+        }
+    }
+
+    /// Joins a child that is a node with one of its neighbours, if both fit in one.
+    fn join_neighbour(&mut self, parent: u32, at: usize) {
+        let Node { len, child, .. } = self.node(parent);
+        let (last, child) = (*len as usize - 1, *child);
+        let fits = |a: usize| (self.node(child[a]).len + self.node(child[a + 1]).len) as usize <= JOINED_MAX;
+        let at = match at {
+            at if at < last && fits(at) => at,
+            at if at > 0 && fits(at - 1) => at - 1,
+            _ => return,
+        };
+        let moved = self.move_children(child[at + 1], 0, child[at]);
+        self.nodes[parent as usize].sum[at] += moved;
+        self.give_node(child[at + 1]);
+        self.remove_child(parent, at + 1);
+    }
+}
+
+/// Makes room for one more, by an eighth at a time: arenas are large, and doubling would leave half of them empty.
+fn grow<T>(arena: &mut Vec<T>) {
+    if arena.len() == arena.capacity() {
+        arena.reserve_exact(arena.len() / 8 + 1);
+    }
+}

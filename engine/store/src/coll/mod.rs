@@ -18,11 +18,13 @@
 //! | `slots` | slot numbers: where a root is |
 //! | `roots` | the roots of one shard |
 //! | `elements` | fields and members under an index of their own |
+//! | `list` | nodes in order |
 //! | `spine` | the counted tree that lists and sorted sets share |
 //! | `free` | the background's steps: dying roots, tables that want to move |
 
 pub(crate) mod elements;
 pub(crate) mod free;
+pub(crate) mod list;
 pub(crate) mod roots;
 pub(crate) mod slots;
 pub(crate) mod spine;
@@ -33,6 +35,7 @@ use varve_base::Ref;
 use varve_segment::{Access, Appender, Class, Form, Head, Log};
 
 use elements::Elements;
+use list::Chain;
 
 /// How a collection's key object holds its value; told by the object's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +124,7 @@ pub(crate) struct Root {
 
 /// What a big collection consists of.
 pub(crate) enum Body {
+    List(Chain),
     Hash(Elements),
     Set(Elements),
 }
@@ -129,6 +133,7 @@ impl Body {
     /// Bytes of the collection's objects in the log and of its tables. O(1).
     pub(crate) fn memory(&self) -> usize {
         match self {
+            Body::List(c) => c.object_bytes() as usize + c.table_bytes(),
             Body::Hash(e) | Body::Set(e) => e.object_bytes() as usize + e.table_bytes(),
         }
     }
@@ -136,6 +141,7 @@ impl Body {
     /// Bytes of what is not in the log: tables, directories, inner nodes. O(1).
     pub(crate) fn table_bytes(&self) -> usize {
         match self {
+            Body::List(c) => c.table_bytes(),
             Body::Hash(e) | Body::Set(e) => e.table_bytes(),
         }
     }
@@ -143,6 +149,7 @@ impl Body {
     /// Moves the object that reclaim has come to, with all that leads to it; false if this collection does not have it.
     pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
         match self {
+            Body::List(c) => c.relocate(hands, head),
             Body::Hash(e) | Body::Set(e) => e.relocate(hands, head),
         }
     }
@@ -150,6 +157,7 @@ impl Body {
     /// Kills about `objects` of the collection's objects, which no key leads to any more; true when none is left.
     pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
         match self {
+            Body::List(c) => c.free_step(hands, objects),
             Body::Hash(e) | Body::Set(e) => e.free_step(hands, objects),
         }
     }
@@ -157,6 +165,7 @@ impl Body {
     /// True if a table is on its way to another size, or should be.
     pub(crate) fn wants_step(&self) -> bool {
         match self {
+            Body::List(_) => false,
             Body::Hash(e) | Body::Set(e) => e.wants_step(),
         }
     }
@@ -164,6 +173,7 @@ impl Body {
     /// Moves a table on by about so many buckets.
     pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
         match self {
+            Body::List(_) => {}
             Body::Hash(e) | Body::Set(e) => e.step(hands, buckets),
         }
     }
@@ -171,6 +181,7 @@ impl Body {
     /// The same elements as objects of another slot. The access is that of this collection's shard.
     pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Body {
         match self {
+            Body::List(c) => Body::List(c.copy(from, log, appender, slot)),
             Body::Hash(e) => Body::Hash(e.copy(from, log, appender, seed, slot)),
             Body::Set(e) => Body::Set(e.copy(from, log, appender, seed, slot)),
         }
@@ -179,6 +190,7 @@ impl Body {
     /// Checks everything and adds every live object's Ref. O(N).
     pub(crate) fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
         match self {
+            Body::List(c) => c.verify(log, access, slot, live),
             Body::Hash(e) | Body::Set(e) => e.verify(log, access, seed, slot, live),
         }
     }

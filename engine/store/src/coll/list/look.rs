@@ -1,0 +1,143 @@
+//! Reading a chain: one element, a range, positions of equal elements. A squeezed node on the way is expanded into the
+//! press, and stays as it is.
+//!
+//! A search encodes what it looks for once and compares bytes of entries node by node: equal texts have equal bytes.
+
+use varve_packed::node::{Coded, Entry, Node};
+use varve_segment::{Access, Log};
+
+use super::{Chain, End, Leaf, Press, open};
+
+/// A chain with what opens its nodes.
+pub(crate) struct View<'a> {
+    pub(crate) chain: &'a Chain,
+    pub(crate) log: &'a Log,
+    pub(crate) access: &'a Access,
+    pub(crate) press: &'a mut Press,
+}
+
+/// What to search for, and how far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search<'a> {
+    pub(crate) needle: Coded<'a>,
+    /// Where the search starts.
+    pub(crate) from: End,
+    /// Matches to pass over first.
+    pub(crate) skip: u64,
+    /// Matches to report at most.
+    pub(crate) count: u64,
+    /// Elements to compare at most.
+    pub(crate) compare: u64,
+}
+
+impl View<'_> {
+    /// The element at a position, which there is.
+    pub(crate) fn get(&mut self, position: u64, emit: impl FnOnce(Entry<'_>)) {
+        let (leaf, offset) = self.chain.spine.locate(position).expect("the caller compared with the length");
+        let node = self.node(leaf);
+        emit(node.get(node.nth(offset as usize).expect("the spine counts the node's entries")));
+    }
+
+    /// Elements from a position on, `count` of them, towards the other end.
+    pub(crate) fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(Entry<'_>)) {
+        let Some((leaf, offset)) = self.chain.spine.locate(first) else { return };
+        let (mut next, mut offset, mut left) = (Some(leaf), Some(offset as usize), count);
+        while let Some(leaf) = next.filter(|_| left > 0) {
+            let node = self.node(leaf);
+            let many = usize::try_from(left).unwrap_or(usize::MAX);
+            left -= emit_from(node, offset.take(), many, from, &mut emit);
+            next = self.chain.inward(leaf, from);
+        }
+    }
+
+    /// Reports the positions of equal elements, counted from the front, in the order in which they are met.
+    pub(crate) fn search(&mut self, s: &Search<'_>, mut emit: impl FnMut(u64)) {
+        let (mut skip, mut count, mut compare) = (s.skip, s.count, s.compare);
+        let (mut next, mut passed, len) = (self.chain.end(s.from), 0, self.chain.len());
+        while let Some(leaf) = next.filter(|_| count > 0 && compare > 0) {
+            let node = self.node(leaf);
+            let within = usize::try_from(compare).unwrap_or(usize::MAX).min(node.len());
+            each_match(node, &s.needle, s.from, |at| {
+                if at >= within || count == 0 {
+                    return false;
+                }
+                if skip > 0 {
+                    skip -= 1;
+                } else {
+                    count -= 1;
+                    let distance = passed + at as u64;
+                    emit(if s.from == End::Front { distance } else { len - 1 - distance });
+                }
+                true
+            });
+            passed += node.len() as u64;
+            compare -= within as u64;
+            next = self.chain.inward(leaf, s.from);
+        }
+    }
+
+    /// The first element equal to this one: its node, and its number there.
+    pub(crate) fn find(&mut self, needle: &Coded<'_>) -> Option<(Leaf, usize)> {
+        let mut next = self.chain.spine.first();
+        while let Some(leaf) = next {
+            let node = self.node(leaf);
+            if let Some((_, at)) = node.find(needle, node.first().expect("no node is empty"), 1) {
+                return Some((leaf, at));
+            }
+            next = self.chain.spine.next(leaf);
+        }
+        None
+    }
+
+    fn node(&mut self, leaf: Leaf) -> Node<'_> {
+        open(self.access.open(self.log, self.chain.spine.leaf_ref(leaf)).value(), &mut self.press.node)
+    }
+}
+
+/// Emits entries of a node, from number `offset` on or from the end where the walk comes in; returns how many.
+pub(crate) fn emit_from(
+    node: Node<'_>,
+    offset: Option<usize>,
+    many: usize,
+    from: End,
+    emit: &mut impl FnMut(Entry<'_>),
+) -> u64 {
+    let many = match (from, offset) {
+        (End::Front, None) => node.iter().take(many).map(&mut *emit).count(),
+        (End::Back, None) => node.iter().rev().take(many).map(&mut *emit).count(),
+        (End::Front, Some(offset)) => {
+            let place = node.nth(offset).expect("the spine counts the node's entries");
+            node.iter_from(place).take(many).map(&mut *emit).count()
+        }
+        (End::Back, Some(offset)) => {
+            let first = node.nth(offset).expect("the spine counts the node's entries");
+            let places = std::iter::successors(Some(first), |place| node.prev(*place));
+            places.take(many).map(|place| emit(node.get(place))).count()
+        }
+    };
+    many as u64
+}
+
+/// Tells of each equal entry how many lie between it and the end where the search starts, until told to stop.
+pub(crate) fn each_match(node: Node<'_>, needle: &Coded<'_>, from: End, mut found: impl FnMut(usize) -> bool) {
+    let (mut at, mut next) = match from {
+        End::Front => (0, node.first()),
+        End::Back => (0, node.last()),
+    };
+    while let Some(start) = next {
+        let hit = match from {
+            End::Front => node.find(needle, start, 1),
+            End::Back => node.rfind(needle, start),
+        };
+        let Some((place, passed)) = hit else { return };
+        at += passed;
+        if !found(at) {
+            return;
+        }
+        at += 1;
+        next = match from {
+            End::Front => node.next(place),
+            End::Back => node.prev(place),
+        };
+    }
+}

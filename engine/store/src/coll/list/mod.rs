@@ -1,0 +1,547 @@
+//! A big list: packed nodes, each an object of the log, in the order of a spine.
+//!
+//! ```text
+//!   Spine (leaf number -> Ref, counts)     0         3         1         4         2
+//!                                          |         |         |         |         |
+//!   objects of Kind::Node,            +----v----+----v----+----v----+----v----+----v----+
+//!   key: the leaf number              | packed  | packed  | squeezed| packed  | packed  |
+//!                                     |    a b c| d e f   |  g h i  | huge j  | k l     |
+//!                                     +---------+---------+---------+---------+---------+
+//!                                      room here           no room    exact        room here
+//! ```
+//! A node made at an end has the bytes of a whole fill, its room where the list grows, so that a push or pop there
+//! touches its own entry, the node's header and some counts. A node that has no room there is slid once if it has much
+//! room at its other end; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
+//! nodes anew with a quarter more than they need. An entry that is larger than a fill has a node to itself.
+//!
+//! With a depth, nodes further from both ends than that are squeezed. An end is never squeezed once it was touched; all
+//! else takes nodes as it finds them, so that settings may change at any time.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | nodes: written, changed, given up; pushes and pops |
+//! | `middle` | insertion, replacement, removal; joining |
+//! | `look` | reading and searching |
+//! | `depth` | which nodes are squeezed |
+//!
+//! A chain does not know its key, and is never empty between commands.
+
+mod depth;
+mod look;
+mod middle;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use varve_base::Ref;
+use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed};
+use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
+
+use super::Hands;
+use super::spine::{Leaf, Spine};
+
+/// No node has more entries, whatever its fill.
+const ENTRIES_MAX: usize = 512;
+/// Bytes of a node whose fill is a number of entries.
+const COUNTED_BYTES: usize = 8 << 10;
+/// A node slides its entries only if its free room is at least this part of them.
+const SLIDE_PART: usize = 16;
+/// Scratch larger than this is given back.
+const SCRATCH_KEPT: usize = 256 << 10;
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where the element number 0 is.
+    Front,
+    /// Where the last element is.
+    Back,
+}
+
+impl End {
+    /// The other one.
+    pub fn other(self) -> End {
+        match self {
+            End::Front => End::Back,
+            End::Back => End::Front,
+        }
+    }
+
+    fn grow(self) -> Grow {
+        match self {
+            End::Front => Grow::Front,
+            End::Back => Grow::Back,
+        }
+    }
+}
+
+/// How large nodes get, and which are squeezed: the settings of the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Bytes of a node at most.
+    bytes: usize,
+    /// Entries of a node at most.
+    entries: usize,
+    /// Nodes at either end that are not squeezed; 0: none is.
+    depth: usize,
+}
+
+impl Shape {
+    /// From `list-max-listpack-size` and `list-compress-depth`.
+    pub(crate) fn of(fill: i64, depth: u64) -> Shape {
+        let depth = depth as usize;
+        match fill {
+            ..=-5 => Shape { bytes: 64 << 10, entries: ENTRIES_MAX, depth },
+            -4..0 => Shape { bytes: 2048 << -fill, entries: ENTRIES_MAX, depth },
+            _ => Shape { bytes: COUNTED_BYTES, entries: (fill as usize).clamp(1, ENTRIES_MAX), depth },
+        }
+    }
+
+    /// Whether a node may have so many entries, of so many bytes together.
+    #[inline]
+    pub(crate) fn takes(&self, entries: usize, bytes: usize) -> bool {
+        entries <= self.entries && buffer_bytes(bytes) <= self.bytes
+    }
+
+    /// Bytes for a new node at an end, of which `size` is the first entry's.
+    fn fresh(&self, size: usize) -> usize {
+        let all = if self.entries < ENTRIES_MAX { buffer_bytes(size * self.entries) } else { self.bytes };
+        all.min(self.bytes).max(buffer_bytes(size))
+    }
+
+    /// Bytes for a node that is written anew with so many bytes of entries.
+    fn roomy(&self, bytes: usize) -> usize {
+        let needed = buffer_bytes(bytes);
+        (needed + needed / 4).min(self.bytes).max(needed)
+    }
+
+    /// Whether a node has become so small that it should join a neighbour.
+    fn is_small(&self, entries: usize, bytes: usize) -> bool {
+        entries <= self.entries / 4 && bytes <= self.bytes / 4
+    }
+
+    /// Whether two neighbours with so much together should be one.
+    fn joins(&self, entries: usize, bytes: usize) -> bool {
+        entries <= self.entries * 3 / 4 && bytes <= self.bytes * 3 / 4
+    }
+}
+
+/// What squeezing and joining need: one a worker.
+#[derive(Default)]
+pub(crate) struct Press {
+    squeezer: Squeezer,
+    /// A node that is being changed or read.
+    node: Vec<u8>,
+    /// A squeezed node, or a second one.
+    other: Vec<u8>,
+}
+
+impl Press {
+    /// Gives back what a large node has left.
+    pub(crate) fn relax(&mut self) {
+        for scratch in [&mut self.node, &mut self.other] {
+            if scratch.capacity() > SCRATCH_KEPT {
+                *scratch = Vec::new();
+            }
+        }
+    }
+}
+
+/// What an operation that changes a chain works with.
+pub(crate) struct Tools<'a, 'h> {
+    pub(crate) hands: &'a mut Hands<'h>,
+    pub(crate) press: &'a mut Press,
+    pub(crate) shape: Shape,
+}
+
+impl Tools<'_, '_> {
+    fn value(&self, r: Ref) -> &[u8] {
+        self.hands.access.open(self.hands.log, r).value()
+    }
+}
+
+/// A list of nodes.
+pub(crate) struct Chain {
+    spine: Spine,
+    /// Bytes of all node objects.
+    object_bytes: u64,
+}
+
+impl Chain {
+    /// An empty chain, to be filled at once.
+    pub(crate) fn new() -> Chain {
+        Chain { spine: Spine::new(), object_bytes: 0 }
+    }
+
+    /// A chain whose first node is this one.
+    pub(crate) fn of_node(hands: &mut Hands<'_>, node: &[u8]) -> Chain {
+        let mut chain = Chain::new();
+        let entries = Node::open(node).len();
+        chain.write_leaf(hands, None, Value::Bytes(node), entries);
+        chain
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.spine.count()
+    }
+
+    /// Bytes of the nodes in the log.
+    pub(crate) fn object_bytes(&self) -> u64 {
+        self.object_bytes
+    }
+
+    /// Bytes of the spine.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.spine.bytes()
+    }
+
+    /// The only node, if it has become so small that the key's object may hold it.
+    pub(crate) fn single<'a>(&self, log: &'a Log, access: &'a Access, shape: Shape) -> Option<&'a [u8]> {
+        let leaf = self.spine.first().filter(|_| self.spine.leaves() == 1)?;
+        let value = access.open(log, self.spine.leaf_ref(leaf)).value();
+        let (entries, bytes) = sizes(value);
+        (!is_squeezed(value) && bytes <= shape.bytes / 2 && entries <= shape.entries).then_some(value)
+    }
+
+    /// Adds an element at an end.
+    #[inline]
+    pub(crate) fn push(&mut self, t: &mut Tools<'_, '_>, end: End, entry: &Coded<'_>) {
+        if let Some(leaf) = self.end(end)
+            && self.push_into(t, leaf, end, entry)
+        {
+            return;
+        }
+        let after = match end {
+            End::Front => None,
+            End::Back => self.spine.last(),
+        };
+        self.begin_node(t, after, t.shape.fresh(entry.size()), end.grow(), entry);
+        self.keep_depth(t);
+    }
+
+    /// Takes the element at an end away.
+    #[inline]
+    pub(crate) fn pop(&mut self, t: &mut Tools<'_, '_>, end: End, emit: impl FnOnce(Entry<'_>)) -> bool {
+        let Some(leaf) = self.end(end) else { return false };
+        let r = self.unsqueezed(t, leaf);
+        let mut object = t.hands.access.open_mut(t.hands.log, r);
+        let mut node = NodeMut::open(object.value_mut());
+        let popped = match end {
+            End::Front => node.pop_front(),
+            End::Back => node.pop_back(),
+        };
+        emit(popped.expect("no node is empty"));
+        let left = node.node().len();
+        self.spine.add(leaf, -1);
+        if left == 0 {
+            self.drop_leaf(t, leaf);
+            self.keep_depth(t);
+        } else if left.is_power_of_two() {
+            // Now and then is often enough, and keeps the neighbour out of most pops.
+            self.join_if_small(t, leaf);
+        }
+        true
+    }
+
+    /// Takes the first `count` elements from an end away, in the order of pops; all if there are fewer.
+    pub(crate) fn take(&mut self, t: &mut Tools<'_, '_>, end: End, count: u64, mut emit: impl FnMut(Entry<'_>)) {
+        let mut left = count;
+        while let Some(leaf) = self.end(end).filter(|_| left > 0) {
+            let many = self.spine.count_of(leaf).min(left) as usize;
+            let node = open(t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value(), &mut t.press.node);
+            match end {
+                End::Front => node.iter().take(many).for_each(&mut emit),
+                End::Back => node.iter().rev().take(many).for_each(&mut emit),
+            }
+            self.cut(t, end, many as u64);
+            left -= many as u64;
+        }
+    }
+
+    /// Removes the first `count` elements from an end; nodes that go whole are not opened.
+    pub(crate) fn cut(&mut self, t: &mut Tools<'_, '_>, end: End, mut count: u64) {
+        while let Some(leaf) = self.end(end).filter(|_| count > 0) {
+            let has = self.spine.count_of(leaf);
+            if has <= count {
+                self.drop_leaf(t, leaf);
+                count -= has;
+                continue;
+            }
+            let (has, gone) = (has as usize, count as usize);
+            self.edit(t, leaf, 0, Grow::Both, |node| match end {
+                End::Front => node.remove_indices(0, gone),
+                End::Back => node.remove_indices(has - gone, has),
+            });
+            self.join_if_small(t, leaf);
+            break;
+        }
+        self.keep_depth(t);
+    }
+
+    /// Moves the node that reclaim has come to; false if the chain does not have it.
+    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+        let number = u32::from_le_bytes(head.key.try_into().expect("a node's key is its number"));
+        let Some(leaf) = self.spine.leaf(number).filter(|leaf| self.spine.leaf_ref(*leaf) == head.r) else {
+            return false;
+        };
+        let new = hands.relocate(head.r);
+        self.object_bytes -= head.bytes as u64;
+        self.object_bytes += hands.access.open(hands.log, new).bytes() as u64;
+        self.spine.set_ref(leaf, new);
+        true
+    }
+
+    /// Kills about so many nodes; true when none is left.
+    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+        for _ in 0..objects {
+            let Some(leaf) = self.spine.last() else { return true };
+            let r = self.spine.remove(leaf);
+            self.kill(hands, r);
+        }
+        self.spine.leaves() == 0
+    }
+
+    /// The same elements in nodes of another slot.
+    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, slot: u32) -> Chain {
+        let mut copy = Chain::new();
+        let mut next = self.spine.first();
+        while let Some(leaf) = next {
+            let value = from.open(log, self.spine.leaf_ref(leaf)).value();
+            let number = copy.spine.upcoming().number().to_le_bytes();
+            let r = appender.append(log, &node_object(slot, &number, Value::Bytes(value)));
+            copy.object_bytes += from.open(log, r).bytes() as u64;
+            copy.spine.insert_after(copy.spine.last(), r, sizes(value).0 as u32, 0);
+            next = self.spine.next(leaf);
+        }
+        copy
+    }
+
+    /// Checks everything and adds every live object's Ref. O(N).
+    pub(crate) fn verify(&self, log: &Log, access: &Access, slot: u32, live: &mut HashSet<Ref>) {
+        self.spine.verify();
+        let (mut bytes, mut scratch, mut next) = (0, Vec::new(), self.spine.first());
+        while let Some(leaf) = next {
+            let r = self.spine.leaf_ref(leaf);
+            let object = access.open(log, r);
+            assert_eq!((object.kind(), object.owner()), (Kind::Node, Owner::Slot(slot)), "a node of slot {slot}");
+            assert_eq!(object.key(), leaf.number().to_le_bytes(), "a node carries its number");
+            assert!(live.insert(r), "a node is in one place only");
+            bytes += object.bytes() as u64;
+            let node = open(object.value(), &mut scratch);
+            node.verify();
+            assert!(!node.is_empty(), "no node is empty");
+            assert_eq!(node.len() as u64, self.spine.count_of(leaf), "the spine counts the node's entries");
+            next = self.spine.next(leaf);
+        }
+        assert_eq!(bytes, self.object_bytes, "bytes of the nodes of slot {slot}");
+    }
+
+    #[inline]
+    fn end(&self, end: End) -> Option<Leaf> {
+        match end {
+            End::Front => self.spine.first(),
+            End::Back => self.spine.last(),
+        }
+    }
+
+    /// Adds an entry at an end of a node, if the node takes it without moving others again and again.
+    #[inline]
+    fn push_into(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+        let (shape, size) = (t.shape, entry.size());
+        let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
+        if is_squeezed(object.value()) {
+            return self.push_squeezed(t, leaf, end, entry);
+        }
+        let node = Node::open(object.value());
+        let bytes = node.bytes();
+        if !shape.takes(node.len() + 1, bytes + size) {
+            return false;
+        }
+        let near = match end {
+            End::Front => node.front_room(),
+            End::Back => node.back_room(),
+        };
+        if near >= size || node.room() >= size.max(bytes / SLIDE_PART) {
+            let mut node = NodeMut::open(object.value_mut());
+            push_at(&mut node, end, entry);
+            self.spine.add(leaf, 1);
+            return true;
+        }
+        if object.value().len() >= shape.bytes {
+            return false;
+        }
+        self.edit(t, leaf, size, end.grow(), |node| push_at(node, end, entry));
+        true
+    }
+
+    #[cold]
+    fn push_squeezed(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+        let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
+        let takes = t.shape.takes(entries + 1, bytes + entry.size());
+        if takes {
+            self.edit(t, leaf, entry.size(), end.grow(), |node| push_at(node, end, entry));
+        }
+        takes
+    }
+
+    /// Makes a node of `capacity` bytes with one entry, behind another node or in front of all.
+    fn begin_node(
+        &mut self,
+        t: &mut Tools<'_, '_>,
+        after: Option<Leaf>,
+        capacity: usize,
+        grow: Grow,
+        entry: &Coded<'_>,
+    ) {
+        let leaf = self.write_leaf(t.hands, after, Value::Zeroed(capacity), 1);
+        let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
+        let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
+        push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
+    }
+
+    /// Changes a node, which has room for `more` bytes of entries when `change` runs; if it has to be written anew for
+    /// that, it will `grow`. A node that has become empty goes. Returns how many entries are left.
+    fn edit(
+        &mut self,
+        t: &mut Tools<'_, '_>,
+        leaf: Leaf,
+        more: usize,
+        grow: Grow,
+        change: impl FnOnce(&mut NodeMut<'_>),
+    ) -> usize {
+        let r = self.spine.leaf_ref(leaf);
+        let before = self.spine.count_of(leaf) as usize;
+        let mut object = t.hands.access.open_mut(t.hands.log, r);
+        let in_place = !is_squeezed(object.value()) && Node::open(object.value()).room() >= more;
+        let mut node = if in_place {
+            NodeMut::open(object.value_mut())
+        } else {
+            let capacity = t.shape.roomy(sizes(object.value()).1 + more);
+            load(object.value(), &mut t.press.node, capacity, grow);
+            NodeMut::open(&mut t.press.node)
+        };
+        change(&mut node);
+        let (left, bytes) = (node.node().len(), node.node().bytes());
+        self.spine.add(leaf, left as i64 - before as i64);
+        if left == 0 {
+            self.drop_leaf(t, leaf);
+        } else if !in_place {
+            self.write_loaded(t, leaf);
+        } else if left < before {
+            self.shrink(t, leaf, bytes);
+        }
+        left
+    }
+
+    /// Writes a node anew that has become small for its room, but not one of a fill at an end, which may grow again.
+    fn shrink(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, bytes: usize) {
+        let is_end = Some(leaf) == self.spine.first() || Some(leaf) == self.spine.last();
+        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
+        let capacity = t.shape.roomy(bytes);
+        if value.len() > 2 * capacity && (!is_end || value.len() > t.shape.bytes) {
+            load(value, &mut t.press.node, capacity, Grow::Both);
+            self.write_loaded(t, leaf);
+        }
+    }
+
+    /// Writes the node in the press in the place of a leaf's old one, squeezed if it is far from both ends.
+    fn write_loaded(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+        let squeezed = self.is_inner(leaf, t.shape.depth).then(|| squeeze(t.press)).flatten();
+        let value = match squeezed {
+            Some(size) => &t.press.other[..size],
+            None => &t.press.node,
+        };
+        self.rewrite_leaf(t.hands, leaf, value);
+    }
+
+    fn rewrite_leaf(&mut self, hands: &mut Hands<'_>, leaf: Leaf, value: &[u8]) {
+        let number = leaf.number().to_le_bytes();
+        let new = self.append(hands, &number, Value::Bytes(value));
+        let old = self.spine.leaf_ref(leaf);
+        self.spine.set_ref(leaf, new);
+        self.kill(hands, old);
+    }
+
+    fn write_leaf(&mut self, hands: &mut Hands<'_>, after: Option<Leaf>, value: Value<'_>, entries: usize) -> Leaf {
+        let number = self.spine.upcoming().number().to_le_bytes();
+        let r = self.append(hands, &number, value);
+        self.spine.insert_after(after, r, entries as u32, 0)
+    }
+
+    fn drop_leaf(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+        let r = self.spine.remove(leaf);
+        self.kill(t.hands, r);
+    }
+
+    fn append(&mut self, hands: &mut Hands<'_>, number: &[u8], value: Value<'_>) -> Ref {
+        let r = hands.appender.append(hands.log, &node_object(hands.slot, number, value));
+        self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
+        r
+    }
+
+    fn kill(&mut self, hands: &mut Hands<'_>, r: Ref) {
+        self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
+        hands.access.kill(hands.log, r);
+    }
+}
+
+/// A node's object; its room is its value, free room of the node included.
+fn node_object<'a>(slot: u32, number: &'a [u8], value: Value<'a>) -> NewObject<'a> {
+    NewObject {
+        kind: Kind::Node,
+        owner: Owner::Slot(slot),
+        key: number,
+        room: value.len(),
+        value,
+        expiry_ms: None,
+        clock: 0,
+        form: Form::Auto,
+        class: Class::Ordinary,
+    }
+}
+
+fn push_at(node: &mut NodeMut<'_>, end: End, entry: &Coded<'_>) {
+    let pushed = match end {
+        End::Front => node.push_front(entry),
+        End::Back => node.push_back(entry),
+    };
+    pushed.expect("room was made before");
+}
+
+/// Entries, and bytes of them, of a node as it lies in the log.
+fn sizes(value: &[u8]) -> (usize, usize) {
+    match Squeezed::open(value) {
+        Ok(squeezed) => (squeezed.len(), squeezed.bytes()),
+        Err(_) => (Node::open(value).len(), Node::open(value).bytes()),
+    }
+}
+
+/// A node to read, expanded into `scratch` if it is squeezed.
+fn open<'a>(value: &'a [u8], scratch: &'a mut Vec<u8>) -> Node<'a> {
+    if !is_squeezed(value) {
+        return Node::open(value);
+    }
+    load(value, scratch, buffer_bytes(sizes(value).1), Grow::Back);
+    Node::open(scratch)
+}
+
+/// Lays a node out in `into`, which gets `capacity` bytes.
+fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
+    into.clear();
+    into.resize(capacity, 0);
+    match Squeezed::open(value) {
+        Ok(squeezed) => expand(squeezed, into, grow).expect("a node that was squeezed here"),
+        Err(_) => Node::open(value).copy_into(into, grow).expect("the capacity was computed from the node"),
+    }
+}
+
+/// Squeezes the node in the press into its other buffer; the bytes of the result if it is worth it.
+fn squeeze(press: &mut Press) -> Option<usize> {
+    let Press { squeezer, node, other } = press;
+    let node = Node::open(node);
+    other.resize(varve_packed::node::squeeze_bound(node.bytes()), 0);
+    squeezer.squeeze(node, other)
+}

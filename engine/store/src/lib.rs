@@ -37,11 +37,12 @@ mod walk;
 pub mod wheel;
 mod worker;
 
+pub use coll::list::End as ListEnd;
 pub use key::{Key, SHARDS_MAX};
 pub use shapes::{Limits, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
-pub use tx::{AddError, Pick, Tx};
+pub use tx::{AddError, ListPart, Pick, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use walk::EmitKey;

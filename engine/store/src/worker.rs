@@ -27,6 +27,10 @@ pub struct Local {
     pub(crate) due: Vec<u64>,
     /// Scratch for a value that is written anew.
     pub(crate) scratch: Vec<u8>,
+    /// What lists squeeze and join nodes with, from the first use on.
+    pub(crate) press: Option<Box<crate::coll::list::Press>>,
+    /// An element on its way from one list to another.
+    pub(crate) moved: Vec<u8>,
     /// Turns the background round over the shards.
     pub(crate) turn: u64,
     /// Lower bound of the next expiry in the home shards, as of the last look.
@@ -52,6 +56,8 @@ impl Worker {
             counters,
             due: Vec::new(),
             scratch: Vec::new(),
+            press: None,
+            moved: Vec::new(),
             turn: 0,
             next_due: None,
             due_checked_ms: 0,

@@ -11,12 +11,15 @@
 mod generic;
 mod hashes;
 mod hashes_walk;
+mod lists;
+mod lists_middle;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
 mod strings;
 
 pub use hashes::AddError;
 pub use hashes_walk::Pick;
+pub use lists::ListPart;
 
 use varve_base::Ref;
 use varve_index::Slot;

@@ -30,6 +30,28 @@ pub(crate) struct Search<'a> {
     pub(crate) compare: u64,
 }
 
+impl Search<'_> {
+    /// Searches one node, and goes on from there. Reports how many entries lie between a match and the node's end where
+    /// the search comes in.
+    pub(crate) fn node(&mut self, node: Node<'_>, mut emit: impl FnMut(usize)) {
+        let within = usize::try_from(self.compare).unwrap_or(usize::MAX).min(node.len());
+        let Search { needle, from, skip, count, .. } = self;
+        each_match(node, needle, *from, |at| {
+            if at >= within || *count == 0 {
+                return false;
+            }
+            if *skip > 0 {
+                *skip -= 1;
+            } else {
+                *count -= 1;
+                emit(at);
+            }
+            true
+        });
+        self.compare -= within as u64;
+    }
+}
+
 impl View<'_> {
     /// The element at a position, which there is.
     pub(crate) fn get(&mut self, position: u64, emit: impl FnOnce(Entry<'_>)) {
@@ -52,27 +74,16 @@ impl View<'_> {
 
     /// Reports the positions of equal elements, counted from the front, in the order in which they are met.
     pub(crate) fn search(&mut self, s: &Search<'_>, mut emit: impl FnMut(u64)) {
-        let (mut skip, mut count, mut compare) = (s.skip, s.count, s.compare);
-        let (mut next, mut passed, len) = (self.chain.end(s.from), 0, self.chain.len());
-        while let Some(leaf) = next.filter(|_| count > 0 && compare > 0) {
+        let (from, mut s, mut next) = (s.from, *s, self.chain.end(s.from));
+        let (mut passed, len) = (0, self.chain.len());
+        while let Some(leaf) = next.filter(|_| s.count > 0 && s.compare > 0) {
             let node = self.node(leaf);
-            let within = usize::try_from(compare).unwrap_or(usize::MAX).min(node.len());
-            each_match(node, &s.needle, s.from, |at| {
-                if at >= within || count == 0 {
-                    return false;
-                }
-                if skip > 0 {
-                    skip -= 1;
-                } else {
-                    count -= 1;
-                    let distance = passed + at as u64;
-                    emit(if s.from == End::Front { distance } else { len - 1 - distance });
-                }
-                true
+            s.node(node, |at| {
+                let distance = passed + at as u64;
+                emit(if from == End::Front { distance } else { len - 1 - distance });
             });
             passed += node.len() as u64;
-            compare -= within as u64;
-            next = self.chain.inward(leaf, s.from);
+            next = self.chain.inward(leaf, from);
         }
     }
 

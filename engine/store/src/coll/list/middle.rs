@@ -185,14 +185,16 @@ impl Chain {
     }
 }
 
-fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>) {
+/// Adds an entry before number `at` of a node that has room for it.
+pub(crate) fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>) {
     match node.node().nth(at) {
         Some(place) => drop(node.insert_before(place, entry).expect("room was made before")),
         None => push_at(node, End::Back, entry),
     }
 }
 
-fn remove_matches(node: &mut NodeMut<'_>, needle: &Coded<'_>, mut count: usize, from: End) {
+/// Removes up to `count` entries equal to `needle`, beginning at an end.
+pub(crate) fn remove_matches(node: &mut NodeMut<'_>, needle: &Coded<'_>, mut count: usize, from: End) {
     let (mut next, mut left) = (node.node().first(), node.node().len());
     while count > 0 {
         let hit = match from {

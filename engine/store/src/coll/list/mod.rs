@@ -27,7 +27,7 @@
 //! A chain does not know its key, and is never empty between commands.
 
 mod depth;
-mod look;
+pub(crate) mod look;
 mod middle;
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,8 @@ use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, O
 
 use super::Hands;
 use super::spine::{Leaf, Spine};
+
+pub(crate) use middle::{insert_entry, remove_matches};
 
 /// No node has more entries, whatever its fill.
 const ENTRIES_MAX: usize = 512;
@@ -177,8 +179,9 @@ impl Chain {
     /// A chain whose first node is this one.
     pub(crate) fn of_node(hands: &mut Hands<'_>, node: &[u8]) -> Chain {
         let mut chain = Chain::new();
-        let entries = Node::open(node).len();
-        chain.write_leaf(hands, None, Value::Bytes(node), entries);
+        let mut exact = Vec::new();
+        compact(node, &mut exact);
+        chain.write_leaf(hands, None, Value::Bytes(&exact), Node::open(node).len());
         chain
     }
 
@@ -198,12 +201,19 @@ impl Chain {
         self.spine.bytes()
     }
 
-    /// The only node, if it has become so small that the key's object may hold it.
+    /// Whether there is one node only.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.spine.leaves() == 1
+    }
+
+    /// The only node, if it has become so small that the key's object may hold it: half of what makes a chain, so that
+    /// a list does not go back and forth.
     pub(crate) fn single<'a>(&self, log: &'a Log, access: &'a Access, shape: Shape) -> Option<&'a [u8]> {
-        let leaf = self.spine.first().filter(|_| self.spine.leaves() == 1)?;
+        let leaf = self.spine.first().filter(|_| self.is_single())?;
         let value = access.open(log, self.spine.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
-        (!is_squeezed(value) && bytes <= shape.bytes / 2 && entries <= shape.entries).then_some(value)
+        (bytes <= shape.bytes / 2 && entries <= shape.entries / 2).then_some(value)
     }
 
     /// Adds an element at an end.
@@ -517,6 +527,11 @@ fn sizes(value: &[u8]) -> (usize, usize) {
         Ok(squeezed) => (squeezed.len(), squeezed.bytes()),
         Err(_) => (Node::open(value).len(), Node::open(value).bytes()),
     }
+}
+
+/// Writes a node without free room.
+pub(crate) fn compact(node: &[u8], into: &mut Vec<u8>) {
+    load(node, into, buffer_bytes(sizes(node).1), Grow::Back);
 }
 
 /// A node to read, expanded into `scratch` if it is squeezed.

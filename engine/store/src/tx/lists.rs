@@ -1,0 +1,432 @@
+//! Lists at their ends and to read; `lists_middle` has the changes in between.
+//!
+//! ```text
+//!   one packed node in the key's object  --passes the fill-->  chain (coll::list)
+//!                                        <--one node, under half a fill--
+//! ```
+//! An element that is larger than a fill makes a chain at once, so that it is not copied when a second one comes. A list
+//! that becomes empty is removed with its key.
+
+use varve_packed::node::{Coded, Entry, Grow, NodeMut, buffer_bytes};
+
+use super::{Place, Tx};
+use crate::ListEnd;
+use crate::coll::list::look::{Search, View, emit_from};
+use crate::coll::list::{Chain, Press, Shape, Tools, compact};
+use crate::coll::{Body, Encoding};
+use crate::key::Key;
+use crate::types::{Type, WrongType};
+
+/// What an operation over several elements tells: first how many, then each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListPart<'a> {
+    /// So many elements follow.
+    Len(u64),
+    /// One of them.
+    Element(&'a [u8]),
+}
+
+impl Tx<'_> {
+    /// Adds elements at an end, one after the other; gives the new length. Without the key the list is made, or with
+    /// `only_existing` nothing done, which gives 0.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type; so with all operations on lists.
+    #[inline]
+    pub fn list_push<'e>(
+        &mut self,
+        k: &Key<'_>,
+        end: ListEnd,
+        elements: impl Iterator<Item = &'e [u8]> + Clone,
+        only_existing: bool,
+    ) -> Result<u64, WrongType> {
+        let length = match self.typed(k, Type::List)? {
+            Some(mut p) => {
+                let before = self.list_len_at(p);
+                self.push_all(k, &mut p, end, elements);
+                let length = self.list_len_at(p);
+                self.changed(k, length - before);
+                length
+            }
+            None if only_existing => 0,
+            None => {
+                let length = self.create_list(k, end, elements);
+                self.changed(k, length);
+                length
+            }
+        };
+        Ok(length)
+    }
+
+    /// Takes the element at an end away and shows it; false without the key.
+    #[inline]
+    pub fn list_pop(&mut self, k: &Key<'_>, end: ListEnd, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
+        let Some(mut p) = self.typed(k, Type::List)? else { return Ok(false) };
+        self.pop_at(k, &mut p, end, emit);
+        self.settle_list(k, &mut p, 1);
+        Ok(true)
+    }
+
+    /// Takes up to `count` elements at an end away, in the order of single pops; false without the key.
+    pub fn list_pop_many(
+        &mut self,
+        k: &Key<'_>,
+        end: ListEnd,
+        count: u64,
+        mut emit: impl FnMut(ListPart<'_>),
+    ) -> Result<bool, WrongType> {
+        let Some(mut p) = self.typed(k, Type::List)? else { return Ok(false) };
+        let length = self.list_len_at(p);
+        let count = count.min(length);
+        emit(ListPart::Len(count));
+        let mut show = |entry: Entry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
+        if count == length {
+            self.emit_range(p, if end == ListEnd::Front { 0 } else { length - 1 }, count, end, show);
+            self.remove_at(k, p);
+            self.changed(k, count - 1);
+            return Ok(true);
+        }
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.with_chain(p, |chain, t| chain.take(t, end, count, show)),
+            _ => self.edit_packed(k, &mut p, 0, |node| {
+                for _ in 0..count {
+                    show(pop_from(node, end));
+                }
+            }),
+        }
+        if count > 0 {
+            self.settle_list(k, &mut p, count);
+        }
+        Ok(true)
+    }
+
+    /// Moves an element from an end of one list to an end of another, or of the same, and shows it; false without the
+    /// source.
+    pub fn list_move(
+        &mut self,
+        from: &Key<'_>,
+        to: &Key<'_>,
+        from_end: ListEnd,
+        to_end: ListEnd,
+        emit: impl FnOnce(&[u8]),
+    ) -> Result<bool, WrongType> {
+        let Some(mut p) = self.typed(from, Type::List)? else { return Ok(false) };
+        let same = (from.db, from.bytes) == (to.db, to.bytes);
+        if !same {
+            // The destination is looked at before anything changes; looking may remove it, and a place is valid only until
+            // a change.
+            self.typed(to, Type::List)?;
+            p = self.typed(from, Type::List)?.expect("it was there just now");
+        }
+        let mut moved = std::mem::take(&mut self.local.moved);
+        moved.clear();
+        self.pop_at(from, &mut p, from_end, |text| moved.extend_from_slice(text));
+        if same {
+            // The key stays, and its expiry, even if this was its only element.
+            self.push_all(from, &mut p, to_end, std::iter::once(&moved[..]));
+            self.changed(from, 1);
+        } else {
+            self.settle_list(from, &mut p, 1);
+            self.list_push(to, to_end, std::iter::once(&moved[..]), false)?;
+        }
+        emit(&moved);
+        if moved.capacity() <= MOVED_KEPT {
+            self.local.moved = moved;
+        }
+        Ok(true)
+    }
+
+    /// Makes a list of these elements in the place of whatever the key held, without expiry; gives its length. Without
+    /// elements the key is removed.
+    pub fn list_store<'e>(&mut self, k: &Key<'_>, elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
+        self.remove(k);
+        if elements.clone().next().is_none() {
+            return 0;
+        }
+        let length = self.create_list(k, ListEnd::Back, elements);
+        self.changed(k, length);
+        length
+    }
+
+    /// Number of elements, 0 without the key. For readers: counts a hit or miss.
+    pub fn list_len(&mut self, k: &Key<'_>) -> Result<u64, WrongType> {
+        Ok(self.typed_read(k, Type::List)?.map_or(0, |p| self.list_len_at(p)))
+    }
+
+    /// Whether there is such a list. For writers: no hit or miss is counted.
+    pub fn list_exists(&mut self, k: &Key<'_>) -> Result<bool, WrongType> {
+        Ok(self.typed(k, Type::List)?.is_some())
+    }
+
+    /// Shows the element at an index, counted from the end where it is negative; false if there is none.
+    pub fn list_get(&mut self, k: &Key<'_>, index: i64, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
+        let Some(p) = self.typed_read(k, Type::List)? else { return Ok(false) };
+        let Some(at) = position(index, self.list_len_at(p)) else { return Ok(false) };
+        let show = |entry: Entry<'_>| emit(entry.text(&mut [0; 20]));
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.with_view(p, |mut view| view.get(at, show)),
+            _ => {
+                let node = self.packed(p);
+                show(node.get(node.nth(at as usize).expect("an index below the length")));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Shows the elements from `start` to `stop`, both included, counted from the end where negative.
+    pub fn list_range(
+        &mut self,
+        k: &Key<'_>,
+        start: i64,
+        stop: i64,
+        mut emit: impl FnMut(ListPart<'_>),
+    ) -> Result<(), WrongType> {
+        let Some(p) = self.typed_read(k, Type::List)? else {
+            emit(ListPart::Len(0));
+            return Ok(());
+        };
+        let (first, count) = clip(start, stop, self.list_len_at(p));
+        emit(ListPart::Len(count));
+        self.emit_range(p, first, count, ListEnd::Front, |entry| emit(ListPart::Element(entry.text(&mut [0; 20]))));
+        Ok(())
+    }
+
+    /// Shows positions of equal elements, from an end on: `skip` are passed over, `count` shown at most, `compare`
+    /// elements looked at.
+    pub fn list_positions(
+        &mut self,
+        k: &Key<'_>,
+        element: &[u8],
+        from: ListEnd,
+        (skip, count, compare): (u64, u64, u64),
+        mut emit: impl FnMut(u64),
+    ) -> Result<(), WrongType> {
+        let Some(p) = self.typed_read(k, Type::List)? else { return Ok(()) };
+        let mut search = Search { needle: Coded::of(element), from, skip, count, compare };
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.with_view(p, |mut view| view.search(&search, emit)),
+            _ => {
+                let node = self.packed(p);
+                let last = node.len() - 1;
+                search.node(node, |at| emit(if from == ListEnd::Front { at } else { last - at } as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// Length of a list.
+    #[inline]
+    pub(super) fn list_len_at(&self, p: Place) -> u64 {
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.big_ref(p, |body, _, _| chain(body).len()),
+            _ => self.packed(p).len() as u64,
+        }
+    }
+
+    /// The settings of the moment.
+    #[inline]
+    pub(super) fn list_shape(&self) -> Shape {
+        let shapes = self.store.shapes();
+        Shape::of(shapes.list_fill(), shapes.list_depth())
+    }
+
+    /// Changes a chain.
+    #[inline]
+    pub(super) fn with_chain<R>(&mut self, p: Place, work: impl FnOnce(&mut Chain, &mut Tools<'_, '_>) -> R) -> R {
+        let shape = self.list_shape();
+        let mut press = self.local.press.take().unwrap_or_default();
+        let done = self.big(p, |body, hands| {
+            let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
+            work(chain, &mut Tools { hands, press: &mut press, shape })
+        });
+        press.relax();
+        self.local.press = Some(press);
+        done
+    }
+
+    /// Reads a chain.
+    pub(super) fn with_view<R>(&mut self, p: Place, read: impl FnOnce(View<'_>) -> R) -> R {
+        let mut press: Box<Press> = self.local.press.take().unwrap_or_default();
+        let done =
+            self.big_ref(p, |body, log, access| read(View { chain: chain(body), log, access, press: &mut press }));
+        press.relax();
+        self.local.press = Some(press);
+        done
+    }
+
+    /// Turns a packed list into a chain.
+    pub(super) fn make_chain(&mut self, k: &Key<'_>, p: &mut Place) {
+        self.make_big(k, p, |hands, node| Body::List(Chain::of_node(hands, node)));
+    }
+
+    /// Follows a removal of `count` elements: an empty list goes, a small chain becomes packed.
+    #[inline]
+    pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Place, count: u64) {
+        if self.list_len_at(*p) == 0 {
+            self.remove_at(k, *p);
+            return self.changed(k, count - 1);
+        }
+        self.changed(k, count);
+        if self.encoding(*p) == Some(Encoding::Big) && self.big_ref(*p, |body, _, _| chain(body).is_single()) {
+            self.repack(k, p);
+        }
+    }
+
+    #[cold]
+    fn repack(&mut self, k: &Key<'_>, p: &mut Place) {
+        let (shape, mut scratch) = (self.list_shape(), std::mem::take(&mut self.local.scratch));
+        let small = self.big_ref(*p, |body, log, access| match chain(body).single(log, access, shape) {
+            Some(node) => {
+                compact(node, &mut scratch);
+                true
+            }
+            None => false,
+        });
+        if small {
+            self.make_small(k, p, Encoding::Packed, &scratch);
+        }
+        self.local.scratch = scratch;
+    }
+
+    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, emit: impl FnOnce(&[u8])) {
+        let show = |entry: Entry<'_>| emit(entry.text(&mut [0; 20]));
+        match self.encoding(*p) {
+            Some(Encoding::Big) => {
+                self.with_chain(*p, |chain, t| chain.pop(t, end, show));
+            }
+            _ => self.edit_packed(k, p, 0, |node| show(pop_from(node, end))),
+        }
+    }
+
+    /// Adds elements to a list, which may become a chain on the way. Counts no change.
+    #[inline]
+    fn push_all<'e>(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        end: ListEnd,
+        mut elements: impl Iterator<Item = &'e [u8]> + Clone,
+    ) {
+        if self.encoding(*p) == Some(Encoding::Packed) {
+            let shape = self.list_shape();
+            loop {
+                let rest = elements.clone();
+                let Some(element) = elements.next() else { return };
+                let (entry, node) = (Coded::of(element), self.packed(*p));
+                if !shape.takes(node.len() + 1, node.bytes() + entry.size()) {
+                    self.make_chain(k, p);
+                    elements = rest;
+                    break;
+                }
+                self.edit_packed(k, p, entry.size(), |node| push_to(node, end, &entry));
+            }
+        }
+        self.with_chain(*p, |chain, t| elements.for_each(|element| chain.push(t, end, &Coded::of(element))));
+    }
+
+    /// Makes a list of at least one element under a key that is free. Counts no change.
+    fn create_list<'e>(&mut self, k: &Key<'_>, end: ListEnd, elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
+        let (shape, mut entries, mut bytes) = (self.list_shape(), 0, 0);
+        for element in elements.clone() {
+            let more = bytes + Coded::of(element).size();
+            if !shape.takes(entries + 1, more) {
+                break;
+            }
+            (entries, bytes) = (entries + 1, more);
+        }
+        let mut rest = elements;
+        let mut p = if entries == 0 {
+            self.put_big(k, None, Type::List, |_| Body::List(Chain::new()))
+        } else {
+            let mut value = std::mem::take(&mut self.local.scratch);
+            value.clear();
+            value.resize(buffer_bytes(bytes), 0);
+            let mut node = NodeMut::init(&mut value, Grow::Back).expect("the bytes were counted");
+            rest.by_ref().take(entries).for_each(|element| push_to(&mut node, end, &Coded::of(element)));
+            let p = self.put_small(k, None, Type::List, Encoding::Packed, &value);
+            self.local.scratch = value;
+            p
+        };
+        self.push_all(k, &mut p, end, rest);
+        self.list_len_at(p)
+    }
+
+    /// Shows `count` elements from position `first` on, towards the other end.
+    fn emit_range(&mut self, p: Place, first: u64, count: u64, from: ListEnd, mut show: impl FnMut(Entry<'_>)) {
+        if count == 0 {
+            return;
+        }
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.with_view(p, |mut view| view.range(first, count, from, show)),
+            _ => {
+                emit_from(self.packed(p), Some(first as usize), count as usize, from, &mut show);
+            }
+        }
+    }
+}
+
+/// A moved element's buffer that is larger is given back.
+const MOVED_KEPT: usize = 256 << 10;
+
+fn chain(body: &Body) -> &Chain {
+    let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
+    chain
+}
+
+fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: ListEnd) -> Entry<'n> {
+    let popped = match end {
+        ListEnd::Front => node.pop_front(),
+        ListEnd::Back => node.pop_back(),
+    };
+    popped.expect("no list is empty")
+}
+
+fn push_to(node: &mut NodeMut<'_>, end: ListEnd, entry: &Coded<'_>) {
+    let pushed = match end {
+        ListEnd::Front => node.push_front(entry),
+        ListEnd::Back => node.push_back(entry),
+    };
+    pushed.expect("room was made before");
+}
+
+/// The position that an index means in a list of this length.
+pub(super) fn position(index: i64, length: u64) -> Option<u64> {
+    let at = if index < 0 { index.checked_add_unsigned(length)? } else { index };
+    u64::try_from(at).ok().filter(|at| *at < length)
+}
+
+/// The first position and the number of elements from `start` to `stop`.
+pub(super) fn clip(start: i64, stop: i64, length: u64) -> (u64, u64) {
+    let place = |at: i64| if at < 0 { at.saturating_add_unsigned(length) } else { at };
+    let start = place(start).max(0) as u64;
+    let end = u64::try_from(place(stop)).map_or(0, |stop| stop.saturating_add(1).min(length));
+    if start >= end { (0, 0) } else { (start, end - start) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clip, position};
+
+    #[test]
+    fn positions_clip_as_the_peer_clips_them() {
+        let cases: [(i64, i64, (u64, u64)); 12] = [
+            (0, -1, (0, 5)),
+            (0, 0, (0, 1)),
+            (-2, -1, (3, 2)),
+            (1, 3, (1, 3)),
+            (3, 1, (0, 0)),
+            (5, 9, (0, 0)),
+            (-100, 100, (0, 5)),
+            (0, -6, (0, 0)),
+            (-6, -5, (0, 1)),
+            (i64::MIN, i64::MAX, (0, 5)),
+            (i64::MAX, i64::MAX, (0, 0)),
+            (i64::MIN, i64::MIN, (0, 0)),
+        ];
+        for (start, stop, want) in cases {
+            assert_eq!(clip(start, stop, 5), want, "{start} {stop}");
+        }
+        assert_eq!([position(0, 5), position(-5, 5), position(4, 5)], [Some(0), Some(0), Some(4)]);
+        assert_eq!([position(5, 5), position(-6, 5), position(i64::MIN, 5)], [None; 3]);
+    }
+}

@@ -99,6 +99,7 @@ pub enum Run {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Group {
     String,
+    List,
     Hash,
     Generic,
     Connection,
@@ -110,6 +111,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",
+            Group::List => "list",
             Group::Hash => "hash",
             Group::Generic => "generic",
             Group::Connection => "connection",

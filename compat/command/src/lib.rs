@@ -21,6 +21,7 @@ pub mod descriptor;
 pub mod generic;
 pub mod grammar;
 pub mod hash;
+pub mod list;
 pub mod lolwut;
 pub mod memory;
 pub mod session;

@@ -31,7 +31,7 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [string::ROWS, list::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -39,6 +39,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
 mod connection;
 mod generic;
 mod hash;
+mod list;
 mod server;
 mod string;
 

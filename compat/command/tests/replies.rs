@@ -26,6 +26,11 @@ fn hashes_as_the_peer_replies() {
 }
 
 #[test]
+fn lists_as_the_peer_replies() {
+    check(include_str!("data/peer_list.txt"));
+}
+
+#[test]
 fn newer_commands() {
     check(include_str!("data/newer_replies.txt"));
 }

@@ -1,0 +1,78 @@
+//! LSET, LINSERT, LREM, LTRIM.
+
+use varve_store::ListEnd;
+
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, is, settle};
+
+/// LSET key index element
+pub fn lset(ctx: &mut Ctx<'_, '_>) {
+    let outcome = replace(ctx);
+    settle(ctx, outcome);
+}
+
+fn replace(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    // The key is looked at before the index is read.
+    if !ctx.tx.list_exists(&key)? {
+        return Err(Fault::NO_KEY);
+    }
+    let index = integer(ctx.args.get(2))?;
+    match ctx.tx.list_set(&key, index, ctx.args.get(3))? {
+        Some(true) => ctx.out.ok(),
+        _ => return Err(Fault::new("ERR index out of range")),
+    }
+    Ok(())
+}
+
+/// LINSERT key BEFORE|AFTER pivot element
+pub fn linsert(ctx: &mut Ctx<'_, '_>) {
+    let outcome = insert(ctx);
+    settle(ctx, outcome);
+}
+
+fn insert(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let before = is(ctx.args.get(2), "BEFORE");
+    if !before && !is(ctx.args.get(2), "AFTER") {
+        return Err(Fault::SYNTAX);
+    }
+    let key = ctx.key(1);
+    ctx.out.integer(match ctx.tx.list_insert(&key, ctx.args.get(3), before, ctx.args.get(4))? {
+        None => 0,
+        Some(0) => -1,
+        Some(length) => length as i64,
+    });
+    Ok(())
+}
+
+/// LREM key count element
+pub fn lrem(ctx: &mut Ctx<'_, '_>) {
+    let outcome = remove(ctx);
+    settle(ctx, outcome);
+}
+
+fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let (count, from) = match integer(ctx.args.get(2))? {
+        0 => (u64::MAX, ListEnd::Front),
+        n if n < 0 => (n.unsigned_abs(), ListEnd::Back),
+        n => (n as u64, ListEnd::Front),
+    };
+    let key = ctx.key(1);
+    let removed = ctx.tx.list_remove(&key, ctx.args.get(3), count, from)?;
+    ctx.out.integer(removed as i64);
+    Ok(())
+}
+
+/// LTRIM key start stop
+pub fn ltrim(ctx: &mut Ctx<'_, '_>) {
+    let outcome = trim(ctx);
+    settle(ctx, outcome);
+}
+
+fn trim(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
+    let key = ctx.key(1);
+    ctx.tx.list_trim(&key, start, stop)?;
+    ctx.out.ok();
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The commands on lists.
+//!
+//! `ends` pushes and pops, `moving` takes an element from one list to another, `read` answers elements and positions,
+//! `middle` changes what lies between. The blocking commands are elsewhere.
+
+mod ends;
+mod middle;
+mod moving;
+mod read;
+
+pub use ends::{lmpop, lpop, lpush, lpushx, rpop, rpush, rpushx};
+pub use middle::{linsert, lrem, lset, ltrim};
+pub use moving::{lmove, rpoplpush};
+pub use read::{lindex, llen, lpos, lrange};
+
+use varve_protocol::Reply;
+use varve_store::{ListEnd, ListPart};
+
+use crate::grammar::{Fault, Outcome, is};
+
+/// Reads LEFT or RIGHT.
+pub(crate) fn end_of(argument: &[u8]) -> Outcome<ListEnd> {
+    if is(argument, "LEFT") {
+        Ok(ListEnd::Front)
+    } else if is(argument, "RIGHT") {
+        Ok(ListEnd::Back)
+    } else {
+        Err(Fault::SYNTAX)
+    }
+}
+
+/// Writes an array of elements as an operation shows them.
+#[inline]
+pub(crate) fn write_part(out: &mut Reply, part: ListPart<'_>) {
+    match part {
+        ListPart::Len(count) => out.array(count as usize),
+        ListPart::Element(text) => out.bulk(text),
+    }
+}

@@ -1,0 +1,130 @@
+//! LLEN, LINDEX, LRANGE, LPOS.
+
+use varve_base::number::parse_i64;
+use varve_store::ListEnd;
+
+use super::write_part;
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, is, settle};
+
+/// LLEN key
+pub fn llen(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = ctx.tx.list_len(&key).map(|length| ctx.out.integer(length as i64)).map_err(Into::into);
+    settle(ctx, outcome);
+}
+
+/// LINDEX key index
+pub fn lindex(ctx: &mut Ctx<'_, '_>) {
+    let outcome = element(ctx);
+    settle(ctx, outcome);
+}
+
+fn element(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    let Ok(index) = integer(ctx.args.get(2)) else {
+        // The key is looked at first: without it, even what is no number answers null.
+        if ctx.tx.list_len(&key)? > 0 {
+            return Err(Fault::NOT_INTEGER);
+        }
+        ctx.out.null();
+        return Ok(());
+    };
+    let out = &mut *ctx.out;
+    if !ctx.tx.list_get(&key, index, |text| out.bulk(text))? {
+        ctx.out.null();
+    }
+    Ok(())
+}
+
+/// LRANGE key start stop
+pub fn lrange(ctx: &mut Ctx<'_, '_>) {
+    let outcome = range(ctx);
+    settle(ctx, outcome);
+}
+
+fn range(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
+    let (key, out) = (ctx.key(1), &mut *ctx.out);
+    ctx.tx.list_range(&key, start, stop, |part| write_part(out, part))?;
+    Ok(())
+}
+
+/// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
+pub fn lpos(ctx: &mut Ctx<'_, '_>) {
+    let outcome = positions(ctx);
+    settle(ctx, outcome);
+}
+
+fn positions(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let options = PositionOptions::parse(ctx)?;
+    let (key, element) = (ctx.key(1), ctx.args.get(2));
+    let limits = (options.skip, options.count.unwrap_or(1), options.compare);
+    let out = &mut *ctx.out;
+    match options.count {
+        Some(_) => {
+            let (head, mut found) = (out.defer(), 0);
+            ctx.tx.list_positions(&key, element, options.from, limits, |at| {
+                out.integer(at as i64);
+                found += 1;
+            })?;
+            ctx.out.end_array(head, found);
+        }
+        None => {
+            let mut found = None;
+            ctx.tx.list_positions(&key, element, options.from, limits, |at| found = Some(at))?;
+            match found {
+                Some(at) => ctx.out.integer(at as i64),
+                None => ctx.out.null(),
+            }
+        }
+    }
+    Ok(())
+}
+
+struct PositionOptions {
+    from: ListEnd,
+    /// Matches to pass over.
+    skip: u64,
+    /// Matches to answer, if several may be.
+    count: Option<u64>,
+    /// Elements to compare.
+    compare: u64,
+}
+
+impl PositionOptions {
+    fn parse(ctx: &Ctx<'_, '_>) -> Outcome<PositionOptions> {
+        const RANK: Fault = Fault::new(
+            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
+             start from the end of the list",
+        );
+        const COUNT: Fault = Fault::new("ERR COUNT can't be negative");
+        const MAXLEN: Fault = Fault::new("ERR MAXLEN can't be negative");
+        let natural = |text, fault| parse_i64(text).and_then(|n| u64::try_from(n).ok()).ok_or(fault);
+        // None at all means all.
+        let bound = |n| if n == 0 { u64::MAX } else { n };
+        let mut options = PositionOptions { from: ListEnd::Front, skip: 0, count: None, compare: u64::MAX };
+        let mut at = 3;
+        while at < ctx.args.len() {
+            let word = ctx.args.get(at);
+            if at + 1 == ctx.args.len() {
+                return Err(Fault::SYNTAX);
+            }
+            let value = ctx.args.get(at + 1);
+            if is(word, "RANK") {
+                let rank = integer(value)?;
+                options.from = if rank < 0 { ListEnd::Back } else { ListEnd::Front };
+                // The least integer has no absolute value: the peer then takes the last match.
+                options.skip = rank.checked_abs().unwrap_or(1).checked_sub(1).filter(|n| *n >= 0).ok_or(RANK)? as u64;
+            } else if is(word, "COUNT") {
+                options.count = Some(bound(natural(value, COUNT)?));
+            } else if is(word, "MAXLEN") {
+                options.compare = bound(natural(value, MAXLEN)?);
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+            at += 2;
+        }
+        Ok(options)
+    }
+}

@@ -2,6 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use varve_packed::intset::IntSet;
+use varve_packed::node::Node;
+use varve_segment::{Kind, Object};
+
+use crate::coll::Encoding;
 use crate::coll::slots::Whereabouts;
 use crate::key::{hash_of, wheel_bits};
 use crate::shard::{Shard, database_of};
@@ -37,6 +42,7 @@ impl Store {
             if let Some(link) = shard.link_of(&self.log, r) {
                 assert!(linked.insert(link.slot, link.place).is_none(), "two keys of slot {}", link.slot);
             }
+            verify_small(&object);
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;
             count.1 += u64::from(object.expiry_ms().is_some());
@@ -94,5 +100,26 @@ impl Store {
             assert!(entries.contains(&bits), "a volatile key is on the wheel");
             wheel.add(bits, at);
         });
+    }
+}
+
+/// A small collection is what its encoding says, and not empty.
+fn verify_small(object: &Object<'_>) {
+    if object.kind() == Kind::String {
+        return;
+    }
+    match Encoding::of(object.form()) {
+        Encoding::Packed => {
+            let node = Node::open(object.value());
+            node.verify();
+            let pairs = matches!(object.kind(), Kind::Hash | Kind::Zset);
+            assert!(!node.is_empty() && (!pairs || node.len().is_multiple_of(2)), "{} entries", node.len());
+        }
+        Encoding::Integers => {
+            let set = IntSet::open(object.value());
+            set.verify();
+            assert!(!set.is_empty(), "an empty set has no key");
+        }
+        Encoding::Big => {}
     }
 }

@@ -20,6 +20,8 @@ use super::Hands;
 const FIRST_BUCKETS: u32 = 24;
 /// Collections grow at different sizes, so that many alike do not all double their tables at one time.
 const STAGGER: u32 = 16;
+/// Objects fetched into the cache ahead of those that are visited.
+const AHEAD: usize = 16;
 
 /// Elements under their own index.
 pub(crate) struct Elements {
@@ -158,12 +160,22 @@ impl Elements {
         })
     }
 
-    /// Visits every element.
+    /// Visits every element. Objects are asked for some elements before they are opened.
     pub(crate) fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
+        let mut ahead = [None; AHEAD];
+        let mut at = 0;
+        let mut open = |r: Option<Ref>| {
+            if let Some(r) = r {
+                let object = access.open(log, r);
+                visit(object.key(), object.value());
+            }
+        };
         self.table.for_each(|r| {
-            let object = access.open(log, r);
-            visit(object.key(), object.value());
+            log.prefetch(r);
+            open(ahead[at].replace(r));
+            at = (at + 1) % AHEAD;
         });
+        (0..AHEAD).for_each(|i| open(ahead[(at + i) % AHEAD]));
     }
 
     /// The element whose object is at `r`, by its name.

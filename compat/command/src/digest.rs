@@ -8,7 +8,7 @@
 //! ```
 //! `xor` folds the hash of some bytes into a digest, whatever the order; `mix` makes the order count.
 
-use varve_store::{Key, Tx, Type};
+use varve_store::{Key, ListPart, Tx, Type};
 
 use crate::WideCtx;
 use crate::debug::on_key;
@@ -41,6 +41,13 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
         Type::String => mix(digest, tx.peek(key).ok().flatten().unwrap_or_default()),
         Type::Hash => {
             let _ = tx.hash_for_each(key, |field, value| xor_pair(digest, field, value));
+        }
+        Type::List => {
+            let _ = tx.list_range(key, 0, -1, |part| {
+                if let ListPart::Element(element) = part {
+                    mix(digest, element);
+                }
+            });
         }
         _ => {}
     }

@@ -16,6 +16,7 @@ mod lists_middle;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
 mod strings;
+mod zsets;
 
 pub use hashes::AddError;
 pub use hashes_walk::Pick;

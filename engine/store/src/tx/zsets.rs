@@ -60,6 +60,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`WrongType`]
+    #[allow(clippy::too_many_arguments, reason = "each of them is one option of ZRANGE")]
     pub fn zset_range(
         &mut self,
         _k: &Key<'_>,

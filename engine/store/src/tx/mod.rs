@@ -17,6 +17,7 @@ mod lists_middle;
 mod packed;
 mod strings;
 mod zsets;
+mod zsets_walk;
 
 pub use hashes::AddError;
 pub use hashes_walk::Pick;

@@ -28,7 +28,7 @@
 //! Nothing in the interface is `unsafe`, so these are the rules that make it sound; the owner upholds the first two.
 //!
 //! 1. **A Ref is opened with the access of its own shard, and only while its object lives.** Safe code cannot make a
-//!    Ref, only keep one too long or mix up shards. The owner forgets a Ref under the lock under which it kills it.
+//!    Ref, only keep one too long or mix up shards; its bits may be kept in a value and recalled (`Log::recall`). The owner forgets a Ref under the lock under which it kills it.
 //!    A Ref kept too long reads mapped memory all the same (the opened range is never closed): mostly a head of 0, which
 //!    every accessor that names a kind refuses.
 //! 2. **All of an object but its first part belongs to its shard's lock**, with one exception: the bit DEAD, an atomic.

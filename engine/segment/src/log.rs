@@ -228,6 +228,18 @@ impl Log {
         prefetch(self.place(r).0);
     }
 
+    /// The Ref whose bits an owner keeps in an object's value, where it takes six bytes. It is as if he had kept the Ref
+    /// itself: rule 1 of the crate's page is his to uphold.
+    ///
+    /// # Panics
+    /// If no Ref of this log has these bits.
+    #[inline]
+    pub fn recall(&self, bits: u64) -> Ref {
+        assert!(bits != 0 && bits < self.shared.geometry.reserve_bytes as u64, "bits {bits:#x} of no Ref");
+        // SAFETY: the bits of a Ref that this log has given out, by the owner's word (rule 1), and in range.
+        unsafe { Ref::from_bits(bits) }
+    }
+
     /// The log in figures. Looks at all segments.
     pub fn stats(&self) -> LogStats {
         let space = self.shared.space.lock();

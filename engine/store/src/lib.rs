@@ -36,6 +36,7 @@ mod verify;
 mod walk;
 pub mod wheel;
 mod worker;
+mod zset_types;
 
 pub use coll::list::End as ListEnd;
 pub use key::{Key, SHARDS_MAX};
@@ -47,3 +48,4 @@ pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongTyp
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use walk::EmitKey;
 pub use worker::{Local, Worker};
+pub use zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange};

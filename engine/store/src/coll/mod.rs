@@ -20,6 +20,7 @@
 //! | `elements` | fields and members under an index of their own |
 //! | `list` | nodes in order |
 //! | `spine` | the counted tree that lists and sorted sets share |
+//! | `zset` | sorted sets: elements, and a tree over them by (score, member) |
 //! | `free` | the background's steps: dying roots, tables that want to move |
 
 pub(crate) mod elements;
@@ -28,6 +29,7 @@ pub(crate) mod list;
 pub(crate) mod roots;
 pub(crate) mod slots;
 pub(crate) mod spine;
+pub(crate) mod zset;
 
 use std::collections::HashSet;
 
@@ -36,6 +38,7 @@ use varve_segment::{Access, Appender, Class, Form, Head, Log};
 
 use elements::Elements;
 use list::Chain;
+use zset::Ordered;
 
 /// How a collection's key object holds its value; told by the object's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +130,7 @@ pub(crate) enum Body {
     List(Chain),
     Hash(Elements),
     Set(Elements),
+    Zset(Ordered),
 }
 
 impl Body {
@@ -135,6 +139,7 @@ impl Body {
         match self {
             Body::List(c) => c.object_bytes() as usize + c.table_bytes(),
             Body::Hash(e) | Body::Set(e) => e.object_bytes() as usize + e.table_bytes(),
+            Body::Zset(z) => z.memory(),
         }
     }
 
@@ -143,6 +148,7 @@ impl Body {
         match self {
             Body::List(c) => c.table_bytes(),
             Body::Hash(e) | Body::Set(e) => e.table_bytes(),
+            Body::Zset(z) => z.table_bytes(),
         }
     }
 
@@ -151,6 +157,7 @@ impl Body {
         match self {
             Body::List(c) => c.relocate(hands, head),
             Body::Hash(e) | Body::Set(e) => e.relocate(hands, head),
+            Body::Zset(z) => z.relocate(hands, head),
         }
     }
 
@@ -159,6 +166,7 @@ impl Body {
         match self {
             Body::List(c) => c.free_step(hands, objects),
             Body::Hash(e) | Body::Set(e) => e.free_step(hands, objects),
+            Body::Zset(z) => z.free_step(hands, objects),
         }
     }
 
@@ -167,6 +175,7 @@ impl Body {
         match self {
             Body::List(_) => false,
             Body::Hash(e) | Body::Set(e) => e.wants_step(),
+            Body::Zset(z) => z.wants_step(),
         }
     }
 
@@ -175,6 +184,7 @@ impl Body {
         match self {
             Body::List(_) => {}
             Body::Hash(e) | Body::Set(e) => e.step(hands, buckets),
+            Body::Zset(z) => z.step(hands, buckets),
         }
     }
 
@@ -184,6 +194,7 @@ impl Body {
             Body::List(c) => Body::List(c.copy(from, log, appender, slot)),
             Body::Hash(e) => Body::Hash(e.copy(from, log, appender, seed, slot)),
             Body::Set(e) => Body::Set(e.copy(from, log, appender, seed, slot)),
+            Body::Zset(z) => Body::Zset(z.copy(from, log, appender, seed, slot)),
         }
     }
 
@@ -192,6 +203,7 @@ impl Body {
         match self {
             Body::List(c) => c.verify(log, access, slot, live),
             Body::Hash(e) | Body::Set(e) => e.verify(log, access, seed, slot, live),
+            Body::Zset(z) => z.verify(log, access, seed, slot, live),
         }
     }
 }

@@ -26,6 +26,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
+
 use varve_base::Ref;
 
 /// Children of a node. With 64 a tree over some thousand leaves would be no lower, and a short chain would pay twice.
@@ -262,6 +264,35 @@ impl<R: Copy> Spine<R> {
                 Some(seps) => seps[..*len as usize].partition_point(|&s| s <= sep).saturating_sub(1),
                 None => *len as usize - 1,
             };
+            if *level == 1 {
+                return Some(Leaf(child[slot]));
+            }
+            node = child[slot];
+        }
+    }
+
+    /// The last leaf that begins before what is looked for, or with it; the first leaf if there is none such. `by_sep` tells
+    /// how a least key compares; where that does not decide, `begins` looks into the leaf. For a spine with keys.
+    pub(crate) fn descend_by(
+        &self,
+        by_sep: impl Fn(u64) -> Ordering,
+        mut begins: impl FnMut(Leaf) -> bool,
+    ) -> Option<Leaf> {
+        if self.leaves == 0 {
+            return None;
+        }
+        let mut node = self.root;
+        loop {
+            let Node { level, len, child, .. } = self.node(node);
+            let seps = &self.seps[node as usize][..*len as usize];
+            let mut before = seps.partition_point(|&s| by_sep(s) == Ordering::Less);
+            let mut end = before + seps[before..].partition_point(|&s| by_sep(s) == Ordering::Equal);
+            while before < end {
+                let middle = before + (end - before) / 2;
+                let leaf = if *level == 1 { Leaf(child[middle]) } else { self.first_under(child[middle]) };
+                if begins(leaf) { before = middle + 1 } else { end = middle }
+            }
+            let slot = before.saturating_sub(1);
             if *level == 1 {
                 return Some(Leaf(child[slot]));
             }

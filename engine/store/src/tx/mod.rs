@@ -16,6 +16,8 @@ mod lists_middle;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
 mod strings;
+mod zsets;
+mod zsets_walk;
 
 pub use hashes::AddError;
 pub use hashes_walk::Pick;

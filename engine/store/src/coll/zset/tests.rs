@@ -1,0 +1,378 @@
+//! A big sorted set against a naive model: random operations, leaves of a few cells, segments of a few kilobytes, reclaim
+//! in between.
+//!
+//! The seed is printed; `VARVE_SEED` sets it, `VARVE_STEPS` the number of operations.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use varve_base::rng::Rng;
+use varve_segment::{Access, Appender, Drain, DrainState, Geometry, Head, Log, Relocate, Settled};
+
+use super::*;
+
+const SEED: u64 = 77;
+const SLOT: u32 = 5;
+
+/// Scores that compare as numbers do.
+#[derive(Clone, Copy, Debug)]
+struct Score(f64);
+
+impl Ord for Score {
+    fn cmp(&self, other: &Score) -> std::cmp::Ordering {
+        self.0.partial_cmp(&other.0).expect("no NaN")
+    }
+}
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Score {
+    fn eq(&self, other: &Score) -> bool {
+        self.0 == other.0
+    }
+}
+impl Eq for Score {}
+
+#[derive(Default)]
+struct Model {
+    scores: BTreeMap<Vec<u8>, f64>,
+    order: BTreeSet<(Score, Vec<u8>)>,
+}
+
+impl Model {
+    fn put(&mut self, member: &[u8], score: f64) {
+        self.remove(member);
+        self.scores.insert(member.to_vec(), score);
+        self.order.insert((Score(score), member.to_vec()));
+    }
+
+    fn remove(&mut self, member: &[u8]) -> bool {
+        let old = self.scores.remove(member);
+        old.is_some_and(|score| self.order.remove(&(Score(score), member.to_vec())))
+    }
+
+    fn all(&self) -> Vec<(Vec<u8>, u64)> {
+        // The model's order has a score of its own only where it is not a zero; the sign is the member's.
+        self.order.iter().map(|(_, member)| (member.clone(), self.scores[member].to_bits())).collect()
+    }
+}
+
+struct World {
+    log: Log,
+    access: Access,
+    appender: Appender,
+    drain: Option<Drain>,
+    set: Ordered,
+    model: Model,
+    rng: Rng,
+    scores: u64,
+    members: u64,
+}
+
+fn tiny() -> Geometry {
+    Geometry {
+        segment_bytes: 16 << 10,
+        piece_bytes: 1 << 10,
+        run_min_bytes: 2 << 10,
+        release_bytes: 4 << 10,
+        reserve_bytes: 1 << 30,
+    }
+}
+
+/// Reclaim's questions answered by the one set that there is.
+struct Mover<'a> {
+    access: &'a mut Access,
+    appender: &'a mut Appender,
+    set: &'a mut Ordered,
+    log: &'a Log,
+}
+
+impl Relocate for Mover<'_> {
+    fn prepare(&mut self, _heads: &[Head<'_>]) {}
+
+    fn settle(&mut self, head: &Head<'_>) -> Settled {
+        let mut hands = Hands { log: self.log, access: self.access, appender: self.appender, seed: SEED, slot: SLOT };
+        if self.set.relocate(&mut hands, head) { Settled::Moved } else { Settled::Dead }
+    }
+}
+
+impl World {
+    fn new(seed: u64, cells_max: usize) -> World {
+        let log = Log::new(tiny()).expect("addresses");
+        let mut rng = Rng::seeded(seed);
+        World {
+            access: log.access(),
+            appender: Appender::new(),
+            drain: None,
+            set: Ordered::with_leaves(SLOT, cells_max),
+            model: Model::default(),
+            scores: [1, 3, 50, 1 << 40][rng.below(4) as usize],
+            members: [30, 300, 3000][rng.below(3) as usize],
+            rng,
+            log,
+        }
+    }
+
+    fn with<R>(&mut self, work: impl FnOnce(&mut Ordered, &mut Hands<'_>) -> R) -> R {
+        let World { log, access, appender, set, .. } = self;
+        let done = work(set, &mut Hands { log, access, appender, seed: SEED, slot: SLOT });
+        self.appender.park(&self.log);
+        done
+    }
+
+    fn member(&mut self) -> Vec<u8> {
+        let n = self.rng.below(self.members);
+        if n % 50 == 7 { vec![b'm'; 40 + n as usize / 50] } else { format!("m{n}").into_bytes() }
+    }
+
+    fn score(&mut self) -> f64 {
+        let n = self.rng.below(self.scores);
+        match self.rng.below(30) {
+            0 => f64::INFINITY,
+            1 => f64::NEG_INFINITY,
+            2 => -0.0,
+            3 => 0.0,
+            4..=8 => n as f64 / 7.0,
+            9..=12 => -(n as f64),
+            13 => f64::from_bits(self.rng.next_u64() >> 2),
+            _ => n as f64,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(40) {
+            0..=17 => self.add(),
+            18..=24 => {
+                let member = self.member();
+                let there = self.model.remove(&member);
+                assert_eq!(self.with(|set, hands| set.remove(hands, &member)), there);
+            }
+            25..=28 => self.look_up(),
+            29..=31 => self.ranges(),
+            32 if self.rng.below(4) == 0 => self.remove_span(),
+            33 if self.rng.below(8) == 0 => self.copy_and_free(),
+            34 => self.scan(),
+            35..=38 => self.reclaim(),
+            39 if self.rng.below(30) == 0 => self.rebuild(),
+            _ => self.with(|set, hands| set.step(hands, 4)),
+        }
+    }
+
+    fn add(&mut self) {
+        let (member, score) = (self.member(), self.score());
+        let bits = self.rng.below(64);
+        let how = ZAdd { nx: bits == 1, xx: bits & 7 == 2, gt: bits & 7 == 3, lt: bits & 7 == 4, incr: bits & 3 == 3 };
+        let outcome = self.with(|set, hands| set.add(hands, &member, score, how));
+        let expected = match self.model.scores.get(&member) {
+            None if how.xx => ZAdded::Refused,
+            None => ZAdded::Added(score),
+            Some(&old) => match judge(old, score, how) {
+                Verdict::Put(new) => ZAdded::Updated(new),
+                Verdict::Leave(outcome) => outcome,
+            },
+        };
+        assert_eq!(outcome, expected, "{member:?} {score} {how:?}");
+        if let ZAdded::Added(new) | ZAdded::Updated(new) = outcome {
+            self.model.put(&member, new);
+        }
+    }
+
+    fn look_up(&mut self) {
+        let member = self.member();
+        let expected = self.model.scores.get(&member).copied();
+        let score = self.set.score(&self.log, &self.access, SEED, &member);
+        assert_eq!(score.map(f64::to_bits), expected.map(f64::to_bits));
+        let rank = self.set.rank(&self.log, &self.access, SEED, &member).map(|(rank, _)| rank as usize);
+        assert_eq!(rank, expected.and_then(|_| self.model.order.iter().position(|(_, m)| *m == member)));
+    }
+
+    fn ranges(&mut self) {
+        let (a, b) = (ScoreBound { value: self.score(), open: self.rng.below(2) == 0 }, self.score());
+        let b = ScoreBound { value: b, open: self.rng.below(2) == 0 };
+        let inside = |score: f64| {
+            (if a.open { score > a.value } else { score >= a.value })
+                && (if b.open { score < b.value } else { score <= b.value })
+        };
+        let all = self.model.all();
+        let expected: Vec<_> = all.iter().filter(|(_, bits)| inside(f64::from_bits(*bits))).cloned().collect();
+        self.check_range(&ZRange::Score { min: a, max: b }, false, expected);
+        let (start, stop) = (self.rng.below(40), self.rng.below(60));
+        let some = |all: Vec<(Vec<u8>, u64)>| {
+            all.into_iter().skip(start as usize).take((stop + 1).saturating_sub(start) as usize).collect::<Vec<_>>()
+        };
+        self.check_range(&ZRange::Rank { start, stop }, false, some(all.clone()));
+        self.check_range(&ZRange::Rank { start, stop }, true, some(all.into_iter().rev().collect()));
+        if self.scores == 1 && self.model.scores.values().all(|&score| score == 0.0) {
+            self.lex();
+        }
+    }
+
+    fn lex(&mut self) {
+        let (a, b) = (self.member(), self.member());
+        let all = self.model.all();
+        let inside = |m: &Vec<u8>| *m > a && *m <= b;
+        let expected = all.iter().filter(|(m, _)| inside(m)).cloned().collect();
+        self.check_range(&ZRange::Lex { min: LexBound::Excl(&a), max: LexBound::Incl(&b) }, false, expected);
+        let expected = all.iter().filter(|(m, _)| *m >= a).cloned().collect();
+        self.check_range(&ZRange::Lex { min: LexBound::Incl(&a), max: LexBound::Max }, false, expected);
+        let expected = all.iter().filter(|(m, _)| *m < b).cloned().collect();
+        self.check_range(&ZRange::Lex { min: LexBound::Min, max: LexBound::Excl(&b) }, false, expected);
+    }
+
+    fn check_range(&mut self, range: &ZRange<'_>, rev: bool, mut expected: Vec<(Vec<u8>, u64)>) {
+        let (from, to) = self.set.span(&self.log, &self.access, range, rev);
+        assert_eq!((to - from) as usize, expected.len(), "{range:?}");
+        if rev {
+            expected.reverse();
+        }
+        for rev in [false, true] {
+            let mut shown = Vec::new();
+            let first = if rev { to.saturating_sub(1) } else { from };
+            self.set.walk((&self.log, &self.access), first, rev, to - from, &mut |member, score| {
+                shown.push((member.to_vec(), score.to_bits()));
+            });
+            if rev {
+                shown.reverse();
+            }
+            // Of nothing, nothing is asked for by those who walk.
+            if to > from {
+                assert_eq!(shown, expected, "{range:?}");
+            }
+        }
+    }
+
+    fn remove_span(&mut self) {
+        let len = self.model.order.len() as u64;
+        let from = self.rng.below(len + 1);
+        let to = from + self.rng.below(len - from + 1);
+        let rev = self.rng.below(2) == 0;
+        let mut expected = self.model.all()[from as usize..to as usize].to_vec();
+        if rev {
+            expected.reverse();
+        }
+        let mut shown = Vec::new();
+        self.with(|set, hands| {
+            set.remove_span(hands, (from, to), rev, &mut |member, score| {
+                shown.push((member.to_vec(), score.to_bits()))
+            });
+        });
+        assert_eq!(shown, expected);
+        for (member, _) in expected {
+            assert!(self.model.remove(&member));
+        }
+    }
+
+    fn scan(&mut self) {
+        let (mut at, mut seen) = (Some(0), BTreeMap::new());
+        while let Some(from) = at {
+            at = self.set.scan(from, &self.log, &self.access, SEED, &mut |member, score| {
+                seen.insert(member.to_vec(), score.to_bits());
+            });
+        }
+        assert_eq!(seen, self.model.all().into_iter().collect());
+    }
+
+    /// A copy under another slot number is the same; then it is freed, and nothing of it is left.
+    fn copy_and_free(&mut self) {
+        let World { log, access, appender, set, .. } = self;
+        let other = SLOT + 1;
+        let mut copy = set.copy(access, log, appender, SEED, other);
+        appender.park(log);
+        let mut live = HashSet::new();
+        copy.verify(log, access, SEED, other, &mut live);
+        let mut shown = Vec::new();
+        copy.walk((log, access), 0, false, copy.len() as u64, &mut |member, score| {
+            shown.push((member.to_vec(), score.to_bits()));
+        });
+        if !shown.is_empty() {
+            assert_eq!(shown, self.model.all());
+        }
+        let mut hands = Hands { log, access, appender, seed: SEED, slot: other };
+        while !copy.free_step(&mut hands, 7) {
+            copy.verify(hands.log, hands.access, SEED, other, &mut HashSet::new());
+        }
+        assert_eq!((copy.len(), copy.elements.object_bytes(), copy.tree.object_bytes()), (0, 0, 0));
+    }
+
+    fn rebuild(&mut self) {
+        let all = self.model.all();
+        let empty = Ordered { elements: Elements::new(SLOT), tree: self.set.tree.fresh(), felled: false };
+        let set = self.with(|_, hands| {
+            Ordered::build_with(empty, hands, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
+        });
+        let mut old = std::mem::replace(&mut self.set, set);
+        self.with(|_, hands| while !old.free_step(hands, 100) {});
+    }
+
+    fn reclaim(&mut self) {
+        if self.drain.is_none() {
+            self.drain = self.log.choose_victim();
+        }
+        let Some(drain) = &mut self.drain else { return };
+        let World { log, access, appender, set, .. } = self;
+        let state = log.drain_step(drain, &mut Mover { access, appender, set, log }, 20);
+        self.appender.park(&self.log);
+        match state {
+            DrainState::Done => self.drain = None,
+            DrainState::More | DrainState::Busy => {}
+        }
+    }
+
+    fn verify(&self) {
+        let mut live = HashSet::new();
+        self.set.verify(&self.log, &self.access, SEED, SLOT, &mut live);
+        self.log.verify_with(|head, _| live.contains(&head.r));
+        let mut shown = Vec::new();
+        self.set.walk((&self.log, &self.access), 0, false, self.set.len() as u64, &mut |member, score| {
+            shown.push((member.to_vec(), score.to_bits()));
+        });
+        assert_eq!(shown, self.model.all());
+        assert_eq!(self.set.tree.len() as usize, shown.len());
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn behaves_like_the_model() {
+    let first = setting("VARVE_SEED", 1);
+    let seeds = if std::env::var("VARVE_SEED").is_ok() { 1 } else { 24 };
+    for seed in first..first + seeds {
+        println!("VARVE_SEED={seed}");
+        let mut world = World::new(seed, [2, 3, 4, 8, 16, 128][seed as usize % 6]);
+        for n in 0..setting("VARVE_STEPS", 1500) {
+            world.step();
+            if n % 10 == 0 {
+                world.verify();
+            }
+        }
+        world.verify();
+        if let Some(drain) = world.drain.take() {
+            world.log.abandon(drain);
+        }
+    }
+}
+
+#[test]
+fn leaves_are_full_whatever_the_order() {
+    for (name, least) in [("ascending", 0.9), ("descending", 0.9), ("random", 0.85), ("equal", 0.85)] {
+        let mut world = World::new(3, CELLS_MAX);
+        for n in 0..20_000u64 {
+            let member = format!("{:08}", if name == "equal" { n.wrapping_mul(0x9e37_79b9) % 100_000_007 } else { n });
+            let score = match name {
+                "ascending" => n as f64,
+                "descending" => -(n as f64),
+                "equal" => 1.0,
+                _ => (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as f64,
+            };
+            world.with(|set, hands| set.add(hands, member.as_bytes(), score, ZAdd::default()));
+        }
+        world.set.verify(&world.log, &world.access, SEED, SLOT, &mut HashSet::new());
+        let fill = 20_000.0 / (world.set.tree.leaves().count() * CELLS_MAX) as f64;
+        println!("{name}: leaves are filled to {fill:.3}");
+        assert!(fill > least, "{name}: {fill:.3}");
+    }
+}

@@ -1,0 +1,242 @@
+//! Sorted sets: ranges counted, shown and removed; pops, a scan's page, members chosen at random.
+//!
+//! A range is first found, as positions counted from the low end (two searches, or none for a range by rank), and what is
+//! done with it is done by position.
+
+use std::collections::HashSet;
+
+use varve_base::rng::Rng;
+
+use super::hashes_walk::Pick;
+use super::zsets::{ordered, ordered_mut};
+use super::{Place, Tx};
+use crate::coll::Encoding;
+use crate::coll::zset::packed;
+use crate::key::Key;
+use crate::types::{Type, WrongType};
+use crate::zset_types::ZRange;
+
+/// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
+const DRAW_UP_TO_ONE_IN: usize = 3;
+
+impl Tx<'_> {
+    /// Members in a range; O(log n) in a big set. For readers: counts a hit or miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_count(&mut self, k: &Key<'_>, range: &ZRange<'_>) -> Result<usize, WrongType> {
+        let Some(p) = self.typed_read(k, Type::Zset)? else { return Ok(0) };
+        let (from, to) = self.span_at(p, range, false);
+        Ok((to - from) as usize)
+    }
+
+    /// Emits the members of a range in order, or backwards if `rev` (ranks count from the highest then): all but the
+    /// first `skip`, at most `limit`. Gives how many it emitted; O(log n) and what it emits. For readers: counts a hit or
+    /// miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[allow(clippy::too_many_arguments, reason = "each of them is one option of ZRANGE")]
+    pub fn zset_range(
+        &mut self,
+        k: &Key<'_>,
+        range: &ZRange<'_>,
+        rev: bool,
+        skip: usize,
+        limit: usize,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> Result<usize, WrongType> {
+        let Some(p) = self.typed_read(k, Type::Zset)? else { return Ok(0) };
+        let (from, to) = cut(self.span_at(p, range, rev), rev, skip, limit);
+        self.walk_at(p, (from, to), rev, emit);
+        Ok((to - from) as usize)
+    }
+
+    /// How many members [`Tx::zset_range`] would emit. Counts no hit or miss: it goes before that one, or serves a writer.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_range_len(
+        &mut self,
+        k: &Key<'_>,
+        range: &ZRange<'_>,
+        rev: bool,
+        skip: usize,
+        limit: usize,
+    ) -> Result<usize, WrongType> {
+        let Some(p) = self.typed(k, Type::Zset)? else { return Ok(0) };
+        let (from, to) = cut(self.span_at(p, range, rev), rev, skip, limit);
+        Ok((to - from) as usize)
+    }
+
+    /// Removes the members of a range, and the key with the last one; gives how many.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_remove_range(&mut self, k: &Key<'_>, range: &ZRange<'_>) -> Result<usize, WrongType> {
+        let Some(p) = self.typed(k, Type::Zset)? else { return Ok(0) };
+        let (from, to) = self.span_at(p, range, false);
+        let removed = (to - from) as usize;
+        if removed == self.zset_len_at(p) {
+            // What goes with its key is freed in the background.
+            self.zset_shrunk(k, p, removed, 0);
+        } else {
+            self.remove_span_at(k, p, (from, to), false, &mut |_, _| {});
+        }
+        Ok(removed)
+    }
+
+    /// Removes up to `count` members from the low end, or from the high end if `max`, and emits them in the order of
+    /// removal; removes the key with the last one. Gives how many.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_pop(
+        &mut self,
+        k: &Key<'_>,
+        max: bool,
+        count: usize,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> Result<usize, WrongType> {
+        let Some(p) = self.typed(k, Type::Zset)? else { return Ok(0) };
+        let span = cut((0, self.zset_len_at(p) as u64), max, 0, count);
+        self.remove_span_at(k, p, span, max, emit);
+        Ok((span.1 - span.0) as usize)
+    }
+
+    /// ZSCAN's step: emits some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A packed
+    /// set is shown whole. For readers: counts a hit or miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_scan(
+        &mut self,
+        k: &Key<'_>,
+        cursor: u64,
+        count: usize,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> Result<u64, WrongType> {
+        let Some(p) = self.typed_read(k, Type::Zset)? else { return Ok(0) };
+        if self.encoding(p) != Some(Encoding::Big) {
+            packed::for_each(self.packed(p), emit);
+            return Ok(0);
+        }
+        let (mut shown, mut next) = (0, Some(cursor));
+        self.big_ref(p, |body, log, access| {
+            while let (Some(from), true) = (next, shown < count) {
+                next = ordered(body).scan(from, log, access, self.store.seed, &mut |member, score| {
+                    shown += 1;
+                    emit(member, score);
+                });
+            }
+        });
+        Ok(next.unwrap_or(0))
+    }
+
+    /// Emits every member in order; false without the key. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_for_each(&mut self, k: &Key<'_>, emit: &mut dyn FnMut(&[u8], f64)) -> Result<bool, WrongType> {
+        let Some(p) = self.typed(k, Type::Zset)? else { return Ok(false) };
+        self.walk_at(p, (0, self.zset_len_at(p) as u64), false, emit);
+        Ok(true)
+    }
+
+    /// Emits members chosen at random; none without the key. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_pick(&mut self, k: &Key<'_>, pick: Pick, emit: &mut dyn FnMut(&[u8], f64)) -> Result<(), WrongType> {
+        let Some(p) = self.typed(k, Type::Zset)? else { return Ok(()) };
+        let len = self.zset_len_at(p) as u64;
+        let mut rng = self.local.rng.clone();
+        match pick {
+            Pick::Any(many) => {
+                for _ in 0..many {
+                    let at = rng.below(len);
+                    self.walk_at(p, (at, at + 1), false, emit);
+                }
+            }
+            Pick::Distinct(many) => self.pick_distinct_at(p, &mut rng, many, emit),
+        }
+        self.local.rng = rng;
+        Ok(())
+    }
+
+    fn pick_distinct_at(&self, p: Place, rng: &mut Rng, mut many: usize, emit: &mut dyn FnMut(&[u8], f64)) {
+        let len = self.zset_len_at(p);
+        if many <= len / DRAW_UP_TO_ONE_IN {
+            let mut drawn = HashSet::with_capacity(many);
+            while drawn.len() < many {
+                let at = rng.below(len as u64);
+                if drawn.insert(at) {
+                    self.walk_at(p, (at, at + 1), false, emit);
+                }
+            }
+            return;
+        }
+        // Each one in passing, with the chance that as many are found as are wanted.
+        let mut left = len as u64;
+        self.walk_at(p, (0, left), false, &mut |member, score| {
+            if many > 0 && rng.below(left) < many as u64 {
+                emit(member, score);
+                many -= 1;
+            }
+            left -= 1;
+        });
+    }
+
+    /// The positions of a range, from the low end; `rev` turns ranks only.
+    fn span_at(&self, p: Place, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.big_ref(p, |body, log, access| ordered(body).span(log, access, range, rev)),
+            _ => packed::span(self.packed(p), range, rev),
+        }
+    }
+
+    /// Shows the members at the positions `from..to`, downwards if `rev`.
+    fn walk_at(&self, p: Place, (from, to): (u64, u64), rev: bool, emit: &mut dyn FnMut(&[u8], f64)) {
+        if from == to {
+            return;
+        }
+        let first = if rev { to - 1 } else { from };
+        match self.encoding(p) {
+            Some(Encoding::Big) => self.big_ref(p, |body, log, access| {
+                ordered(body).walk((log, access), first, rev, to - from, emit);
+            }),
+            _ => packed::walk(self.packed(p), first, rev, to - from, emit),
+        }
+    }
+
+    /// Removes the members at some positions, from the high end if `rev`, and shows them.
+    fn remove_span_at(
+        &mut self,
+        k: &Key<'_>,
+        mut p: Place,
+        (from, to): (u64, u64),
+        rev: bool,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) {
+        if from == to {
+            return;
+        }
+        let left = self.zset_len_at(p) - (to - from) as usize;
+        if left > 0 && self.encoding(p) == Some(Encoding::Big) {
+            self.big(p, |body, hands| ordered_mut(body).remove_span(hands, (from, to), rev, emit));
+        } else {
+            self.walk_at(p, (from, to), rev, emit);
+            if left > 0 {
+                self.edit_packed(k, &mut p, 0, |node| packed::remove_span(node, (from, to)));
+            }
+        }
+        self.zset_shrunk(k, p, (to - from) as usize, left);
+    }
+}
+
+/// Of the positions of a range, those that are left when `skip` are passed over from its beginning, at most `limit`.
+fn cut((from, to): (u64, u64), rev: bool, skip: usize, limit: usize) -> (u64, u64) {
+    let skip = (skip as u64).min(to - from);
+    let count = (limit as u64).min(to - from - skip);
+    if rev { (to - skip - count, to - skip) } else { (from + skip, from + skip + count) }
+}

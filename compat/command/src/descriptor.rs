@@ -104,6 +104,7 @@ pub enum Group {
     Generic,
     Connection,
     Server,
+    SortedSet,
 }
 
 impl Group {
@@ -116,6 +117,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
+            Group::SortedSet => "sorted-set",
         }
     }
 }

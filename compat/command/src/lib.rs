@@ -28,6 +28,7 @@ pub mod session;
 pub mod stats;
 pub mod string;
 pub mod table;
+pub mod zset;
 
 mod connection;
 mod digest;

@@ -31,7 +31,7 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, list::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [string::ROWS, list::ROWS, hash::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -42,6 +42,7 @@ mod hash;
 mod list;
 mod server;
 mod string;
+mod zset;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.
 fn derive(row: &Descriptor, ids: &mut u16) -> Descriptor {

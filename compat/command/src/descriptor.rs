@@ -103,6 +103,7 @@ pub enum Group {
     Hash,
     Generic,
     Connection,
+    Set,
     Server,
 }
 
@@ -115,6 +116,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Generic => "generic",
             Group::Connection => "connection",
+            Group::Set => "set",
             Group::Server => "server",
         }
     }

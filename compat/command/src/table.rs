@@ -31,7 +31,7 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, list::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [string::ROWS, list::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS, set::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -41,6 +41,7 @@ mod generic;
 mod hash;
 mod list;
 mod server;
+mod set;
 mod string;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.

@@ -103,6 +103,7 @@ pub enum Group {
     Hash,
     Generic,
     Connection,
+    Set,
     Server,
     SortedSet,
 }
@@ -116,6 +117,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Generic => "generic",
             Group::Connection => "connection",
+            Group::Set => "set",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
         }

@@ -25,6 +25,7 @@ pub mod list;
 pub mod lolwut;
 pub mod memory;
 pub mod session;
+pub mod set;
 pub mod stats;
 pub mod string;
 pub mod table;

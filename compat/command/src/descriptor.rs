@@ -103,7 +103,9 @@ pub enum Group {
     Hash,
     Generic,
     Connection,
+    Set,
     Server,
+    SortedSet,
 }
 
 impl Group {
@@ -115,7 +117,9 @@ impl Group {
             Group::Hash => "hash",
             Group::Generic => "generic",
             Group::Connection => "connection",
+            Group::Set => "set",
             Group::Server => "server",
+            Group::SortedSet => "sorted-set",
         }
     }
 }

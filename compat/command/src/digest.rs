@@ -8,6 +8,7 @@
 //! ```
 //! `xor` folds the hash of some bytes into a digest, whatever the order; `mix` makes the order count.
 
+use varve_base::number::push_f64;
 use varve_store::{Key, ListPart, Tx, Type};
 
 use crate::WideCtx;
@@ -39,6 +40,14 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
     mix(digest, &number.to_be_bytes());
     match ty {
         Type::String => mix(digest, tx.peek(key).ok().flatten().unwrap_or_default()),
+        Type::Zset => {
+            let mut text = Vec::new();
+            let _ = tx.zset_for_each(key, &mut |member, score| {
+                text.clear();
+                push_f64(&mut text, score);
+                xor_pair(digest, member, &text);
+            });
+        }
         Type::Hash => {
             let _ = tx.hash_for_each(key, |field, value| xor_pair(digest, field, value));
         }

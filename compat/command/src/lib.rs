@@ -25,9 +25,11 @@ pub mod list;
 pub mod lolwut;
 pub mod memory;
 pub mod session;
+pub mod set;
 pub mod stats;
 pub mod string;
 pub mod table;
+pub mod zset;
 
 mod connection;
 mod digest;

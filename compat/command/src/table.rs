@@ -31,7 +31,8 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, list::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups =
+        [string::ROWS, list::ROWS, hash::ROWS, set::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -41,7 +42,9 @@ mod generic;
 mod hash;
 mod list;
 mod server;
+mod set;
 mod string;
+mod zset;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.
 fn derive(row: &Descriptor, ids: &mut u16) -> Descriptor {

@@ -12,7 +12,7 @@ use varve_protocol::Resp;
 use varve_testkit::{Client, Launch, Value};
 
 /// Ours that redis-server 7.0.15 does not have.
-const NEWER: [&str; 5] = ["delifeq", "hgetdel", "msetex", "client|no-touch", "client|setinfo"];
+const NEWER: [&str; 7] = ["delifeq", "hgetdel", "msetex", "zrank", "zrevrank", "client|no-touch", "client|setinfo"];
 /// Fields of COMMAND DOCS whose text is our own.
 const OWN_WORDS: [&str; 2] = ["summary", "complexity"];
 
@@ -172,6 +172,15 @@ fn keys_are_found_as_the_peer_finds_them() {
             "config",
             "info",
             "echo a",
+            "zadd a 1 b",
+            "zmpop 2 a b min",
+            "zmpop 3 a b",
+            "zunion 2 a b withscores",
+            "zunion 0 a",
+            "zunion x a",
+            "zinterstore d 2 a b weights 1 2",
+            "zinterstore d 5 a b",
+            "zrangestore a b 0 1",
         ] {
             both.same(&format!("COMMAND GETKEYS {request}"));
             both.same(&format!("COMMAND GETKEYSANDFLAGS {request}"));

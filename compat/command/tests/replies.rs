@@ -26,8 +26,18 @@ fn hashes_as_the_peer_replies() {
 }
 
 #[test]
+<<<<<<< HEAD
 fn lists_as_the_peer_replies() {
     check(include_str!("data/peer_list.txt"));
+=======
+fn sorted_sets_as_the_peer_replies() {
+    check(include_str!("data/peer_zset.txt"));
+>>>>>>> 55e6d87 (Commands on sorted sets: grammar, replies, rows, and their replies recorded from the peer)
+}
+
+#[test]
+fn sets_as_the_peer_replies() {
+    check(include_str!("data/peer_set.txt"));
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Reclaimer {
 impl Store {
     /// True if a write of at most `bytes` fits under the limit as things are.
     #[inline]
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+    pub fn has_room(&self, bytes: u64) -> bool {
         let limit = self.limit.bytes();
         limit == 0 || self.used_memory() + bytes <= limit
     }

@@ -3,12 +3,15 @@
 //! ```text
 //! hash64(seed, field) -> Table (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
 //! ```
-//! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value; a sorted set's have
-//! the score. Not here: order (a sorted set's tree), and what the values mean.
+//! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest head;
+//! a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
+
+pub(crate) mod members;
 
 use std::collections::HashSet;
 
 use varve_base::Ref;
+use varve_base::group::SLOTS;
 use varve_base::hash::hash64;
 use varve_base::rng::Rng;
 use varve_index::{Geometry, Rehash, Slot, Table};
@@ -22,10 +25,14 @@ const FIRST_BUCKETS: u32 = 24;
 const STAGGER: u32 = 16;
 /// Objects fetched into the cache ahead of those that are visited.
 const AHEAD: usize = 16;
+/// Large tables grow by little: their load stays over 0.80.
+const GROWTH: f64 = 1.125;
 
 /// Elements under their own index.
 pub(crate) struct Elements {
     table: Table,
+    /// `Element`, or `Member` where there are no values.
+    kind: Kind,
     /// Bytes of all element objects.
     object_bytes: u64,
 }
@@ -59,8 +66,8 @@ impl Elements {
     /// No elements yet, for the collection with this slot number.
     pub(crate) fn new(slot: u32) -> Elements {
         let shard_scale = (slot % STAGGER, STAGGER);
-        let geometry = Geometry { first_buckets: FIRST_BUCKETS, shard_scale, ..Geometry::default() };
-        Elements { table: Table::new(geometry), object_bytes: 0 }
+        let geometry = Geometry { first_buckets: FIRST_BUCKETS, growth: GROWTH, shard_scale, ..Geometry::default() };
+        Elements { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -90,7 +97,7 @@ impl Elements {
 
     /// Adds an element that is not there yet; gives its object.
     pub(crate) fn insert(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> Ref {
-        let r = hands.appender.append(hands.log, &element(hands.slot, field, value));
+        let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
         self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
         let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
         self.table.insert(hash64(hands.seed, field), r, &hashes);
@@ -102,7 +109,7 @@ impl Elements {
         if hands.access.open_mut(hands.log, found.r).set_value(value) {
             return found.r;
         }
-        let r = hands.appender.append(hands.log, &element(hands.slot, field, value));
+        let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
         let bytes = |r| hands.access.open(hands.log, r).bytes() as u64;
         self.object_bytes = self.object_bytes + bytes(r) - bytes(found.r);
         self.table.replace(found.slot, r);
@@ -160,22 +167,26 @@ impl Elements {
         })
     }
 
-    /// Visits every element. Objects are asked for some elements before they are opened.
+    /// Visits every element.
     pub(crate) fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.for_each_ref(log, |r| {
+            let object = access.open(log, r);
+            visit(object.key(), object.value());
+        });
+    }
+
+    /// Visits every element's object, which is asked for some elements before.
+    pub(crate) fn for_each_ref(&self, log: &Log, mut visit: impl FnMut(Ref)) {
         let mut ahead = [None; AHEAD];
         let mut at = 0;
-        let mut open = |r: Option<Ref>| {
-            if let Some(r) = r {
-                let object = access.open(log, r);
-                visit(object.key(), object.value());
-            }
-        };
         self.table.for_each(|r| {
             log.prefetch(r);
-            open(ahead[at].replace(r));
+            if let Some(r) = ahead[at].replace(r) {
+                visit(r);
+            }
             at = (at + 1) % AHEAD;
         });
-        (0..AHEAD).for_each(|i| open(ahead[(at + i) % AHEAD]));
+        (0..AHEAD).filter_map(|i| ahead[(at + i) % AHEAD]).for_each(visit);
     }
 
     /// The element whose object is at `r`, by its name.
@@ -207,25 +218,21 @@ impl Elements {
 
     pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
         let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
-        let mut next = Some(0);
-        while let (Some(from), true) = (next, doomed.len() < objects) {
-            let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
-            next = self.table.scan(from, &hashes, |r| doomed.push(r));
-        }
+        let empty = self.table.drain_step(objects.div_ceil(SLOTS), &mut |r| doomed.push(r));
         for r in doomed {
-            let found = self.find_ref(hands.seed, hands.access.open(hands.log, r).key(), r).expect("just scanned");
-            self.remove_found(hands, found);
+            self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
+            hands.access.kill(hands.log, r);
         }
-        self.table.is_empty()
+        empty
     }
 
     /// The same elements as objects of another slot.
     pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Elements {
-        let mut copy = Elements::new(slot);
+        let mut copy = Elements { kind: self.kind, ..Elements::new(slot) };
         let hashes = FieldHashes { log, access: from, seed };
         self.table.for_each(|old| {
             let object = from.open(log, old);
-            let r = appender.append(log, &element(slot, object.key(), object.value()));
+            let r = appender.append(log, &self.element(slot, object.key(), object.value()));
             copy.object_bytes += from.open(log, r).bytes() as u64;
             copy.table.insert(hash64(seed, object.key()), r, &hashes);
         });
@@ -237,25 +244,26 @@ impl Elements {
         let mut bytes = 0;
         self.table.for_each(|r| {
             let object = access.open(log, r);
+            assert_eq!(object.kind(), self.kind, "the elements of slot {slot} are of one kind");
             assert_eq!(object.owner(), Owner::Slot(slot), "an element carries its collection's slot");
             assert!(live.insert(r), "an element is in one cell only");
             bytes += object.bytes() as u64;
         });
         assert_eq!(bytes, self.object_bytes, "bytes of the elements of slot {slot}");
     }
-}
 
-/// An element with no more room than its value.
-fn element<'a>(slot: u32, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
-    NewObject {
-        kind: Kind::Element,
-        owner: Owner::Slot(slot),
-        key: field,
-        value: Value::Bytes(value),
-        room: value.len(),
-        expiry_ms: None,
-        clock: 0,
-        form: Form::Auto,
-        class: Class::Ordinary,
+    /// An element with no more room than its value.
+    fn element<'a>(&self, slot: u32, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+        NewObject {
+            kind: self.kind,
+            owner: Owner::Slot(slot),
+            key: field,
+            value: Value::Bytes(value),
+            room: value.len(),
+            expiry_ms: None,
+            clock: 0,
+            form: Form::Auto,
+            class: Class::Ordinary,
+        }
     }
 }

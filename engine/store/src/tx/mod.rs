@@ -15,6 +15,9 @@ mod lists;
 mod lists_middle;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
+mod sets;
+mod sets_algebra;
+mod sets_random;
 mod strings;
 mod zsets;
 mod zsets_walk;
@@ -22,6 +25,8 @@ mod zsets_walk;
 pub use hashes::AddError;
 pub use hashes_walk::Pick;
 pub use lists::ListPart;
+pub use sets::SetView;
+pub use sets_algebra::{SetOp, SetViews};
 
 use varve_base::Ref;
 use varve_index::Slot;

@@ -236,6 +236,15 @@ impl Tx<'_> {
         self.live(k).expect("it was put there just now")
     }
 
+    /// As `put_big`, of a body that was built before under a slot number of its own.
+    pub(super) fn put_built(&mut self, k: &Key<'_>, old: Option<Place>, ty: Type, slot: u32, body: Body) {
+        let id = self.store.shard_of(k.hash);
+        let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
+        let link = place_root(self.store, self.held.at_mut(self.held.position(id)), id, root);
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
+        self.install(k, old, r, None, Heir::None);
+    }
+
     /// Founds a collection in a held shard: a slot number, a body, a root.
     fn found(&mut self, shard: usize, build: impl FnOnce(&mut Hands<'_>) -> Body) -> Link {
         let store = self.store;

@@ -1,0 +1,34 @@
+//! SSCAN: a set in pieces. A set of integers is one piece.
+
+use super::reply_member;
+use crate::Ctx;
+use crate::generic::scan::{Family, Options, parse_cursor};
+use crate::grammar::{Outcome, settle};
+
+/// SSCAN key cursor [MATCH pattern] [COUNT count]
+pub fn sscan(ctx: &mut Ctx<'_, '_>) {
+    let outcome = step(ctx);
+    settle(ctx, outcome);
+}
+
+fn step(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let cursor = parse_cursor(ctx.args.get(2))?;
+    let key = ctx.key(1);
+    let found = ctx.tx.set_view(&key)?;
+    let page = ctx.out.defer();
+    // The options are read once the key is found: without it even bad ones answer an empty page.
+    let Some(set) = found else {
+        ctx.out.end_page(page, 0, 0);
+        return Ok(());
+    };
+    let options = Options::parse(&ctx.args, 3, Family::Set)?;
+    let mut shown = 0;
+    let next = set.scan(cursor, options.count, |member| {
+        if options.wants(member.text(&mut [0; 20])) {
+            reply_member(ctx.out, member);
+            shown += 1;
+        }
+    });
+    ctx.out.end_page(page, next, shown);
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Single members: ZADD, ZINCRBY, ZREM, ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK.
+
+use smallvec::SmallVec;
+use varve_base::number::parse_f64;
+use varve_protocol::Args;
+use varve_store::{ZAdd, ZAdded};
+
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, is, settle};
+
+/// Members of one ZADD whose scores are read without an allocation.
+const SCORES_INLINE: usize = 16;
+
+/// ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
+pub fn zadd(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add(ctx, ZAdd::default());
+    settle(ctx, outcome);
+}
+
+/// ZINCRBY key increment member: ZADD with INCR, down to the options that it would take if there were room for them.
+pub fn zincrby(ctx: &mut Ctx<'_, '_>) {
+    let outcome = add(ctx, ZAdd { incr: true, ..ZAdd::default() });
+    settle(ctx, outcome);
+}
+
+/// What stands between the key and the first score.
+struct Options {
+    how: ZAdd,
+    /// The reply counts changed scores too.
+    changed: bool,
+    /// The first score's argument.
+    first: usize,
+}
+
+impl Options {
+    fn parse(args: &Args<'_>, how: ZAdd) -> Outcome<Options> {
+        let mut options = Options { how, changed: false, first: 2 };
+        while let Some(word) = args.opt(options.first) {
+            let flag = match word.len() {
+                2 if is(word, "NX") => &mut options.how.nx,
+                2 if is(word, "XX") => &mut options.how.xx,
+                2 if is(word, "GT") => &mut options.how.gt,
+                2 if is(word, "LT") => &mut options.how.lt,
+                2 if is(word, "CH") => &mut options.changed,
+                4 if is(word, "INCR") => &mut options.how.incr,
+                _ => break,
+            };
+            *flag = true;
+            options.first += 1;
+        }
+        options.check(args.len() - options.first).map(|()| options)
+    }
+
+    /// Whether the options go together, and with so many arguments behind them.
+    fn check(&self, behind: usize) -> Outcome {
+        const NX_XX: Fault = Fault::new("ERR XX and NX options at the same time are not compatible");
+        const GT_LT_NX: Fault = Fault::new("ERR GT, LT, and/or NX options at the same time are not compatible");
+        const ONE_PAIR: Fault = Fault::new("ERR INCR option supports a single increment-element pair");
+        let ZAdd { nx, xx, gt, lt, incr } = self.how;
+        if behind == 0 || behind % 2 == 1 {
+            Err(Fault::SYNTAX)
+        } else if nx && xx {
+            Err(NX_XX)
+        } else if nx && (gt || lt) || gt && lt {
+            Err(GT_LT_NX)
+        } else if incr && behind > 2 {
+            Err(ONE_PAIR)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
+    const NOT_A_NUMBER: Fault = Fault::new("ERR resulting score is not a number (NaN)");
+    let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
+    let key = ctx.key(1);
+    // All scores are read before the first member is added.
+    let scores = (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(Fault::NOT_FLOAT));
+    let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<Outcome<_>>()?;
+    let (mut added, mut updated, mut last) = (0, 0, None);
+    for (i, &score) in scores.iter().enumerate() {
+        let member = ctx.args.get(first + 2 * i + 1);
+        last = match ctx.tx.zset_add(&key, member, score, how)? {
+            ZAdded::Added(score) => {
+                added += 1;
+                Some(score)
+            }
+            ZAdded::Updated(score) => {
+                updated += 1;
+                Some(score)
+            }
+            ZAdded::Same(score) => Some(score),
+            ZAdded::Refused => None,
+            ZAdded::NotANumber => return Err(NOT_A_NUMBER),
+        };
+    }
+    match last {
+        Some(score) if how.incr => ctx.out.double(score),
+        None if how.incr => ctx.out.null(),
+        _ => ctx.out.integer(if changed { added + updated } else { added }),
+    }
+    Ok(())
+}
+
+/// ZREM key member [member ...]
+pub fn zrem(ctx: &mut Ctx<'_, '_>) {
+    let outcome = remove(ctx);
+    settle(ctx, outcome);
+}
+
+fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    let mut removed = 0;
+    for at in 2..ctx.args.len() {
+        removed += i64::from(ctx.tx.zset_remove(&key, ctx.args.get(at))?);
+    }
+    ctx.out.integer(removed);
+    Ok(())
+}
+
+/// ZCARD key
+pub fn zcard(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let outcome = ctx.tx.zset_len(&key).map(|n| ctx.out.integer(n as i64)).map_err(Into::into);
+    settle(ctx, outcome);
+}
+
+/// ZSCORE key member
+pub fn zscore(ctx: &mut Ctx<'_, '_>) {
+    let key = ctx.key(1);
+    let score = ctx.tx.zset_score(&key, ctx.args.get(2));
+    let outcome = score.map(|score| reply_score(ctx, score)).map_err(Into::into);
+    settle(ctx, outcome);
+}
+
+#[inline]
+fn reply_score(ctx: &mut Ctx<'_, '_>, score: Option<f64>) {
+    match score {
+        Some(score) => ctx.out.double(score),
+        None => ctx.out.null(),
+    }
+}
+
+/// ZMSCORE key member [member ...]
+pub fn zmscore(ctx: &mut Ctx<'_, '_>) {
+    let outcome = scores(ctx);
+    settle(ctx, outcome);
+}
+
+fn scores(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    // The first one counts as the lookup of the key, and tells a key of another type.
+    let first = ctx.tx.zset_score(&key, ctx.args.get(2))?;
+    ctx.out.array(ctx.args.len() - 2);
+    reply_score(ctx, first);
+    for at in 3..ctx.args.len() {
+        let score = ctx.tx.zset_peek(&key, ctx.args.get(at))?;
+        reply_score(ctx, score);
+    }
+    Ok(())
+}
+
+/// ZRANK key member [WITHSCORE]
+pub fn zrank(ctx: &mut Ctx<'_, '_>) {
+    let outcome = rank(ctx, "zrank", false);
+    settle(ctx, outcome);
+}
+
+/// ZREVRANK key member [WITHSCORE]
+pub fn zrevrank(ctx: &mut Ctx<'_, '_>) {
+    let outcome = rank(ctx, "zrevrank", true);
+    settle(ctx, outcome);
+}
+
+fn rank(ctx: &mut Ctx<'_, '_>, name: &str, rev: bool) -> Outcome {
+    let with_score = match ctx.args.len() {
+        3 => false,
+        4 if ctx.args.is(3, "WITHSCORE") => true,
+        4 => return Err(Fault::SYNTAX),
+        _ => return Err(Fault::arity(name)),
+    };
+    let key = ctx.key(1);
+    match ctx.tx.zset_rank(&key, ctx.args.get(2), rev)? {
+        None if with_score => ctx.out.null_array(),
+        None => ctx.out.null(),
+        Some((rank, score)) => {
+            if with_score {
+                ctx.out.array(2);
+            }
+            ctx.out.integer(rank as i64);
+            if with_score {
+                ctx.out.double(score);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Members taken from an end: ZPOPMIN, ZPOPMAX, ZMPOP.
+
+use varve_protocol::Args;
+use varve_store::{Key, Type};
+
+use super::{ALL, reply_pair};
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, is, settle};
+
+/// ZPOPMIN key [count]
+pub fn zpopmin(ctx: &mut Ctx<'_, '_>) {
+    let outcome = pop(ctx, false);
+    settle(ctx, outcome);
+}
+
+/// ZPOPMAX key [count]
+pub fn zpopmax(ctx: &mut Ctx<'_, '_>) {
+    let outcome = pop(ctx, true);
+    settle(ctx, outcome);
+}
+
+fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
+    // Said of what is no integer too.
+    const COUNT: Fault = Fault::new("ERR value is out of range, must be positive");
+    if ctx.args.len() > 3 {
+        return Err(Fault::SYNTAX);
+    }
+    let count = ctx.args.opt(2);
+    let most = count.map_or(Ok(1), |text| integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(COUNT))?;
+    let key = ctx.key(1);
+    let popped = ctx.tx.zset_range_len(&key, &ALL, false, 0, most)?;
+    let Ctx { tx, out, .. } = ctx;
+    // One member without a count, and anything in RESP2, is flat.
+    let flat = !out.is_resp3() || count.is_none();
+    out.array(if flat { 2 * popped } else { popped });
+    tx.zset_pop(&key, max, popped, &mut |member, score| {
+        if flat {
+            out.bulk(member);
+            out.double(score);
+        } else {
+            reply_pair(out, member, score);
+        }
+    })?;
+    Ok(())
+}
+
+/// ZMPOP numkeys key [key ...] MIN | MAX [COUNT count]
+pub fn zmpop(ctx: &mut Ctx<'_, '_>) {
+    let outcome = pop_first(ctx);
+    settle(ctx, outcome);
+}
+
+/// What ZMPOP and BZMPOP are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PopMany {
+    /// The first key's argument.
+    pub(crate) first: usize,
+    /// Number of keys.
+    pub(crate) keys: usize,
+    /// From the high end.
+    pub(crate) max: bool,
+    /// How many members at most.
+    pub(crate) count: usize,
+}
+
+impl PopMany {
+    /// Reads a request whose number of keys is argument `at`.
+    pub(crate) fn parse(args: &Args<'_>, at: usize) -> Outcome<PopMany> {
+        const KEYS: Fault = Fault::new("ERR numkeys should be greater than 0");
+        const COUNT: Fault = Fault::new("ERR count should be greater than 0");
+        let positive = |at: usize| integer(args.get(at)).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let (first, keys) = (at + 1, positive(at).ok_or(KEYS)?);
+        let end = first.checked_add(keys).filter(|end| *end < args.len()).ok_or(Fault::SYNTAX)?;
+        let max = is(args.get(end), "MAX");
+        if !max && !is(args.get(end), "MIN") {
+            return Err(Fault::SYNTAX);
+        }
+        let counts = args.is(end + 1, "COUNT") && end + 2 < args.len();
+        let count = if counts { positive(end + 2).ok_or(COUNT)? } else { 1 };
+        if args.len() > end + if counts { 3 } else { 1 } {
+            return Err(Fault::SYNTAX);
+        }
+        Ok(PopMany { first, keys, max, count })
+    }
+}
+
+fn pop_first(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let plan = PopMany::parse(&ctx.args, 1)?;
+    for at in plan.first..plan.first + plan.keys {
+        let key = ctx.key(at);
+        match ctx.tx.type_of(&key) {
+            None => {}
+            Some(Type::Zset) => return reply_popped(ctx, &key, &plan),
+            Some(_) => return Err(Fault::WRONG_TYPE),
+        }
+    }
+    ctx.out.null_array();
+    Ok(())
+}
+
+/// Takes from a set that is there, and replies as ZMPOP and BZMPOP do.
+pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany) -> Outcome {
+    let Ctx { tx, out, .. } = ctx;
+    let popped = tx.zset_range_len(key, &ALL, false, 0, plan.count)?;
+    out.array(2);
+    out.bulk(key.bytes);
+    out.array(popped);
+    tx.zset_pop(key, plan.max, popped, &mut |member, score| {
+        out.array(2);
+        out.bulk(member);
+        out.double(score);
+    })?;
+    Ok(())
+}

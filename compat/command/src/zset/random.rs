@@ -1,0 +1,59 @@
+//! ZRANDMEMBER: members that the set picks.
+
+use varve_store::Pick;
+
+use super::{reply_head, reply_member};
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, settle};
+
+/// ZRANDMEMBER key [count [WITHSCORES]]
+pub fn zrandmember(ctx: &mut Ctx<'_, '_>) {
+    let outcome = if ctx.args.len() == 2 { pick_one(ctx) } else { pick_many(ctx) };
+    settle(ctx, outcome);
+}
+
+fn pick_one(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let key = ctx.key(1);
+    if ctx.tx.zset_len(&key)? == 0 {
+        ctx.out.null();
+        return Ok(());
+    }
+    let Ctx { tx, out, .. } = ctx;
+    tx.zset_pick(&key, Pick::Any(1), &mut |member, _| out.bulk(member))?;
+    Ok(())
+}
+
+fn pick_many(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let (pick, with_scores) = parse(ctx)?;
+    let key = ctx.key(1);
+    let length = ctx.tx.zset_len(&key)?;
+    let members = match pick {
+        _ if length == 0 => 0,
+        Pick::Any(n) => n,
+        Pick::Distinct(n) => n.min(length),
+    };
+    let Ctx { tx, out, .. } = ctx;
+    reply_head(out, members, with_scores);
+    tx.zset_pick(&key, pick, &mut |member, score| reply_member(out, member, score, with_scores))?;
+    Ok(())
+}
+
+/// The count, negative for members that may repeat, and whether scores are wanted.
+fn parse(ctx: &Ctx<'_, '_>) -> Outcome<(Pick, bool)> {
+    const RANGE: Fault = Fault::new("ERR value is out of range");
+    let count = integer(ctx.args.get(2))?;
+    if count == i64::MIN {
+        let most = i64::MAX;
+        return Err(Fault::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+    }
+    let with_scores = ctx.args.len() > 3;
+    if with_scores && (ctx.args.len() > 4 || !ctx.args.is(3, "WITHSCORES")) {
+        return Err(Fault::SYNTAX);
+    }
+    // Twice the count must fit where scores stand beside the members.
+    if with_scores && count.unsigned_abs() > (i64::MAX / 2) as u64 {
+        return Err(RANGE);
+    }
+    let many = count.unsigned_abs() as usize;
+    Ok((if count < 0 { Pick::Any(many) } else { Pick::Distinct(many) }, with_scores))
+}

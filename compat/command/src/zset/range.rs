@@ -1,0 +1,171 @@
+//! The commands that answer or store a range, by one grammar: ZRANGE and what it replaced, ZRANGESTORE.
+//!
+//! ```text
+//!  command           ends     direction   options
+//!  ZRANGE            said     said        BYSCORE BYLEX REV LIMIT WITHSCORES
+//!  ZRANGESTORE       said     said        BYSCORE BYLEX REV LIMIT
+//!  ZREVRANGE         rank     reverse     WITHSCORES (LIMIT is refused with its own text)
+//!  Z[REV]RANGEBY..   named    named       LIMIT WITHSCORES (the latter is refused with members)
+//! ```
+
+use varve_protocol::Args;
+
+use super::bounds::{Bounds, By};
+use super::scratch::Scratch;
+use super::{ALL, reply_head, reply_member};
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, integer, is, settle};
+
+/// What a command's name says of its ranges; None: the options say it.
+#[derive(Clone, Copy)]
+struct Form {
+    by: Option<By>,
+    rev: Option<bool>,
+    /// It stores what it finds: scores are not to be asked for.
+    stores: bool,
+}
+
+/// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
+pub fn zrange(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: None, rev: None, stores: false });
+}
+
+/// ZREVRANGE key start stop [WITHSCORES]
+pub fn zrevrange(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: Some(By::Rank), rev: Some(true), stores: false });
+}
+
+/// ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
+pub fn zrangebyscore(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: Some(By::Score), rev: Some(false), stores: false });
+}
+
+/// ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
+pub fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: Some(By::Score), rev: Some(true), stores: false });
+}
+
+/// ZRANGEBYLEX key min max [LIMIT offset count]
+pub fn zrangebylex(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: Some(By::Lex), rev: Some(false), stores: false });
+}
+
+/// ZREVRANGEBYLEX key max min [LIMIT offset count]
+pub fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) {
+    answer(ctx, Form { by: Some(By::Lex), rev: Some(true), stores: false });
+}
+
+/// ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]
+pub fn zrangestore(ctx: &mut Ctx<'_, '_>) {
+    let outcome = store(ctx);
+    settle(ctx, outcome);
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq)]
+struct Query<'a> {
+    bounds: Bounds<'a>,
+    rev: bool,
+    with_scores: bool,
+    skip: usize,
+    limit: usize,
+}
+
+/// The options, as they are read.
+struct Options {
+    by: Option<By>,
+    rev: Option<bool>,
+    with_scores: bool,
+    offset: i64,
+    /// Negative: no limit.
+    limit: i64,
+}
+
+impl Options {
+    /// Reads the options from argument `at` on.
+    fn parse(args: &Args<'_>, mut at: usize, form: Form) -> Outcome<Options> {
+        let mut options = Options { by: form.by, rev: form.rev, with_scores: false, offset: 0, limit: -1 };
+        while let Some(word) = args.opt(at) {
+            at += 1;
+            if !form.stores && is(word, "WITHSCORES") {
+                options.with_scores = true;
+            } else if is(word, "LIMIT") && at + 2 <= args.len() {
+                (options.offset, options.limit) = (integer(args.get(at))?, integer(args.get(at + 1))?);
+                at += 2;
+            } else if options.rev.is_none() && is(word, "REV") {
+                options.rev = Some(true);
+            } else if options.by.is_none() && is(word, "BYLEX") {
+                options.by = Some(By::Lex);
+            } else if options.by.is_none() && is(word, "BYSCORE") {
+                options.by = Some(By::Score);
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl<'a> Query<'a> {
+    /// Reads the bounds at argument `at` and the options behind them, which come first where both are wrong.
+    fn parse(args: &Args<'a>, at: usize, form: Form) -> Outcome<Query<'a>> {
+        const LIMIT: Fault =
+            Fault::new("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+        const SCORES: Fault = Fault::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+        let options = Options::parse(args, at + 2, form)?;
+        let (by, rev) = (options.by.unwrap_or(By::Rank), options.rev.unwrap_or(false));
+        // -1 is what LIMIT is when it is not there.
+        if options.limit != -1 && by == By::Rank {
+            return Err(LIMIT);
+        }
+        if options.with_scores && by == By::Lex {
+            return Err(SCORES);
+        }
+        let bounds = Bounds::parse(args, at, by, rev)?;
+        // A negative offset skips everything, a negative limit is none; neither means anything to ranks.
+        let ranks = by == By::Rank;
+        let all = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
+        let skip = if ranks { 0 } else { all(options.offset) };
+        let limit = if ranks { usize::MAX } else { all(options.limit) };
+        Ok(Query { bounds, rev, with_scores: options.with_scores, skip, limit })
+    }
+}
+
+fn answer(ctx: &mut Ctx<'_, '_>, form: Form) {
+    let outcome = Query::parse(&ctx.args, 2, form).and_then(|query| reply_range(ctx, &query));
+    settle(ctx, outcome);
+}
+
+fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
+    let key = ctx.key(1);
+    let Query { rev, with_scores, skip, limit, .. } = *query;
+    let Ctx { tx, out, .. } = ctx;
+    let (range, count) = match query.bounds {
+        Bounds::Other(range) => (range, tx.zset_range_len(&key, &range, rev, skip, limit)?),
+        Bounds::Rank(..) => {
+            let length = tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?;
+            (query.bounds.within(length), query.bounds.count(length))
+        }
+    };
+    reply_head(out, count, with_scores);
+    let told = tx.zset_range(&key, &range, rev, skip, limit, &mut |member, score| {
+        reply_member(out, member, score, with_scores);
+    })?;
+    debug_assert_eq!(told, count);
+    Ok(())
+}
+
+fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
+    let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
+    let (to, from) = (ctx.key(1), ctx.key(2));
+    let members = Scratch::admitted(ctx, |ctx, members| {
+        let length = ctx.tx.zset_range_len(&from, &ALL, false, 0, usize::MAX)?;
+        let range = query.bounds.within(length);
+        let Query { rev, skip, limit, .. } = query;
+        ctx.tx.zset_range(&from, &range, rev, skip, limit, &mut |member, score| members.push(member, score))?;
+        Ok(())
+    })?;
+    ctx.out.integer(members.len() as i64);
+    ctx.tx.zset_store(&to, &mut members.into_pairs());
+    Ok(())
+}

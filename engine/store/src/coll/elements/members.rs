@@ -1,0 +1,113 @@
+//! What only sets ask of their elements: members are their names alone, added if absent, and drawn at random.
+
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+use varve_base::Ref;
+use varve_base::hash::hash64;
+use varve_base::rng::Rng;
+use varve_segment::{Access, Appender, Kind, Log};
+
+use super::{Elements, FieldHashes};
+use crate::coll::Hands;
+
+/// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
+const DRAW_UP_TO_ONE_IN: usize = 3;
+
+impl Elements {
+    /// No members yet, for the set with this slot number.
+    pub(crate) fn members(slot: u32) -> Elements {
+        Elements { kind: Kind::Member, ..Elements::new(slot) }
+    }
+
+    /// Adds a member; true if it is new.
+    #[inline]
+    pub(crate) fn add(&mut self, hands: &mut Hands<'_>, member: &[u8]) -> bool {
+        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
+        self.add_beside(&hashes, hands.appender, hands.slot, member)
+    }
+
+    /// As `add`, for a set that is being built while others are read. The access may be that of any shard that is held:
+    /// nothing leads to this set's objects yet.
+    #[inline]
+    pub(crate) fn add_beside(
+        &mut self,
+        hashes: &FieldHashes<'_>,
+        appender: &mut Appender,
+        slot: u32,
+        member: &[u8],
+    ) -> bool {
+        let FieldHashes { log, access, seed } = *hashes;
+        let hash = hash64(seed, member);
+        if self.table.find(hash, |r| access.open(log, r).key() == member).is_some() {
+            return false;
+        }
+        let r = appender.append(log, &self.element(slot, member, b""));
+        self.object_bytes += access.open(log, r).bytes() as u64;
+        self.table.insert(hash, r, hashes);
+        true
+    }
+
+    /// Asks for the bucket of a name that will be looked for.
+    #[inline]
+    pub(crate) fn prefetch(&self, seed: u64, field: &[u8]) {
+        self.table.prefetch(hash64(seed, field));
+    }
+
+    /// Shows the objects of all elements in groups of about `size` until `show` says that it is enough.
+    pub(crate) fn groups(
+        &self,
+        log: &Log,
+        access: &Access,
+        seed: u64,
+        size: usize,
+        show: &mut dyn FnMut(&[Ref]) -> bool,
+    ) {
+        let (mut group, mut next) = (SmallVec::<[Ref; 32]>::new(), Some(0));
+        while let Some(from) = next {
+            next = self.table.scan(from, &FieldHashes { log, access, seed }, |r| group.push(r));
+            if group.len() >= size || next.is_none() {
+                if show(&group) {
+                    return;
+                }
+                group.clear();
+            }
+        }
+    }
+
+    /// `count` elements at random, none twice, in random order; all of them if there are not more.
+    pub(crate) fn sample_distinct(&self, rng: &mut Rng, count: usize) -> Vec<Ref> {
+        let all = self.len();
+        let count = count.min(all);
+        if count * DRAW_UP_TO_ONE_IN > all {
+            let mut refs = Vec::with_capacity(all);
+            self.table.for_each(|r| refs.push(r));
+            shuffle_front(rng, &mut refs, count);
+            refs.truncate(count);
+            return refs;
+        }
+        let (mut refs, mut drawn) = (Vec::with_capacity(count), HashSet::with_capacity(count));
+        while refs.len() < count {
+            let r = self.table.sample(rng).expect("there are more elements than were drawn");
+            if drawn.insert(r) {
+                refs.push(r);
+            }
+        }
+        refs
+    }
+
+    /// Removes the element whose object is at `r`.
+    pub(crate) fn remove_ref(&mut self, hands: &mut Hands<'_>, r: Ref) {
+        let field = hands.access.open(hands.log, r).key();
+        let found = self.find_ref(hands.seed, field, r).expect("an element that was drawn is there");
+        self.remove_found(hands, found);
+    }
+}
+
+/// Brings `count` of the items to the front, any selection in any order as likely as any other.
+pub(crate) fn shuffle_front<T>(rng: &mut Rng, items: &mut [T], count: usize) {
+    for at in 0..count.min(items.len()) {
+        let other = at + rng.below((items.len() - at) as u64) as usize;
+        items.swap(at, other);
+    }
+}

@@ -26,13 +26,13 @@ fn hashes_as_the_peer_replies() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn lists_as_the_peer_replies() {
     check(include_str!("data/peer_list.txt"));
-=======
+}
+
+#[test]
 fn sorted_sets_as_the_peer_replies() {
     check(include_str!("data/peer_zset.txt"));
->>>>>>> 55e6d87 (Commands on sorted sets: grammar, replies, rows, and their replies recorded from the peer)
 }
 
 #[test]

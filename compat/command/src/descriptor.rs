@@ -318,6 +318,8 @@ pub enum Begin {
     Index(u16),
     /// After this word, looked for from this argument on (negative: backwards from that far before the end).
     Keyword(&'static str, i16),
+    /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
+    SortStore,
     /// It cannot be told from the arguments.
     Unknown,
 }
@@ -468,6 +470,11 @@ impl Argument {
     /// With the first version that takes it.
     pub(crate) const fn since(self, since: &'static str) -> Argument {
         Argument { since, ..self }
+    }
+
+    /// Its token is repeated with it.
+    pub(crate) const fn multiple_token(self) -> Argument {
+        Argument { flags: self.flags.and(ArgFlags::MULTIPLE_TOKEN), ..self }
     }
 
     /// With the version that deprecated it.

@@ -219,7 +219,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
             pair("keyword", word, out);
             number("startfrom", from.into(), out);
         }
-        Begin::Unknown => typed("unknown", 0, out),
+        Begin::SortStore | Begin::Unknown => typed("unknown", 0, out),
     }
     out.bulk(b"find_keys");
     match spec.find {

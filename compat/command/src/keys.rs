@@ -73,7 +73,7 @@ fn spec_keys(spec: &KeySpec, args: Args<'_>, mut visit: impl FnMut(usize)) -> Re
             }
             (0..count).for_each(|i| visit(first + i * usize::from(step)));
         }
-        Find::Unknown => {}
+        Find::Unknown => visit(begin),
     }
     Ok(())
 }
@@ -89,8 +89,27 @@ fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
             let last = args.len().checked_sub(usize::from(from.unsigned_abs()))?;
             (1..=last).rev().find(|at| args.is(*at, word)).map(|at| at + 1)
         }
+        Begin::SortStore => sort_store(args),
         Begin::Unknown => None,
     }
+}
+
+/// The destination of a SORT: behind its last STORE, where that is no other option's argument.
+fn sort_store(args: Args<'_>) -> Option<usize> {
+    let mut found = None;
+    let mut at = 2;
+    while at < args.len() {
+        if args.is(at, "STORE") && at + 1 < args.len() {
+            at += 1;
+            found = Some(at);
+        } else if args.is(at, "LIMIT") {
+            at += 2;
+        } else if args.is(at, "GET") || args.is(at, "BY") {
+            at += 1;
+        }
+        at += 1;
+    }
+    found
 }
 
 /// The last key's argument.

@@ -31,8 +31,7 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups =
-        [string::ROWS, list::ROWS, hash::ROWS, set::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [string::ROWS, list::ROWS, hash::ROWS, set::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS, sort::ROWS];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -43,6 +42,7 @@ mod hash;
 mod list;
 mod server;
 mod set;
+mod sort;
 mod string;
 mod zset;
 

@@ -1,6 +1,6 @@
 //! What counts as a hit or a miss: as redis-server 7.0.15 counted the same commands on the same keys.
 //!
-//! `a` is the string 1, `b` expires; `zz` is not there. Commands that write look keys up without counting.
+//! `a` is the string 1, `b` expires, `h` is a hash; `zz` is not there. Commands that write look keys up without counting.
 
 mod common;
 
@@ -41,6 +41,31 @@ const COUNTED: &[(&str, u64, u64)] = &[
     ("MEMORY USAGE a", 0, 0),
     ("RANDOMKEY", 0, 0),
     ("SCAN 0", 0, 0),
+    ("HGET h f", 1, 0),
+    ("HGET h x", 1, 0),
+    ("HGET zz f", 0, 1),
+    ("HGET a f", 1, 0),
+    ("HMGET h f x", 1, 0),
+    ("HMGET zz f", 0, 1),
+    ("HGETALL h", 1, 0),
+    ("HGETALL zz", 0, 1),
+    ("HKEYS h", 1, 0),
+    ("HVALS zz", 0, 1),
+    ("HLEN h", 1, 0),
+    ("HSTRLEN h f", 1, 0),
+    ("HEXISTS zz f", 0, 1),
+    ("HRANDFIELD h", 1, 0),
+    ("HRANDFIELD h 2 WITHVALUES", 1, 0),
+    ("HRANDFIELD zz 2", 0, 1),
+    ("HSCAN h 0", 1, 0),
+    ("HSCAN zz 0", 0, 1),
+    ("HSCAN h 0 foo", 1, 0),
+    ("HSET h f 2", 0, 0),
+    ("HSET zz f 2", 0, 0),
+    ("HSETNX h f 2", 0, 0),
+    ("HDEL h f", 0, 0),
+    ("HINCRBY h f 1", 0, 0),
+    ("HINCRBYFLOAT zz f 1", 0, 0),
 ];
 
 #[test]
@@ -49,6 +74,7 @@ fn hits_and_misses_are_the_peers() {
         let mut server = Server::new(Resp::V2);
         run(&mut server, "SET a 1");
         run(&mut server, "SET b hello EX 1000");
+        run(&mut server, "HSET h f 1 g 2");
         run(&mut server, command);
         assert_eq!(server.lookups(), (hits, misses), "{command}");
     }

@@ -181,6 +181,14 @@ fn keys_are_found_as_the_peer_finds_them() {
             "zinterstore d 2 a b weights 1 2",
             "zinterstore d 5 a b",
             "zrangestore a b 0 1",
+            "sort a by x_* store b",
+            "sort a store b store c",
+            "sort a by store c",
+            "sort a limit store b store c",
+            "sort a get store store d",
+            "sort a store",
+            "sort_ro a store b",
+            "sort_ro a by x_*",
         ] {
             both.same(&format!("COMMAND GETKEYS {request}"));
             both.same(&format!("COMMAND GETKEYSANDFLAGS {request}"));

@@ -41,6 +41,11 @@ fn sets_as_the_peer_replies() {
 }
 
 #[test]
+fn sort_as_the_peer_replies() {
+    check(include_str!("data/peer_sort.txt"));
+}
+
+#[test]
 fn newer_commands() {
     check(include_str!("data/newer_replies.txt"));
 }

@@ -12,6 +12,8 @@ use crate::types::{Type, WrongType};
 
 /// Distinct elements are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
+/// Buckets that a scan looks at for each field asked for, where most of them are empty.
+const SCAN_BUCKETS_EACH: usize = 10;
 
 /// How many elements to choose at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +60,11 @@ impl Tx<'_> {
             each_pair(self.packed(p), show);
             return Ok(0);
         }
-        let mut shown = 0;
+        let (mut shown, mut buckets) = (0, count.saturating_mul(SCAN_BUCKETS_EACH));
         let mut next = Some(cursor);
         self.big_ref(p, |body, log, access| {
-            while let (Some(from), true) = (next, shown < count) {
+            while let (Some(from), true) = (next, shown < count && buckets > 0) {
+                buckets -= 1;
                 next = fields_of(body).scan(from, log, access, self.store.seed, &mut |field, value| {
                     shown += 1;
                     show(field, value);

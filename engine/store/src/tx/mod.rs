@@ -97,6 +97,13 @@ impl<'s> Tx<'s> {
         }
     }
 
+    /// Takes all shards, waiting as long as it takes, for a command that reads keys which no argument names. What is
+    /// held already is let go first, unless that is all of them: such a command has looked at nothing yet.
+    pub fn hold_all(&mut self) {
+        let all: Vec<u16> = (0..self.store.shards.len() as u16).collect();
+        self.hold(&all);
+    }
+
     /// Lets go of all shards.
     #[inline]
     pub fn release(&mut self) {

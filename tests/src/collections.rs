@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! {l} {h} {s} {z}  a key of that type, now and then of another      {l+} {s+} {z+}  one or several
+//! {q}              a key of a sorted set whose scores are all 0: ranges of members mean something there only
 //! {v} {f} {m}      an element, a field, a member                    {v+} {f+} {m+}  one to several, rarely hundreds
 //! {fv+}            pairs of field and value                         {xm+}  pairs of score and member
 //! {i} {n} {j}      an index, a count, one that may be negative      {x}    a score
@@ -94,17 +95,19 @@ const SORTED: &[&str] = &[
     "zmscore {z} {m+}",
     "{zrank|zrevrank} {z} {m}",
     "zcount {z} {b} {b}",
-    "zlexcount {z} {y} {y}",
+    "zadd {q} 0 {m} 0 {m} 0 {m}",
+    "zrem {q} {m+}",
+    "zlexcount {q} {y} {y}",
     "{zrange|zrevrange} {z} {i} {i} {?withscores}",
     "zrange {z} {b} {b} byscore {?rev} {?limit {i} {n}} {?withscores}",
-    "zrange {z} {y} {y} bylex {?rev} {?limit {i} {n}}",
+    "zrange {q} {y} {y} bylex {?rev} {?limit {i} {n}}",
     "zrangestore {z} {z} {i} {i} {?rev}",
     "zrangestore {z} {z} {b} {b} byscore {?rev} {?limit {i} {n}}",
     "{zrangebyscore|zrevrangebyscore} {z} {b} {b} {?withscores} {?limit {i} {n}}",
-    "{zrangebylex|zrevrangebylex} {z} {y} {y} {?limit {i} {n}}",
+    "{zrangebylex|zrevrangebylex} {q} {y} {y} {?limit {i} {n}}",
     "zremrangebyrank {z} {i} {i}",
     "zremrangebyscore {z} {b} {b}",
-    "zremrangebylex {z} {y} {y}",
+    "zremrangebylex {q} {y} {y}",
     "{zpopmin|zpopmax} {z}",
     "{zpopmin|zpopmax} {z} {n}",
     "zmpop {n} {z+} {min|MAX} {?count {n}}",
@@ -149,7 +152,7 @@ const ABOUT: &[&str] = &[
 ];
 
 fn key(random: &mut Random, letter: char) -> Arg {
-    let letter = if random.one_in(80) { *random.pick(&['l', 'h', 's', 'z', 'k']) } else { letter };
+    let letter = if letter != 'q' && random.one_in(80) { *random.pick(&['l', 'h', 's', 'z', 'k']) } else { letter };
     let n = if random.one_in(2) { random.below(3) } else { random.below(12) };
     format!("{letter}{n}").into_bytes()
 }
@@ -281,7 +284,7 @@ fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
         return args.push(chosen);
     }
     let (name, many) = mark.strip_suffix('+').map_or((mark, false), |name| (name, true));
-    if let ("l" | "h" | "s" | "z", letter) = (name, name.chars().next().unwrap_or('k')) {
+    if let ("l" | "h" | "s" | "z" | "q", letter) = (name, name.chars().next().unwrap_or('k')) {
         let count = if many { 1 + random.below(3) } else { 1 };
         return args.extend((0..count).map(|_| key(random, letter)));
     }

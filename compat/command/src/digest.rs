@@ -40,6 +40,9 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
     mix(digest, &number.to_be_bytes());
     match ty {
         Type::String => mix(digest, tx.peek(key).ok().flatten().unwrap_or_default()),
+        Type::Set => {
+            let _ = tx.set_for_each(key, &mut |member| xor(digest, member));
+        }
         Type::Zset => {
             let mut text = Vec::new();
             let _ = tx.zset_for_each(key, &mut |member, score| {
@@ -58,7 +61,7 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
                 }
             });
         }
-        _ => {}
+        Type::Stream => {}
     }
     if tx.expiry(key).flatten().is_some() {
         xor(digest, b"!!expire!!");

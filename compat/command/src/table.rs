@@ -31,7 +31,17 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups = [string::ROWS, list::ROWS, hash::ROWS, set::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS, sort::ROWS];
+    let groups = [
+        string::ROWS,
+        list::ROWS,
+        hash::ROWS,
+        set::ROWS,
+        zset::ROWS,
+        generic::ROWS,
+        connection::ROWS,
+        server::ROWS,
+        sort::ROWS,
+    ];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });

@@ -8,15 +8,16 @@
 //!               command needs the same
 //!            4  release, park, leave the gate          (the caller writes all replies at once)
 //! ```
+//! Step 1 is batch/parse.rs; what a command leaves behind beside its reply is batch/account.rs.
+//!
 //! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Body, Mark, Outside, Parsed, Parser, ProtocolError, Reply, Span};
-use varve_store::{Store, Tx, Worker};
+use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
+use varve_store::{Tx, Worker};
 
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
@@ -25,6 +26,13 @@ use crate::session::Session;
 use crate::stats::{CommandStats, SlowCommand, slow_command};
 use crate::table::{self, CommandTable, Unresolved};
 use crate::{Ctx, SessionCtx, WideCtx};
+
+mod account;
+mod parse;
+
+use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
+pub use parse::KeyArg;
+use parse::{Request, Tail, rehash};
 
 /// Commands of one turn at most.
 const TURN_COMMANDS: usize = 64;
@@ -43,27 +51,6 @@ const BODY_WANT_MIN: usize = 1024;
 const PREFETCH_KEYS_MIN: usize = 2;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
 const TIME_EACH_BELOW_MICROS: i64 = 1000;
-
-/// A key of a request: which argument it is and its hash.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyArg {
-    /// Index of the argument.
-    pub arg: u32,
-    /// Its hash in the selected database.
-    pub hash: u64,
-}
-
-/// One parsed request.
-#[derive(Debug)]
-struct Request {
-    /// Where it starts in the input.
-    start: usize,
-    /// Where the next one starts.
-    end: usize,
-    spans: Range<usize>,
-    keys: Range<usize>,
-    command: Result<&'static Descriptor, Unresolved>,
-}
 
 /// Scratch space of a worker's turns, and its counters.
 pub struct Batch {
@@ -121,13 +108,6 @@ pub enum TurnState {
     },
     /// Flush the output, then close.
     Close,
-}
-
-/// What follows the last complete request.
-enum Tail {
-    Partial { want: usize },
-    More,
-    Error(ProtocolError),
 }
 
 /// Why running stopped before the last request.
@@ -236,102 +216,6 @@ impl Batch {
         };
         Turn { consumed, commands: done, state }
     }
-
-    /// Finds the complete requests of the input, their commands and their keys' hashes.
-    ///
-    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
-    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
-    /// up.
-    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
-    fn parse(
-        &mut self,
-        worker: &Worker,
-        table: &CommandTable,
-        parser: &mut Parser,
-        db: u32,
-        input: &mut [u8],
-        outside: &Outside<'_>,
-    ) -> Tail {
-        self.requests.clear();
-        self.spans.clear();
-        self.keys.clear();
-        self.patient = false;
-        self.database_changes = worker.store.database_changes();
-        let mut at = 0;
-        let tail = loop {
-            if at == input.len() {
-                break Tail::Partial { want: 1 };
-            }
-            let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
-                break Tail::More;
-            }
-            let first = self.spans.len();
-            // Looked at before parsing: unescaping may put anything in the place of the first byte.
-            let once = changes_when_parsed(&input[at..], parser);
-            match parser.parse(&mut input[at..], &mut self.spans) {
-                Parsed::Request { consumed } => {
-                    self.patient = once || !outside.0.is_empty();
-                    self.resolve(worker, table, db, &input[at..at + consumed], outside, at, first);
-                    at += consumed;
-                }
-                Parsed::Empty { consumed } => at += consumed,
-                Parsed::Incomplete { want } => break Tail::Partial { want },
-                Parsed::Error(error) => break Tail::Error(error),
-            }
-        };
-        self.parsed_bytes = at;
-        tail
-    }
-
-    /// Looks a request's command up, hashes its keys and prefetches their buckets.
-    #[inline]
-    #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
-    fn resolve(
-        &mut self,
-        worker: &Worker,
-        table: &CommandTable,
-        db: u32,
-        request: &[u8],
-        outside: &Outside<'_>,
-        start: usize,
-        first_span: usize,
-    ) {
-        let args = Args::with_bodies(request, &self.spans[first_span..], outside);
-        let command = table.resolve(args);
-        let first_key = self.keys.len();
-        if let Ok(d) = command
-            && let Run::Store(_) = d.run
-        {
-            let list = &mut self.keys;
-            let found = d.for_each_key(args, |arg| {
-                let hash = worker.store.key(db, args.get(arg)).hash;
-                worker.store.prefetch(hash);
-                list.push(KeyArg { arg: arg as u32, hash });
-            });
-            if found.is_err() {
-                // The arguments name no keys: the handler finds the fault before it would touch one.
-                list.truncate(first_key);
-            }
-        }
-        self.requests.push(Request {
-            start,
-            end: start + request.len(),
-            spans: first_span..self.spans.len(),
-            keys: first_key..self.keys.len(),
-            command,
-        });
-    }
-}
-
-/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
-/// was seen before, nothing but its first byte is looked at.
-fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
-    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
-        return false;
-    }
-    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
-    line.iter().any(|b| matches!(b, b'"' | b'\''))
 }
 
 /// The running of a turn's requests.
@@ -485,11 +369,6 @@ impl Running<'_> {
     }
 }
 
-/// By how much a command that took so long moves the time of those after it.
-fn whole_ms(nanos: u64) -> i64 {
-    (nanos / 1_000_000) as i64
-}
-
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
 #[inline]
 fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
@@ -535,23 +414,6 @@ fn run_unkeyed(
     worker.park();
 }
 
-/// Hashes keys again: between parsing and the gate a database came to stand for another.
-#[cold]
-fn rehash<'r>(
-    store: &Store,
-    db: u32,
-    requests: &'r [Request],
-    args_of: impl Fn(&'r Request) -> Args<'r>,
-    keys: &mut [KeyArg],
-) {
-    for request in requests {
-        let args = args_of(request);
-        for key in &mut keys[request.keys.clone()] {
-            key.hash = store.key(db, args.get(key.arg as usize)).hash;
-        }
-    }
-}
-
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
 fn hold(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
@@ -587,81 +449,5 @@ fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if tx.try_hold(&[tx.shard_of(key.hash)]) {
             tx.prefetch_object(key.hash);
         }
-    }
-}
-
-/// What every command that was looked at ends with: errors counted, a muted reply dropped.
-#[inline]
-fn finish(stats: &CommandStats, d: &'static Descriptor, ran: bool, session: &mut Session, out: &mut Reply, mark: Mark) {
-    if out.since(mark).first() == Some(&b'-') {
-        count_reply_error(stats, out, mark);
-        if ran {
-            stats.of(d).failed.add(1);
-        }
-    }
-    session.last = Some(d);
-    drop_muted(session, out, mark);
-}
-
-#[cold]
-fn count_reply_error(stats: &CommandStats, out: &Reply, mark: Mark) {
-    let text = out.since(mark);
-    let end = text.iter().position(|&b| b == b'\r').unwrap_or(text.len());
-    stats.count_error(text.get(1..end).unwrap_or_default());
-}
-
-#[inline]
-fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
-    if session.reply != crate::session::ReplyMode::On && session.drop_reply() {
-        out.truncate(mark);
-    }
-}
-
-/// Time of a turn, shared out evenly among the commands that ran between two readings of the clock.
-struct SharedTime {
-    start: Instant,
-    /// Commands since then, as runs of the same one.
-    last: Option<&'static Descriptor>,
-    same: u64,
-    ran: u64,
-    runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
-}
-
-impl SharedTime {
-    fn start() -> SharedTime {
-        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
-    }
-
-    /// A command ran.
-    #[inline]
-    fn ran(&mut self, d: &'static Descriptor) {
-        self.ran += 1;
-        match self.last {
-            Some(last) if std::ptr::eq(last, d) => self.same += 1,
-            last => {
-                if let Some(last) = last {
-                    self.runs.push((last, self.same));
-                }
-                (self.last, self.same) = (Some(d), 1);
-            }
-        }
-    }
-
-    /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
-    fn settle(&mut self, stats: &CommandStats) -> u64 {
-        if self.ran == 0 {
-            self.start = Instant::now();
-            return 0;
-        }
-        let now = Instant::now();
-        let nanos = (now - self.start).as_nanos() as u64;
-        self.start = now;
-        let each = nanos / self.ran;
-        for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
-            stats.count(d, calls, each * calls);
-        }
-        stats.processed.add(self.ran);
-        (self.last, self.same, self.ran) = (None, 0, 0);
-        nanos
     }
 }

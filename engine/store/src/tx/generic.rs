@@ -6,6 +6,7 @@ use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 use super::strings::class_of;
 use super::{Heir, Tx, type_of_kind};
 use crate::coll::Encoding;
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::types::{EMBSTR_MAX, ObjectInfo, Type};
 
@@ -58,6 +59,9 @@ impl Tx<'_> {
         let mut object = shard.access.open_mut(&store.log, p.r);
         let before = object.read().expiry_ms();
         if before == at {
+            if at.is_some() {
+                self.changed(k, 1);
+            }
             return true;
         }
         if object.set_expiry_ms(at) {
@@ -121,6 +125,9 @@ impl Tx<'_> {
         let old = self.live(to);
         self.changed(from, 1);
         self.publish(to, old, new, expiry);
+        if old.is_some() {
+            self.notify(EventClass::New, "new", to);
+        }
         true
     }
 

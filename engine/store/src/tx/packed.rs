@@ -17,6 +17,7 @@ use super::strings::class_of;
 use super::{Heir, Place, Tx, type_of_kind};
 use crate::coll::slots::Whereabouts;
 use crate::coll::{Body, Encoding, Hands, Link, Root};
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
 
@@ -41,7 +42,11 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
         let found = self.typed(k, ty);
-        self.note_lookup(!matches!(found, Ok(None)));
+        let missed = matches!(found, Ok(None));
+        self.note_lookup(!missed);
+        if missed {
+            self.notify(EventClass::Miss, "keymiss", k);
+        }
         found
     }
 

@@ -22,15 +22,19 @@ use varve_store::{Tx, Worker};
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::notify::{Events, Publisher};
 use crate::session::Session;
 use crate::stats::{CommandStats, SlowCommand, slow_command};
 use crate::table::{self, CommandTable, Unresolved};
+use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
 use crate::{Ctx, SessionCtx, WideCtx};
 
 mod account;
+mod exec;
 mod parse;
 
 use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
+pub use exec::Transaction;
 pub use parse::KeyArg;
 use parse::{Request, Tail, rehash};
 
@@ -43,8 +47,6 @@ const TURN_BYTES: usize = 64 << 10;
 const TURN_REPLY_BYTES: usize = 1 << 20;
 /// How many commands in a row may keep the same shards held.
 const KEEP_MAX: u32 = 16;
-/// Bytes that a key may need beside what its request carries: header, room, index.
-const KEY_OVERHEAD_BYTES: u64 = 64;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
 /// Keys from which on prefetching their objects is worth a pass.
@@ -60,6 +62,8 @@ pub struct Batch {
     shards: Vec<u16>,
     stats: Arc<CommandStats>,
     slow: Vec<SlowCommand>,
+    /// Who is told of keyspace events.
+    events: Option<Publisher>,
     slow_micros: i64,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
@@ -106,6 +110,9 @@ pub enum TurnState {
         /// Its arguments, relative to `start`.
         spans: Vec<Span>,
     },
+    /// The server runs this transaction, which has commands of its own in it ([`Transaction`]), and goes on with the
+    /// next turn. The request counts as consumed.
+    Exec(&'static Descriptor),
     /// Flush the output, then close.
     Close,
 }
@@ -114,6 +121,8 @@ pub enum TurnState {
 enum Stop {
     Busy,
     Host(&'static Descriptor),
+    /// EXEC of a transaction that the server must run.
+    Exec(&'static Descriptor),
     Close,
     /// The database changed: hashes computed before no longer hold.
     Selected,
@@ -135,6 +144,7 @@ impl Batch {
             shards: Vec::new(),
             stats,
             slow: Vec::new(),
+            events: None,
             slow_micros: 10_000,
             timed,
             database_changes: 0,
@@ -151,6 +161,33 @@ impl Batch {
     /// Sets `slowlog-log-slower-than`, in microseconds; negative: nothing is slow.
     pub fn set_slow_micros(&mut self, micros: i64) {
         self.slow_micros = micros;
+    }
+
+    /// The arguments of a parsed request.
+    fn args_of<'t>(&'t self, n: usize, input: &'t [u8], outside: &'t Outside<'t>) -> Args<'t> {
+        let request = &self.requests[n];
+        Args::with_bodies(&input[request.start..request.end], &self.spans[request.spans.clone()], outside)
+    }
+
+    /// Says who is told of keyspace events.
+    pub fn set_events(&mut self, sink: Box<dyn Events + Send>) {
+        self.events = Some(Publisher::new(sink));
+    }
+
+    /// Publishes what events wait: behind background steps, and behind a command that the server ran.
+    #[inline]
+    pub fn publish_events(&mut self, worker: &mut Worker) {
+        if worker.local.has_events() {
+            let Worker { store, local } = worker;
+            publish(&mut self.events, &mut Tx::new(store, local, 0));
+        }
+    }
+
+    #[inline]
+    fn publish_waiting(&mut self, tx: &mut Tx<'_>) {
+        if tx.has_events() {
+            publish(&mut self.events, tx);
+        }
     }
 
     /// The slow commands since the last call, oldest first.
@@ -194,6 +231,7 @@ impl Batch {
         }
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
+            Some(Stop::Exec(descriptor)) => TurnState::Exec(descriptor),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
@@ -243,7 +281,9 @@ impl Running<'_> {
                 return Some(Stop::Full);
             }
             let stop = match request.command {
+                _ if self.session.multi.is_some() => self.in_multi(),
                 Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
+                Ok(Descriptor { run: Run::Transaction(step), .. }) => self.transaction(*step),
                 _ => self.other(),
             };
             if stop.is_some() {
@@ -255,8 +295,20 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, database_changes, .. } =
-            &mut *self.batch;
+        let Batch {
+            spans,
+            requests,
+            keys,
+            shards,
+            stats,
+            slow,
+            slow_micros,
+            timed,
+            patient,
+            database_changes,
+            events,
+            ..
+        } = &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         if *database_changes != store.database_changes() {
@@ -305,6 +357,9 @@ impl Running<'_> {
                 clock.settle(stats);
             }
             run(&mut ctx);
+            if ctx.tx.has_events() {
+                publish(events, &mut ctx.tx);
+            }
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
@@ -324,9 +379,8 @@ impl Running<'_> {
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
         let request = &self.batch.requests[self.next];
+        let args = self.batch.args_of(self.next, self.input, self.outside);
         self.next += 1;
-        let bytes = &self.input[request.start..request.end];
-        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let stats = &self.batch.stats;
@@ -335,6 +389,9 @@ impl Running<'_> {
             Err(unresolved) => {
                 if let Unresolved::Arity(d) = unresolved {
                     stats.of(d).rejected.add(1);
+                    if let Run::Transaction(Step::Exec) = d.run {
+                        self.session.leave_transaction(self.worker);
+                    }
                 }
                 unresolved.reply(args, self.out);
                 count_reply_error(stats, self.out, mark);
@@ -361,12 +418,24 @@ impl Running<'_> {
             self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
         }
         finish(stats, d, true, self.session, self.out, mark);
+        self.batch.publish_events(self.worker);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
         }
         (db != self.session.db).then_some(Stop::Selected)
     }
+}
+
+/// Publishes the events that wait, the shards of their keys still held.
+#[cold]
+fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
+    let mask = tx.store().event_mask();
+    tx.take_events(|event| {
+        if let Some(publisher) = events {
+            publisher.publish(mask, &event);
+        }
+    });
 }
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.

@@ -11,6 +11,7 @@
 //! renamed to nothing not at all. Descriptors keep their first name, as COMMAND INFO of Redis does.
 
 use crate::descriptor::{Descriptor, Run};
+use crate::transaction::Step;
 use std::sync::LazyLock;
 use varve_protocol::{Args, Reply};
 
@@ -31,8 +32,17 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(|| {
     let mut ids = 0;
-    let groups =
-        [string::ROWS, list::ROWS, hash::ROWS, set::ROWS, zset::ROWS, generic::ROWS, connection::ROWS, server::ROWS];
+    let groups = [
+        string::ROWS,
+        list::ROWS,
+        hash::ROWS,
+        set::ROWS,
+        zset::ROWS,
+        generic::ROWS,
+        connection::ROWS,
+        transactions::ROWS,
+        server::ROWS,
+    ];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
 });
@@ -44,6 +54,7 @@ mod list;
 mod server;
 mod set;
 mod string;
+mod transactions;
 mod zset;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.
@@ -205,7 +216,10 @@ impl Unresolved {
                 out.error_bytes(&[b"ERR unknown subcommand '", sub, b"'. Try ", &container, b" HELP."].concat());
             }
             Unresolved::Arity(command) => {
-                out.error(&format!("ERR wrong number of arguments for '{}' command", command.full_name));
+                // An EXEC that is refused has ended its transaction.
+                let exec = matches!(command.run, Run::Transaction(Step::Exec));
+                let code = if exec { "EXECABORT Transaction discarded because of:" } else { "ERR" };
+                out.error(&format!("{code} wrong number of arguments for '{}' command", command.full_name));
             }
         }
     }

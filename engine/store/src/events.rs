@@ -94,6 +94,11 @@ impl Store {
         self.event_mask.store(mask, Relaxed);
     }
 
+    /// The classes that are wanted.
+    pub fn event_mask(&self) -> u32 {
+        self.event_mask.load(Relaxed)
+    }
+
     /// True if events of this class are wanted.
     #[inline]
     pub fn wants(&self, class: EventClass) -> bool {

@@ -196,6 +196,14 @@ impl Shard {
         now_ms.is_none_or(|now| due.is_none_or(|t| t > now))
     }
 
+    /// Removes a key that is here, and whose time has come, before it is watched.
+    fn remove_stale(&mut self, store: &Store, db: u16, key: &[u8]) {
+        let k = Key { bytes: key, hash: hash_of(store.seed, db, key), db };
+        if let Some(slot) = self.find(&store.log, &k) {
+            self.remove(store, slot);
+        }
+    }
+
     /// Touches those of the entries of `from` that are there or, if `now_ms` is given, will be there as keys of `to`
     /// and live; gives the others.
     fn touch_moved(&self, store: &Store, entries: Vec<Entry>, from: u16, to: u16, now_ms: Option<i64>) -> Vec<Entry> {
@@ -218,8 +226,10 @@ impl Store {
             let (of_a, of_b) = (shard.take_watched(a), shard.take_watched(b));
             let of_a = shard.touch_moved(self, of_a, a, b, Some(now_ms));
             let of_b = shard.touch_moved(self, of_b, b, a, Some(now_ms));
-            shard.put_watched(self.seed, b, of_a);
-            shard.put_watched(self.seed, a, of_b);
+            for (db, kept) in [(b, of_a), (a, of_b)] {
+                kept.iter().for_each(|entry| shard.remove_stale(self, db, &entry.key));
+                shard.put_watched(self.seed, db, kept);
+            }
         }
     }
 

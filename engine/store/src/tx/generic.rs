@@ -24,7 +24,7 @@ impl Tx<'_> {
     /// True if the key exists; counts a hit or miss and moves the access clock.
     pub fn touch(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
-        self.note_lookup(place.is_some());
+        self.note_read(k, place.is_some());
         if let Some(p) = place {
             self.touch_at(p);
         }
@@ -35,6 +35,15 @@ impl Tx<'_> {
     pub fn note_lookup(&mut self, found: bool) {
         let counters = &self.local.counters;
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
+    }
+
+    /// As [`Tx::note_lookup`], and tells of a miss: what reads of all kinds do, OBJECT excepted.
+    #[inline]
+    pub fn note_read(&mut self, k: &Key<'_>, found: bool) {
+        self.note_lookup(found);
+        if !found {
+            self.notify(EventClass::Miss, "keymiss", k);
+        }
     }
 
     /// Removes a key; true if it was there.

@@ -17,7 +17,6 @@ use super::strings::class_of;
 use super::{Heir, Place, Tx, type_of_kind};
 use crate::coll::slots::Whereabouts;
 use crate::coll::{Body, Encoding, Hands, Link, Root};
-use crate::events::EventClass;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
 
@@ -42,11 +41,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
         let found = self.typed(k, ty);
-        let missed = matches!(found, Ok(None));
-        self.note_lookup(!missed);
-        if missed {
-            self.notify(EventClass::Miss, "keymiss", k);
-        }
+        self.note_read(k, !matches!(found, Ok(None)));
         found
     }
 

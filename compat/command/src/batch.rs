@@ -36,7 +36,7 @@ mod parse;
 use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
 pub use exec::Transaction;
 pub use parse::KeyArg;
-use parse::{Request, Tail, rehash};
+use parse::{Request, Tail};
 
 /// Commands of one turn at most.
 const TURN_COMMANDS: usize = 64;
@@ -295,30 +295,11 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch {
-            spans,
-            requests,
-            keys,
-            shards,
-            stats,
-            slow,
-            slow_micros,
-            timed,
-            patient,
-            database_changes,
-            events,
-            ..
-        } = &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
-        if *database_changes != store.database_changes() {
-            *database_changes = store.database_changes();
-            let of = |request: &Request| {
-                let bytes = &self.input[request.start..request.end];
-                Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside)
-            };
-            rehash(store, self.session.db, &requests[self.next..], of, keys);
-        }
+        self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, events, .. } =
+            &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);

@@ -46,7 +46,9 @@ impl Running<'_> {
         let d = match self.batch.requests[self.next].command {
             Ok(d) if is_never_queued(d) => match d.run {
                 Run::Transaction(step) => return self.transaction(step),
-                Run::Store(_) => return self.answer(d, |out| out.error("ERR WATCH inside MULTI is not allowed")),
+                Run::Store(_) => {
+                    return self.answer(d, false, |out| out.error("ERR WATCH inside MULTI is not allowed"));
+                }
                 _ => return self.other(),
             },
             Ok(d) => d,
@@ -58,7 +60,7 @@ impl Running<'_> {
         if let Err(refusal) = self.queueable(d) {
             self.spoil();
             self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, |out| checks::refuse(refusal, out));
+            return self.answer(d, false, |out| checks::refuse(refusal, out));
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
         if let Some(multi) = &mut self.session.multi {
@@ -67,6 +69,7 @@ impl Running<'_> {
         let (mark, out) = (self.out.mark(), &mut *self.out);
         self.next += 1;
         out.simple("QUEUED");
+        self.session.last = Some(d);
         super::account::drop_muted(self.session, out, mark);
         None
     }
@@ -91,12 +94,12 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Ends a request of which nothing runs but its answer.
-    fn answer(&mut self, d: &'static Descriptor, reply: impl FnOnce(&mut Reply)) -> Option<Stop> {
+    /// Ends a request of which nothing is left but its answer; `ran` says whether it counts as run.
+    fn answer(&mut self, d: &'static Descriptor, ran: bool, reply: impl FnOnce(&mut Reply)) -> Option<Stop> {
         let mark = self.out.mark();
         self.next += 1;
         reply(self.out);
-        super::finish(&self.batch.stats, d, false, self.session, self.out, mark);
+        super::finish(&self.batch.stats, d, ran, self.session, self.out, mark);
         None
     }
 
@@ -106,7 +109,7 @@ impl Running<'_> {
         let Ok(d) = self.batch.requests[self.next].command else { unreachable!("the step is a command's") };
         if let Err(refusal) = checks::allowed(d, self.session) {
             self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, |out| checks::refuse(refusal, out));
+            return self.answer(d, false, |out| checks::refuse(refusal, out));
         }
         let queueing = self.session.multi.is_some();
         let start = Instant::now();
@@ -118,30 +121,26 @@ impl Running<'_> {
             _ => {}
         }
         self.batch.stats.count(d, 1, start.elapsed().as_nanos() as u64);
-        let mark = self.out.mark();
-        self.next += 1;
-        match (step, queueing) {
-            (Step::Multi, true) => self.out.error("ERR MULTI calls can not be nested"),
-            (Step::Exec, _) => self.out.error("ERR EXEC without MULTI"),
-            (Step::Discard, false) => self.out.error("ERR DISCARD without MULTI"),
-            _ => self.out.ok(),
-        }
-        super::finish(&self.batch.stats, d, true, self.session, self.out, mark);
-        None
+        self.answer(d, true, |out| match (step, queueing) {
+            (Step::Multi, true) => out.error("ERR MULTI calls can not be nested"),
+            (Step::Exec, _) => out.error("ERR EXEC without MULTI"),
+            (Step::Discard, false) => out.error("ERR DISCARD without MULTI"),
+            _ => out.ok(),
+        })
     }
 
     /// EXEC of what was queued.
     fn exec(&mut self, d: &'static Descriptor) -> Option<Stop> {
         let multi = self.session.multi.as_mut().expect("EXEC inside MULTI");
-        let refused = if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
-            Some(OUT_OF_MEMORY)
-        } else {
-            multi.spoilt.then_some(SPOILT)
-        };
-        if let Some(text) = refused {
+        if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
             self.session.leave_transaction(self.worker);
             self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, |out| out.error(text));
+            return self.answer(d, false, |out| out.error(OUT_OF_MEMORY));
+        }
+        if multi.spoilt {
+            self.session.leave_transaction(self.worker);
+            self.batch.stats.count(d, 1, 0);
+            return self.answer(d, true, |out| out.error(SPOILT));
         }
         let (db, reach) = (self.session.db, multi.reach);
         match reach {

@@ -126,6 +126,32 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Inside the gate: hashes the keys from request `from` on again if, since they were parsed, a database came to stand
+    /// for another.
+    #[inline]
+    pub(super) fn follow_databases(
+        &mut self,
+        store: &Store,
+        db: u32,
+        from: usize,
+        input: &[u8],
+        outside: &Outside<'_>,
+    ) {
+        if self.database_changes == store.database_changes() {
+            return;
+        }
+        self.database_changes = store.database_changes();
+        for request in &self.requests[from..] {
+            let bytes = &input[request.start..request.end];
+            let args = Args::with_bodies(bytes, &self.spans[request.spans.clone()], outside);
+            for key in &mut self.keys[request.keys.clone()] {
+                key.hash = store.key(db, args.get(key.arg as usize)).hash;
+            }
+        }
+    }
+}
+
 /// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
 /// was seen before, nothing but its first byte is looked at.
 fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
@@ -134,21 +160,4 @@ fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
     }
     let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
     line.iter().any(|b| matches!(b, b'"' | b'\''))
-}
-
-/// Hashes keys again: between parsing and the gate a database came to stand for another.
-#[cold]
-pub(super) fn rehash<'r>(
-    store: &Store,
-    db: u32,
-    requests: &'r [Request],
-    args_of: impl Fn(&'r Request) -> Args<'r>,
-    keys: &mut [KeyArg],
-) {
-    for request in requests {
-        let args = args_of(request);
-        for key in &mut keys[request.keys.clone()] {
-            key.hash = store.key(db, args.get(key.arg as usize)).hash;
-        }
-    }
 }

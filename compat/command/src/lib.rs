@@ -135,6 +135,15 @@ impl<'a> Ctx<'_, 'a> {
         self.tx.notify(class, event, key);
     }
 
+    /// As [`Ctx::notify`], for an event that has taken something out of the key: tells of the key's end too, if nothing
+    /// was left in it.
+    pub fn notify_taken(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
+        self.notify(class, event, key);
+        if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {
+            self.notify(notify::Class::Generic, "del", key);
+        }
+    }
+
     /// The key that argument `at` names, in database `db`.
     pub fn key_in_db(&self, at: usize, db: u32) -> Key<'a> {
         self.tx.key_in(db, self.args.get(at))

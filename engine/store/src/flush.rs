@@ -79,8 +79,13 @@ impl Store {
     }
 
     /// Exchanges two logical databases; under the gate alone.
-    pub fn swap_db(&self, w: &mut Worker, a: u32, b: u32) {
-        self.swap_watched(self.databases.physical(a), self.databases.physical(b), w.now_ms());
+    pub fn swap_db(&self, a: u32, b: u32) {
+        self.swap_db_at(i64::MIN, a, b);
+    }
+
+    /// As [`Store::swap_db`], at this time: to who watches a key, one whose time has come is as good as gone.
+    pub fn swap_db_at(&self, now_ms: i64, a: u32, b: u32) {
+        self.swap_watched(self.databases.physical(a), self.databases.physical(b), now_ms);
         self.databases.swap(a, b);
     }
 

@@ -249,7 +249,7 @@ impl Pair {
             }
             2 => {
                 let other = self.rng.below(3) as u32;
-                self.store.swap_db(&mut self.worker, db, other);
+                self.store.swap_db(db, other);
                 let swap = |d: u32| {
                     if d == db {
                         other

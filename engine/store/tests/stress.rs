@@ -129,7 +129,7 @@ fn run(seed: u64, policy: Policy) {
                     if rng.below(500) == 0 {
                         let store = Arc::clone(&worker.store);
                         let _alone = store.gate().alone(id);
-                        store.swap_db(&mut worker, 1, 2);
+                        store.swap_db(1, 2);
                         if policy == Policy::AllKeysRandom && rng.below(20) == 0 {
                             store.flush_all(&mut worker);
                         }

@@ -154,9 +154,12 @@ fn a_watched_key_that_changes_makes_exec_do_nothing() {
         ("FLUSHALL", "+OK"),
         ("SWAPDB 0 1", "+OK"),
         ("MSET x 1 w 1", "+OK"),
+        ("HSET h a 2", ":0"),
+        ("HDEL h a", ":1"),
+        ("HINCRBY h a 1", ":2"),
     ] {
         let mut server = server();
-        play(&mut server, "SET w 1 -> +OK\nb: SET v 3 -> +OK\nWATCH u w -> +OK");
+        play(&mut server, "SET w 1 -> +OK\nb: SET v 3 -> +OK\nHSET h a 1 -> :1\nWATCH u w h -> +OK");
         assert_eq!(say(&mut server, 1, change), reply, "{change}");
         play(&mut server, "MULTI -> +OK\nSET done 1 -> +QUEUED\nEXEC -> *-1\nMULTI -> +OK\nPING -> +QUEUED");
         play(&mut server, "EXEC -> *1 +PONG\nEXISTS done -> :0");
@@ -403,6 +406,9 @@ fn each_command_has_its_events() {
         ("SET k v|RENAME k k", "0 set k"),
         ("SET k v|COPY k l DB 3", "0 set k, 3 copy_to l"),
         ("SET k v|MOVE k 4", "0 set k, 0 move_from k, 4 move_to k"),
+        ("HSET h a 1 b 2|HINCRBY h a 1|HINCRBYFLOAT h a 1", "0 hset h, 0 hincrby h, 0 hincrbyfloat h"),
+        ("HSET h a 1 b 2|HDEL h a x|HDEL h x", "0 hset h, 0 hdel h"),
+        ("HSETNX h a 1|HSETNX h a 2|HDEL h a", "0 hset h, 0 hdel h, 0 del h"),
     ] {
         let mut server = server();
         server.notify("EA");

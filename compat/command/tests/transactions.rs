@@ -154,12 +154,19 @@ fn a_watched_key_that_changes_makes_exec_do_nothing() {
         ("FLUSHALL", "+OK"),
         ("SWAPDB 0 1", "+OK"),
         ("MSET x 1 w 1", "+OK"),
+        ("LPUSH l a", ":3"),
+        ("LPOP l", "$1 a"),
+        ("LSET l 0 a", "+OK"),
+        ("LTRIM l 0 -1", "+OK"),
         ("HSET h a 2", ":0"),
         ("HDEL h a", ":1"),
         ("HINCRBY h a 1", ":2"),
     ] {
         let mut server = server();
-        play(&mut server, "SET w 1 -> +OK\nb: SET v 3 -> +OK\nHSET h a 1 -> :1\nWATCH u w h -> +OK");
+        play(
+            &mut server,
+            "SET w 1 -> +OK\nb: SET v 3 -> +OK\nHSET h a 1 -> :1\nRPUSH l a b -> :2\nWATCH u w h l -> +OK",
+        );
         assert_eq!(say(&mut server, 1, change), reply, "{change}");
         play(&mut server, "MULTI -> +OK\nSET done 1 -> +QUEUED\nEXEC -> *-1\nMULTI -> +OK\nPING -> +QUEUED");
         play(&mut server, "EXEC -> *1 +PONG\nEXISTS done -> :0");
@@ -408,6 +415,16 @@ fn each_command_has_its_events() {
         ("SET k v|MOVE k 4", "0 set k, 0 move_from k, 4 move_to k"),
         ("HSET h a 1 b 2|HINCRBY h a 1|HINCRBYFLOAT h a 1", "0 hset h, 0 hincrby h, 0 hincrbyfloat h"),
         ("HSET h a 1 b 2|HDEL h a x|HDEL h x", "0 hset h, 0 hdel h"),
+        ("RPUSH l a b c|LPUSH l d|LPUSHX m x", "0 rpush l, 0 lpush l"),
+        ("RPUSH l a b c|LPOP l 0|LPOP l|RPOP l 5", "0 rpush l, 0 lpop l, 0 rpop l, 0 del l"),
+        ("RPUSH l a b|LSET l 0 x|LINSERT l BEFORE b y", "0 rpush l, 0 lset l, 0 linsert l"),
+        ("RPUSH l a b|LREM l 0 q|LREM l 0 a|LREM l 0 b", "0 rpush l, 0 lrem l, 0 lrem l, 0 del l"),
+        ("RPUSH l a b|LTRIM l 0 -1|LTRIM l 5 6|LTRIM l 0 1", "0 rpush l, 0 ltrim l, 0 ltrim l, 0 del l"),
+        (
+            "RPUSH l a|RPOPLPUSH l l|LMOVE l m LEFT RIGHT",
+            "0 rpush l, 0 lpush l, 0 rpop l, 0 rpush m, 0 lpop l, 0 del l",
+        ),
+        ("RPUSH l a b|LMPOP 2 m l RIGHT COUNT 2", "0 rpush l, 0 rpop l, 0 del l"),
         ("HSETNX h a 1|HSETNX h a 2|HDEL h a", "0 hset h, 0 hdel h, 0 del h"),
     ] {
         let mut server = server();

@@ -105,6 +105,8 @@ impl World {
             let turn = batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &Bodies::default(), &mut out);
             match turn.state {
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Host { .. } => {}
+                // Its commands of the server's are nobody's here.
+                TurnState::Exec(_) => session.leave_transaction(worker),
                 state => panic!("one thread, whole requests: {state:?}"),
             }
             rest = &mut rest[turn.consumed..];

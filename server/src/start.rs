@@ -181,6 +181,7 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         Failed
     })?;
     store.set_limit(config.memory_bytes_max, crate::handlers::config::store_policy(config.policy));
+    store.set_event_mask(config.event_mask);
     store.shapes().set(&config.shapes);
     Ok(store)
 }

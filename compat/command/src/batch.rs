@@ -8,23 +8,35 @@
 //!               command needs the same
 //!            4  release, park, leave the gate          (the caller writes all replies at once)
 //! ```
+//! Step 1 is batch/parse.rs; what a command leaves behind beside its reply is batch/account.rs.
+//!
 //! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Body, Mark, Outside, Parsed, Parser, ProtocolError, Reply, Span};
-use varve_store::{Store, Tx, Worker};
+use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
+use varve_store::{Tx, Worker};
 
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::notify::{Events, Publisher};
 use crate::session::Session;
 use crate::stats::{CommandStats, SlowCommand, slow_command};
 use crate::table::{self, CommandTable, Unresolved};
+use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
 use crate::{Ctx, SessionCtx, WideCtx};
+
+mod account;
+mod exec;
+mod parse;
+
+use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
+pub use exec::Transaction;
+pub use parse::KeyArg;
+use parse::{Request, Tail};
 
 /// Commands of one turn at most.
 const TURN_COMMANDS: usize = 64;
@@ -35,35 +47,12 @@ const TURN_BYTES: usize = 64 << 10;
 const TURN_REPLY_BYTES: usize = 1 << 20;
 /// How many commands in a row may keep the same shards held.
 const KEEP_MAX: u32 = 16;
-/// Bytes that a key may need beside what its request carries: header, room, index.
-const KEY_OVERHEAD_BYTES: u64 = 64;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
 /// Keys from which on prefetching their objects is worth a pass.
 const PREFETCH_KEYS_MIN: usize = 2;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
 const TIME_EACH_BELOW_MICROS: i64 = 1000;
-
-/// A key of a request: which argument it is and its hash.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyArg {
-    /// Index of the argument.
-    pub arg: u32,
-    /// Its hash in the selected database.
-    pub hash: u64,
-}
-
-/// One parsed request.
-#[derive(Debug)]
-struct Request {
-    /// Where it starts in the input.
-    start: usize,
-    /// Where the next one starts.
-    end: usize,
-    spans: Range<usize>,
-    keys: Range<usize>,
-    command: Result<&'static Descriptor, Unresolved>,
-}
 
 /// Scratch space of a worker's turns, and its counters.
 pub struct Batch {
@@ -73,6 +62,8 @@ pub struct Batch {
     shards: Vec<u16>,
     stats: Arc<CommandStats>,
     slow: Vec<SlowCommand>,
+    /// Who is told of keyspace events.
+    events: Option<Publisher>,
     slow_micros: i64,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
@@ -119,21 +110,19 @@ pub enum TurnState {
         /// Its arguments, relative to `start`.
         spans: Vec<Span>,
     },
+    /// The server runs this transaction, which has commands of its own in it ([`Transaction`]), and goes on with the
+    /// next turn. The request counts as consumed.
+    Exec(&'static Descriptor),
     /// Flush the output, then close.
     Close,
-}
-
-/// What follows the last complete request.
-enum Tail {
-    Partial { want: usize },
-    More,
-    Error(ProtocolError),
 }
 
 /// Why running stopped before the last request.
 enum Stop {
     Busy,
     Host(&'static Descriptor),
+    /// EXEC of a transaction that the server must run.
+    Exec(&'static Descriptor),
     Close,
     /// The database changed: hashes computed before no longer hold.
     Selected,
@@ -155,6 +144,7 @@ impl Batch {
             shards: Vec::new(),
             stats,
             slow: Vec::new(),
+            events: None,
             slow_micros: 10_000,
             timed,
             database_changes: 0,
@@ -171,6 +161,33 @@ impl Batch {
     /// Sets `slowlog-log-slower-than`, in microseconds; negative: nothing is slow.
     pub fn set_slow_micros(&mut self, micros: i64) {
         self.slow_micros = micros;
+    }
+
+    /// The arguments of a parsed request.
+    fn args_of<'t>(&'t self, n: usize, input: &'t [u8], outside: &'t Outside<'t>) -> Args<'t> {
+        let request = &self.requests[n];
+        Args::with_bodies(&input[request.start..request.end], &self.spans[request.spans.clone()], outside)
+    }
+
+    /// Says who is told of keyspace events.
+    pub fn set_events(&mut self, sink: Box<dyn Events + Send>) {
+        self.events = Some(Publisher::new(sink));
+    }
+
+    /// Publishes what events wait: behind background steps, and behind a command that the server ran.
+    #[inline]
+    pub fn publish_events(&mut self, worker: &mut Worker) {
+        if worker.local.has_events() {
+            let Worker { store, local } = worker;
+            publish(&mut self.events, &mut Tx::new(store, local, 0));
+        }
+    }
+
+    #[inline]
+    fn publish_waiting(&mut self, tx: &mut Tx<'_>) {
+        if tx.has_events() {
+            publish(&mut self.events, tx);
+        }
     }
 
     /// The slow commands since the last call, oldest first.
@@ -214,6 +231,7 @@ impl Batch {
         }
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
+            Some(Stop::Exec(descriptor)) => TurnState::Exec(descriptor),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
@@ -236,102 +254,6 @@ impl Batch {
         };
         Turn { consumed, commands: done, state }
     }
-
-    /// Finds the complete requests of the input, their commands and their keys' hashes.
-    ///
-    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
-    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
-    /// up.
-    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
-    fn parse(
-        &mut self,
-        worker: &Worker,
-        table: &CommandTable,
-        parser: &mut Parser,
-        db: u32,
-        input: &mut [u8],
-        outside: &Outside<'_>,
-    ) -> Tail {
-        self.requests.clear();
-        self.spans.clear();
-        self.keys.clear();
-        self.patient = false;
-        self.database_changes = worker.store.database_changes();
-        let mut at = 0;
-        let tail = loop {
-            if at == input.len() {
-                break Tail::Partial { want: 1 };
-            }
-            let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
-                break Tail::More;
-            }
-            let first = self.spans.len();
-            // Looked at before parsing: unescaping may put anything in the place of the first byte.
-            let once = changes_when_parsed(&input[at..], parser);
-            match parser.parse(&mut input[at..], &mut self.spans) {
-                Parsed::Request { consumed } => {
-                    self.patient = once || !outside.0.is_empty();
-                    self.resolve(worker, table, db, &input[at..at + consumed], outside, at, first);
-                    at += consumed;
-                }
-                Parsed::Empty { consumed } => at += consumed,
-                Parsed::Incomplete { want } => break Tail::Partial { want },
-                Parsed::Error(error) => break Tail::Error(error),
-            }
-        };
-        self.parsed_bytes = at;
-        tail
-    }
-
-    /// Looks a request's command up, hashes its keys and prefetches their buckets.
-    #[inline]
-    #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
-    fn resolve(
-        &mut self,
-        worker: &Worker,
-        table: &CommandTable,
-        db: u32,
-        request: &[u8],
-        outside: &Outside<'_>,
-        start: usize,
-        first_span: usize,
-    ) {
-        let args = Args::with_bodies(request, &self.spans[first_span..], outside);
-        let command = table.resolve(args);
-        let first_key = self.keys.len();
-        if let Ok(d) = command
-            && let Run::Store(_) = d.run
-        {
-            let list = &mut self.keys;
-            let found = d.for_each_key(args, |arg| {
-                let hash = worker.store.key(db, args.get(arg)).hash;
-                worker.store.prefetch(hash);
-                list.push(KeyArg { arg: arg as u32, hash });
-            });
-            if found.is_err() {
-                // The arguments name no keys: the handler finds the fault before it would touch one.
-                list.truncate(first_key);
-            }
-        }
-        self.requests.push(Request {
-            start,
-            end: start + request.len(),
-            spans: first_span..self.spans.len(),
-            keys: first_key..self.keys.len(),
-            command,
-        });
-    }
-}
-
-/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
-/// was seen before, nothing but its first byte is looked at.
-fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
-    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
-        return false;
-    }
-    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
-    line.iter().any(|b| matches!(b, b'"' | b'\''))
 }
 
 /// The running of a turn's requests.
@@ -359,7 +281,9 @@ impl Running<'_> {
                 return Some(Stop::Full);
             }
             let stop = match request.command {
+                _ if self.session.multi.is_some() => self.in_multi(),
                 Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
+                Ok(Descriptor { run: Run::Transaction(step), .. }) => self.transaction(*step),
                 _ => self.other(),
             };
             if stop.is_some() {
@@ -371,18 +295,11 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, database_changes, .. } =
-            &mut *self.batch;
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
-        if *database_changes != store.database_changes() {
-            *database_changes = store.database_changes();
-            let of = |request: &Request| {
-                let bytes = &self.input[request.start..request.end];
-                Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside)
-            };
-            rehash(store, self.session.db, &requests[self.next..], of, keys);
-        }
+        self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, events, .. } =
+            &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
@@ -421,6 +338,9 @@ impl Running<'_> {
                 clock.settle(stats);
             }
             run(&mut ctx);
+            if ctx.tx.has_events() {
+                publish(events, &mut ctx.tx);
+            }
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
@@ -440,9 +360,8 @@ impl Running<'_> {
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
         let request = &self.batch.requests[self.next];
+        let args = self.batch.args_of(self.next, self.input, self.outside);
         self.next += 1;
-        let bytes = &self.input[request.start..request.end];
-        let args = Args::with_bodies(bytes, &self.batch.spans[request.spans.clone()], self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let stats = &self.batch.stats;
@@ -451,6 +370,9 @@ impl Running<'_> {
             Err(unresolved) => {
                 if let Unresolved::Arity(d) = unresolved {
                     stats.of(d).rejected.add(1);
+                    if let Run::Transaction(Step::Exec) = d.run {
+                        self.session.leave_transaction(self.worker);
+                    }
                 }
                 unresolved.reply(args, self.out);
                 count_reply_error(stats, self.out, mark);
@@ -477,6 +399,7 @@ impl Running<'_> {
             self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
         }
         finish(stats, d, true, self.session, self.out, mark);
+        self.batch.publish_events(self.worker);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
@@ -485,9 +408,15 @@ impl Running<'_> {
     }
 }
 
-/// By how much a command that took so long moves the time of those after it.
-fn whole_ms(nanos: u64) -> i64 {
-    (nanos / 1_000_000) as i64
+/// Publishes the events that wait, the shards of their keys still held.
+#[cold]
+fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
+    let mask = tx.store().event_mask();
+    tx.take_events(|event| {
+        if let Some(publisher) = events {
+            publisher.publish(mask, &event);
+        }
+    });
 }
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
@@ -535,23 +464,6 @@ fn run_unkeyed(
     worker.park();
 }
 
-/// Hashes keys again: between parsing and the gate a database came to stand for another.
-#[cold]
-fn rehash<'r>(
-    store: &Store,
-    db: u32,
-    requests: &'r [Request],
-    args_of: impl Fn(&'r Request) -> Args<'r>,
-    keys: &mut [KeyArg],
-) {
-    for request in requests {
-        let args = args_of(request);
-        for key in &mut keys[request.keys.clone()] {
-            key.hash = store.key(db, args.get(key.arg as usize)).hash;
-        }
-    }
-}
-
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
 fn hold(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
@@ -587,81 +499,5 @@ fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if tx.try_hold(&[tx.shard_of(key.hash)]) {
             tx.prefetch_object(key.hash);
         }
-    }
-}
-
-/// What every command that was looked at ends with: errors counted, a muted reply dropped.
-#[inline]
-fn finish(stats: &CommandStats, d: &'static Descriptor, ran: bool, session: &mut Session, out: &mut Reply, mark: Mark) {
-    if out.since(mark).first() == Some(&b'-') {
-        count_reply_error(stats, out, mark);
-        if ran {
-            stats.of(d).failed.add(1);
-        }
-    }
-    session.last = Some(d);
-    drop_muted(session, out, mark);
-}
-
-#[cold]
-fn count_reply_error(stats: &CommandStats, out: &Reply, mark: Mark) {
-    let text = out.since(mark);
-    let end = text.iter().position(|&b| b == b'\r').unwrap_or(text.len());
-    stats.count_error(text.get(1..end).unwrap_or_default());
-}
-
-#[inline]
-fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
-    if session.reply != crate::session::ReplyMode::On && session.drop_reply() {
-        out.truncate(mark);
-    }
-}
-
-/// Time of a turn, shared out evenly among the commands that ran between two readings of the clock.
-struct SharedTime {
-    start: Instant,
-    /// Commands since then, as runs of the same one.
-    last: Option<&'static Descriptor>,
-    same: u64,
-    ran: u64,
-    runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
-}
-
-impl SharedTime {
-    fn start() -> SharedTime {
-        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
-    }
-
-    /// A command ran.
-    #[inline]
-    fn ran(&mut self, d: &'static Descriptor) {
-        self.ran += 1;
-        match self.last {
-            Some(last) if std::ptr::eq(last, d) => self.same += 1,
-            last => {
-                if let Some(last) = last {
-                    self.runs.push((last, self.same));
-                }
-                (self.last, self.same) = (Some(d), 1);
-            }
-        }
-    }
-
-    /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
-    fn settle(&mut self, stats: &CommandStats) -> u64 {
-        if self.ran == 0 {
-            self.start = Instant::now();
-            return 0;
-        }
-        let now = Instant::now();
-        let nanos = (now - self.start).as_nanos() as u64;
-        self.start = now;
-        let each = nanos / self.ran;
-        for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
-            stats.count(d, calls, each * calls);
-        }
-        stats.processed.add(self.ran);
-        (self.last, self.same, self.ran) = (None, 0, 0);
-        nanos
     }
 }

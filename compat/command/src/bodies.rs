@@ -30,6 +30,9 @@ pub struct Bodies {
 pub(crate) type Slices<'b> = SmallVec<[&'b [u8]; 1]>;
 
 impl Bodies {
+    /// No bodies.
+    pub(crate) const NONE: Bodies = Bodies { runs: Vec::new(), count: 0, denied: false };
+
     /// True if the request has none.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -12,6 +12,8 @@ use crate::session::Session;
 pub enum Refusal {
     /// The connection has not authenticated.
     NoAuth,
+    /// It is refused between MULTI and EXEC.
+    InTransaction,
     /// The memory limit is reached and the command may need more.
     OutOfMemory,
 }
@@ -33,6 +35,7 @@ pub fn allowed(d: &Descriptor, session: &Session) -> Result<(), Refusal> {
 pub fn refuse(refusal: Refusal, out: &mut Reply) {
     out.error(match refusal {
         Refusal::NoAuth => "NOAUTH Authentication required.",
+        Refusal::InTransaction => "ERR Command not allowed inside a transaction",
         Refusal::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
     });
 }

@@ -48,7 +48,7 @@ pub fn swapdb(ctx: &mut WideCtx<'_>) {
     match two_databases(&ctx.args, ctx.store.databases()) {
         Ok((a, b)) => {
             if a != b {
-                ctx.store.swap_db(a, b);
+                ctx.store.swap_db_at(ctx.worker.now_ms(), a, b);
             }
             ctx.out.ok();
         }

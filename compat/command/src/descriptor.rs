@@ -13,6 +13,7 @@
 //!
 //! Not here: looking a command up (`table`), finding its keys (`keys`), replying about it (`introspect`).
 
+use crate::transaction::Step;
 use crate::{Ctx, SessionCtx, WideCtx};
 use std::ops::BitOr;
 
@@ -88,6 +89,8 @@ pub enum Run {
     Alone(WideFn),
     /// Touches no key: PING, ECHO, SELECT.
     Session(SessionFn),
+    /// The executor itself: MULTI, EXEC, DISCARD, UNWATCH.
+    Transaction(Step),
     /// The server runs it, found by `full_name`: CLIENT, CONFIG, INFO, AUTH, HELLO, SHUTDOWN, SLOWLOG.
     Host,
     /// A container alone does nothing: without a subcommand its arity is wrong.
@@ -104,6 +107,7 @@ pub enum Group {
     Generic,
     Connection,
     Set,
+    Transactions,
     Server,
     SortedSet,
 }
@@ -118,6 +122,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Set => "set",
+            Group::Transactions => "transactions",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
         }

@@ -24,11 +24,13 @@ pub mod hash;
 pub mod list;
 pub mod lolwut;
 pub mod memory;
+pub mod notify;
 pub mod session;
 pub mod set;
 pub mod stats;
 pub mod string;
 pub mod table;
+pub mod transaction;
 pub mod zset;
 
 mod connection;
@@ -111,6 +113,7 @@ impl<'a> Ctx<'_, 'a> {
             None => self.tx.set(key, self.args.get(at), ttl, Form::Auto),
             Some(run) => self.tx.adopt(key, run, ttl, Form::Auto),
         }
+        self.notify(notify::Class::String, "set", key);
     }
 
     /// Replies with the bytes of the key's string in this range: from where they lie, if the value has a run of its
@@ -123,6 +126,21 @@ impl<'a> Ctx<'_, 'a> {
                 Ok(Some(value)) => self.out.bulk(&value[range]),
                 _ => self.out.null(),
             },
+        }
+    }
+
+    /// Tells that something happened to a key: a load and a branch if nobody wants to know.
+    #[inline]
+    pub fn notify(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
+        self.tx.notify(class, event, key);
+    }
+
+    /// As [`Ctx::notify`], for an event that has taken something out of the key: tells of the key's end too, if nothing
+    /// was left in it.
+    pub fn notify_taken(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
+        self.notify(class, event, key);
+        if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {
+            self.notify(notify::Class::Generic, "del", key);
         }
     }
 

@@ -1,9 +1,9 @@
 //! What commands know of a connection: one [`Session`] each, owned by the server's connection.
 //!
-//! Sockets, buffers and timeouts are the server's. The state of MULTI, subscriptions and tracking will each be one more
-//! field here.
+//! Sockets, buffers and timeouts are the server's.
 
 use crate::Descriptor;
+use crate::transaction::{Multi, Watching};
 use varve_protocol::Resp;
 
 /// What CLIENT REPLY asked for.
@@ -61,6 +61,14 @@ pub struct Session {
     pub argument_bytes: usize,
     /// Bytes of the arguments of requests that wait (in MULTI).
     pub queued_bytes: usize,
+    /// Commands queued since MULTI.
+    pub multi: Option<Box<Multi>>,
+    /// What it watches.
+    pub watching: Option<Box<Watching>>,
+    /// Bytes that watched keys take.
+    pub watched_bytes: usize,
+    /// EXEC is running its commands: nothing blocks.
+    pub in_exec: bool,
     /// When it connected, milliseconds of Unix time.
     pub created_ms: i64,
     /// When it last sent a command, milliseconds of Unix time.
@@ -87,12 +95,16 @@ impl Session {
             last: None,
             argument_bytes: 0,
             queued_bytes: 0,
+            multi: None,
+            watching: None,
+            watched_bytes: 0,
+            in_exec: false,
             created_ms: now_ms,
             active_ms: now_ms,
         }
     }
 
-    /// RESET: back to a new connection's state, the identity (id, library, times) kept. `authenticated` says whether
+    /// RESET: back to a new connection's state, the identity (id, library, times) kept; a transaction is left before ([`Session::leave_transaction`]). `authenticated` says whether
     /// the default user needs no password. The caller switches its [`varve_protocol::Reply`] to RESP2.
     pub fn reset(&mut self, authenticated: bool) {
         self.db = 0;

@@ -11,6 +11,7 @@
 //! renamed to nothing not at all. Descriptors keep their first name, as COMMAND INFO of Redis does.
 
 use crate::descriptor::{Descriptor, Run};
+use crate::transaction::Step;
 use std::sync::LazyLock;
 use varve_protocol::{Args, Reply};
 
@@ -41,6 +42,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
         connection::ROWS,
         server::ROWS,
         sort::ROWS,
+        transactions::ROWS,
     ];
     let rows = groups.into_iter().flatten().map(|row| derive(row, &mut ids)).collect();
     All { rows, ids: usize::from(ids) }
@@ -54,6 +56,7 @@ mod server;
 mod set;
 mod sort;
 mod string;
+mod transactions;
 mod zset;
 
 /// Numbers a row and its subcommands and fills in what follows. The subcommands' copies live as long as the program.
@@ -215,7 +218,10 @@ impl Unresolved {
                 out.error_bytes(&[b"ERR unknown subcommand '", sub, b"'. Try ", &container, b" HELP."].concat());
             }
             Unresolved::Arity(command) => {
-                out.error(&format!("ERR wrong number of arguments for '{}' command", command.full_name));
+                // An EXEC that is refused has ended its transaction.
+                let exec = matches!(command.run, Run::Transaction(Step::Exec));
+                let code = if exec { "EXECABORT Transaction discarded because of:" } else { "ERR" };
+                out.error(&format!("{code} wrong number of arguments for '{}' command", command.full_name));
             }
         }
     }

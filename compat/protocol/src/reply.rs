@@ -341,6 +341,15 @@ impl Reply {
         &self.buf[mark.buf..]
     }
 
+    /// Puts the replies of another buffer, of which nothing was sent, behind these.
+    pub fn append(&mut self, mut other: Reply) {
+        assert!(other.sent == 0 && other.piece_sent == 0, "replies that were sent stay where they are");
+        let base = self.buf.len();
+        self.buf.append(&mut other.buf);
+        self.pieces.extend(other.pieces.drain(..).map(|piece| Piece { at: piece.at + base, ..piece }));
+        self.pieces_bytes += other.pieces_bytes;
+    }
+
     /// Bytes that are not sent yet.
     #[inline]
     pub fn len(&self) -> usize {

@@ -12,6 +12,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use crate::events::EventClass;
 use crate::key::{hash_of, wheel_bits};
 use crate::reclaim::Slice;
 use crate::shard::{NEVER, Shard, database_of};
@@ -119,7 +120,7 @@ impl Store {
             shard.index.prefetch(hash_with_bits(id, bits));
         }
         for &bits in &due {
-            let expired = self.fire(&mut shard, bits, now);
+            let expired = self.fire(&mut shard, local, bits, now);
             local.counters.expired.add(expired);
         }
         local.due = due;
@@ -132,7 +133,7 @@ impl Store {
 
     /// Removes the keys behind a fired entry whose time has come, and files again those whose time is to come: they
     /// were prolonged, or fired ahead of their time. An entry without a key does nothing.
-    fn fire(&self, shard: &mut Shard, bits: u64, now: i64) -> u64 {
+    fn fire(&self, shard: &mut Shard, local: &mut Local, bits: u64, now: i64) -> u64 {
         let mut expired = 0;
         loop {
             let mut again = None;
@@ -150,6 +151,7 @@ impl Store {
             });
             match slot {
                 Some(slot) => {
+                    local.note_object(self, EventClass::Expired, "expired", shard, slot);
                     shard.remove(self, slot);
                     expired += 1;
                 }

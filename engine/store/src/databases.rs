@@ -52,6 +52,11 @@ impl Databases {
         self.map[logical as usize].load(Relaxed)
     }
 
+    /// The logical database that a physical number stands for, if it does.
+    pub(crate) fn logical(&self, physical: u16) -> Option<u32> {
+        self.map.iter().position(|n| n.load(Relaxed) == physical).map(|db| db as u32)
+    }
+
     /// Exchanges two logical databases; under the gate alone.
     pub(crate) fn swap(&self, a: u32, b: u32) {
         let (pa, pb) = (self.physical(a), self.physical(b));

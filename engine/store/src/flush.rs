@@ -43,6 +43,7 @@ impl Store {
         let mut roots = Vec::new();
         for (id, cell) in self.shards.iter().enumerate() {
             let mut shard = cell.lock.lock();
+            shard.touch_present(self);
             let table = shard.index.take();
             shard.wheel.clear();
             shard.counts = Default::default();
@@ -70,13 +71,21 @@ impl Store {
         if self.is_empty(db) {
             return;
         }
+        let old = self.databases.physical(db);
         while !self.databases.retire(db) {
             self.sweep_step();
         }
+        self.retire_watched(old, self.databases.physical(db));
     }
 
     /// Exchanges two logical databases; under the gate alone.
     pub fn swap_db(&self, a: u32, b: u32) {
+        self.swap_db_at(i64::MIN, a, b);
+    }
+
+    /// As [`Store::swap_db`], at this time: to who watches a key, one whose time has come is as good as gone.
+    pub fn swap_db_at(&self, now_ms: i64, a: u32, b: u32) {
+        self.swap_watched(self.databases.physical(a), self.databases.physical(b), now_ms);
         self.databases.swap(a, b);
     }
 

@@ -8,6 +8,7 @@
 //! - [`store`] what all workers share, [`worker`] what each brings along, [`shard`] the unit of locking;
 //! - [`tx`] operations on keys whose shards are held: they know nothing of locks;
 //! - [`coll`] big collections: slots, roots, elements;
+//! - [`watch`] keys that sessions watch, [`events`] what happened to keys;
 //! - [`walk`], [`flush`] the keyspace as a whole; [`reclaim`] room; [`background`] the scheduler of steps;
 //! - [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
 //!
@@ -19,6 +20,7 @@ mod background;
 #[allow(dead_code, reason = "the types' operations come next")]
 mod coll;
 mod databases;
+pub mod events;
 mod flush;
 pub mod gate;
 mod held;
@@ -34,11 +36,13 @@ mod tx;
 mod types;
 mod verify;
 mod walk;
+pub mod watch;
 pub mod wheel;
 mod worker;
 mod zset_types;
 
 pub use coll::list::End as ListEnd;
+pub use events::EventClass;
 pub use key::{Key, SHARDS_MAX};
 pub use shapes::{Limits, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
@@ -48,5 +52,6 @@ pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongTyp
 pub use varve_packed::node::Entry;
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use walk::EmitKey;
+pub use watch::Watcher;
 pub use worker::{Local, Worker};
 pub use zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange};

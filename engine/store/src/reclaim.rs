@@ -16,6 +16,7 @@ use varve_packed::node::{Grow, Node};
 use varve_segment::{Class, Drain, DrainState, Head, Kind, Log, Object, Owner, Relocate, SLICE, Settled};
 
 use crate::coll::Encoding;
+use crate::events::EventClass;
 use crate::key::hash_of;
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
@@ -204,6 +205,7 @@ impl Store {
             let Some(r) = shard.index.sample(&mut local.rng) else { continue };
             let hash = varve_index::Rehash::hash(&shard.hashes(&self.log, self.seed), r);
             let slot = shard.index.find_ref(hash, r).expect("a sampled entry is in the index");
+            local.note_object(self, EventClass::Evicted, "evicted", &shard, slot);
             shard.remove(self, slot);
             shard.follow_index(self, id);
             local.counters.evicted.add(1);
@@ -306,11 +308,13 @@ impl Relocate for Mover<'_> {
         let Some(slot) = shard.index.find_ref(hash, head.r) else { return Settled::Dead };
         let due = shard.access.open(log, head.r).expiry_ms();
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) {
+            self.local.note_object(self.store, EventClass::Expired, "expired", &shard, slot);
             shard.remove(self.store, slot);
             self.local.counters.expired.add(1);
             return Settled::Evicted;
         }
         if self.evicting && self.local.rng.next_u64() % 256 < EVICT_OF_256 {
+            self.local.note_object(self.store, EventClass::Evicted, "evicted", &shard, slot);
             shard.remove(self.store, slot);
             self.local.counters.evicted.add(1);
             return Settled::Evicted;

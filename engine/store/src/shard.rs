@@ -21,6 +21,7 @@ use crate::coll::{Encoding, Link};
 use crate::key::{Key, hash_of, wheel_bits};
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
+use crate::watch::Watched;
 use crate::wheel::Wheel;
 
 /// How many entries an index that does not move may gain or lose before its size is told again.
@@ -45,6 +46,8 @@ pub(crate) struct Shard {
     pub(crate) counts: Counts,
     /// Big collections whose keys are here, and dying ones.
     pub(crate) roots: Roots,
+    /// Keys that sessions watch; None without any.
+    pub(crate) watched: Option<Box<Watched>>,
     /// Bytes of index and wheel that the store's sum already has.
     reported_bytes: usize,
     was_moving: bool,
@@ -135,6 +138,7 @@ impl ShardCell {
             wheel: Wheel::new(),
             counts: Counts::default(),
             roots: Roots::default(),
+            watched: None,
             reported_bytes: 0,
             was_moving: false,
         };
@@ -224,6 +228,7 @@ impl Shard {
     /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.
     pub(crate) fn detach(&mut self, log: &Log, slot: Slot) -> Ref {
         let r = self.index.remove(slot);
+        self.touch_object(log, r);
         let object = self.access.open(log, r);
         let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
         let count = self.counts.of(db);

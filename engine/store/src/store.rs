@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use varve_segment::{Geometry, Log};
 
@@ -73,6 +73,8 @@ pub struct Store {
     pub(crate) growing: Box<[AtomicU64]>,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     pub(crate) active_expire: AtomicBool,
+    /// Classes of events that somebody wants (`events.rs`).
+    pub(crate) event_mask: AtomicU32,
     counters: Box<[Arc<StoreCounters>]>,
     /// Durations of background slices, ns.
     pub slices: Hist,
@@ -136,6 +138,7 @@ impl Store {
             table_bytes: AtomicU64::new(0),
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             active_expire: AtomicBool::new(true),
+            event_mask: AtomicU32::new(0),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
             slices: Hist::new(),
         }))

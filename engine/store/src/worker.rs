@@ -5,6 +5,7 @@ use std::sync::Arc;
 use varve_base::rng::Rng;
 use varve_segment::Appender;
 
+use crate::events::Queue;
 use crate::stats::StoreCounters;
 use crate::store::Store;
 
@@ -23,6 +24,8 @@ pub struct Local {
     pub(crate) rng: Rng,
     pub(crate) now_ms: i64,
     pub(crate) counters: Arc<StoreCounters>,
+    /// Events that the worker has not taken yet.
+    pub(crate) events: Queue,
     /// Scratch for hashes that the wheel fires.
     pub(crate) due: Vec<u64>,
     /// Scratch for a value that is written anew.
@@ -54,6 +57,7 @@ impl Worker {
             rng,
             now_ms: 0,
             counters,
+            events: Queue::default(),
             due: Vec::new(),
             scratch: Vec::new(),
             press: None,

@@ -82,7 +82,8 @@ impl Filter {
 pub(crate) fn memory(conn: &Conn) -> usize {
     let session = &conn.session;
     let texts = session.name.capacity() + session.lib_name.capacity() + session.lib_ver.capacity();
-    size_of::<Conn>() + texts + session.user.capacity() + conn.input.capacity() + conn.output.held_bytes()
+    let waiting = session.queued_bytes + session.watched_bytes;
+    size_of::<Conn>() + texts + waiting + session.user.capacity() + conn.input.capacity() + conn.output.held_bytes()
 }
 
 /// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
@@ -100,7 +101,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
-        .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi=-1"))
+        .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi={}", session.queued().map_or(-1, |n| n as i64)))
         .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
         .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
@@ -116,6 +117,12 @@ fn flags(conn: &Conn) -> String {
     let mut out = String::new();
     if conn.phase == Phase::Closing || conn.session.close_after_reply {
         out.push('c');
+    }
+    if conn.session.queued().is_some() {
+        out.push('x');
+    }
+    if conn.session.watching.as_ref().is_some_and(|watching| watching.is_touched()) {
+        out.push('d');
     }
     if matches!(conn.ends, Ends::Unix(_)) {
         out.push('U');

@@ -130,6 +130,8 @@ pub(crate) struct Config {
     /// Entries that the slow log keeps.
     pub(crate) slowlog_len_max: u64,
     /// Whether the time of each call goes into its command's histogram.
+    /// Classes of keyspace events that are published, as the store takes them.
+    pub(crate) event_mask: u32,
     pub(crate) latency_tracking: bool,
     /// Which percentiles of those INFO tells, 0 to 100 each.
     pub(crate) latency_percentiles: Vec<f64>,
@@ -205,6 +207,7 @@ impl Config {
             lfu_decay_min: values.number("lfu-decay-time"),
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
+            event_mask: varve_command::notify::mask(values.bytes("notify-keyspace-events")),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),

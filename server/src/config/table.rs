@@ -218,7 +218,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("min-replicas-max-lag", "10", 0, I32).alias("min-slaves-max-lag"),
     int("min-replicas-to-write", "0", 0, I32).alias("min-slaves-to-write"),
     flag("no-appendfsync-on-rewrite", "no"),
-    special("notify-keyspace-events", Special::KeyspaceEvents, ""),
+    special("notify-keyspace-events", Special::KeyspaceEvents, "").live(),
     one_of("oom-score-adj", &["no", "yes", "relative", "absolute"], "no"),
     special("oom-score-adj-values", Special::OomValues, "0 200 800"),
     text("pidfile", "").fixed().live(),

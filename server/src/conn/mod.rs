@@ -20,6 +20,7 @@ pub(crate) use body::{Filling, Large};
 pub(crate) use input::{Input, Pool};
 pub(crate) use output::{Flushed, flush};
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ use varve_command::Session;
 use varve_protocol::{Limits, Parser, Reply};
 
 use crate::config::Config;
+use crate::worker::Later;
 
 /// A client that has this much unsent output is not executed any further until half of it is gone.
 pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
@@ -157,6 +159,8 @@ pub(crate) struct Conn {
     pub(crate) large: Large,
     /// Replies that the socket has not taken yet; empty between requests.
     pub(crate) output: Reply,
+    /// Questions of a transaction that are still to be asked, with the replies behind each.
+    pub(crate) later: VecDeque<Later>,
     /// Bytes that the parser asked for at least.
     pub(crate) want: usize,
     pub(crate) phase: Phase,
@@ -196,6 +200,7 @@ impl Conn {
             input: Input::default(),
             large: Large::default(),
             output: Reply::new(),
+            later: VecDeque::new(),
             want: 0,
             phase: Phase::Open,
             readable: true,

@@ -71,6 +71,7 @@ impl Effects for Running<'_> {
         let config = self.0.config.snapshot();
         logging::set_level(config.log_level);
         self.0.store.set_limit(config.memory_bytes_max, store_policy(config.policy));
+        self.0.store.set_event_mask(config.event_mask);
         self.0.store.shapes().set(&config.shapes);
         self.0.tell_all(|| Message::Refresh);
     }

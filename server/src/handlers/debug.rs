@@ -44,7 +44,8 @@ fn sleep(ctx: &mut HostCtx<'_>) {
 /// What needs the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut HostCtx<'_>) {
     let store = Arc::clone(&ctx.shared.store);
-    let _alone = store.gate().alone(ctx.store.id());
+    // In a transaction the gate is held already.
+    let _alone = (!ctx.conn.session.in_exec).then(|| store.gate().alone(ctx.store.id()));
     let session = &mut ctx.conn.session;
     varve_command::debug::run(&mut WideCtx { args: ctx.args, store: &store, worker: ctx.store, out: ctx.out, session });
     ctx.store.park();

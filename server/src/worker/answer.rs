@@ -78,11 +78,19 @@ impl Worker {
         conn.output.set_resp(conn.session.resp);
         let mark = conn.output.mark();
         combine(gather, &mut conn.output);
-        let asked = conn.session.last.expect("the command that asked");
+        let later = conn.later.pop_front();
+        let asked = later.as_ref().map(|later| later.asked).or(conn.session.last).expect("the command that asked");
         count_failure(self.batch.stats(), asked, conn.output.since(mark));
-        if conn.session.drop_reply() {
+        if later.as_ref().map_or_else(|| conn.session.drop_reply(), |later| !later.wanted) {
             conn.output.truncate(mark);
         }
+        if let Some(later) = later {
+            conn.output.append(later.replies);
+        }
+        if let Some(question) = self.next_question(slot) {
+            return self.ask(slot, question);
+        }
+        let conn = &mut self.conns[slot];
         if conn.session.close_after_reply {
             conn.phase = Phase::Closing;
         }

@@ -18,12 +18,14 @@ mod gather;
 mod mail;
 mod serve;
 mod tick;
+mod transaction;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use gather::{Kill, Question};
 pub(crate) use mail::{Mailbox, Message};
+pub(crate) use transaction::Later;
 
 use std::collections::VecDeque;
 use std::io;
@@ -204,6 +206,7 @@ impl Worker {
             self.now = Now::read();
             self.tick();
             background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
+            self.batch.publish_events(&mut self.store);
         }
         self.farewell();
     }
@@ -279,6 +282,7 @@ impl Worker {
 
     /// Closes a connection at once; what it has not sent is lost.
     fn close(&mut self, slot: usize) {
+        self.conns[slot].session.leave_transaction(&mut self.store);
         // Closing the socket takes it out of the poll.
         drop(self.conns.remove(slot));
         let handle = &self.shared.workers[self.index];

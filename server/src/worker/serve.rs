@@ -293,6 +293,11 @@ impl Worker {
                 }
                 TurnState::Busy => Stop::Busy,
                 TurnState::Close => Stop::Close,
+                TurnState::Exec(exec) => match self.transaction(slot, exec, out) {
+                    Some(question) => Stop::Ask(question),
+                    None if self.conns[slot].session.close_after_reply => Stop::Close,
+                    None => continue,
+                },
                 TurnState::Host { descriptor, start, spans } => {
                     match self.host(slot, descriptor, Args::new(&part[start..], &spans), part.len() - start, out) {
                         Outcome::Done => continue,
@@ -307,7 +312,7 @@ impl Worker {
     }
 
     /// Runs a command of the server itself, with the counting and timing that the batch does for all others.
-    fn host(
+    pub(super) fn host(
         &mut self,
         slot: usize,
         descriptor: &'static Descriptor,
@@ -344,10 +349,12 @@ impl Worker {
             self.now = Now::read();
         }
         let conn = &mut *self.conns[slot];
-        if !matches!(outcome, Outcome::Ask(_)) && conn.session.drop_reply() {
+        let ends = !matches!(outcome, Outcome::Ask(_)) && !conn.session.in_exec;
+        if ends && conn.session.drop_reply() {
             out.truncate(mark);
         }
         conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
+        self.batch.publish_events(&mut self.store);
         self.follow_config();
         outcome
     }
@@ -427,7 +434,7 @@ impl Worker {
     /// True if the connection has sent more that waits than a client may.
     fn over_query_limit(&self, slot: usize) -> bool {
         let conn = &*self.conns[slot];
-        let waiting = conn.input.len() + conn.large.bytes();
+        let waiting = conn.input.len() + conn.large.bytes() + conn.session.queued_bytes;
         let over = waiting as u64 > self.config.query_buffer_bytes_max;
         if over {
             let line = clients::line(conn, self.now.unix_ms);

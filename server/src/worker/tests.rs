@@ -1,6 +1,7 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
 mod large;
+mod transactions;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -4,6 +4,7 @@ use varve_protocol::Args;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, rounded_seconds, settle, shown};
+use crate::notify::Class;
 
 /// EXPIRE key seconds [NX | XX | GT | LT]
 pub fn expire(ctx: &mut Ctx<'_, '_>) {
@@ -81,10 +82,13 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
     let done = match ctx.tx.expiry(&key) {
         Some(old) if conditions.hold(old, at) => {
             if at <= ctx.tx.now_ms() {
-                ctx.tx.remove(&key)
+                ctx.tx.remove(&key);
+                ctx.notify(Class::Generic, "del", &key);
             } else {
-                ctx.tx.set_expiry(&key, Some(at))
+                ctx.tx.set_expiry(&key, Some(at));
+                ctx.notify(Class::Generic, "expire", &key);
             }
+            true
         }
         _ => false,
     };
@@ -97,6 +101,9 @@ pub fn persist(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
     let had = ctx.tx.expiry(&key).flatten().is_some();
     let done = had && ctx.tx.set_expiry(&key, None);
+    if done {
+        ctx.notify(Class::Generic, "persist", &key);
+    }
     ctx.out.integer(i64::from(done));
 }
 
@@ -126,7 +133,7 @@ pub fn pexpiretime(ctx: &mut Ctx<'_, '_>) {
 fn tell(ctx: &mut Ctx<'_, '_>, show: impl Fn(i64) -> i64) {
     let key = ctx.key(1);
     let expiry = ctx.tx.expiry(&key);
-    ctx.tx.note_lookup(expiry.is_some());
+    ctx.tx.note_read(&key, expiry.is_some());
     let value = match expiry {
         None => -2,
         Some(None) => -1,

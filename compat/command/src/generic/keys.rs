@@ -2,23 +2,32 @@
 
 use varve_store::{Key, Tx};
 
+use crate::notify::Class;
 use crate::{Ctx, WideCtx};
 
 /// DEL key [key ...]
 pub fn del(ctx: &mut Ctx<'_, '_>) {
-    count(ctx, |tx, key| tx.remove(key));
+    count(ctx, remove);
 }
 
 /// UNLINK key [key ...]: the same as DEL, which never frees more than a step while it is waited for.
 pub fn unlink(ctx: &mut Ctx<'_, '_>) {
-    count(ctx, |tx, key| tx.remove(key));
+    count(ctx, remove);
+}
+
+fn remove(tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
+    let there = tx.remove(key);
+    if there {
+        tx.notify(Class::Generic, "del", key);
+    }
+    there
 }
 
 /// EXISTS key [key ...]
 pub fn exists(ctx: &mut Ctx<'_, '_>) {
     count(ctx, |tx, key| {
         let found = tx.exists(key);
-        tx.note_lookup(found);
+        tx.note_read(key, found);
         found
     });
 }
@@ -42,7 +51,7 @@ fn count(ctx: &mut Ctx<'_, '_>, act: impl Fn(&mut Tx<'_>, &Key<'_>) -> bool) {
 pub fn type_name(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
     let ty = ctx.tx.type_of(&key);
-    ctx.tx.note_lookup(ty.is_some());
+    ctx.tx.note_read(&key, ty.is_some());
     let name = ty.map_or("none", |ty| ty.name());
     ctx.out.simple(name);
 }

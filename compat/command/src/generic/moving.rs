@@ -4,6 +4,7 @@ use varve_store::Key;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, database, is, settle};
+use crate::notify::Class;
 
 const SAME: Fault = Fault::new("ERR source and destination objects are the same");
 
@@ -28,7 +29,12 @@ fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> Outcome<bool> {
     if !replace && ctx.tx.exists(&to) {
         return Ok(false);
     }
-    Ok(from.bytes == to.bytes || ctx.tx.rename(&from, &to))
+    if from.bytes != to.bytes {
+        ctx.tx.rename(&from, &to);
+        ctx.notify(Class::Generic, "rename_from", &from);
+        ctx.notify(Class::Generic, "rename_to", &to);
+    }
+    Ok(true)
 }
 
 /// COPY source destination [DB number] [REPLACE]
@@ -64,6 +70,9 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
     }
     let free = free && (replace || !ctx.tx.exists(&to));
     let done = free && ctx.tx.copy(&from, &to);
+    if done {
+        ctx.notify(Class::Generic, "copy_to", &to);
+    }
     ctx.out.integer(i64::from(done));
     Ok(())
 }
@@ -85,6 +94,10 @@ fn change_database(ctx: &mut Ctx<'_, '_>) -> Outcome {
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);
+    if done {
+        ctx.notify(Class::Generic, "move_from", &from);
+        ctx.notify(Class::Generic, "move_to", &to);
+    }
     ctx.out.integer(i64::from(done));
     Ok(())
 }

@@ -5,6 +5,7 @@ use varve_store::AddError;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::notify::Class;
 
 /// HINCRBY key field increment
 pub fn hincrby(ctx: &mut Ctx<'_, '_>) {
@@ -20,6 +21,7 @@ fn add(ctx: &mut Ctx<'_, '_>) -> Outcome {
         AddError::NoNumber => Fault::new("ERR hash value is not an integer"),
         AddError::Overflow => Fault::new("ERR increment or decrement would overflow"),
     })?;
+    ctx.notify(Class::Hash, "hincrby", &key);
     ctx.out.integer(sum);
     Ok(())
 }
@@ -43,6 +45,7 @@ fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
         AddError::NoNumber => Fault::new("ERR hash value is not a float"),
         AddError::Overflow => Fault::new("ERR increment would produce NaN or Infinity"),
     })?;
+    ctx.notify(Class::Hash, "hincrbyfloat", &key);
     ctx.out.bulk(&text);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::read::bulk_or_null;
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 /// HSET key field value [field value ...]
 pub fn hset(ctx: &mut Ctx<'_, '_>) {
@@ -24,13 +25,18 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, name: &str) -> Outcome<usize> {
     }
     let key = ctx.key(1);
     let pairs = (2..args.len()).step_by(2).map(|at| (args.get(at), args.get(at + 1)));
-    Ok(ctx.tx.hash_set(&key, pairs)?)
+    let new = ctx.tx.hash_set(&key, pairs)?;
+    ctx.notify(Class::Hash, "hset", &key);
+    Ok(new)
 }
 
 /// HSETNX key field value
 pub fn hsetnx(ctx: &mut Ctx<'_, '_>) {
     let (key, field, value) = (ctx.key(1), ctx.args.get(2), ctx.args.get(3));
     let done = ctx.tx.hash_set_new(&key, field, value);
+    if done == Ok(true) {
+        ctx.notify(Class::Hash, "hset", &key);
+    }
     let outcome = done.map(|new| ctx.out.integer(i64::from(new))).map_err(Into::into);
     settle(ctx, outcome);
 }
@@ -39,6 +45,9 @@ pub fn hsetnx(ctx: &mut Ctx<'_, '_>) {
 pub fn hdel(ctx: &mut Ctx<'_, '_>) {
     let (key, fields) = (ctx.key(1), ctx.args.skip(2));
     let removed = ctx.tx.hash_remove(&key, fields.iter());
+    if removed.is_ok_and(|count| count > 0) {
+        ctx.notify_taken(Class::Hash, "hdel", &key);
+    }
     let outcome = removed.map(|count| ctx.out.integer(count as i64)).map_err(Into::into);
     settle(ctx, outcome);
 }
@@ -64,6 +73,13 @@ fn get_and_remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
     }
     let out = &mut *ctx.out;
     out.array(fields.len());
-    ctx.tx.hash_take(&key, fields.iter(), |value| bulk_or_null(out, value))?;
+    let mut taken = 0;
+    ctx.tx.hash_take(&key, fields.iter(), |value| {
+        taken += usize::from(value.is_some());
+        bulk_or_null(out, value);
+    })?;
+    if taken > 0 {
+        ctx.notify_taken(Class::Hash, "hdel", &key);
+    }
     Ok(())
 }

@@ -3,9 +3,10 @@
 use varve_base::number::parse_i64;
 use varve_store::{Key, ListEnd};
 
-use super::{end_of, write_part};
+use super::{end_of, popped, pushed, write_part};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, is, settle};
+use crate::notify::Class;
 
 /// LPUSH key element [element ...]
 pub fn lpush(ctx: &mut Ctx<'_, '_>) {
@@ -32,6 +33,9 @@ fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) {
     let (key, args) = (ctx.key(1), ctx.args);
     let elements = (2..args.len()).map(|at| args.get(at));
     let outcome = ctx.tx.list_push(&key, end, elements, only_existing);
+    if outcome.is_ok_and(|length| length > 0) {
+        ctx.notify(Class::List, pushed(end), &key);
+    }
     let outcome = outcome.map(|length| ctx.out.integer(length as i64)).map_err(Into::into);
     settle(ctx, outcome);
 }
@@ -54,7 +58,9 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
     match ctx.args.len() {
         2 => {
             let out = &mut *ctx.out;
-            if !ctx.tx.list_pop(&key, end, |text| out.bulk(text))? {
+            if ctx.tx.list_pop(&key, end, |text| out.bulk(text))? {
+                ctx.notify_taken(Class::List, popped(end), &key);
+            } else {
                 ctx.out.null();
             }
         }
@@ -62,8 +68,11 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
             const RANGE: Fault = Fault::new("ERR value is out of range, must be positive");
             let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(RANGE)?;
             let out = &mut *ctx.out;
-            if !ctx.tx.list_pop_many(&key, end, count, |part| write_part(out, part))? {
+            let there = ctx.tx.list_pop_many(&key, end, count, |part| write_part(out, part))?;
+            if !there {
                 ctx.out.null_array();
+            } else if count > 0 {
+                ctx.notify_taken(Class::List, popped(end), &key);
             }
         }
         _ => return Err(Fault::arity(name)),
@@ -125,11 +134,15 @@ impl ManyKeys {
 /// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
 pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> Outcome<bool> {
     let (out, mut named) = (&mut *ctx.out, false);
-    Ok(ctx.tx.list_pop_many(key, request.end, request.count, |part| {
+    let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
         if !std::mem::replace(&mut named, true) {
             out.array(2);
             out.bulk(key.bytes);
         }
         write_part(out, part);
-    })?)
+    })?;
+    if done {
+        ctx.notify_taken(Class::List, popped(request.end), key);
+    }
+    Ok(done)
 }

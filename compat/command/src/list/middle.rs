@@ -4,6 +4,7 @@ use varve_store::ListEnd;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 /// LSET key index element
 pub fn lset(ctx: &mut Ctx<'_, '_>) {
@@ -19,7 +20,10 @@ fn replace(ctx: &mut Ctx<'_, '_>) -> Outcome {
     }
     let index = integer(ctx.args.get(2))?;
     match ctx.tx.list_set(&key, index, ctx.args.get(3))? {
-        Some(true) => ctx.out.ok(),
+        Some(true) => {
+            ctx.notify(Class::List, "lset", &key);
+            ctx.out.ok();
+        }
         _ => return Err(Fault::new("ERR index out of range")),
     }
     Ok(())
@@ -37,11 +41,15 @@ fn insert(ctx: &mut Ctx<'_, '_>) -> Outcome {
         return Err(Fault::SYNTAX);
     }
     let key = ctx.key(1);
-    ctx.out.integer(match ctx.tx.list_insert(&key, ctx.args.get(3), before, ctx.args.get(4))? {
+    let reply = match ctx.tx.list_insert(&key, ctx.args.get(3), before, ctx.args.get(4))? {
         None => 0,
         Some(0) => -1,
-        Some(length) => length as i64,
-    });
+        Some(length) => {
+            ctx.notify(Class::List, "linsert", &key);
+            length as i64
+        }
+    };
+    ctx.out.integer(reply);
     Ok(())
 }
 
@@ -59,6 +67,9 @@ fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
     };
     let key = ctx.key(1);
     let removed = ctx.tx.list_remove(&key, ctx.args.get(3), count, from)?;
+    if removed > 0 {
+        ctx.notify_taken(Class::List, "lrem", &key);
+    }
     ctx.out.integer(removed as i64);
     Ok(())
 }
@@ -72,7 +83,11 @@ pub fn ltrim(ctx: &mut Ctx<'_, '_>) {
 fn trim(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
+    let there = ctx.tx.list_exists(&key)?;
     ctx.tx.list_trim(&key, start, stop)?;
+    if there {
+        ctx.notify_taken(Class::List, "ltrim", &key);
+    }
     ctx.out.ok();
     Ok(())
 }

@@ -37,3 +37,13 @@ pub(crate) fn write_part(out: &mut Reply, part: ListPart<'_>) {
         ListPart::Element(text) => out.bulk(text),
     }
 }
+
+/// The event of elements that were added at an end.
+pub(crate) fn pushed(end: ListEnd) -> &'static str {
+    if end == ListEnd::Front { "lpush" } else { "rpush" }
+}
+
+/// The event of elements that were taken away at an end.
+pub(crate) fn popped(end: ListEnd) -> &'static str {
+    if end == ListEnd::Front { "lpop" } else { "rpop" }
+}

@@ -2,9 +2,10 @@
 
 use varve_store::ListEnd;
 
-use super::end_of;
+use super::{end_of, popped, pushed};
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
+use crate::notify::Class;
 
 /// LMOVE source destination LEFT|RIGHT LEFT|RIGHT
 pub fn lmove(ctx: &mut Ctx<'_, '_>) {
@@ -23,7 +24,10 @@ pub fn rpoplpush(ctx: &mut Ctx<'_, '_>) {
 fn move_one(ctx: &mut Ctx<'_, '_>, from_end: ListEnd, to_end: ListEnd) -> Outcome {
     let (source, destination) = (ctx.key(1), ctx.key(2));
     let out = &mut *ctx.out;
-    if !ctx.tx.list_move(&source, &destination, from_end, to_end, |text| out.bulk(text))? {
+    if ctx.tx.list_move(&source, &destination, from_end, to_end, |text| out.bulk(text))? {
+        ctx.notify(Class::List, pushed(to_end), &destination);
+        ctx.notify_taken(Class::List, popped(from_end), &source);
+    } else {
         ctx.out.null();
     }
     Ok(())

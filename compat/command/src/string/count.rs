@@ -5,6 +5,7 @@ use varve_store::{Form, Ttl};
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::notify::Class;
 
 /// INCR key
 pub fn incr(ctx: &mut Ctx<'_, '_>) {
@@ -39,6 +40,7 @@ fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
     let new = old.checked_add(by).ok_or(OVERFLOW)?;
     let mut text = [0; DIGITS_MAX];
     ctx.tx.set(&key, decimal(&mut text, new), Ttl::Keep, Form::Auto);
+    ctx.notify(Class::String, "incrby", &key);
     ctx.out.integer(new);
     Ok(())
 }
@@ -83,6 +85,7 @@ fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let mut text = Vec::with_capacity(32);
     new.push_human(&mut text);
     ctx.tx.set(&key, &text, Ttl::Keep, Form::Plain);
+    ctx.notify(Class::String, "incrbyfloat", &key);
     ctx.out.bulk(&text);
     Ok(())
 }

@@ -5,6 +5,7 @@ use varve_store::{Key, Ttl, Tx};
 use super::options::{Family, Life, Options, deadline};
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
+use crate::notify::Class;
 
 /// GET key
 pub fn get(ctx: &mut Ctx<'_, '_>) {
@@ -37,6 +38,7 @@ pub fn getdel(ctx: &mut Ctx<'_, '_>) {
     let outcome = reply_value(ctx, &key).map(|found| {
         if found {
             ctx.tx.remove(&key);
+            ctx.notify(Class::Generic, "del", &key);
         }
     });
     settle(ctx, outcome);
@@ -77,8 +79,9 @@ fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
     }
     match at {
         Some(at) => expire_at(&mut ctx.tx, &key, at),
-        None if options.life == Life::Persist => {
+        None if options.life == Life::Persist && ctx.tx.expiry(&key).flatten().is_some() => {
             ctx.tx.set_expiry(&key, None);
+            ctx.notify(Class::Generic, "persist", &key);
         }
         None => {}
     }
@@ -89,8 +92,10 @@ fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
 fn expire_at(tx: &mut Tx<'_>, key: &Key<'_>, at: i64) {
     if at <= tx.now_ms() {
         tx.remove(key);
+        tx.notify(Class::Generic, "del", key);
     } else {
         tx.set_expiry(key, Some(at));
+        tx.notify(Class::Generic, "expire", key);
     }
 }
 

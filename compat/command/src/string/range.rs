@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::notify::Class;
 
 /// APPEND key value
 pub fn append(ctx: &mut Ctx<'_, '_>) {
@@ -17,6 +18,7 @@ fn grow(ctx: &mut Ctx<'_, '_>) -> Outcome {
         check_length(ctx.session.bulk_max, old.len(), tail.len())?;
     }
     let length = ctx.tx.append(&key, tail)?;
+    ctx.notify(Class::String, "append", &key);
     ctx.out.integer(length as i64);
     Ok(())
 }
@@ -53,7 +55,9 @@ fn overwrite(ctx: &mut Ctx<'_, '_>) -> Outcome {
     } else {
         check_length(ctx.session.bulk_max, offset, part.len())?;
         admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
-        ctx.tx.set_range(&key, offset, part)?
+        let length = ctx.tx.set_range(&key, offset, part)?;
+        ctx.notify(Class::String, "setrange", &key);
+        length
     };
     ctx.out.integer(length as i64);
     Ok(())

@@ -6,6 +6,7 @@ use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
+use crate::notify::Class;
 
 /// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
 pub fn set(ctx: &mut Ctx<'_, '_>) {
@@ -60,8 +61,16 @@ pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) 
     match ttl {
         Ttl::At(at) if at <= ctx.tx.now_ms() => {
             ctx.tx.remove(key);
+            ctx.notify(Class::String, "set", key);
+            ctx.notify(Class::Generic, "expire", key);
+            ctx.notify(Class::Expired, "expired", key);
         }
-        ttl => ctx.set_to(key, arg, ttl),
+        ttl => {
+            ctx.set_to(key, arg, ttl);
+            if let Ttl::At(_) = ttl {
+                ctx.notify(Class::Generic, "expire", key);
+            }
+        }
     }
 }
 
@@ -104,6 +113,10 @@ pub fn delifeq(ctx: &mut Ctx<'_, '_>) {
 fn delete_if_equal(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let key = ctx.key(1);
     let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
-    ctx.out.integer(i64::from(equal && ctx.tx.remove(&key)));
+    let done = equal && ctx.tx.remove(&key);
+    if done {
+        ctx.notify(Class::Generic, "del", &key);
+    }
+    ctx.out.integer(i64::from(done));
     Ok(())
 }

@@ -1,15 +1,28 @@
 //! Commands run in process through the executor: no socket, and a clock that stands still until it is moved.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use varve_command::batch::{Batch, TurnState};
+use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Bodies, CommandTable, Session, WideCtx, debug};
 use varve_protocol::{Args, Limits, Parser, Reply, Resp};
-use varve_store::{Geometry, Options, Store, Worker};
+use varve_store::{Geometry, Options, Policy, Store, Worker};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
+
+/// Events that were published: channel and message.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Events for Told {
+    fn publish(&mut self, channel: &[u8], message: &[u8]) {
+        let text = format!("{} {}", String::from_utf8_lossy(channel), String::from_utf8_lossy(message));
+        self.0.lock().unwrap().push(text);
+    }
+}
 
 /// One store with one connection.
 pub(crate) struct Server {
@@ -18,6 +31,9 @@ pub(crate) struct Server {
     batch: Batch,
     parser: Parser,
     session: Session,
+    /// Further sessions, with their numbers.
+    others: Vec<(usize, Session)>,
+    told: Told,
     commands: CommandTable,
     out: Reply,
     now_ms: i64,
@@ -29,14 +45,19 @@ impl Server {
         let geometry = Geometry { reserve_bytes: 8 << 30, ..Geometry::default() };
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
         let worker = store.worker(0);
+        let told = Told::default();
+        let mut batch = Batch::new(CommandStats::new());
+        batch.set_events(Box::new(told.clone()));
         let mut out = Reply::new();
         out.set_resp(resp);
         Server {
             store,
             worker,
-            batch: Batch::new(CommandStats::new()),
+            batch,
             parser: Parser::new(Limits::default()),
             session: Session::new(1, START_MS, true),
+            others: Vec::new(),
+            told,
             commands: CommandTable::new(),
             out,
             now_ms: START_MS,
@@ -68,6 +89,66 @@ impl Server {
         self.send(&mut input)
     }
 
+    /// As [`Server::run`], as another session on the same worker; 0 is the first.
+    #[allow(dead_code, reason = "not every test that shares this module has several sessions")]
+    pub(crate) fn run_as(&mut self, who: usize, args: &[&[u8]]) -> Vec<u8> {
+        self.switch(who);
+        let reply = self.run(args);
+        self.switch(who);
+        reply
+    }
+
+    /// Exchanges the session with that of this number.
+    fn switch(&mut self, who: usize) {
+        if who == 0 {
+            return;
+        }
+        let at = self.others.iter().position(|(number, _)| *number == who).unwrap_or_else(|| {
+            self.others.push((who, Session::new(who as u64 + 1, START_MS, true)));
+            self.others.len() - 1
+        });
+        std::mem::swap(&mut self.session, &mut self.others[at].1);
+    }
+
+    /// What the server does when a connection ends.
+    #[allow(dead_code, reason = "not every test that shares this module ends sessions")]
+    pub(crate) fn end_session(&mut self, who: usize) {
+        self.switch(who);
+        self.session.leave_transaction(&mut self.worker);
+        self.switch(who);
+    }
+
+    /// Number of keys that sessions watch.
+    #[allow(dead_code, reason = "not every test that shares this module watches")]
+    pub(crate) fn watched_keys(&self) -> usize {
+        self.store.watched_keys()
+    }
+
+    /// Sets the memory limit.
+    #[allow(dead_code, reason = "not every test that shares this module has a limit")]
+    pub(crate) fn set_limit(&mut self, bytes: u64) {
+        self.store.set_limit(bytes, Policy::NoEviction);
+    }
+
+    /// Sets the classes of events that are told.
+    #[allow(dead_code, reason = "not every test that shares this module asks for events")]
+    pub(crate) fn notify(&mut self, letters: &str) {
+        self.store.set_event_mask(notify::mask(letters.as_bytes()));
+    }
+
+    /// The events since the last call: channel and message.
+    #[allow(dead_code, reason = "not every test that shares this module asks for events")]
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        std::mem::take(&mut *self.told.0.lock().unwrap())
+    }
+
+    /// Background steps, until nothing is owed now.
+    #[allow(dead_code, reason = "not every test that shares this module has background steps")]
+    pub(crate) fn background(&mut self) {
+        while self.worker.background(self.now_ms, Duration::from_millis(1)).is_some_and(|due| due <= self.now_ms) {}
+        self.batch.publish_events(&mut self.worker);
+    }
+
     /// Runs what a client sends; all replies.
     pub(crate) fn send(&mut self, mut input: &mut [u8]) -> Vec<u8> {
         let mark = self.out.mark();
@@ -82,6 +163,7 @@ impl Server {
                     let args = Args::new(&input[start..], &spans);
                     debug::run(&mut WideCtx { args, store: &store, worker, out, session });
                 }
+                TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
                 TurnState::Close => break,
                 TurnState::NeedInput { .. } | TurnState::Yield => {}
                 TurnState::Busy => panic!("one worker meets no busy shard"),

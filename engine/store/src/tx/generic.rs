@@ -6,6 +6,7 @@ use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 use super::strings::class_of;
 use super::{Heir, Tx, type_of_kind};
 use crate::coll::Encoding;
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::types::{EMBSTR_MAX, ObjectInfo, Type};
 
@@ -23,7 +24,7 @@ impl Tx<'_> {
     /// True if the key exists; counts a hit or miss and moves the access clock.
     pub fn touch(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
-        self.note_lookup(place.is_some());
+        self.note_read(k, place.is_some());
         if let Some(p) = place {
             self.touch_at(p);
         }
@@ -34,6 +35,15 @@ impl Tx<'_> {
     pub fn note_lookup(&mut self, found: bool) {
         let counters = &self.local.counters;
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
+    }
+
+    /// As [`Tx::note_lookup`], and tells of a miss: what reads of all kinds do, OBJECT excepted.
+    #[inline]
+    pub fn note_read(&mut self, k: &Key<'_>, found: bool) {
+        self.note_lookup(found);
+        if !found {
+            self.notify(EventClass::Miss, "keymiss", k);
+        }
     }
 
     /// Removes a key; true if it was there.
@@ -58,6 +68,9 @@ impl Tx<'_> {
         let mut object = shard.access.open_mut(&store.log, p.r);
         let before = object.read().expiry_ms();
         if before == at {
+            if at.is_some() {
+                self.changed(k, 1);
+            }
             return true;
         }
         if object.set_expiry_ms(at) {
@@ -121,6 +134,9 @@ impl Tx<'_> {
         let old = self.live(to);
         self.changed(from, 1);
         self.publish(to, old, new, expiry);
+        if old.is_some() {
+            self.notify(EventClass::New, "new", to);
+        }
         true
     }
 

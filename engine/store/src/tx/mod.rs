@@ -32,6 +32,7 @@ use varve_base::Ref;
 use varve_index::Slot;
 use varve_segment::{Kind, Log, Object};
 
+use crate::events::EventClass;
 use crate::held::Held;
 use crate::key::Key;
 use crate::shard::{KeyHashes, Shard};
@@ -43,9 +44,11 @@ use crate::worker::Local;
 pub struct Tx<'s> {
     pub(crate) store: &'s Store,
     pub(crate) local: &'s mut Local,
-    held: Held<'s>,
+    pub(crate) held: Held<'s>,
     db: u32,
     physical: u16,
+    /// A transaction runs: its shards are not let go before its end.
+    atomic: bool,
 }
 
 impl std::fmt::Debug for Tx<'_> {
@@ -75,7 +78,7 @@ enum Heir {
 impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
     pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
-        Tx { physical: store.databases.physical(db), store, local, held: Held::new(), db }
+        Tx { physical: store.databases.physical(db), store, local, held: Held::new(), db, atomic: false }
     }
 
     /// Takes the shards of these hashes for the next command, keeping them if they are the ones held already.
@@ -129,11 +132,17 @@ impl<'s> Tx<'s> {
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
     pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
-        if self.store.has_room(bytes) {
+        if self.atomic || self.store.has_room(bytes) {
             return Ok(());
         }
         let (store, local) = (self.store, &mut *self.local);
         self.held.step_back(&store.shards, || store.admit(local, bytes))
+    }
+
+    /// Keeps the shards that are held to the end, come what may: what [`Tx::admit_more`] asks for is overdrawn then, and
+    /// the next command pays.
+    pub fn keep_held(&mut self) {
+        self.atomic = true;
     }
 
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
@@ -228,6 +237,7 @@ impl<'s> Tx<'s> {
     fn expire(&mut self, at: usize, slot: Slot) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
+        self.local.note_object(self.store, EventClass::Expired, "expired", shard, slot);
         shard.remove(self.store, slot);
         shard.follow_index(self.store, id);
         self.local.counters.expired.add(1);
@@ -253,10 +263,12 @@ impl<'s> Tx<'s> {
         self.changed(k, 1);
     }
 
-    /// Follows `count` changes to what a key holds: each goes through here, once the change is made.
+    /// Follows `count` changes to what a key holds: each goes through here, once the change is made. Who watches the key
+    /// is told.
     #[inline]
     pub fn changed(&mut self, k: &Key<'_>, count: u64) {
-        let _ = k;
+        let at = self.held.position(self.store.shard_of(k.hash));
+        self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
         self.local.counters.changes.add(count);
     }
 
@@ -276,7 +288,10 @@ impl<'s> Tx<'s> {
                 }
                 shard.recount_volatile(k.db, old_expiry, new_expiry);
             }
-            None => shard.insert(store, id, k, new, new_expiry.is_some()),
+            None => {
+                shard.insert(store, id, k, new, new_expiry.is_some());
+                self.local.note(store, EventClass::New, "new", k.db, k.bytes);
+            }
         }
         if let Some(t) = new_expiry {
             shard.file_expiry(&store.shards[id], k.hash, old_expiry, t, self.local.now_ms);

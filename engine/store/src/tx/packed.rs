@@ -41,7 +41,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
         let found = self.typed(k, ty);
-        self.note_lookup(!matches!(found, Ok(None)));
+        self.note_read(k, !matches!(found, Ok(None)));
         found
     }
 

@@ -13,6 +13,7 @@
 use varve_segment::{Class, FilledRun, Form, Kind, NewObject, Owner, Pin, Value};
 
 use super::{Place, Tx};
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::types::{Ttl, WrongType};
 
@@ -31,6 +32,7 @@ impl Tx<'_> {
             }
             None => {
                 self.local.counters.misses.add(1);
+                self.notify(EventClass::Miss, "keymiss", k);
                 Ok(None)
             }
         }

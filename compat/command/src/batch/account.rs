@@ -1,0 +1,97 @@
+//! What a command leaves behind beside its reply: counts, errors, time; and the replies that nobody wants.
+
+use std::time::Instant;
+
+use varve_protocol::{Mark, Reply};
+
+use crate::descriptor::Descriptor;
+use crate::session::Session;
+use crate::stats::CommandStats;
+
+/// By how much a command that took so long moves the time of those after it.
+pub(super) fn whole_ms(nanos: u64) -> i64 {
+    (nanos / 1_000_000) as i64
+}
+
+/// What every command that was looked at ends with: errors counted, a muted reply dropped.
+#[inline]
+pub(super) fn finish(
+    stats: &CommandStats,
+    d: &'static Descriptor,
+    ran: bool,
+    session: &mut Session,
+    out: &mut Reply,
+    mark: Mark,
+) {
+    if out.since(mark).first() == Some(&b'-') {
+        count_reply_error(stats, out, mark);
+        if ran {
+            stats.of(d).failed.add(1);
+        }
+    }
+    session.last = Some(d);
+    drop_muted(session, out, mark);
+}
+
+#[cold]
+pub(super) fn count_reply_error(stats: &CommandStats, out: &Reply, mark: Mark) {
+    let text = out.since(mark);
+    let end = text.iter().position(|&b| b == b'\r').unwrap_or(text.len());
+    stats.count_error(text.get(1..end).unwrap_or_default());
+}
+
+#[inline]
+pub(super) fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
+    if session.reply != crate::session::ReplyMode::On && session.drop_reply() {
+        out.truncate(mark);
+    }
+}
+
+/// Time of a turn, shared out evenly among the commands that ran between two readings of the clock.
+pub(super) struct SharedTime {
+    start: Instant,
+    /// Commands since then, as runs of the same one.
+    last: Option<&'static Descriptor>,
+    same: u64,
+    ran: u64,
+    runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
+}
+
+impl SharedTime {
+    pub(super) fn start() -> SharedTime {
+        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
+    }
+
+    /// A command ran.
+    #[inline]
+    pub(super) fn ran(&mut self, d: &'static Descriptor) {
+        self.ran += 1;
+        match self.last {
+            Some(last) if std::ptr::eq(last, d) => self.same += 1,
+            last => {
+                if let Some(last) = last {
+                    self.runs.push((last, self.same));
+                }
+                (self.last, self.same) = (Some(d), 1);
+            }
+        }
+    }
+
+    /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
+    pub(super) fn settle(&mut self, stats: &CommandStats) -> u64 {
+        if self.ran == 0 {
+            self.start = Instant::now();
+            return 0;
+        }
+        let now = Instant::now();
+        let nanos = (now - self.start).as_nanos() as u64;
+        self.start = now;
+        let each = nanos / self.ran;
+        for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
+            stats.count(d, calls, each * calls);
+        }
+        stats.processed.add(self.ran);
+        (self.last, self.same, self.ran) = (None, 0, 0);
+        nanos
+    }
+}

@@ -1,0 +1,426 @@
+//! Transactions in the executor: queueing between MULTI and EXEC, and EXEC.
+//!
+//! ```text
+//!   EXEC: room for all that may need it
+//!         reach Shards: gate as a reader; all shards of all commands and of what is watched, ascending
+//!               Alone:  gate alone; each command takes its shards by itself, nobody else is there
+//!               Host:   as Alone, but the server drives: Transaction::run gives it each command that is its own
+//!         what is watched is compared, and watched no more
+//!         commands one after the other, each with its reply; errors stop nothing
+//! ```
+//! The shard of a key is the same in every database, so SELECT among the commands changes no lock. Replies that CLIENT
+//! REPLY turns off in the middle are missing from the array, as in Redis.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use varve_protocol::{Mark, Reply};
+use varve_store::{Tx, Worker};
+
+use super::account::{count_reply_error, whole_ms};
+use super::{Batch, Running, Stop};
+use crate::bodies::Bodies;
+use crate::checks::{self, Refusal};
+use crate::descriptor::{Descriptor, Flags, Run};
+use crate::session::{ReplyMode, Session};
+use crate::stats::slow_command;
+use crate::table::CommandTable;
+use crate::transaction::{Multi, Queued, Reach, Step, is_never_queued};
+use crate::{Ctx, SessionCtx, WideCtx};
+
+/// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
+const TRIES_MAX: u32 = 3;
+
+/// Queued arguments lie in the queue, all of them.
+static NO_BODIES: Bodies = Bodies::NONE;
+
+/// What a transaction in the making is refused with.
+const SPOILT: &str = "EXECABORT Transaction discarded because of previous errors.";
+const OUT_OF_MEMORY: &str =
+    "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
+
+impl Running<'_> {
+    /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
+    #[cold]
+    pub(super) fn in_multi(&mut self) -> Option<Stop> {
+        let d = match self.batch.requests[self.next].command {
+            Ok(d) if is_never_queued(d) => match d.run {
+                Run::Transaction(step) => return self.transaction(step),
+                Run::Store(_) => {
+                    return self.answer(d, false, |out| out.error("ERR WATCH inside MULTI is not allowed"));
+                }
+                _ => return self.other(),
+            },
+            Ok(d) => d,
+            Err(_) => {
+                self.spoil();
+                return self.other();
+            }
+        };
+        if let Err(refusal) = self.queueable(d) {
+            self.spoil();
+            self.batch.stats.of(d).rejected.add(1);
+            return self.answer(d, false, |out| checks::refuse(refusal, out));
+        }
+        let args = self.batch.args_of(self.next, self.input, self.outside);
+        if let Some(multi) = &mut self.session.multi {
+            self.session.queued_bytes += multi.push(d, args);
+        }
+        let (mark, out) = (self.out.mark(), &mut *self.out);
+        self.next += 1;
+        out.simple("QUEUED");
+        self.session.last = Some(d);
+        super::account::drop_muted(self.session, out, mark);
+        None
+    }
+
+    fn spoil(&mut self) {
+        if let Some(multi) = &mut self.session.multi {
+            multi.spoilt = true;
+        }
+    }
+
+    /// Whether a command may be queued. Any may need memory, for the queue itself.
+    fn queueable(&mut self, d: &Descriptor) -> Result<(), Refusal> {
+        if d.flags.has(Flags::NO_MULTI) {
+            return Err(Refusal::InTransaction);
+        }
+        checks::allowed(d, self.session)?;
+        let request = &self.batch.requests[self.next];
+        let bytes = (request.end - request.start) as u64;
+        if self.bodies.denied() || !admit(self.worker, bytes) {
+            return Err(Refusal::OutOfMemory);
+        }
+        Ok(())
+    }
+
+    /// Ends a request of which nothing is left but its answer; `ran` says whether it counts as run.
+    fn answer(&mut self, d: &'static Descriptor, ran: bool, reply: impl FnOnce(&mut Reply)) -> Option<Stop> {
+        let mark = self.out.mark();
+        self.next += 1;
+        reply(self.out);
+        super::finish(&self.batch.stats, d, ran, self.session, self.out, mark);
+        None
+    }
+
+    /// MULTI, EXEC, DISCARD, UNWATCH.
+    #[cold]
+    pub(super) fn transaction(&mut self, step: Step) -> Option<Stop> {
+        let Ok(d) = self.batch.requests[self.next].command else { unreachable!("the step is a command's") };
+        if let Err(refusal) = checks::allowed(d, self.session) {
+            self.batch.stats.of(d).rejected.add(1);
+            return self.answer(d, false, |out| checks::refuse(refusal, out));
+        }
+        let queueing = self.session.multi.is_some();
+        let start = Instant::now();
+        match step {
+            Step::Exec if queueing => return self.exec(d),
+            Step::Multi if !queueing => self.session.multi = Some(Box::default()),
+            Step::Discard if queueing => self.session.leave_transaction(self.worker),
+            Step::Unwatch => self.session.leave_transaction(self.worker),
+            _ => {}
+        }
+        self.batch.stats.count(d, 1, start.elapsed().as_nanos() as u64);
+        self.answer(d, true, |out| match (step, queueing) {
+            (Step::Multi, true) => out.error("ERR MULTI calls can not be nested"),
+            (Step::Exec, _) => out.error("ERR EXEC without MULTI"),
+            (Step::Discard, false) => out.error("ERR DISCARD without MULTI"),
+            _ => out.ok(),
+        })
+    }
+
+    /// EXEC of what was queued.
+    fn exec(&mut self, d: &'static Descriptor) -> Option<Stop> {
+        let multi = self.session.multi.as_mut().expect("EXEC inside MULTI");
+        if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
+            self.session.leave_transaction(self.worker);
+            self.batch.stats.of(d).rejected.add(1);
+            return self.answer(d, false, |out| out.error(OUT_OF_MEMORY));
+        }
+        if multi.spoilt {
+            self.session.leave_transaction(self.worker);
+            self.batch.stats.count(d, 1, 0);
+            return self.answer(d, true, |out| out.error(SPOILT));
+        }
+        let (db, reach) = (self.session.db, multi.reach);
+        match reach {
+            Reach::Shards => {
+                if !self.exec_on_shards(d) {
+                    return Some(Stop::Busy);
+                }
+                self.next += 1;
+            }
+            Reach::Alone => {
+                self.next += 1;
+                let store = Arc::clone(&self.worker.store);
+                let _alone = store.gate().alone(self.worker.id());
+                let mut t = Transaction::begin(d, self.worker, self.session, self.out);
+                let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
+                assert!(own.is_none(), "a transaction with a command of the server's is the server's");
+                t.end(self.batch, self.worker, self.session, self.out);
+            }
+            Reach::Host => {
+                self.next += 1;
+                return Some(Stop::Exec(d));
+            }
+        }
+        if self.session.close_after_reply {
+            return Some(Stop::Close);
+        }
+        (db != self.session.db).then_some(Stop::Selected)
+    }
+
+    /// Runs the transaction with all its shards held; false if one is busy, with nothing done.
+    fn exec_on_shards(&mut self, d: &'static Descriptor) -> bool {
+        let Running { batch, worker, session, out, table, .. } = self;
+        let store = Arc::clone(&worker.store);
+        let _inside = store.gate().enter(worker.id());
+        let multi = session.multi.as_mut().expect("EXEC inside MULTI");
+        let mut tx = Tx::new(&store, &mut worker.local, session.db);
+        let mut shards = std::mem::take(&mut batch.shards);
+        shards.clear();
+        multi.queue.iter().for_each(|queued| add_shards(&tx, queued, &mut shards));
+        if let Some(watching) = &session.watching {
+            shards.extend(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
+        }
+        shards.sort_unstable();
+        shards.dedup();
+        let patient = batch.patient || multi.tries >= TRIES_MAX;
+        if patient {
+            tx.hold(&shards);
+        }
+        let held = patient || tx.try_hold(&shards);
+        batch.shards = shards;
+        if !held {
+            multi.tries += 1;
+            return false;
+        }
+        let touched = compare(&mut tx, session);
+        let mut t = Transaction::new(d, touched, session, out);
+        tx.keep_held();
+        t.stretch(batch, tx, table, session, out);
+        assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
+        t.end(batch, worker, session, out);
+        true
+    }
+}
+
+/// Whether `bytes` more may be used, room made for them if that must be; nothing is held.
+fn admit(worker: &mut Worker, bytes: u64) -> bool {
+    let Worker { store, local } = worker;
+    let _inside = store.gate().enter(local.id());
+    Tx::new(store, local, 0).admit(bytes).is_ok()
+}
+
+fn add_shards(tx: &Tx<'_>, queued: &Queued, shards: &mut Vec<u16>) {
+    if let Run::Store(_) = queued.command.run {
+        let (args, first) = (queued.args(), shards.len());
+        let found = queued.command.for_each_key(args, |arg| shards.push(tx.shard_of(tx.key(args.get(arg)).hash)));
+        if found.is_err() {
+            // The arguments name no keys: the handler finds the fault before it would touch one.
+            shards.truncate(first);
+        }
+    }
+}
+
+/// Ends the session's watching, all shards of its keys held; true if a key was touched or its time has come.
+fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
+    let Some(watching) = session.watching.take() else { return false };
+    session.watched_bytes = 0;
+    for (db, bytes) in watching.keys() {
+        let key = tx.key_in(db, bytes);
+        // Removes it if its time has come, which is a touch.
+        tx.exists(&key);
+        tx.unwatch(&key, &watching.watcher);
+    }
+    watching.watcher.is_touched()
+}
+
+/// A transaction that runs: its commands, and where it stands.
+pub struct Transaction {
+    exec: &'static Descriptor,
+    queue: Vec<Queued>,
+    next: usize,
+    /// The gate is held alone, and each command takes its shards; else they are all held.
+    alone: bool,
+    start: Instant,
+    /// EXEC's own reply is dropped, the head of the array with it.
+    muted: bool,
+    /// Before EXEC.
+    mark: Mark,
+}
+
+impl Transaction {
+    /// Takes the session's transaction, compares what it watches and begins the reply. The gate is held alone.
+    pub fn begin(
+        exec: &'static Descriptor,
+        worker: &mut Worker,
+        session: &mut Session,
+        out: &mut Reply,
+    ) -> Transaction {
+        let store = Arc::clone(&worker.store);
+        let mut tx = Tx::new(&store, &mut worker.local, session.db);
+        if let Some(watching) = &session.watching {
+            let mut shards: Vec<u16> = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
+            shards.sort_unstable();
+            shards.dedup();
+            tx.hold(&shards);
+        }
+        let touched = compare(&mut tx, session);
+        tx.finish();
+        Transaction { alone: true, ..Transaction::new(exec, touched, session, out) }
+    }
+
+    fn new(exec: &'static Descriptor, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
+        let multi = *session.multi.take().expect("EXEC inside MULTI");
+        let Multi { mut queue, .. } = multi;
+        let (mark, muted) = (out.mark(), matches!(session.reply, ReplyMode::Off | ReplyMode::Skip));
+        session.queued_bytes = 0;
+        if touched {
+            queue.clear();
+            out.null_array();
+        } else {
+            out.array(queue.len());
+        }
+        if muted {
+            out.truncate(mark);
+        }
+        session.in_exec = true;
+        Transaction { exec, queue, next: 0, alone: false, start: Instant::now(), muted, mark }
+    }
+
+    /// Runs commands up to the next one that is the server's, which it gives; None when all have run. The gate is held
+    /// alone.
+    pub fn run(
+        &mut self,
+        batch: &mut Batch,
+        worker: &mut Worker,
+        table: &CommandTable,
+        session: &mut Session,
+        out: &mut Reply,
+    ) -> Option<&Queued> {
+        let store = Arc::clone(&worker.store);
+        loop {
+            let tx = Tx::new(&store, &mut worker.local, session.db);
+            self.stretch(batch, tx, table, session, out);
+            let queued = self.queue.get(self.next)?;
+            self.next += 1;
+            let d = queued.command;
+            let (Run::Alone(run) | Run::Keyspace(run)) = d.run else {
+                return Some(&self.queue[self.next - 1]);
+            };
+            let before = Before { mark: out.mark(), start: Instant::now() };
+            run(&mut WideCtx { args: queued.args(), store: &store, worker, out, session });
+            worker.park();
+            batch.publish_events(worker);
+            account(batch, queued, &before, worker.now_ms(), session, out);
+            mute(self.muted, session, out, before.mark);
+        }
+    }
+
+    /// Runs commands on keys and on the session, up to one that is neither.
+    fn stretch<'s>(
+        &mut self,
+        batch: &mut Batch,
+        tx: Tx<'s>,
+        table: &CommandTable,
+        session: &'s mut Session,
+        out: &'s mut Reply,
+    ) {
+        let databases = tx.databases();
+        let nothing = Queued::args_of_nothing();
+        let mut ctx = Ctx { args: nothing, keys: &[], bodies: &NO_BODIES, tx, out, session };
+        let mut shards = Vec::new();
+        while let Some(queued) = self.queue.get(self.next) {
+            let before = Before { mark: ctx.out.mark(), start: Instant::now() };
+            ctx.args = queued.args();
+            ctx.session.argument_bytes = ctx.args.bytes();
+            match queued.command.run {
+                Run::Store(run) => {
+                    if self.alone {
+                        shards.clear();
+                        add_shards(&ctx.tx, queued, &mut shards);
+                        shards.sort_unstable();
+                        shards.dedup();
+                        ctx.tx.hold(&shards);
+                    }
+                    run(&mut ctx);
+                }
+                Run::Session(run) => {
+                    let Ctx { args, out, session, .. } = &mut ctx;
+                    run(&mut SessionCtx { args: *args, out, session, commands: table, databases });
+                    ctx.tx.select(ctx.session.db);
+                }
+                // EXEC has ended the watching.
+                Run::Transaction(_) => ctx.out.ok(),
+                _ => break,
+            }
+            self.next += 1;
+            batch.publish_waiting(&mut ctx.tx);
+            account(batch, queued, &before, ctx.tx.now_ms(), ctx.session, ctx.out);
+            mute(self.muted, ctx.session, ctx.out, before.mark);
+        }
+        let Ctx { tx, .. } = ctx;
+        tx.finish();
+    }
+
+    /// What follows a command that the server ran itself: its reply dropped if it is not wanted.
+    pub fn ran(&self, session: &Session, out: &mut Reply, mark: Mark) {
+        mute(self.muted, session, out, mark);
+    }
+
+    /// True if the reply of a command is wanted now.
+    pub fn wants(&self, session: &Session) -> bool {
+        !is_mute(self.muted, session)
+    }
+
+    /// Ends EXEC: the session is an ordinary one again.
+    pub fn end(self, batch: &mut Batch, worker: &mut Worker, session: &mut Session, out: &mut Reply) {
+        session.in_exec = false;
+        session.last = Some(self.exec);
+        session.reply = match session.reply {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip => ReplyMode::On,
+            other => other,
+        };
+        let nanos = self.start.elapsed().as_nanos() as u64;
+        batch.stats.count(self.exec, 1, nanos);
+        batch.stats.processed.add(1);
+        debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
+        worker.set_now(worker.now_ms() + whole_ms(nanos));
+    }
+}
+
+/// What was before a command.
+struct Before {
+    mark: Mark,
+    start: Instant,
+}
+
+/// Counts a command of a transaction.
+fn account(batch: &mut Batch, queued: &Queued, before: &Before, now_ms: i64, session: &mut Session, out: &Reply) {
+    let d = queued.command;
+    let nanos = before.start.elapsed().as_nanos() as u64;
+    batch.stats.count(d, 1, nanos);
+    batch.stats.processed.add(1);
+    if out.since(before.mark).first() == Some(&b'-') {
+        count_reply_error(&batch.stats, out, before.mark);
+        batch.stats.of(d).failed.add(1);
+    }
+    let slow_micros = batch.slow_micros;
+    if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
+        batch.slow.push(slow_command(queued.args(), now_ms / 1000, nanos / 1000));
+    }
+    session.last = Some(d);
+}
+
+/// Drops the reply of a command of a transaction, if replies are off by now.
+fn mute(muted: bool, session: &Session, out: &mut Reply, mark: Mark) {
+    if is_mute(muted, session) {
+        out.truncate(mark);
+    }
+}
+
+fn is_mute(muted: bool, session: &Session) -> bool {
+    muted && session.reply != ReplyMode::On || session.reply == ReplyMode::Off
+}

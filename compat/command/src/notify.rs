@@ -1,0 +1,102 @@
+//! Keyspace notifications: the letters of `notify-keyspace-events`, and what an event is published as.
+//!
+//! ```text
+//!  handler: ctx.notify(Class::List, "lpush", &key) --wanted?--> the worker's queue
+//!  after the command, its shards still held:  queue --> K: __keyspace@<db>__:<key>   message <event>   --> Events
+//!                                                       E: __keyevent@<db>__:<event> message <key>
+//! ```
+//! Off, an event costs one relaxed load and a branch. Not here: who listens (the server gives the [`Events`]).
+
+use varve_store::events::Event;
+
+pub use varve_store::EventClass as Class;
+
+/// Where events go: whoever publishes to subscribers. Called with shards held: it may take locks that are leaves, and
+/// waits for nobody.
+pub trait Events {
+    /// Publishes a message to a channel.
+    fn publish(&mut self, channel: &[u8], message: &[u8]);
+}
+
+/// The mask's bit for events on the key's channel.
+const KEYSPACE: u32 = 1 << 0;
+/// The mask's bit for events on the event's channel.
+const KEYEVENT: u32 = 1 << 1;
+
+/// The letters of the classes.
+const LETTERS: [(u8, u32); 14] = [
+    (b'K', KEYSPACE),
+    (b'E', KEYEVENT),
+    (b'g', Class::Generic as u32),
+    (b'$', Class::String as u32),
+    (b'l', Class::List as u32),
+    (b's', Class::Set as u32),
+    (b'h', Class::Hash as u32),
+    (b'z', Class::Zset as u32),
+    (b'x', Class::Expired as u32),
+    (b'e', Class::Evicted as u32),
+    (b't', Class::Stream as u32),
+    (b'd', Class::Module as u32),
+    (b'm', Class::Miss as u32),
+    (b'n', Class::New as u32),
+];
+
+/// All classes that `A` stands for: all but misses and new keys.
+const ALL: &[u8] = b"g$lshzxetd";
+
+/// The mask of a setting's letters; unknown ones count for nothing. Without K or E nothing is published, whatever else
+/// is there, and the mask is 0.
+pub fn mask(letters: &[u8]) -> u32 {
+    let bits = |letters: &[u8]| -> u32 {
+        let bit = |l: &u8| LETTERS.iter().find(|(letter, _)| letter == l).map_or(0, |(_, bit)| *bit);
+        letters.iter().map(bit).fold(0, |a, b| a | b)
+    };
+    let all = if letters.contains(&b'A') { bits(ALL) } else { 0 };
+    let mask = bits(letters) | all;
+    if mask & (KEYSPACE | KEYEVENT) == 0 { 0 } else { mask }
+}
+
+/// Publishes events one after the other.
+pub(crate) struct Publisher {
+    sink: Box<dyn Events + Send>,
+    channel: Vec<u8>,
+}
+
+impl Publisher {
+    pub(crate) fn new(sink: Box<dyn Events + Send>) -> Publisher {
+        Publisher { sink, channel: Vec::new() }
+    }
+
+    /// Publishes an event on the channels that the mask asks for.
+    pub(crate) fn publish(&mut self, mask: u32, event: &Event<'_>) {
+        let mut send = |prefix: &str, about: &[u8], message: &[u8]| {
+            self.channel.clear();
+            self.channel.extend_from_slice(prefix.as_bytes());
+            varve_base::number::push_i64(&mut self.channel, i64::from(event.db));
+            self.channel.extend_from_slice(b"__:");
+            self.channel.extend_from_slice(about);
+            self.sink.publish(&self.channel, message);
+        };
+        if mask & KEYSPACE != 0 {
+            send("__keyspace@", event.key, event.name.as_bytes());
+        }
+        if mask & KEYEVENT != 0 {
+            send("__keyevent@", event.name.as_bytes(), event.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, KEYEVENT, KEYSPACE, mask};
+
+    #[test]
+    fn letters_become_a_mask() {
+        assert_eq!(mask(b""), 0);
+        assert_eq!(mask(b"A"), 0, "nobody is told without K or E");
+        assert_eq!(mask(b"Kx"), KEYSPACE | Class::Expired as u32);
+        assert_eq!(mask(b"AKE"), mask(b"g$lshzxetdKE"));
+        assert_eq!(mask(b"AKE") & (Class::Miss as u32 | Class::New as u32), 0);
+        assert_eq!(mask(b"Emn"), KEYEVENT | Class::Miss as u32 | Class::New as u32);
+    }
+}

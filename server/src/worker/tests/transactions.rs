@@ -1,0 +1,143 @@
+//! EXEC with commands of the server in it, and connections that end in the middle of a transaction.
+
+use super::{Server, request};
+
+/// Sends commands and reads until the last one's reply has come, which ends with `end`.
+fn exchange(client: &mut super::Client, commands: &[&str], end: &str) -> String {
+    use std::io::Read;
+    for command in commands {
+        client.send(&request(&command.split(' ').collect::<Vec<_>>()));
+    }
+    let mut got = Vec::new();
+    let mut part = [0; 4096];
+    while !got.ends_with(end.as_bytes()) {
+        let count = client.stream.read(&mut part).unwrap();
+        assert!(count > 0, "the end came after {}", got.escape_ascii());
+        got.extend_from_slice(&part[..count]);
+    }
+    String::from_utf8(got).unwrap()
+}
+
+#[test]
+fn commands_of_the_server_run_in_their_place() {
+    let server = Server::start(3, "enable-debug-command yes\n");
+    let mut client = server.connect();
+    let commands =
+        ["MULTI", "CLIENT SETNAME x", "SET a 1", "CONFIG SET maxclients 77", "INCR a", "CONFIG GET maxclients"];
+    let replies = exchange(&mut client, &[&commands[..], &["CLIENT GETNAME", "EXEC", "GET a"]].concat(), "$1\r\n2\r\n");
+    let exec = "*6\r\n+OK\r\n+OK\r\n+OK\r\n:2\r\n*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n$1\r\nx\r\n";
+    assert!(replies.ends_with(&format!("{exec}$1\r\n2\r\n")), "{replies}");
+    // The keyspace at rest, asked for by who has it already.
+    let replies =
+        exchange(&mut client, &["MULTI", "SET b 1", "DEBUG DIGEST", "INFO keyspace", "PING", "EXEC"], "+PONG\r\n");
+    assert!(replies.contains("db0:keys=2"), "{replies}");
+    assert!(!replies.contains("\r\n-ERR"), "{replies}");
+}
+
+#[test]
+fn large_values_wait_in_a_transaction() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let value = "v".repeat(1 << 20);
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["SET", "a", &value], "+QUEUED\r\n");
+    client.ask(&["APPEND", "a", &value], "+QUEUED\r\n");
+    client.ask(&["GET", "a"], "+QUEUED\r\n");
+    client.ask(&["CLIENT", "ID"], "+QUEUED\r\n");
+    client.ask(&["EXEC"], &format!("*4\r\n+OK\r\n:2097152\r\n$2097152\r\n{value}{value}\r\n:1\r\n"));
+    client.ask(&["STRLEN", "a"], ":2097152\r\n");
+}
+
+#[test]
+fn questions_to_all_workers_are_answered_in_their_place() {
+    let server = Server::start(3, "");
+    let mut others: Vec<_> = (0..6).map(|_| server.connect()).collect();
+    others.iter_mut().for_each(|other| other.ask(&["PING"], "+PONG\r\n"));
+    let mut client = server.connect();
+    let commands = ["MULTI", "SET a 1", "CLIENT LIST", "GET a", "CLIENT LIST ID 1", "CLIENT LIST", "INCR a", "EXEC"];
+    let replies = exchange(&mut client, &commands, ":2\r\n");
+    let (_, exec) = replies.split_once("*6\r\n").unwrap();
+    assert!(exec.starts_with("+OK\r\n$"), "{exec}");
+    assert_eq!(exec.matches("id=").count(), 7 + 1 + 7, "{exec}");
+    assert!(exec.contains("\n\r\n$1\r\n1\r\n$"), "{exec}");
+    client.ask(&["GET", "a"], "$1\r\n2\r\n");
+    // In RESP3 what stands behind an answer is in RESP3 too.
+    client.send(&request(&["HELLO", "3"]));
+    let replies = exchange(&mut client, &["MULTI", "CLIENT LIST", "GET none", "EXEC"], "\r\n_\r\n");
+    assert!(replies.contains("*2\r\n="), "{replies}");
+}
+
+#[test]
+fn replies_turned_off_in_the_middle_stay_off() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let commands = ["MULTI", "SET a 1", "CLIENT REPLY OFF", "CLIENT LIST", "GET a", "EXEC", "PING", "CLIENT REPLY ON"];
+    for command in commands {
+        client.send(&request(&command.split(' ').collect::<Vec<_>>()));
+    }
+    client.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n+OK\r\n");
+    let commands = ["MULTI", "CLIENT REPLY SKIP", "PING", "CLIENT ID", "EXEC", "PING", "ECHO x"];
+    let replies = exchange(&mut client, &commands, "$1\r\nx\r\n");
+    assert!(replies.contains("*3\r\n+PONG\r\n:"), "{replies}");
+    assert_eq!(replies.matches("PONG").count(), 1, "{replies}");
+}
+
+#[test]
+fn a_connection_that_ends_in_a_transaction_leaves_nothing() {
+    let server = Server::start(2, "");
+    let store = &server.shared().store;
+    let mut client = server.connect();
+    client.ask(&["WATCH", "a", "b"], "+OK\r\n");
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["SET", "a", "1"], "+QUEUED\r\n");
+    assert_eq!(store.watched_keys(), 2);
+    drop(client);
+    let mut other = server.connect();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while store.watched_keys() > 0 {
+        assert!(std::time::Instant::now() < until, "the keys are still watched");
+        std::thread::yield_now();
+    }
+    other.ask(&["EXISTS", "a"], ":0\r\n");
+    other.ask(&["WATCH", "a"], "+OK\r\n");
+    other.ask(&["MULTI"], "+OK\r\n");
+    other.ask(&["RESET"], "+RESET\r\n");
+    other.ask(&["EXEC"], "-ERR EXEC without MULTI\r\n");
+    assert_eq!(store.watched_keys(), 0);
+}
+
+#[test]
+fn a_queue_that_outgrows_the_query_buffer_ends_its_client() {
+    use std::io::Read;
+    let server = Server::start(1, "client-query-buffer-limit 1mb\n");
+    let mut client = server.connect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    let value = "x".repeat(100_000);
+    let command = request(&["SET", "a", &value]);
+    let mut sent = 0;
+    let mut part = [0; 4096];
+    loop {
+        use std::io::Write;
+        if client.stream.write_all(&command).is_err() {
+            break;
+        }
+        sent += 1;
+        match client.stream.read(&mut part) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => assert!(sent < 20, "the client is still there"),
+        }
+    }
+    let mut other = server.connect();
+    other.ask(&["EXISTS", "a"], ":0\r\n");
+}
+
+#[test]
+fn the_classes_of_events_are_configuration() {
+    let server = Server::start(1, "notify-keyspace-events Ex\n");
+    let store = &server.shared().store;
+    let mut client = server.connect();
+    client.ask(&["CONFIG", "SET", "notify-keyspace-events", "KEA"], "+OK\r\n");
+    assert_eq!(store.event_mask(), varve_command::notify::mask(b"KEA"));
+    client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""], "+OK\r\n");
+    assert_eq!(store.event_mask(), 0);
+}

@@ -1,0 +1,68 @@
+//! EXEC of a transaction that has commands of the server itself in it: CONFIG, CLIENT, INFO.
+//!
+//! ```text
+//!   gate alone:  begin -> run ... the executor's commands ... -> one of ours: host() -> run ... -> end
+//!   gate open:   questions to all workers, one after the other:  reply | answer | the replies behind it | answer | ...
+//! ```
+//! What asks all workers (CLIENT LIST, KILL) cannot be answered while they stand before the gate. Its place in the reply
+//! is kept, and it is asked when the transaction is over: it sees the connections as they are then, and no data.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use varve_command::Descriptor;
+use varve_command::batch::Transaction;
+use varve_protocol::Reply;
+
+use super::{Question, Worker};
+use crate::host::Outcome;
+
+/// A question that a transaction left behind, and the replies of the commands after it.
+pub(crate) struct Later {
+    question: Option<Question>,
+    /// The command that asks.
+    pub(super) asked: &'static Descriptor,
+    /// Replies were not turned off.
+    pub(super) wanted: bool,
+    pub(super) replies: Reply,
+}
+
+impl Worker {
+    /// Runs the transaction of the connection in `slot`; the first question that is left, if there is one.
+    pub(super) fn transaction(&mut self, slot: usize, exec: &'static Descriptor, out: &mut Reply) -> Option<Question> {
+        let shared = Arc::clone(&self.shared);
+        let alone = shared.store.gate().alone(self.store.id());
+        let session = &mut self.conns[slot].session;
+        let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
+        let mut later: VecDeque<Later> = VecDeque::new();
+        loop {
+            let current = later.back_mut().map_or(&mut *out, |last| &mut last.replies);
+            let session = &mut self.conns[slot].session;
+            let own = transaction.run(&mut self.batch, &mut self.store, &self.table, session, current);
+            let Some(queued) = own.cloned() else { break };
+            let (mark, args) = (current.mark(), queued.args());
+            match self.host(slot, queued.command, args, args.bytes(), current) {
+                Outcome::Done => {}
+                Outcome::Close => self.conns[slot].session.close_after_reply = true,
+                Outcome::Ask(question) => {
+                    let mut replies = Reply::new();
+                    replies.set_resp(current.resp());
+                    let wanted = transaction.wants(&self.conns[slot].session);
+                    later.push_back(Later { question: Some(question), asked: queued.command, wanted, replies });
+                    continue;
+                }
+            }
+            transaction.ran(&self.conns[slot].session, current, mark);
+        }
+        let session = &mut self.conns[slot].session;
+        transaction.end(&mut self.batch, &mut self.store, session, out);
+        drop(alone);
+        self.conns[slot].later = later;
+        self.next_question(slot)
+    }
+
+    /// The next question that a transaction of this connection has left.
+    pub(super) fn next_question(&mut self, slot: usize) -> Option<Question> {
+        self.conns[slot].later.front_mut().and_then(|later| later.question.take())
+    }
+}

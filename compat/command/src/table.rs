@@ -38,6 +38,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
         hash::ROWS,
         set::ROWS,
         zset::ROWS,
+        blocking::ROWS,
         generic::ROWS,
         connection::ROWS,
         transactions::ROWS,
@@ -47,6 +48,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
     All { rows, ids: usize::from(ids) }
 });
 
+mod blocking;
 mod connection;
 mod generic;
 mod hash;

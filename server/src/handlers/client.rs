@@ -204,7 +204,9 @@ pub(crate) fn unblock(ctx: &mut HostCtx<'_>) -> Outcome {
             return Outcome::Done;
         }
         _ => {
-            ctx.out.error("ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.");
+            let name = String::from_utf8_lossy(args.get(1));
+            let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.");
+            ctx.out.error(&text);
             return Outcome::Done;
         }
     };

@@ -13,6 +13,7 @@
 //! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -482,7 +483,7 @@ fn run_unkeyed(
     let changes = store.database_changes();
     run(&mut WideCtx { args, store: &store, worker, out, session });
     if changes != store.database_changes() {
-        blocking::recheck(&store, worker, stats, served);
+        blocking::recheck(&store, worker, VecDeque::new(), stats, served);
     }
     worker.park();
 }

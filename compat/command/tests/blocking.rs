@@ -33,7 +33,8 @@ struct Bench {
 impl Bench {
     fn new(workers: usize) -> Bench {
         let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
-        let store = Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
+        let store =
+            Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
         let hand = |id: usize| Hand {
             worker: store.worker(id),
             batch: Batch::new(CommandStats::new()),
@@ -297,7 +298,12 @@ fn no_element_is_lost_or_doubled() {
 }
 
 /// Runs a request until it has replied or blocked.
-fn step(hand: &mut Hand, table: &CommandTable, line: &str, served: &mpsc::Sender<varve_command::Served>) -> Option<Vec<u8>> {
+fn step(
+    hand: &mut Hand,
+    table: &CommandTable,
+    line: &str,
+    served: &mpsc::Sender<varve_command::Served>,
+) -> Option<Vec<u8>> {
     loop {
         let Hand { worker, batch, session, parser, .. } = &mut *hand;
         let (mut input, mut out) = (format!("{line}\r\n").into_bytes(), Reply::new());

@@ -314,9 +314,15 @@ impl Tx<'_> {
         NextWaiter::Take(taken.flatten().expect("just found"))
     }
 
-    /// Marks every key ready that somebody waits for and that is there, in any database, and holds its shard with all
-    /// that serving it may need: after databases were exchanged. Under the gate alone.
-    pub fn recheck(&mut self) {
+    /// The keys that are ready, in order; serving them is put off, and up to the caller.
+    pub fn take_ready(&mut self) -> VecDeque<ReadyKey> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Marks every key ready that somebody waits for and that is there, in any database, behind those of `ready`, and
+    /// holds the shards of all with all that serving them may need: after databases were exchanged, and for what was put
+    /// off. Under the gate alone.
+    pub fn recheck(&mut self, ready: VecDeque<ReadyKey>) {
         let store = self.store;
         let mut waited = Vec::new();
         let mut shards = Vec::new();
@@ -332,6 +338,8 @@ impl Tx<'_> {
         if waited.is_empty() {
             return;
         }
+        self.ready = ready;
+        self.ready.retain(|ready| waited.iter().any(|(db, key)| *db == ready.db && *key == ready.bytes));
         self.hold(&shards);
         waited.sort_unstable();
         for (db, key) in &waited {

@@ -163,7 +163,7 @@ fn an_exchange_of_databases_makes_keys_ready() {
     let alone = store.gate().alone(0);
     store.swap_db(0, 1);
     let mut tx = Tx::new(&store, &mut w.local, 0);
-    tx.recheck();
+    tx.recheck(Default::default());
     assert_eq!(take_all(&mut tx), [1]);
     tx.finish();
     drop(alone);

@@ -9,10 +9,11 @@
 //! the command let its shards go on the way (to make room) may a target's shard be missing: then all are let go and taken
 //! again with it.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use varve_protocol::Reply;
-use varve_store::{Key, NextWaiter, Store, Tx, Waiter, Worker};
+use varve_store::{Key, NextWaiter, ReadyKey, Store, Tx, Waiter, Worker};
 
 use super::wait::{Served, task};
 use crate::stats::CommandStats;
@@ -83,11 +84,18 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, 
     Served { worker: waiter.worker, client: waiter.client, reply }
 }
 
-/// Serves everybody whose key is there, after databases were exchanged. Under the gate alone.
+/// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been
+/// exchanged. Under the gate alone.
 #[cold]
-pub(crate) fn recheck(store: &Store, worker: &mut Worker, stats: &CommandStats, served: &mut Vec<Served>) {
+pub(crate) fn recheck(
+    store: &Store,
+    worker: &mut Worker,
+    ready: VecDeque<ReadyKey>,
+    stats: &CommandStats,
+    served: &mut Vec<Served>,
+) {
     let mut tx = Tx::new(store, &mut worker.local, 0);
-    tx.recheck();
+    tx.recheck(ready);
     serve_ready(&mut tx, stats, served);
     tx.finish();
 }

@@ -246,6 +246,57 @@ fn nothing_blocks_inside_exec() {
     bench.run(0, "BRPOPLPUSH k d 0", "$-1\r\n");
 }
 
+/// Runs a transaction; every command is queued, the reply is EXEC's.
+fn exec(bench: &mut Bench, at: usize, lines: &[&str], reply: &str) {
+    bench.run(at, "MULTI", "+OK\r\n");
+    for line in lines {
+        bench.run(at, line, "+QUEUED\r\n");
+    }
+    bench.run(at, "EXEC", reply);
+}
+
+#[test]
+fn a_transaction_serves_once_in_the_order_of_its_pushes() {
+    let mut bench = Bench::new(4);
+    bench.block(0, "BLPOP a b 0");
+    bench.block(1, "BLMOVE a c LEFT RIGHT 0");
+    bench.block(2, "BLPOP c 0");
+    exec(&mut bench, 3, &["RPUSH b 1", "RPUSH a 2", "RPUSH b 3"], "*3\r\n:1\r\n:1\r\n:2\r\n");
+    bench.expect_served(&[
+        (0, "*2\r\n$1\r\nb\r\n$1\r\n1\r\n"),
+        (1, "$1\r\n2\r\n"),
+        (2, "*2\r\n$1\r\nc\r\n$1\r\n2\r\n"),
+    ]);
+    bench.run(3, "LRANGE b 0 -1", "*1\r\n$1\r\n3\r\n");
+}
+
+#[test]
+fn what_a_transaction_takes_back_serves_nobody() {
+    let mut bench = Bench::new(2);
+    bench.block(0, "BLPOP a 0");
+    exec(&mut bench, 1, &["RPUSH a 1", "DEL a"], "*2\r\n:1\r\n:1\r\n");
+    bench.expect_served(&[]);
+    exec(&mut bench, 1, &["RPUSH a 1", "BLPOP a 0", "BLPOP a 0"], "*3\r\n:1\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n*-1\r\n");
+    bench.expect_served(&[]);
+    exec(&mut bench, 1, &["SET a x", "DEL a", "RPUSH a 2"], "*3\r\n+OK\r\n:1\r\n:1\r\n");
+    bench.expect_served(&[(0, "*2\r\n$1\r\na\r\n$1\r\n2\r\n")]);
+}
+
+/// With SWAPDB among them the commands run under the gate alone, each with its own shards.
+#[test]
+fn a_transaction_that_exchanges_databases() {
+    let mut bench = Bench::new(4);
+    bench.block(0, "BLMOVE k d LEFT RIGHT 0");
+    bench.run(2, "SELECT 1", "+OK\r\n");
+    bench.block(2, "BLPOP d k 0");
+    let lines = ["RPUSH k v", "RPUSH x y", "SWAPDB 0 1"];
+    exec(&mut bench, 1, &lines, "*3\r\n:1\r\n:1\r\n+OK\r\n");
+    bench.expect_served(&[(2, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n")]);
+    exec(&mut bench, 1, &["SWAPDB 0 1", "RPUSH k v"], "*2\r\n+OK\r\n:1\r\n");
+    bench.expect_served(&[(0, "$1\r\nv\r\n")]);
+    bench.run(1, "LRANGE d 0 -1", "*1\r\n$1\r\nv\r\n");
+}
+
 /// Poppers, movers and pushers on a thread each, with random pauses of the scheduler: every element comes out once.
 #[test]
 fn no_element_is_lost_or_doubled() {

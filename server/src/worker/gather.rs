@@ -23,10 +23,7 @@ pub(crate) enum Question {
     /// Close the connections that match.
     Kill(Kill),
     /// CLIENT UNBLOCK: end the wait of this client, with an error or as if its time were up.
-    Unblock {
-        client: u64,
-        error: bool,
-    },
+    Unblock { client: u64, error: bool },
 }
 
 /// CLIENT KILL.

@@ -148,7 +148,7 @@ fn timeout(text: &[u8]) -> Outcome<u64> {
         return Err(if huge { NEGATIVE } else { Fault::new("ERR timeout is not a float or out of range") });
     };
     let ms = (seconds * 1000.0).ceil();
-    if ms < 0.0 || ms >= i64::MAX as f64 {
+    if ms < 0.0 || ms > i64::MAX as f64 {
         return Err(NEGATIVE);
     }
     Ok(ms as u64)
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(timeout(b"0.0001").unwrap(), 1);
         assert_eq!(timeout(b"1.5").unwrap(), 1500);
         assert_eq!(timeout(b"0x1p-7").unwrap(), 8);
-        assert_eq!(timeout(b"9223372036854775").unwrap(), 9_223_372_036_854_774_784);
+        assert_eq!(timeout(b"9223372036854775").unwrap(), 1 << 63);
         for negative in ["-1", "-0.5", "inf", "1e400", "99999999999999999999"] {
             let mut out = varve_protocol::Reply::new();
             timeout(negative.as_bytes()).unwrap_err().reply(&mut out);

@@ -453,6 +453,7 @@ fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
 }
 
 /// Runs a command that names no keys to be held.
+#[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
 fn run_unkeyed(
     d: &'static Descriptor,
     args: Args<'_>,

@@ -39,17 +39,23 @@ const WAITING: u8 = 0;
 const CLAIMED: u8 = 1;
 const CANCELLED: u8 = 2;
 
+/// Who waits, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Worker of the connection.
+    pub worker: usize,
+    /// Number of the connection.
+    pub client: u64,
+    /// Logical database.
+    pub db: u32,
+}
+
 /// A client that waits, shared by the queues of its keys and its connection.
 pub struct Waiter {
     state: AtomicU8,
-    /// Worker of its connection.
-    pub worker: usize,
-    /// Number of its connection.
-    pub client: u64,
-    /// Logical database in which it waits.
-    pub db: u32,
+    who: Waiting,
     /// The type that its keys must have.
-    pub wants: Type,
+    wants: Type,
     /// Without repeats, in the order of the request.
     keys: Box<[Box<[u8]>]>,
     target: Option<Box<[u8]>>,
@@ -58,17 +64,15 @@ pub struct Waiter {
 
 impl std::fmt::Debug for Waiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiter").field("client", &self.client).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Waiter").field("who", &self.who).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
 impl Waiter {
-    /// A waiter of connection `client` for any of `keys` in `db` to be of type `wants`. `target` is the other key that
+    /// A waiter for any of `keys` to be of type `wants`. `target` is the other key that
     /// serving it writes; `task` is what serving it means.
     pub fn new<'k>(
-        worker: usize,
-        client: u64,
-        db: u32,
+        who: Waiting,
         wants: Type,
         keys: impl IntoIterator<Item = &'k [u8]>,
         target: Option<&[u8]>,
@@ -79,7 +83,12 @@ impl Waiter {
         all.extend(keys.into_iter().filter(|key| seen.insert(*key)).map(Box::from));
         assert!(!all.is_empty(), "a waiter waits for a key");
         let (keys, target) = (all.into(), target.map(Box::from));
-        Waiter { state: AtomicU8::new(WAITING), worker, client, db, wants, keys, target, task }
+        Waiter { state: AtomicU8::new(WAITING), who, wants, keys, target, task }
+    }
+
+    /// Who waits, and where.
+    pub fn who(&self) -> Waiting {
+        self.who
     }
 
     /// True while neither served nor cancelled.
@@ -143,8 +152,8 @@ impl Waiters {
             Some(queues) => queues,
             None => self.keys.entry(key.into()).or_default(),
         };
-        let at = queues.iter().position(|queue| queue.db == waiter.db).unwrap_or_else(|| {
-            queues.push(Queue { db: waiter.db, fifo: VecDeque::new() });
+        let at = queues.iter().position(|queue| queue.db == waiter.who.db).unwrap_or_else(|| {
+            queues.push(Queue { db: waiter.who.db, fifo: VecDeque::new() });
             queues.len() - 1
         });
         queues[at].fifo.push_back(Arc::clone(waiter));
@@ -179,7 +188,7 @@ impl Shard {
     /// Removes a waiter's entry for a key, if it is there.
     fn forget(&mut self, key: &[u8], waiter: &Waiter) {
         let Some(waiters) = &mut self.waiters else { return };
-        waiters.edit(key, waiter.db, |fifo| fifo.retain(|other| !std::ptr::eq(&**other, waiter)));
+        waiters.edit(key, waiter.who.db, |fifo| fifo.retain(|other| !std::ptr::eq(&**other, waiter)));
         if waiters.keys.is_empty() {
             self.waiters = None;
         }
@@ -194,7 +203,7 @@ impl Tx<'_> {
 
     /// Lets a client wait for its keys, whose shards are held.
     pub fn wait(&mut self, waiter: &Arc<Waiter>) {
-        debug_assert_eq!(waiter.db, self.db(), "a client waits in the database that it has selected");
+        debug_assert_eq!(waiter.who.db, self.db(), "a client waits in the database that it has selected");
         for key in &waiter.keys {
             let at = self.held.position(self.store.shard_of(self.key(key).hash));
             self.held.at_mut(at).waiters.get_or_insert_default().add(key, waiter);

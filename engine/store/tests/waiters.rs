@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use varve_store::{Form, Geometry, NextWaiter, Options, Store, Ttl, Tx, Type, Waiter, Worker};
+use varve_store::{Form, Geometry, NextWaiter, Options, Store, Ttl, Tx, Type, Waiter, Waiting, Worker};
 
 fn store(workers: usize) -> Arc<Store> {
     let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
@@ -12,7 +12,8 @@ fn store(workers: usize) -> Arc<Store> {
 }
 
 fn waiter(client: u64, db: u32, keys: &[&[u8]], target: Option<&[u8]>) -> Arc<Waiter> {
-    Arc::new(Waiter::new(0, client, db, Type::String, keys.iter().copied(), target, Box::new(client)))
+    let who = Waiting { worker: 0, client, db };
+    Arc::new(Waiter::new(who, Type::String, keys.iter().copied(), target, Box::new(client)))
 }
 
 /// Runs with the shards of these keys held.
@@ -35,7 +36,7 @@ fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
 }
 
 fn wait(worker: &mut Worker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {
-    with(worker, waiter.db, keys, |tx| tx.wait(waiter));
+    with(worker, waiter.who().db, keys, |tx| tx.wait(waiter));
 }
 
 /// Sets a key and gives the clients that are next, in order; each is claimed.
@@ -98,7 +99,8 @@ fn the_cancelled_are_passed_over_and_forgotten() {
 fn only_a_key_of_the_wanted_type_is_ready() {
     let store = store(1);
     let mut w = store.worker(0);
-    let list = Arc::new(Waiter::new(0, 1, 0, Type::List, [&b"a"[..]], None, Box::new(1u64)));
+    let list =
+        Arc::new(Waiter::new(Waiting { worker: 0, client: 1, db: 0 }, Type::List, [&b"a"[..]], None, Box::new(1u64)));
     wait(&mut w, &list, &[b"a"]);
     assert_eq!(set(&mut w, 0, b"a"), []);
     with(&mut w, 0, &[b"a"], |tx| {

@@ -88,8 +88,10 @@ impl Worker {
         stats.blocked_with_timeout.set(self.blocked.deadlines.len() as u64);
     }
 
-    /// Gives replies to clients that waited to their workers.
-    pub(super) fn deliver(&mut self, all: Vec<Served>) {
+    /// Gives the replies to clients that waited, and were served by this worker's commands, to their workers.
+    #[inline]
+    pub(super) fn deliver(&mut self) {
+        let Some(all) = self.batch.take_served() else { return };
         for served in all {
             if served.worker == self.index {
                 self.served(&served);

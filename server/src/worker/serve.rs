@@ -278,9 +278,7 @@ impl Worker {
             if let Some(slow) = self.batch.take_slow() {
                 note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
             }
-            if let Some(served) = self.batch.take_served() {
-                self.deliver(served);
-            }
+            self.deliver();
             self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
             let stop = match turn.state {
                 TurnState::NeedInput { want, body } => {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use varve_protocol::Reply;
-use varve_store::{Key, NextWaiter, ReadyKey, Store, Tx, Waiter, Worker};
+use varve_store::{Key, NextWaiter, ReadyKey, Store, Tx, Waiter, Waiting, Worker};
 
 use super::wait::{Served, task};
 use crate::stats::CommandStats;
@@ -81,7 +81,8 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, 
         stats.of(task.command).failed.add(1);
         stats.count_error(error.trim_ascii_end());
     }
-    Served { worker: waiter.worker, client: waiter.client, reply }
+    let Waiting { worker, client, .. } = waiter.who();
+    Served { worker, client, reply }
 }
 
 /// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been

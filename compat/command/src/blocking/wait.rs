@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_protocol::{OwnedArgs, Reply, Resp};
-use varve_store::{Waiter, Worker};
+use varve_store::{Waiter, Waiting, Worker};
 
 use super::call::Call;
 use crate::Ctx;
@@ -42,7 +42,8 @@ pub(super) fn block(ctx: &mut Ctx<'_, '_>, call: Call) {
     let wants = call.wants;
     let (keys, target) = (call.keys.clone().map(|at| ctx.args.get(at)), call.target.map(|at| ctx.args.get(at)));
     let task = Task { call, args, resp: ctx.out.resp(), command };
-    let waiter = Waiter::new(ctx.tx.worker(), ctx.session.id, ctx.tx.db(), wants, keys, target, Box::new(task));
+    let who = Waiting { worker: ctx.tx.worker(), client: ctx.session.id, db: ctx.tx.db() };
+    let waiter = Waiter::new(who, wants, keys, target, Box::new(task));
     let waiter = Arc::new(waiter);
     ctx.tx.wait(&waiter);
     ctx.session.blocked = Some(Blocked(waiter));

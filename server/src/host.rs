@@ -61,6 +61,7 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("client|reply", client::reply),
     ("client|setinfo", client::setinfo),
     ("client|setname", client::setname),
+    ("client|unblock", client::unblock),
     ("config|get", config::get),
     ("config|help", config::help),
     ("config|resetstat", config::resetstat),

@@ -61,6 +61,9 @@ pub(crate) struct WorkerStats {
     pub(crate) accepted: Counter,
     /// Connections refused for `maxclients`.
     pub(crate) rejected: Counter,
+    /// Connections that wait for keys now, and those of them with a timeout.
+    pub(crate) blocked: Counter,
+    pub(crate) blocked_with_timeout: Counter,
     /// Bytes read from sockets.
     pub(crate) input_bytes: Counter,
     /// Bytes written to sockets.

@@ -13,12 +13,14 @@
 //! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
 use varve_store::{Tx, Worker};
 
+use crate::blocking::{self, Blocked, Served};
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
@@ -65,6 +67,8 @@ pub struct Batch {
     /// Who is told of keyspace events.
     events: Option<Publisher>,
     slow_micros: i64,
+    /// Replies to clients that waited, in the order in which they were served.
+    served: Vec<Served>,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
     /// The state of the database map that the keys were hashed by.
@@ -113,6 +117,8 @@ pub enum TurnState {
     /// The server runs this transaction, which has commands of its own in it ([`Transaction`]), and goes on with the
     /// next turn. The request counts as consumed.
     Exec(&'static Descriptor),
+    /// The last command waits for its keys, and those behind it wait for its reply.
+    Blocked(Blocked),
     /// Flush the output, then close.
     Close,
 }
@@ -123,6 +129,7 @@ enum Stop {
     Host(&'static Descriptor),
     /// EXEC of a transaction that the server must run.
     Exec(&'static Descriptor),
+    Blocked(Blocked),
     Close,
     /// The database changed: hashes computed before no longer hold.
     Selected,
@@ -146,6 +153,7 @@ impl Batch {
             slow: Vec::new(),
             events: None,
             slow_micros: 10_000,
+            served: Vec::new(),
             timed,
             database_changes: 0,
             parsed_bytes: 0,
@@ -195,6 +203,12 @@ impl Batch {
         (!self.slow.is_empty()).then(|| std::mem::take(&mut self.slow))
     }
 
+    /// The replies to clients that waited, since the last call: to be given to their workers before the replies of the
+    /// commands that served them leave.
+    pub fn take_served(&mut self) -> Option<Vec<Served>> {
+        (!self.served.is_empty()).then(|| std::mem::take(&mut self.served))
+    }
+
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
     /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with. The
     /// worker's time is `now_ms` and moves on behind commands that take a millisecond or more.
@@ -232,6 +246,7 @@ impl Batch {
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
             Some(Stop::Exec(descriptor)) => TurnState::Exec(descriptor),
+            Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
@@ -298,7 +313,7 @@ impl Running<'_> {
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, events, .. } =
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, events, .. } =
             &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
@@ -326,7 +341,7 @@ impl Running<'_> {
                 finish(stats, d, false, ctx.session, ctx.out, mark);
                 continue;
             }
-            kept = if hold(&mut ctx, shards, kept, *patient) {
+            kept = if hold(&mut ctx, d, shards, kept, *patient) {
                 kept + 1
             } else {
                 stop = Some(Stop::Busy);
@@ -349,6 +364,10 @@ impl Running<'_> {
                     slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
                 }
             }
+            if let Some(blocked) = serve(&mut ctx, d, stats, served, events) {
+                stop = Some(Stop::Blocked(blocked));
+                break;
+            }
             finish(stats, d, true, ctx.session, ctx.out, mark);
         }
         clock.settle(stats);
@@ -359,12 +378,13 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
-        let request = &self.batch.requests[self.next];
-        let args = self.batch.args_of(self.next, self.input, self.outside);
+        let Batch { spans, requests, stats, slow, slow_micros, served, .. } = &mut *self.batch;
+        let request = &requests[self.next];
         self.next += 1;
+        let bytes = &self.input[request.start..request.end];
+        let args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
-        let stats = &self.batch.stats;
         let d = match request.command {
             Ok(d) => d,
             Err(unresolved) => {
@@ -391,12 +411,11 @@ impl Running<'_> {
         }
         let db = self.session.db;
         let start = Instant::now();
-        run_unkeyed(d, args, self.worker, self.table, self.session, self.out);
+        run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served));
         let nanos = start.elapsed().as_nanos() as u64;
         stats.count(d, 1, nanos);
-        let slow_micros = self.batch.slow_micros;
-        if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
-            self.batch.slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
+        if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
+            slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
         }
         finish(stats, d, true, self.session, self.out, mark);
         self.batch.publish_events(self.worker);
@@ -434,6 +453,7 @@ fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
 }
 
 /// Runs a command that names no keys to be held.
+#[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
 fn run_unkeyed(
     d: &'static Descriptor,
     args: Args<'_>,
@@ -441,6 +461,7 @@ fn run_unkeyed(
     table: &CommandTable,
     session: &mut Session,
     out: &mut Reply,
+    (stats, served): (&CommandStats, &mut Vec<Served>),
 ) {
     if let Run::Session(run) = d.run {
         let databases = worker.store.databases();
@@ -460,34 +481,73 @@ fn run_unkeyed(
         }
         _ => unreachable!("{} is run elsewhere", d.full_name),
     };
+    let changes = store.database_changes();
     run(&mut WideCtx { args, store: &store, worker, out, session });
+    if changes != store.database_changes() {
+        blocking::recheck(&store, worker, VecDeque::new(), stats, served);
+    }
     worker.park();
 }
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
-fn hold(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
+fn hold(ctx: &mut Ctx<'_, '_>, d: &Descriptor, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
     if kept > 0 && kept.is_multiple_of(KEEP_MAX) {
         ctx.tx.release();
     }
-    if let [only] = ctx.keys {
+    let taken = if let [only] = ctx.keys {
         let shard = [ctx.tx.shard_of(only.hash)];
-        return take(ctx, &shard, patient);
-    }
+        take(&mut ctx.tx, &shard, patient)
+    } else {
+        list_shards(ctx, shards);
+        take(&mut ctx.tx, shards, patient)
+    };
+    taken && (!ctx.tx.any_waiters() || !d.flags.has(Flags::WRITE) || hold_for_waiters(ctx, shards, patient))
+}
+
+fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut Vec<u16>) {
     shards.clear();
     shards.extend(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
     shards.sort_unstable();
     shards.dedup();
-    take(ctx, shards, patient)
 }
 
 #[inline]
-fn take(ctx: &mut Ctx<'_, '_>, shards: &[u16], patient: bool) -> bool {
+fn take(tx: &mut Tx<'_>, shards: &[u16], patient: bool) -> bool {
     if patient {
-        ctx.tx.hold(shards);
+        tx.hold(shards);
         return true;
     }
-    ctx.tx.try_hold(shards)
+    tx.try_hold(shards)
+}
+
+/// Takes also what serving those may need who wait for the keys of a command that is about to write.
+#[cold]
+fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool) -> bool {
+    list_shards(ctx, shards);
+    let (args, keys) = (ctx.args, ctx.keys);
+    let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
+    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
+}
+
+/// What concerns waiting clients behind a command: those who wait for its keys are served; or it waits itself.
+#[inline]
+fn serve(
+    ctx: &mut Ctx<'_, '_>,
+    d: &'static Descriptor,
+    stats: &CommandStats,
+    served: &mut Vec<Served>,
+    events: &mut Option<Publisher>,
+) -> Option<Blocked> {
+    if ctx.tx.has_ready() {
+        blocking::serve_ready(&mut ctx.tx, stats, served);
+        publish(events, &mut ctx.tx);
+    }
+    let blocked = ctx.session.blocked.take();
+    if blocked.is_some() {
+        ctx.session.last = Some(d);
+    }
+    blocked
 }
 
 /// Under `try_lock`, matches the tags of the turn's keys and fetches their objects into the cache.

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod blocking;
 pub mod bodies;
 pub mod checks;
 pub mod db;
@@ -40,6 +41,7 @@ mod keys;
 mod sha1;
 
 pub use batch::KeyArg;
+pub use blocking::{Blocked, Served};
 pub use bodies::Bodies;
 pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
 pub use keys::NoKeys;

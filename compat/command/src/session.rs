@@ -2,8 +2,8 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
-use crate::Descriptor;
 use crate::transaction::{Multi, Watching};
+use crate::{Blocked, Descriptor};
 use varve_protocol::Resp;
 
 /// What CLIENT REPLY asked for.
@@ -51,6 +51,8 @@ pub struct Session {
     pub bulk_max: usize,
     /// It is not among the victims when clients take too much memory.
     pub no_evict: bool,
+    /// The command that just ran waits for its keys; whoever ran it takes this.
+    pub blocked: Option<Blocked>,
     /// What CLIENT REPLY asked for.
     pub reply: ReplyMode,
     /// The connection ends when what has been replied is sent.
@@ -90,6 +92,7 @@ impl Session {
             no_touch: false,
             bulk_max: 512 << 20,
             no_evict: false,
+            blocked: None,
             reply: ReplyMode::On,
             close_after_reply: false,
             last: None,

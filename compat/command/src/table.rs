@@ -38,6 +38,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
         hash::ROWS,
         set::ROWS,
         zset::ROWS,
+        blocking::ROWS,
         generic::ROWS,
         connection::ROWS,
         server::ROWS,
@@ -48,6 +49,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
     All { rows, ids: usize::from(ids) }
 });
 
+mod blocking;
 mod connection;
 mod generic;
 mod hash;

@@ -76,6 +76,17 @@ impl<'s> Held<'s> {
         waited
     }
 
+    /// True if this shard is held.
+    pub(crate) fn holds(&self, id: u16) -> bool {
+        self.ids.binary_search(&id).is_ok()
+    }
+
+    /// The shards held.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Shard> {
+        self.guards.iter().map(|guard| &**guard)
+    }
+
     /// Where in the list a shard stands; it must be held.
     #[inline]
     pub(crate) fn position(&self, id: usize) -> usize {

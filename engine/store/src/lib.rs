@@ -10,7 +10,7 @@
 //! - [`coll`] big collections: slots, roots, elements;
 //! - [`watch`] keys that sessions watch, [`events`] what happened to keys;
 //! - [`walk`], [`flush`] the keyspace as a whole; [`reclaim`] room; [`background`] the scheduler of steps;
-//! - [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
+//! - [`waiters`] clients that wait for keys; [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
 //!
 //! No sockets, no files, no clock: time is handed in with each batch.
 
@@ -35,6 +35,7 @@ mod store;
 mod tx;
 mod types;
 mod verify;
+mod waiters;
 mod walk;
 pub mod watch;
 pub mod wheel;
@@ -51,6 +52,7 @@ pub use tx::{AddError, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
 pub use varve_packed::node::Entry;
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
+pub use waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use walk::EmitKey;
 pub use watch::Watcher;
 pub use worker::{Local, Worker};

@@ -4,7 +4,7 @@
 //! ShardCell (128 bytes apart)
 //!   hint      address and size of the index, readable without the lock, used to prefetch only
 //!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
-//!   lock ---> Shard { index, access, wheel, counts, roots }
+//!   lock ---> Shard { index, access, wheel, counts, roots, waiters }
 //! ```
 //! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token
 //! [`Access`] inside the mutex is what opens a Ref.
@@ -21,6 +21,7 @@ use crate::coll::{Encoding, Link};
 use crate::key::{Key, hash_of, wheel_bits};
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
+use crate::waiters::Waiters;
 use crate::watch::Watched;
 use crate::wheel::Wheel;
 
@@ -48,6 +49,8 @@ pub(crate) struct Shard {
     pub(crate) roots: Roots,
     /// Keys that sessions watch; None without any.
     pub(crate) watched: Option<Box<Watched>>,
+    /// Clients that wait for keys here.
+    pub(crate) waiters: Option<Box<Waiters>>,
     /// Bytes of index and wheel that the store's sum already has.
     reported_bytes: usize,
     was_moving: bool,
@@ -139,6 +142,7 @@ impl ShardCell {
             counts: Counts::default(),
             roots: Roots::default(),
             watched: None,
+            waiters: None,
             reported_bytes: 0,
             was_moving: false,
         };

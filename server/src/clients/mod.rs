@@ -115,6 +115,9 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
 /// The letters of `flags`; N where there is none.
 fn flags(conn: &Conn) -> String {
     let mut out = String::new();
+    if conn.phase == Phase::Blocked {
+        out.push('b');
+    }
     if conn.phase == Phase::Closing || conn.session.close_after_reply {
         out.push('c');
     }

@@ -5,6 +5,7 @@
 //!   Open ------------------> Open     Open ---------------------------------------------> Closing
 //!   Open --a question to all workers--> Waiting --all have answered--> Open
 //!   Open --output over PAUSE_BYTES--> (paused: reads on, executes nothing) --output drained--> Open
+//!   Open --a command waits for keys--> Blocked --served, time up, unblocked--> Open
 //!   any  --peer closed its side--> ended: what was asked is still answered, then closed
 //!   Closing: nothing is read or executed any more; closed when the output is written
 //! ```
@@ -144,6 +145,8 @@ pub(crate) enum Phase {
     Open,
     /// A question of this connection is with the workers; its later requests wait.
     Waiting,
+    /// A command of this connection waits for keys; its later requests wait.
+    Blocked,
     /// Output is written, then the socket is closed.
     Closing,
 }

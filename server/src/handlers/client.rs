@@ -192,6 +192,33 @@ fn parse_kill(ctx: &HostCtx<'_>) -> Result<Kill, String> {
     Ok(kill)
 }
 
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
+pub(crate) fn unblock(ctx: &mut HostCtx<'_>) -> Outcome {
+    let args = ctx.args;
+    let error = match args.len() {
+        3 => false,
+        4 if args.is(3, "TIMEOUT") => false,
+        4 if args.is(3, "ERROR") => true,
+        4 => {
+            ctx.out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+            return Outcome::Done;
+        }
+        _ => {
+            let name = String::from_utf8_lossy(args.get(1));
+            let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.");
+            ctx.out.error(&text);
+            return Outcome::Done;
+        }
+    };
+    match integer(args.get(2)) {
+        Some(client) => Outcome::Ask(Question::Unblock { client: client as u64, error }),
+        None => {
+            ctx.out.error("ERR value is not an integer or out of range");
+            Outcome::Done
+        }
+    }
+}
+
 /// `CLIENT HELP`
 pub(crate) fn help(ctx: &mut HostCtx<'_>) -> Outcome {
     super::help(
@@ -226,6 +253,8 @@ pub(crate) fn help(ctx: &mut HostCtx<'_>) -> Outcome {
             "    Note the library that this connection uses.",
             "SETNAME <name>",
             "    Name this connection.",
+            "UNBLOCK <client-id> [TIMEOUT|ERROR]",
+            "    End the wait of a client that is blocked.",
         ],
     );
     Outcome::Done

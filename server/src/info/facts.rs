@@ -38,6 +38,9 @@ pub(crate) struct ServerFacts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientFacts {
     pub(crate) connected: u64,
+    /// Those that wait for keys, and those of them with a timeout.
+    pub(crate) blocked: u64,
+    pub(crate) blocked_with_timeout: u64,
     pub(crate) input_peak_bytes: u64,
     pub(crate) output_peak_bytes: u64,
 }

@@ -46,7 +46,9 @@ pub(super) fn clients(facts: &Facts, out: &mut Lines) {
     out.put("maxclients", facts.config.max_clients);
     out.put("client_recent_max_input_buffer", facts.clients.input_peak_bytes);
     out.put("client_recent_max_output_buffer", facts.clients.output_peak_bytes);
-    out.zeros(&["blocked_clients", "tracking_clients", "clients_in_timeout_table"]);
+    out.put("blocked_clients", facts.clients.blocked);
+    out.zeros(&["tracking_clients"]);
+    out.put("clients_in_timeout_table", facts.clients.blocked_with_timeout);
 }
 
 pub(super) fn memory(facts: &Facts, out: &mut Lines) {

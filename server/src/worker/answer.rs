@@ -34,6 +34,9 @@ impl Worker {
                 let lines = conns.map(|conn| (conn.session.id, clients::line(conn, self.now.unix_ms))).collect();
                 Answers { lines, killed: 0 }
             }
+            Question::Unblock { client, error } => {
+                Answers { lines: Vec::new(), killed: u64::from(self.unblock_client(*client, *error)) }
+            }
             Question::Kill(kill) => Answers { lines: Vec::new(), killed: self.kill(kill, gather.asker.id) },
         };
         let last = gather.answer(|answers| {
@@ -111,6 +114,7 @@ fn combine(gather: &Gather, out: &mut Reply) {
             }
             out.verbatim("txt", text.as_bytes());
         }
+        Question::Unblock { .. } => out.integer(answers.killed as i64),
         Question::Kill(kill) if !kill.old_form => out.integer(answers.killed as i64),
         Question::Kill(_) if answers.killed > 0 => out.simple("OK"),
         Question::Kill(_) => out.error("ERR No such client"),

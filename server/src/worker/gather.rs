@@ -22,6 +22,8 @@ pub(crate) enum Question {
     List(Filter),
     /// Close the connections that match.
     Kill(Kill),
+    /// CLIENT UNBLOCK: end the wait of this client, with an error or as if its time were up.
+    Unblock { client: u64, error: bool },
 }
 
 /// CLIENT KILL.
@@ -47,7 +49,7 @@ pub(crate) struct Asker {
 pub(crate) struct Answers {
     /// Connections' ids and lines.
     pub(crate) lines: Vec<(u64, String)>,
-    /// Connections closed.
+    /// Connections closed, clients unblocked.
     pub(crate) killed: u64,
 }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use mio::Waker;
 use parking_lot::Mutex;
 
+use varve_command::Served;
+
 use super::gather::Gather;
 use crate::conn::Newcomer;
 
@@ -21,6 +23,8 @@ pub(crate) enum Message {
     Ask(Arc<Gather>),
     /// All workers have answered this question, which one of your connections asked.
     Gathered(Arc<Gather>),
+    /// One of your connections waited for keys, and was served.
+    Served(Served),
     /// The configuration has changed: take the current snapshot.
     Refresh,
     /// Write what is written and end.

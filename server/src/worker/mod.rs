@@ -5,6 +5,7 @@
 //!   |                                         -> listeners (worker 0): accept      accept.rs
 //!   |   ready queue: connections with more to do, one turn each                    serve.rs
 //!   |   mailbox: newcomers, questions, a new configuration, stop                   here, answer.rs
+//!   |   blocked clients whose time is up                                           blocked.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
 //!   +-- the store's background steps                                               here
 //! ```
@@ -14,6 +15,7 @@
 
 mod accept;
 mod answer;
+mod blocked;
 mod gather;
 mod mail;
 mod serve;
@@ -42,7 +44,7 @@ use varve_command::batch::Batch;
 use varve_protocol::Reply;
 
 use crate::config::{Config, Live};
-use crate::conn::{Conn, Pool, flush};
+use crate::conn::{Conn, Phase, Pool, flush};
 use crate::listen::Listener;
 use crate::shared::{Shared, WorkerHandle};
 use crate::sockets::Sockets;
@@ -104,6 +106,7 @@ struct Worker {
     /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
     tick: tick::Tick,
+    blocked: blocked::BlockedClients,
     stopping: bool,
     /// Turns in a row that ended because a shard was busy.
     busy: u32,
@@ -178,6 +181,7 @@ impl Worker {
             now: Now::read(),
             accept_due: false,
             tick: tick::Tick::default(),
+            blocked: blocked::BlockedClients::default(),
             stopping: false,
             busy: 0,
             shared,
@@ -204,6 +208,7 @@ impl Worker {
                 self.accept();
             }
             self.now = Now::read();
+            self.end_waits();
             self.tick();
             background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
             self.batch.publish_events(&mut self.store);
@@ -217,6 +222,7 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let tick = self.tick.due_in(self.now.instant);
+        let tick = self.blocked.due_in(self.now.instant).map_or(tick, |due| tick.min(due));
         Some(
             background_due_ms.map_or(tick, |due| {
                 tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
@@ -246,6 +252,7 @@ impl Worker {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.answer(&gather),
                 Message::Gathered(gather) => self.gathered(&gather),
+                Message::Served(served) => self.served(&served),
                 Message::Refresh => self.follow_config(),
                 Message::Stop => self.stopping = true,
             }
@@ -284,7 +291,10 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         self.conns[slot].session.leave_transaction(&mut self.store);
         // Closing the socket takes it out of the poll.
-        drop(self.conns.remove(slot));
+        let conn = self.conns.remove(slot);
+        if conn.phase == Phase::Blocked {
+            self.abandon_wait(conn.session.id);
+        }
         let handle = &self.shared.workers[self.index];
         handle.assigned.fetch_sub(1, Ordering::Relaxed);
         handle.stats.connected.set(self.conns.len() as u64);

@@ -278,10 +278,11 @@ impl Worker {
             if let Some(slow) = self.batch.take_slow() {
                 note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
             }
+            self.deliver();
             self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
             let stop = match turn.state {
                 TurnState::NeedInput { want, body } => {
-                    conn.want = want;
+                    self.conns[slot].want = want;
                     body.map_or(Stop::Idle, Stop::Body)
                 }
                 TurnState::Yield => {
@@ -292,6 +293,10 @@ impl Worker {
                     Stop::Again
                 }
                 TurnState::Busy => Stop::Busy,
+                TurnState::Blocked(blocked) => {
+                    self.block(slot, blocked);
+                    Stop::Idle
+                }
                 TurnState::Close => Stop::Close,
                 TurnState::Exec(exec) => match self.transaction(slot, exec, out) {
                     Some(question) => Stop::Ask(question),
@@ -385,6 +390,7 @@ impl Worker {
         let done = match conn.phase {
             Phase::Closing => true,
             Phase::Open => conn.ended && !conn.paused && matches!(stop, Stop::Idle),
+            Phase::Blocked => conn.ended,
             Phase::Waiting => false,
         };
         if over_output || over_query || (done && conn.output.is_empty()) {

@@ -1,5 +1,6 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
+mod blocked;
 mod large;
 mod transactions;
 
@@ -91,17 +92,23 @@ impl Client {
         self.expect(reply.as_bytes());
     }
 
+    /// One line of a reply, without its end.
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        line.truncate(line.len() - 2);
+        String::from_utf8(line).unwrap()
+    }
+
     /// One bulk string.
     fn bulk(&mut self, words: &[&str]) -> String {
         self.send(&request(words));
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n") {
-            let mut byte = [0];
-            self.stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
-        let length: usize = head.trim_end()[1..].parse().unwrap_or_else(|_| panic!("{head:?}"));
+        let head = self.line();
+        let length: usize = head[1..].parse().unwrap_or_else(|_| panic!("{head:?}"));
         let mut body = vec![0; length + 2];
         self.stream.read_exact(&mut body).unwrap();
         body.truncate(length);

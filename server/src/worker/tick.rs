@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::clients;
+use crate::conn::Phase;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -58,7 +59,8 @@ impl Worker {
             self.tick.buffer_bytes += clients::memory(conn);
             let idle_ms = self.now.unix_ms - conn.session.active_ms;
             let timeout_s = self.config.timeout_s;
-            if timeout_s > 0 && idle_ms > i64::from(timeout_s) * 1000 {
+            let may_idle = timeout_s > 0 && conn.phase != Phase::Blocked;
+            if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
                 tracing::debug!("Closing idle client");
                 self.close(slot);
             } else if self.over_output_limit(slot) {

@@ -11,14 +11,16 @@
 //! The shard of a key is the same in every database, so SELECT among the commands changes no lock. Replies that CLIENT
 //! REPLY turns off in the middle are missing from the array, as in Redis.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use varve_protocol::{Mark, Reply};
-use varve_store::{Tx, Worker};
+use varve_store::{ReadyKey, Tx, Worker};
 
 use super::account::{count_reply_error, whole_ms};
 use super::{Batch, Running, Stop};
+use crate::blocking;
 use crate::bodies::Bodies;
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
@@ -190,6 +192,7 @@ impl Running<'_> {
             tx.hold(&shards);
         }
         let held = patient || tx.try_hold(&shards);
+        let held = held && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, &mut shards, patient));
         batch.shards = shards;
         if !held {
             multi.tries += 1;
@@ -223,6 +226,20 @@ fn add_shards(tx: &Tx<'_>, queued: &Queued, shards: &mut Vec<u16>) {
     }
 }
 
+/// Takes also what serving those may need who wait for the keys that the commands may write.
+#[cold]
+fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut Vec<u16>, patient: bool) -> bool {
+    let mut keys: Vec<&[u8]> = Vec::new();
+    for queued in queue.iter().filter(|queued| queued.command.flags.has(Flags::WRITE)) {
+        let args = queued.args();
+        let named = keys.len();
+        if queued.command.for_each_key(args, |arg| keys.push(args.get(arg))).is_err() {
+            keys.truncate(named);
+        }
+    }
+    blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, patient))
+}
+
 /// Ends the session's watching, all shards of its keys held; true if a key was touched or its time has come.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
     let Some(watching) = session.watching.take() else { return false };
@@ -244,6 +261,10 @@ pub struct Transaction {
     /// The gate is held alone, and each command takes its shards; else they are all held.
     alone: bool,
     start: Instant,
+    /// Keys that became ready for those who wait for them, where the gate is held alone.
+    ready: VecDeque<ReadyKey>,
+    /// The state of the database map before it.
+    database_changes: u64,
     /// EXEC's own reply is dropped, the head of the array with it.
     muted: bool,
     /// Before EXEC.
@@ -268,7 +289,8 @@ impl Transaction {
         }
         let touched = compare(&mut tx, session);
         tx.finish();
-        Transaction { alone: true, ..Transaction::new(exec, touched, session, out) }
+        let database_changes = store.database_changes();
+        Transaction { alone: true, database_changes, ..Transaction::new(exec, touched, session, out) }
     }
 
     fn new(exec: &'static Descriptor, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
@@ -286,7 +308,18 @@ impl Transaction {
             out.truncate(mark);
         }
         session.in_exec = true;
-        Transaction { exec, queue, next: 0, alone: false, start: Instant::now(), muted, mark }
+        let ready = VecDeque::new();
+        Transaction {
+            exec,
+            queue,
+            next: 0,
+            alone: false,
+            start: Instant::now(),
+            ready,
+            database_changes: 0,
+            muted,
+            mark,
+        }
     }
 
     /// Runs commands up to the next one that is the server's, which it gives; None when all have run. The gate is held
@@ -360,8 +393,26 @@ impl Transaction {
             account(batch, queued, &before, ctx.tx.now_ms(), ctx.session, ctx.out);
             mute(self.muted, ctx.session, ctx.out, before.mark);
         }
-        let Ctx { tx, .. } = ctx;
+        let Ctx { mut tx, .. } = ctx;
+        if self.alone {
+            self.ready.append(&mut tx.take_ready());
+        } else if tx.has_ready() {
+            blocking::serve_ready(&mut tx, &batch.stats, &mut batch.served);
+            batch.publish_waiting(&mut tx);
+        }
         tx.finish();
+    }
+
+    /// Serves those who wait for keys that the transaction has made ready, as if it were one command. Where all shards
+    /// were held, that is done.
+    fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut Worker) {
+        let store = Arc::clone(&worker.store);
+        if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
+            return;
+        }
+        let ready = std::mem::take(&mut self.ready);
+        blocking::recheck(&store, worker, ready, &batch.stats, &mut batch.served);
+        batch.publish_events(worker);
     }
 
     /// What follows a command that the server ran itself: its reply dropped if it is not wanted.
@@ -375,7 +426,8 @@ impl Transaction {
     }
 
     /// Ends EXEC: the session is an ordinary one again.
-    pub fn end(self, batch: &mut Batch, worker: &mut Worker, session: &mut Session, out: &mut Reply) {
+    pub fn end(mut self, batch: &mut Batch, worker: &mut Worker, session: &mut Session, out: &mut Reply) {
+        self.serve_waiters(batch, worker);
         session.in_exec = false;
         session.last = Some(self.exec);
         session.reply = match session.reply {

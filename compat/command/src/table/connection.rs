@@ -174,4 +174,12 @@ const CLIENT: &[Descriptor] = &[
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
         .acl(&[Acl::CONNECTION])
         .args(&[arg("connection-name", ArgKind::String)]),
+    Descriptor::sub("client|unblock", "unblock", Group::Connection, -3, "5.0.0", Run::Host)
+        .about("Ends the wait of a client that is blocked.", "O(log N) in the clients")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[
+            arg("client-id", ArgKind::Integer),
+            one_of("timeout_error", &[word("timeout", "TIMEOUT"), word("error", "ERROR")]).optional(),
+        ]),
 ];

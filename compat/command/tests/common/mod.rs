@@ -166,6 +166,12 @@ impl Server {
                 TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
                 TurnState::Close => break,
                 TurnState::NeedInput { .. } | TurnState::Yield => {}
+                TurnState::Blocked(blocked) => {
+                    // Nobody else is there: its time is up at once.
+                    assert!(blocked.cancel(), "nobody serves it");
+                    blocked.forget(worker);
+                    blocked.reply_timeout(out);
+                }
                 TurnState::Busy => panic!("one worker meets no busy shard"),
             }
             input = &mut input[turn.consumed..];

@@ -28,6 +28,8 @@ pub use lists::ListPart;
 pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 
+use std::collections::VecDeque;
+
 use varve_base::Ref;
 use varve_index::Slot;
 use varve_segment::{Kind, Log, Object};
@@ -38,6 +40,7 @@ use crate::key::Key;
 use crate::shard::{KeyHashes, Shard};
 use crate::store::Store;
 use crate::types::{OutOfMemory, Type};
+use crate::waiters::ReadyKey;
 use crate::worker::Local;
 
 /// A view for the commands of one batch.
@@ -45,6 +48,8 @@ pub struct Tx<'s> {
     pub(crate) store: &'s Store,
     pub(crate) local: &'s mut Local,
     pub(crate) held: Held<'s>,
+    /// Keys that got something while somebody waits for them, in that order.
+    pub(crate) ready: VecDeque<ReadyKey>,
     db: u32,
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
@@ -78,7 +83,8 @@ enum Heir {
 impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
     pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
-        Tx { physical: store.databases.physical(db), store, local, held: Held::new(), db, atomic: false }
+        let physical = store.databases.physical(db);
+        Tx { physical, store, local, held: Held::new(), ready: VecDeque::new(), db, atomic: false }
     }
 
     /// Takes the shards of these hashes for the next command, keeping them if they are the ones held already.
@@ -147,6 +153,7 @@ impl<'s> Tx<'s> {
 
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
     pub fn finish(mut self) {
+        debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
         self.held.release();
         self.local.appender.park(&self.store.log);
     }
@@ -270,6 +277,7 @@ impl<'s> Tx<'s> {
         let at = self.held.position(self.store.shard_of(k.hash));
         self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
         self.local.counters.changes.add(count);
+        self.wake(k);
     }
 
     /// As `publish` without counting a change. With an heir, the big collection of the old object is the new one's.

@@ -1,0 +1,216 @@
+//! The grammar of blocking commands, and the first attempt, with the client's own hands.
+
+use std::ops::Range;
+
+use varve_base::number::{Extended, parse_f64, parse_i64};
+use varve_protocol::{Args, Reply};
+use varve_store::Type;
+
+use super::wait;
+use crate::Ctx;
+use crate::grammar::{Fault, Outcome, is, settle};
+
+/// A blocking command, its arguments understood.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) name: &'static str,
+    /// The type that it takes from.
+    pub(super) wants: Type,
+    /// Arguments that are its keys.
+    pub(super) keys: Range<usize>,
+    /// The argument that names the destination.
+    pub(super) target: Option<usize>,
+    pub(super) what: What,
+    /// Milliseconds; 0: for ever.
+    pub(super) timeout_ms: u64,
+}
+
+/// What is taken from a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// One element, replied with the key.
+    One(Side),
+    /// At most so many, as an array beside the key.
+    Many(Side, u64),
+    /// One element, which goes to this side of the destination.
+    Move(Side, Side),
+}
+
+/// An end of a list; of a sorted set, First is the lowest score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    First,
+    Last,
+}
+
+/// BLPOP key [key ...] timeout
+pub fn blpop(ctx: &mut Ctx<'_, '_>) {
+    pop(ctx, "blpop", Type::List, Side::First);
+}
+
+/// BRPOP key [key ...] timeout
+pub fn brpop(ctx: &mut Ctx<'_, '_>) {
+    pop(ctx, "brpop", Type::List, Side::Last);
+}
+
+/// BZPOPMIN key [key ...] timeout
+pub fn bzpopmin(ctx: &mut Ctx<'_, '_>) {
+    pop(ctx, "bzpopmin", Type::Zset, Side::First);
+}
+
+/// BZPOPMAX key [key ...] timeout
+pub fn bzpopmax(ctx: &mut Ctx<'_, '_>) {
+    pop(ctx, "bzpopmax", Type::Zset, Side::Last);
+}
+
+/// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
+pub fn blmove(ctx: &mut Ctx<'_, '_>) {
+    let call = ends(ctx.args).and_then(|(from, to)| {
+        let timeout_ms = timeout(ctx.args.get(5))?;
+        Ok(Call { what: What::Move(from, to), target: Some(2), ..Call::of("blmove", Type::List, 1..2, timeout_ms) })
+    });
+    run(ctx, call);
+}
+
+/// BRPOPLPUSH source destination timeout
+pub fn brpoplpush(ctx: &mut Ctx<'_, '_>) {
+    let what = What::Move(Side::Last, Side::First);
+    let call = timeout(ctx.args.get(3)).map(|ms| Call {
+        what,
+        target: Some(2),
+        ..Call::of("brpoplpush", Type::List, 1..2, ms)
+    });
+    run(ctx, call);
+}
+
+/// BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]
+pub fn blmpop(ctx: &mut Ctx<'_, '_>) {
+    let call = pop_many(ctx.args, "blmpop", Type::List, "LEFT", "RIGHT");
+    run(ctx, call);
+}
+
+/// BZMPOP timeout numkeys key [key ...] MIN | MAX [COUNT count]
+pub fn bzmpop(ctx: &mut Ctx<'_, '_>) {
+    let call = pop_many(ctx.args, "bzmpop", Type::Zset, "MIN", "MAX");
+    run(ctx, call);
+}
+
+fn pop(ctx: &mut Ctx<'_, '_>, name: &'static str, wants: Type, side: Side) {
+    let last = ctx.args.len() - 1;
+    let call =
+        timeout(ctx.args.get(last)).map(|ms| Call { what: What::One(side), ..Call::of(name, wants, 1..last, ms) });
+    run(ctx, call);
+}
+
+fn ends(args: Args<'_>) -> Outcome<(Side, Side)> {
+    Ok((side(args, 3, "LEFT", "RIGHT")?, side(args, 4, "LEFT", "RIGHT")?))
+}
+
+fn side(args: Args<'_>, at: usize, first: &str, last: &str) -> Outcome<Side> {
+    if args.is(at, first) {
+        Ok(Side::First)
+    } else if args.is(at, last) {
+        Ok(Side::Last)
+    } else {
+        Err(Fault::SYNTAX)
+    }
+}
+
+fn pop_many(args: Args<'_>, name: &'static str, wants: Type, first: &str, last: &str) -> Outcome<Call> {
+    let keys = positive(args.get(2)).ok_or(Fault::new("ERR numkeys should be greater than 0"))?;
+    if keys > args.len() as u64 {
+        return Err(Fault::SYNTAX);
+    }
+    let behind = 3 + keys as usize;
+    let side = side(args, behind, first, last)?;
+    let mut count = None;
+    let mut at = behind + 1;
+    while at < args.len() {
+        if count.is_some() || !is(args.get(at), "COUNT") || at + 1 == args.len() {
+            return Err(Fault::SYNTAX);
+        }
+        count = Some(positive(args.get(at + 1)).ok_or(Fault::new("ERR count should be greater than 0"))?);
+        at += 2;
+    }
+    let timeout_ms = timeout(args.get(1))?;
+    Ok(Call { what: What::Many(side, count.unwrap_or(1)), ..Call::of(name, wants, 3..behind, timeout_ms) })
+}
+
+fn positive(text: &[u8]) -> Option<u64> {
+    parse_i64(text).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0)
+}
+
+/// Seconds, as milliseconds. What no count of milliseconds holds has become negative in the peer.
+fn timeout(text: &[u8]) -> Outcome<u64> {
+    const NEGATIVE: Fault = Fault::new("ERR timeout is negative");
+    let Some(seconds) = parse_f64(text) else {
+        let huge = Extended::parse(text).is_some();
+        return Err(if huge { NEGATIVE } else { Fault::new("ERR timeout is not a float or out of range") });
+    };
+    let ms = (seconds * 1000.0).ceil();
+    if ms < 0.0 || ms > i64::MAX as f64 {
+        return Err(NEGATIVE);
+    }
+    Ok(ms as u64)
+}
+
+impl Call {
+    fn of(name: &'static str, wants: Type, keys: Range<usize>, timeout_ms: u64) -> Call {
+        Call { name, wants, keys, target: None, what: What::One(Side::First), timeout_ms }
+    }
+
+    /// What the command replies inside EXEC when there is nothing.
+    fn reply_nothing(&self, out: &mut Reply) {
+        match self.what {
+            What::Move(..) => out.null(),
+            What::One(_) | What::Many(..) => out.null_array(),
+        }
+    }
+}
+
+fn run(ctx: &mut Ctx<'_, '_>, call: Outcome<Call>) {
+    let outcome = call.and_then(|call| attempt(ctx, call));
+    settle(ctx, outcome);
+}
+
+/// Takes from the first key, in the order of the request, that has something; blocks if none has.
+fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> Outcome {
+    for at in call.keys.clone() {
+        let key = ctx.key(at);
+        match ctx.tx.type_of(&key) {
+            None => {}
+            Some(ty) if ty == call.wants => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out),
+            Some(_) => return Err(Fault::WRONG_TYPE),
+        }
+    }
+    if ctx.session.in_exec {
+        call.reply_nothing(ctx.out);
+    } else {
+        wait::block(ctx, call);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timeout;
+
+    #[test]
+    fn timeouts() {
+        assert_eq!(timeout(b"0").unwrap(), 0);
+        assert_eq!(timeout(b"0.0001").unwrap(), 1);
+        assert_eq!(timeout(b"1.5").unwrap(), 1500);
+        assert_eq!(timeout(b"0x1p-7").unwrap(), 8);
+        assert_eq!(timeout(b"9223372036854775").unwrap(), 1 << 63);
+        for negative in ["-1", "-0.5", "inf", "1e400", "99999999999999999999"] {
+            let mut out = varve_protocol::Reply::new();
+            timeout(negative.as_bytes()).unwrap_err().reply(&mut out);
+            assert_eq!(out.parts().next().unwrap(), b"-ERR timeout is negative\r\n", "{negative}");
+        }
+        for wrong in ["", "abc", "nan", " 1", "1 "] {
+            let mut out = varve_protocol::Reply::new();
+            timeout(wrong.as_bytes()).unwrap_err().reply(&mut out);
+            assert_eq!(out.parts().next().unwrap(), b"-ERR timeout is not a float or out of range\r\n", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Taking from a key that has something: the part of a blocking command that runs on the client's behalf, too.
+
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, ListEnd, ListPart, Tx, Type};
+
+use super::call::{Call, Side, What};
+use crate::grammar::Outcome;
+use crate::notify::Class;
+
+impl Call {
+    /// Takes and replies. The key has the type that is wanted; its shard is held, and the target's.
+    pub(super) fn take(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> Outcome {
+        match (self.wants, self.what) {
+            (Type::List, What::One(side)) => list_one(tx, key, side, out)?,
+            (Type::List, What::Many(side, count)) => list_many(tx, key, side, count, out)?,
+            (Type::List, What::Move(from, to)) => {
+                let target = tx.key(args.get(self.target.expect("a move has a destination")));
+                tx.list_move(key, &target, end(from), end(to), |element| out.bulk(element))?;
+                tx.notify(Class::List, name(to, "lpush", "rpush"), &target);
+                tx.notify(Class::List, name(from, "lpop", "rpop"), key);
+            }
+            (wants, what) => unreachable!("no command takes {what:?} from a {}", wants.name()),
+        }
+        if !tx.exists(key) {
+            tx.notify(Class::Generic, "del", key);
+        }
+        Ok(())
+    }
+}
+
+fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outcome {
+    out.array(2);
+    out.bulk(key.bytes);
+    tx.list_pop(key, end(side), |element| out.bulk(element))?;
+    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    Ok(())
+}
+
+fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> Outcome {
+    out.array(2);
+    out.bulk(key.bytes);
+    tx.list_pop_many(key, end(side), count, |part| match part {
+        ListPart::Len(len) => out.array(len as usize),
+        ListPart::Element(element) => out.bulk(element),
+    })?;
+    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    Ok(())
+}
+
+fn end(side: Side) -> ListEnd {
+    if side == Side::First { ListEnd::Front } else { ListEnd::Back }
+}
+
+fn name(side: Side, first: &'static str, last: &'static str) -> &'static str {
+    if side == Side::First { first } else { last }
+}

@@ -1,0 +1,180 @@
+//! Blocked clients over real sockets: served by other workers, in time, unblocked, gone; what they sent behind waits.
+
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use super::{Client, Server, request, wait_until};
+
+/// Blocked clients, as INFO counts them.
+fn blocked(server: &Server) -> u64 {
+    server.shared().total(|stats| &stats.blocked)
+}
+
+fn wait_blocked(server: &Server, count: u64) {
+    wait_until("clients block", || blocked(server) == count);
+}
+
+fn id(client: &mut Client) -> String {
+    client.send(&request(&["CLIENT", "ID"]));
+    client.line().trim_start_matches(':').to_owned()
+}
+
+#[test]
+fn a_push_serves_clients_of_other_workers_in_order() {
+    let server = Server::start(3, "");
+    let mut poppers: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    for (at, popper) in poppers.iter_mut().enumerate() {
+        popper.send(&request(&["BLPOP", "a", "b", "0"]));
+        wait_blocked(&server, at as u64 + 1);
+    }
+    let mut pusher = server.connect();
+    pusher.ask(&["RPUSH", "b", "0", "1", "2", "3", "4", "5"], ":6\r\n");
+    for (at, popper) in poppers.iter_mut().enumerate() {
+        popper.expect(format!("*2\r\n$1\r\nb\r\n$1\r\n{at}\r\n").as_bytes());
+    }
+    pusher.ask(&["LRANGE", "b", "0", "-1"], "*1\r\n$1\r\n5\r\n");
+    wait_blocked(&server, 0);
+}
+
+#[test]
+fn a_pipeline_behind_a_blocked_command_waits() {
+    let server = Server::start(2, "");
+    let (mut popper, mut pusher) = (server.connect(), server.connect());
+    let pipeline = [&["BLPOP", "a", "0"][..], &["SET", "done", "1"], &["BRPOP", "a", "0"], &["GET", "done"]];
+    popper.send(&pipeline.map(request).concat());
+    wait_blocked(&server, 1);
+    popper.send(&request(&["ECHO", "late"]));
+    pusher.ask(&["EXISTS", "done"], ":0\r\n");
+    pusher.ask(&["RPUSH", "a", "x"], ":1\r\n");
+    popper.expect(b"*2\r\n$1\r\na\r\n$1\r\nx\r\n+OK\r\n");
+    wait_blocked(&server, 1);
+    pusher.ask(&["RPUSH", "a", "y"], ":1\r\n");
+    popper.expect(b"*2\r\n$1\r\na\r\n$1\r\ny\r\n$1\r\n1\r\n$4\r\nlate\r\n");
+}
+
+#[test]
+fn time_is_up_when_it_is() {
+    let server = Server::start(2, "");
+    let mut popper = server.connect();
+    for (command, seconds) in [(&["BLPOP", "a", "b"][..], "0.05"), (&["BLMOVE", "a", "b", "LEFT", "LEFT"], "0.2")] {
+        let start = Instant::now();
+        popper.ask(&[command, &[seconds]].concat(), "*-1\r\n");
+        let (took, wanted) = (start.elapsed(), Duration::from_secs_f64(seconds.parse().unwrap()));
+        assert!(took >= wanted && took < wanted + Duration::from_secs(2), "{took:?}");
+    }
+    assert_eq!(blocked(&server), 0);
+    let mut pusher = server.connect();
+    pusher.ask(&["RPUSH", "a", "x"], ":1\r\n");
+    pusher.ask(&["LRANGE", "a", "0", "-1"], "*1\r\n$1\r\nx\r\n");
+    popper.ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn unblocked_by_another_client() {
+    let server = Server::start(3, "");
+    let (mut popper, mut other) = (server.connect(), server.connect());
+    let id = id(&mut popper);
+    other.ask(&["CLIENT", "UNBLOCK", &id], ":0\r\n");
+    popper.send(&request(&["BLPOP", "a", "0"]));
+    wait_blocked(&server, 1);
+    let line = other.bulk(&["CLIENT", "LIST", "ID", &id]);
+    assert!(line.contains(" flags=b ") && line.contains(" cmd=blpop "), "{line}");
+    assert!(other.bulk(&["INFO", "clients"]).contains("blocked_clients:1\r\n"));
+    other.ask(&["CLIENT", "UNBLOCK", &id, "ERROR"], ":1\r\n");
+    popper.expect(b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    popper.send(&[&["BLPOP", "a", "10"][..], &["PING"]].map(request).concat());
+    wait_blocked(&server, 1);
+    other.ask(&["CLIENT", "UNBLOCK", &id], ":1\r\n");
+    popper.expect(b"*-1\r\n+PONG\r\n");
+    other.ask(&["RPUSH", "a", "x"], ":1\r\n");
+    other.ask(&["LPOP", "a"], "$1\r\nx\r\n");
+}
+
+#[test]
+fn who_is_gone_takes_nothing() {
+    let server = Server::start(2, "");
+    let (mut gone, mut killed, mut half, mut stays) =
+        (server.connect(), server.connect(), server.connect(), server.connect());
+    let id = id(&mut killed);
+    for client in [&mut gone, &mut killed, &mut half, &mut stays] {
+        let before = blocked(&server);
+        client.send(&request(&["BLPOP", "a", "0"]));
+        wait_blocked(&server, before + 1);
+    }
+    drop(gone);
+    half.stream.shutdown(Shutdown::Write).unwrap();
+    wait_blocked(&server, 2);
+    let mut other = server.connect();
+    other.ask(&["CLIENT", "KILL", "ID", &id], ":1\r\n");
+    wait_blocked(&server, 1);
+    assert!(killed.is_closed() && half.is_closed());
+    other.ask(&["RPUSH", "a", "x"], ":1\r\n");
+    stays.expect(b"*2\r\n$1\r\na\r\n$1\r\nx\r\n");
+}
+
+#[test]
+fn blocked_clients_are_not_idle() {
+    let server = Server::start(1, "timeout 1\n");
+    let (mut popper, mut idle) = (server.connect(), server.connect());
+    idle.ask(&["PING"], "+PONG\r\n");
+    popper.send(&request(&["BLPOP", "a", "3"]));
+    assert!(idle.is_closed());
+    popper.expect(b"*-1\r\n");
+}
+
+#[test]
+fn a_reply_that_is_not_wanted_is_dropped() {
+    let server = Server::start(2, "");
+    let (mut popper, mut pusher) = (server.connect(), server.connect());
+    popper.send(&[&["CLIENT", "REPLY", "SKIP"][..], &["BLPOP", "a", "0"], &["PING"]].map(request).concat());
+    wait_blocked(&server, 1);
+    pusher.ask(&["RPUSH", "a", "x"], ":1\r\n");
+    popper.expect(b"+PONG\r\n");
+}
+
+/// Many clients take from one key, each from a thread of its own, while others push: every element comes out once.
+#[test]
+fn many_clients_at_one_key() {
+    const POPPERS: usize = 24;
+    const ELEMENTS: usize = 3_000;
+    let server = Server::start(3, "");
+    let (taken, pushed) = std::thread::scope(|s| {
+        let popping: Vec<_> = (0..POPPERS)
+            .map(|_| {
+                let mut client = server.connect();
+                s.spawn(move || {
+                    let mut taken = Vec::new();
+                    loop {
+                        client.send(&request(&["BLPOP", "q", "0"]));
+                        let lines: Vec<String> = (0..5).map(|_| client.line()).collect();
+                        match lines[4].parse::<usize>() {
+                            Ok(n) => taken.push(n),
+                            Err(_) => return taken,
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut pusher = server.connect();
+        let mut pushed = Vec::new();
+        for n in 0..ELEMENTS {
+            let side = if n % 2 == 0 { "RPUSH" } else { "LPUSH" };
+            pusher.send(&request(&[side, "q", &n.to_string()]));
+            pushed.push(pusher.line());
+        }
+        wait_until("the queue is empty", || {
+            pusher.send(&request(&["LLEN", "q"]));
+            pusher.line() == ":0"
+        });
+        for _ in 0..POPPERS {
+            pusher.send(&request(&["RPUSH", "q", "stop"]));
+            pusher.line();
+        }
+        let taken: Vec<usize> = popping.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        (taken, pushed)
+    });
+    assert_eq!(pushed.len(), ELEMENTS);
+    let mut sorted = taken;
+    sorted.sort_unstable();
+    assert!(sorted.iter().copied().eq(0..ELEMENTS), "{} elements came out", sorted.len());
+}

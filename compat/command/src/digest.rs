@@ -41,7 +41,9 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
     match ty {
         Type::String => mix(digest, tx.peek(key).ok().flatten().unwrap_or_default()),
         Type::Set => {
-            let _ = tx.set_for_each(key, &mut |member| xor(digest, member));
+            if let Ok(Some(view)) = tx.set_view(key) {
+                view.for_each(|member| xor(digest, member.text(&mut [0; 20])));
+            }
         }
         Type::Zset => {
             let mut text = Vec::new();

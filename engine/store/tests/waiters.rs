@@ -163,7 +163,7 @@ fn an_exchange_of_databases_makes_keys_ready() {
     wait(&mut w, &waiter(2, 0, &[b"b"], None), &[b"b"]);
     assert_eq!(set(&mut w, 0, b"a"), []);
     let alone = store.gate().alone(0);
-    store.swap_db(&mut w, 0, 1);
+    store.swap_db(0, 1);
     let mut tx = Tx::new(&store, &mut w.local, 0);
     tx.recheck(Default::default());
     assert_eq!(take_all(&mut tx), [1]);

@@ -16,7 +16,8 @@ use varve_protocol::{Args, Reply};
 
 use crate::config::{Config, Guard};
 use crate::conn::Conn;
-use crate::handlers::{auth, client, config, debug, info, shutdown, slowlog};
+use crate::handlers::{auth, client, config, debug, info, pubsub, shutdown, slowlog, tracking};
+use crate::pubsub::Hub;
 use crate::shared::Shared;
 use crate::worker::{Now, Question};
 
@@ -28,6 +29,10 @@ pub(crate) struct HostCtx<'c> {
     /// The configuration that this worker works by.
     pub(crate) config: &'c Arc<Config>,
     pub(crate) store: &'c mut varve_store::Worker,
+    /// What the worker's connections listen to.
+    pub(crate) hub: &'c mut Hub,
+    /// Where the connection stands in its worker.
+    pub(crate) slot: usize,
     pub(crate) conn: &'c mut Conn,
     pub(crate) out: &'c mut Reply,
     pub(crate) now: Now,
@@ -51,6 +56,8 @@ pub(crate) type HostFn = fn(&mut HostCtx<'_>) -> Outcome;
 const HANDLERS: &[(&str, HostFn)] = &[
     ("auth", auth::auth),
     ("client|getname", client::getname),
+    ("client|caching", tracking::caching),
+    ("client|getredir", tracking::getredir),
     ("client|help", client::help),
     ("client|id", client::id),
     ("client|info", client::info),
@@ -61,6 +68,8 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("client|reply", client::reply),
     ("client|setinfo", client::setinfo),
     ("client|setname", client::setname),
+    ("client|tracking", tracking::tracking),
+    ("client|trackinginfo", tracking::trackinginfo),
     ("client|unblock", client::unblock),
     ("config|get", config::get),
     ("config|help", config::help),
@@ -70,12 +79,27 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("debug", debug::debug),
     ("hello", auth::hello),
     ("info", info::info),
+    ("monitor", pubsub::monitor),
+    ("psubscribe", pubsub::psubscribe),
+    ("publish", pubsub::publish),
+    ("pubsub|channels", pubsub::channels),
+    ("pubsub|help", pubsub::help),
+    ("pubsub|numpat", pubsub::numpat),
+    ("pubsub|numsub", pubsub::numsub),
+    ("pubsub|shardchannels", pubsub::shardchannels),
+    ("pubsub|shardnumsub", pubsub::shardnumsub),
+    ("punsubscribe", pubsub::punsubscribe),
     ("reset", auth::reset),
     ("shutdown", shutdown::shutdown),
     ("slowlog|get", slowlog::get),
     ("slowlog|help", slowlog::help),
     ("slowlog|len", slowlog::len),
     ("slowlog|reset", slowlog::reset),
+    ("spublish", pubsub::spublish),
+    ("ssubscribe", pubsub::ssubscribe),
+    ("subscribe", pubsub::subscribe),
+    ("sunsubscribe", pubsub::sunsubscribe),
+    ("unsubscribe", pubsub::unsubscribe),
 ];
 
 /// Runs the command.

@@ -17,12 +17,15 @@ mod host;
 mod info;
 mod listen;
 mod logging;
+mod monitor;
+mod pubsub;
 mod shared;
 mod signals;
 mod slowlog;
 mod sockets;
 mod start;
 mod sys;
+mod tracking;
 mod version;
 mod worker;
 

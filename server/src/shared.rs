@@ -20,8 +20,11 @@ use varve_command::stats::CommandStats;
 use varve_store::Store;
 
 use crate::config::Live;
+use crate::monitor::Monitors;
+use crate::pubsub::Registry;
 use crate::slowlog::Slowlog;
 use crate::sockets::Sockets;
+use crate::tracking::Table;
 use crate::worker::{Mailbox, Message};
 
 /// A counter that one thread writes and all may read.
@@ -153,6 +156,9 @@ pub(crate) struct Shared {
     pub(crate) config: Live,
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) sockets: Sockets,
+    pub(crate) pubsub: Arc<Registry>,
+    pub(crate) tracking: Arc<Table>,
+    pub(crate) monitors: Monitors,
     pub(crate) slowlog: Mutex<Slowlog>,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
@@ -170,13 +176,19 @@ impl Shared {
         run_id: String,
         sockets: Sockets,
         workers: Vec<WorkerHandle>,
+        pubsub: Arc<Registry>,
     ) -> Shared {
         assert!(!workers.is_empty(), "somebody must serve");
+        let tracking = Arc::new(Table::new(Arc::clone(&pubsub)));
+        store.set_observer(tracking.clone());
         Shared {
             store,
             config,
+            monitors: Monitors::new(workers.len()),
             workers,
             sockets,
+            pubsub,
+            tracking,
             slowlog: Mutex::new(Slowlog::default()),
             started: Instant::now(),
             run_id,

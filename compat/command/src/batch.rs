@@ -24,10 +24,12 @@ use crate::blocking::{self, Blocked, Served};
 use crate::bodies::{self, Bodies, Slices};
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
 use crate::session::Session;
 use crate::stats::{CommandStats, SlowCommand, slow_command};
 use crate::table::{self, CommandTable, Unresolved};
+use crate::tracking;
 use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
 use crate::{Ctx, SessionCtx, WideCtx};
 
@@ -66,6 +68,8 @@ pub struct Batch {
     slow: Vec<SlowCommand>,
     /// Who is told of keyspace events.
     events: Option<Publisher>,
+    /// What ran in this turn, while somebody monitors.
+    monitored: Option<Vec<Seen>>,
     slow_micros: i64,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<Served>,
@@ -152,6 +156,7 @@ impl Batch {
             stats,
             slow: Vec::new(),
             events: None,
+            monitored: None,
             slow_micros: 10_000,
             served: Vec::new(),
             timed,
@@ -209,6 +214,27 @@ impl Batch {
         (!self.served.is_empty()).then(|| std::mem::take(&mut self.served))
     }
 
+    /// Notes every command that runs from now on, or not (MONITOR).
+    #[inline]
+    pub fn set_monitoring(&mut self, on: bool) {
+        if on != self.monitored.is_some() {
+            self.monitored = on.then(Vec::new);
+        }
+    }
+
+    /// Notes a parsed request that ran, while somebody monitors.
+    fn note_request(&mut self, n: usize, d: &Descriptor, input: &[u8], outside: &Outside<'_>, session: &Session) {
+        if self.monitored.is_some() {
+            let seen = Seen::new(d, self.args_of(n, input, outside), session.db);
+            self.monitored.iter_mut().for_each(|noted| noted.extend(seen.clone()));
+        }
+    }
+
+    /// The commands noted since the last call, oldest first.
+    pub fn take_monitored(&mut self) -> Option<Vec<Seen>> {
+        self.monitored.as_mut().filter(|seen| !seen.is_empty()).map(std::mem::take)
+    }
+
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
     /// `bodies` are those of the first request that lie elsewhere; when anything is consumed they are done with. The
     /// worker's time is `now_ms` and moves on behind commands that take a millisecond or more.
@@ -225,6 +251,7 @@ impl Batch {
         out: &mut Reply,
     ) -> Turn {
         worker.set_now(now_ms);
+        worker.set_client(session.id);
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let out_max = out.len() + TURN_REPLY_BYTES;
         let outside = Outside(&slices);
@@ -313,8 +340,21 @@ impl Running<'_> {
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, events, .. } =
-            &mut *self.batch;
+        let Batch {
+            spans,
+            requests,
+            keys,
+            shards,
+            stats,
+            slow,
+            slow_micros,
+            timed,
+            patient,
+            served,
+            events,
+            monitored,
+            ..
+        } = &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
@@ -353,9 +393,7 @@ impl Running<'_> {
                 clock.settle(stats);
             }
             run(&mut ctx);
-            if ctx.tx.has_events() {
-                publish(events, &mut ctx.tx);
-            }
+            after(events, monitored, d, &mut ctx);
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
@@ -419,6 +457,7 @@ impl Running<'_> {
         }
         finish(stats, d, true, self.session, self.out, mark);
         self.batch.publish_events(self.worker);
+        self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
@@ -559,5 +598,31 @@ fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if tx.try_hold(&[tx.shard_of(key.hash)]) {
             tx.prefetch_object(key.hash);
         }
+    }
+}
+
+/// What follows a command on keys, with its shards still held: events are published, what a tracking client has read is
+/// remembered, the command is shown to monitors.
+#[inline]
+fn after(
+    events: &mut Option<Publisher>,
+    monitored: &mut Option<Vec<Seen>>,
+    d: &'static Descriptor,
+    ctx: &mut Ctx<'_, '_>,
+) {
+    if ctx.tx.has_events() {
+        publish(events, &mut ctx.tx);
+    }
+    if ctx.session.tracking.on {
+        tracking::remember(d, ctx);
+    }
+    note(monitored, d, ctx.args, ctx.session);
+}
+
+/// Notes a command that ran, while somebody monitors.
+#[inline]
+fn note(monitored: &mut Option<Vec<Seen>>, d: &Descriptor, args: Args<'_>, session: &Session) {
+    if let Some(seen) = monitored {
+        seen.extend(Seen::new(d, args, session.db));
     }
 }

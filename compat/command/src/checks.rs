@@ -14,6 +14,10 @@ pub enum Refusal {
     NoAuth,
     /// It is refused between MULTI and EXEC.
     InTransaction,
+    /// The connection is subscribed, in RESP2.
+    Subscribed(&'static str),
+    /// The connection monitors.
+    Monitors,
     /// The memory limit is reached and the command may need more.
     OutOfMemory,
 }
@@ -27,15 +31,26 @@ pub fn allowed(d: &Descriptor, session: &Session) -> Result<(), Refusal> {
     if !session.authenticated && !d.flags.has(Flags::NO_AUTH) {
         return Err(Refusal::NoAuth);
     }
+    if session.only_listens() && !d.runs_while_subscribed() {
+        return Err(Refusal::Subscribed(d.full_name));
+    }
+    if session.monitors && d.interacts() {
+        return Err(Refusal::Monitors);
+    }
     Ok(())
 }
 
 /// Replies why a command did not run.
 #[cold]
 pub fn refuse(refusal: Refusal, out: &mut Reply) {
-    out.error(match refusal {
-        Refusal::NoAuth => "NOAUTH Authentication required.",
-        Refusal::InTransaction => "ERR Command not allowed inside a transaction",
-        Refusal::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
-    });
+    match refusal {
+        Refusal::NoAuth => out.error("NOAUTH Authentication required."),
+        Refusal::InTransaction => out.error("ERR Command not allowed inside a transaction"),
+        Refusal::Subscribed(name) => out.error(&format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+             this context"
+        )),
+        Refusal::Monitors => out.error("ERR Replica can't interact with the keyspace"),
+        Refusal::OutOfMemory => out.error("OOM command not allowed when used memory > 'maxmemory'."),
+    }
 }

@@ -5,6 +5,11 @@ use crate::SessionCtx;
 /// `PING [message]`
 pub(crate) fn ping(ctx: &mut SessionCtx<'_>) {
     match ctx.args.len() {
+        1 | 2 if ctx.session.only_listens() => {
+            ctx.out.array(2);
+            ctx.out.bulk(b"pong");
+            ctx.out.bulk(ctx.args.opt(1).unwrap_or_default());
+        }
         1 => ctx.out.simple("PONG"),
         2 => ctx.out.bulk(&ctx.args[1]),
         _ => ctx.out.error("ERR wrong number of arguments for 'ping' command"),

@@ -108,6 +108,7 @@ pub enum Group {
     Connection,
     Set,
     Transactions,
+    Pubsub,
     Server,
     SortedSet,
 }
@@ -123,6 +124,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Set => "set",
             Group::Transactions => "transactions",
+            Group::Pubsub => "pubsub",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
         }
@@ -630,6 +632,27 @@ impl Descriptor {
     pub fn takes(&self, arguments: usize) -> bool {
         let want = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { arguments >= want } else { arguments == want }
+    }
+
+    /// True if a connection that is subscribed in RESP2 may run it.
+    #[cold]
+    pub fn runs_while_subscribed(&self) -> bool {
+        self.confirms_always() || matches!(self.full_name, "ping" | "quit" | "reset")
+    }
+
+    /// True if it reads or changes the keyspace, or tells others something.
+    pub fn interacts(&self) -> bool {
+        self.flags.has(Flags::WRITE) || self.flags.has(Flags::READONLY) || self.publishes()
+    }
+
+    /// True for PUBLISH and SPUBLISH.
+    pub fn publishes(&self) -> bool {
+        self.flags.has(Flags::PUBSUB) && self.flags.has(Flags::FAST)
+    }
+
+    /// True if its confirmations are sent even where CLIENT REPLY has turned replies off: those of subscriptions.
+    pub fn confirms_always(&self) -> bool {
+        self.flags.has(Flags::PUBSUB) && self.flags.has(Flags::NOSCRIPT)
     }
 
     /// Fills in what follows from the row.

@@ -25,12 +25,14 @@ pub mod hash;
 pub mod list;
 pub mod lolwut;
 pub mod memory;
+pub mod monitor;
 pub mod notify;
 pub mod session;
 pub mod set;
 pub mod stats;
 pub mod string;
 pub mod table;
+pub mod tracking;
 pub mod transaction;
 pub mod zset;
 

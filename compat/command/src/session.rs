@@ -2,6 +2,7 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
+use crate::tracking::Tracking;
 use crate::transaction::{Multi, Watching};
 use crate::{Blocked, Descriptor};
 use varve_protocol::Resp;
@@ -55,6 +56,12 @@ pub struct Session {
     pub blocked: Option<Blocked>,
     /// What CLIENT REPLY asked for.
     pub reply: ReplyMode,
+    /// Channels, patterns and shard channels that it is subscribed to; the server keeps it up to date.
+    pub subscriptions: u32,
+    /// It gets a line for every command (MONITOR), and may not touch keys.
+    pub monitors: bool,
+    /// Client-side caching.
+    pub tracking: Tracking,
     /// The connection ends when what has been replied is sent.
     pub close_after_reply: bool,
     /// The command that ran last.
@@ -94,6 +101,9 @@ impl Session {
             no_evict: false,
             blocked: None,
             reply: ReplyMode::On,
+            subscriptions: 0,
+            monitors: false,
+            tracking: Tracking::default(),
             close_after_reply: false,
             last: None,
             argument_bytes: 0,
@@ -119,6 +129,12 @@ impl Session {
         self.no_touch = false;
         self.reply = ReplyMode::On;
         self.queued_bytes = 0;
+    }
+
+    /// True while it may do nothing but subscribe, unsubscribe and a few things more.
+    #[inline]
+    pub fn only_listens(&self) -> bool {
+        self.subscriptions > 0 && self.resp == Resp::V2
     }
 
     /// True if what the command that just ran replied is to be dropped: the caller notes a

@@ -41,6 +41,7 @@ static ALL: LazyLock<All> = LazyLock::new(|| {
         blocking::ROWS,
         generic::ROWS,
         connection::ROWS,
+        pubsub::ROWS,
         server::ROWS,
         sort::ROWS,
         transactions::ROWS,
@@ -54,6 +55,7 @@ mod connection;
 mod generic;
 mod hash;
 mod list;
+mod pubsub;
 mod server;
 mod set;
 mod sort;

@@ -35,6 +35,7 @@ impl Worker {
     /// time: at once (a time not after `now_ms`) while work is left, `None` when nothing is planned.
     pub fn background(&mut self, now_ms: i64, budget: Duration) -> Option<i64> {
         self.set_now(now_ms);
+        self.set_client(0);
         let store = &*self.store;
         let local = &mut self.local;
         let expiry = local.check_due(store, now_ms);
@@ -152,6 +153,7 @@ impl Store {
             match slot {
                 Some(slot) => {
                     local.note_object(self, EventClass::Expired, "expired", shard, slot);
+                    local.report_gone(self, shard, slot);
                     shard.remove(self, slot);
                     expired += 1;
                 }

@@ -38,6 +38,7 @@ impl Leftovers {
 impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut Worker) {
+        self.report_emptied();
         w.local.appender.park(&self.log);
         self.reclaim.reset(&self.log);
         let mut roots = Vec::new();
@@ -68,6 +69,7 @@ impl Store {
             self.flush_all(w);
             return;
         }
+        self.report_emptied();
         if self.is_empty(db) {
             return;
         }

@@ -206,6 +206,7 @@ impl Store {
             let hash = varve_index::Rehash::hash(&shard.hashes(&self.log, self.seed), r);
             let slot = shard.index.find_ref(hash, r).expect("a sampled entry is in the index");
             local.note_object(self, EventClass::Evicted, "evicted", &shard, slot);
+            local.report_gone(self, &shard, slot);
             shard.remove(self, slot);
             shard.follow_index(self, id);
             local.counters.evicted.add(1);
@@ -309,12 +310,14 @@ impl Relocate for Mover<'_> {
         let due = shard.access.open(log, head.r).expiry_ms();
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) {
             self.local.note_object(self.store, EventClass::Expired, "expired", &shard, slot);
+            self.local.report_gone(self.store, &shard, slot);
             shard.remove(self.store, slot);
             self.local.counters.expired.add(1);
             return Settled::Evicted;
         }
         if self.evicting && self.local.rng.next_u64() % 256 < EVICT_OF_256 {
             self.local.note_object(self.store, EventClass::Evicted, "evicted", &shard, slot);
+            self.local.report_gone(self.store, &shard, slot);
             shard.remove(self.store, slot);
             self.local.counters.evicted.add(1);
             return Settled::Evicted;

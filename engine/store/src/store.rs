@@ -75,6 +75,8 @@ pub struct Store {
     pub(crate) active_expire: AtomicBool,
     /// Classes of events that somebody wants (`events.rs`).
     pub(crate) event_mask: AtomicU32,
+    /// Who wants to know of reads and changes (`observe.rs`).
+    pub(crate) observed: crate::observe::Observed,
     counters: Box<[Arc<StoreCounters>]>,
     /// Durations of background slices, ns.
     pub slices: Hist,
@@ -139,6 +141,7 @@ impl Store {
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
+            observed: Default::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
             slices: Hist::new(),
         }))

@@ -23,6 +23,8 @@ pub struct Local {
     pub(crate) appender: Appender,
     pub(crate) rng: Rng,
     pub(crate) now_ms: i64,
+    /// The connection that is served, 0 for none.
+    pub(crate) client: u64,
     pub(crate) counters: Arc<StoreCounters>,
     /// Events that the worker has not taken yet.
     pub(crate) events: Queue,
@@ -56,6 +58,7 @@ impl Worker {
             appender: Appender::new(),
             rng,
             now_ms: 0,
+            client: 0,
             counters,
             events: Queue::default(),
             due: Vec::new(),

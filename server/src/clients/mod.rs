@@ -12,6 +12,7 @@ use std::fmt::Write;
 use varve_protocol::Resp;
 
 use crate::conn::{Conn, Ends, Phase};
+use crate::pubsub::Kind;
 
 /// The classes of clients that Redis tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +40,9 @@ impl Class {
         names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, class)| class)
     }
 
-    /// The class of a connection. There are no replicas and no subscriptions yet, so all are normal.
-    pub(crate) fn of(_conn: &Conn) -> Class {
-        Class::Normal
+    /// The class of a connection. There are no replicas yet.
+    pub(crate) fn of(conn: &Conn) -> Class {
+        if conn.session.subscriptions > 0 { Class::PubSub } else { Class::Normal }
     }
 
     /// Which of the three output limits is the class's; a master's is the normal one.
@@ -97,16 +98,25 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     // Values that are received or sent lie in the store, which counts their memory; here they are shown all the same.
     let unread = conn.input.len() + conn.large.bytes() + conn.request_bytes;
     let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
+    let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
+    let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
+    let redirect = if session.tracking.on { session.tracking.redirect as i64 } else { -1 };
     let elsewhere = conn.large.bytes() + by_reference;
     write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
-        .and_then(|()| write!(out, " sub=0 psub=0 ssub=0 multi={}", session.queued().map_or(-1, |n| n as i64)))
+        .and_then(|()| {
+            write!(
+                out,
+                " sub={channels} psub={patterns} ssub={shards} multi={}",
+                session.queued().map_or(-1, |n| n as i64)
+            )
+        })
         .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
         .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
         .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + elsewhere + argument_bytes, events(conn)))
-        .and_then(|()| write!(out, " cmd={command} user={} redir=-1", session.user))
+        .and_then(|()| write!(out, " cmd={command} user={} redir={redirect}", session.user))
         .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");
     out
@@ -118,6 +128,15 @@ fn flags(conn: &Conn) -> String {
     if conn.phase == Phase::Blocked {
         out.push('b');
     }
+    if conn.session.monitors {
+        out.push('O');
+    }
+    if conn.session.subscriptions > 0 {
+        out.push('P');
+    }
+    let tracking = &conn.session.tracking;
+    let letters = [(tracking.on, 't'), (tracking.broken, 'R'), (tracking.bcast, 'B')];
+    out.extend(letters.iter().filter(|(is, _)| *is).map(|(_, letter)| letter));
     if conn.phase == Phase::Closing || conn.session.close_after_reply {
         out.push('c');
     }

@@ -152,6 +152,8 @@ pub(crate) struct Config {
     pub(crate) protected_configs: Guard,
     /// Size of the replication backlog, which only INFO tells yet.
     pub(crate) repl_backlog_bytes: u64,
+    /// Most keys that are remembered for client-side caching, 0 for no limit.
+    pub(crate) tracked_keys_max: usize,
     /// Save points, of which only CONFIG GET and SHUTDOWN know yet.
     pub(crate) save_points: Vec<SavePoint>,
 }
@@ -221,6 +223,7 @@ impl Config {
             debug_command: guard(&values.text("enable-debug-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
             repl_backlog_bytes: values.number("repl-backlog-size"),
+            tracked_keys_max: values.number("tracking-table-max-keys"),
             save_points: special::save_points(values.bytes("save")),
         }
     }

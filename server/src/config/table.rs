@@ -294,7 +294,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("tls-session-cache-size", "20480", 0, I32),
     int("tls-session-cache-timeout", "300", 0, I32),
     flag("tls-session-caching", "yes"),
-    int("tracking-table-max-keys", "1000000", 0, I64),
+    int("tracking-table-max-keys", "1000000", 0, I64).live(),
     text("unixsocket", "").fixed().live(),
     Directive::new("unixsocketperm", Kind::Octal { max: 0o777 }, "0").fixed().live(),
     flag("use-exit-on-panic", "no").hidden(),

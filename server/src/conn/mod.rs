@@ -35,6 +35,8 @@ use varve_command::Session;
 use varve_protocol::{Limits, Parser, Reply};
 
 use crate::config::Config;
+use crate::pubsub::{Hub, Kind, Subscriptions};
+use crate::shared::Shared;
 use crate::worker::Later;
 
 /// A client that has this much unsent output is not executed any further until half of it is gone.
@@ -183,6 +185,10 @@ pub(crate) struct Conn {
     pub(crate) request_bytes: usize,
     /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
     pub(crate) soft_ms: Option<i64>,
+    /// What it listens to; None until it subscribes.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// What the worker's inbox must have delivered before its next request.
+    pub(crate) due: Option<u64>,
 }
 
 impl fmt::Debug for Conn {
@@ -214,6 +220,8 @@ impl Conn {
             queued: false,
             request_bytes: 0,
             soft_ms: None,
+            subscriptions: None,
+            due: None,
         };
         conn.set_limits(config);
         conn
@@ -225,6 +233,37 @@ impl Conn {
         let bulk_max = (config.bulk_bytes_max as usize).min(VALUE_BYTES_MAX);
         self.session.bulk_max = bulk_max;
         self.parser.set_limits(Limits { bulk_max, unauthenticated, ..Limits::default() });
+    }
+
+    /// Tells the session how many subscriptions there are, after they changed.
+    pub(crate) fn count_subscriptions(&mut self) {
+        let total = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.total());
+        self.session.subscriptions = total as u32;
+        if self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
+            self.subscriptions = None;
+        }
+    }
+
+    /// Ends all that sends it something out of turn: subscriptions, tracking, monitoring.
+    pub(crate) fn stop_listening(&mut self, hub: &mut Hub, shared: &Shared, slot: usize) {
+        let id = self.session.id;
+        if let Some(subscriptions) = &mut self.subscriptions {
+            hub.unsubscribe_all(&shared.pubsub, &Kind::ALL, id, subscriptions);
+        }
+        self.count_subscriptions();
+        if std::mem::take(&mut self.session.tracking).on {
+            hub.track(&shared.pubsub, (slot, id), false);
+            shared.tracking.count_client(&shared.store, false);
+        }
+        if std::mem::take(&mut self.session.monitors) {
+            hub.monitor(&shared.pubsub, (slot, id), false);
+            shared.monitors.count(hub.worker(), false);
+        }
+    }
+
+    /// True if something may be sent to it out of turn.
+    pub(crate) fn listens(&self) -> bool {
+        self.session.subscriptions > 0 || self.session.tracking.on || self.session.monitors
     }
 
     /// True if bytes may be read from the socket.

@@ -92,6 +92,7 @@ fn protocol(version: &[u8]) -> Result<Resp, String> {
 /// `RESET`
 pub(crate) fn reset(ctx: &mut HostCtx<'_>) -> Outcome {
     ctx.conn.session.leave_transaction(ctx.store);
+    ctx.conn.stop_listening(ctx.hub, ctx.shared, ctx.slot);
     ctx.conn.session.reset(ctx.config.password.is_none());
     ctx.conn.set_limits(ctx.config);
     ctx.out.set_resp(ctx.conn.session.resp);

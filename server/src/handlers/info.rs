@@ -14,6 +14,7 @@ use crate::host::{HostCtx, Outcome};
 use crate::info::{
     self, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
 };
+use crate::pubsub::Kind;
 use crate::shared::Shared;
 use crate::sys::{Whose, cpu_time};
 
@@ -39,6 +40,7 @@ fn facts(shared: &Shared) -> Facts {
         blocked_with_timeout: shared.total(|stats| &stats.blocked_with_timeout),
         input_peak_bytes: shared.peak(|stats| &stats.input_peak_bytes),
         output_peak_bytes: shared.peak(|stats| &stats.output_peak_bytes),
+        tracking: shared.tracking.clients(),
     };
     let config = shared.config.snapshot();
     Facts {
@@ -105,6 +107,12 @@ fn counted(shared: &Shared) -> StatFacts {
         hits: totals.hits,
         misses: totals.misses,
         error_replies: shared.workers.iter().map(|worker| worker.commands.error_replies.get()).sum(),
+        pubsub_channels: shared.pubsub.len(Kind::Channel),
+        pubsub_patterns: shared.pubsub.len(Kind::Pattern),
+        pubsub_shard_channels: shared.pubsub.len(Kind::Shard),
+        tracking_keys: shared.tracking.keys(),
+        tracking_items: shared.tracking.items(),
+        tracking_prefixes: shared.tracking.prefixes(),
         ..StatFacts::default()
     }
 }

@@ -5,8 +5,10 @@ pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod info;
+pub(crate) mod pubsub;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
+pub(crate) mod tracking;
 
 use varve_base::number;
 use varve_protocol::Reply;

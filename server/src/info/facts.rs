@@ -43,6 +43,8 @@ pub(crate) struct ClientFacts {
     pub(crate) blocked_with_timeout: u64,
     pub(crate) input_peak_bytes: u64,
     pub(crate) output_peak_bytes: u64,
+    /// Clients with client-side caching.
+    pub(crate) tracking: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -87,6 +89,14 @@ pub(crate) struct StatFacts {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) error_replies: u64,
+    /// Channels, patterns and shard channels with a subscription.
+    pub(crate) pubsub_channels: usize,
+    pub(crate) pubsub_patterns: usize,
+    pub(crate) pubsub_shard_channels: usize,
+    /// Keys that clients may hold copies of, clients of all of them, and prefixes that are broadcast.
+    pub(crate) tracking_keys: usize,
+    pub(crate) tracking_items: usize,
+    pub(crate) tracking_prefixes: usize,
     /// Changes of keys since the start: nothing is saved yet.
     pub(crate) changes: u64,
     /// Longest time, in milliseconds, that a due key is still there; None if nobody measures it.

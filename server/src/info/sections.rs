@@ -47,7 +47,7 @@ pub(super) fn clients(facts: &Facts, out: &mut Lines) {
     out.put("client_recent_max_input_buffer", facts.clients.input_peak_bytes);
     out.put("client_recent_max_output_buffer", facts.clients.output_peak_bytes);
     out.put("blocked_clients", facts.clients.blocked);
-    out.zeros(&["tracking_clients"]);
+    out.put("tracking_clients", facts.clients.tracking);
     out.put("clients_in_timeout_table", facts.clients.blocked_with_timeout);
 }
 
@@ -159,11 +159,17 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     expiry(facts, out);
     out.put("keyspace_hits", stats.hits);
     out.put("keyspace_misses", stats.misses);
-    out.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks"]);
+    out.put("pubsub_channels", stats.pubsub_channels);
+    out.put("pubsub_patterns", stats.pubsub_patterns);
+    out.put("pubsubshard_channels", stats.pubsub_shard_channels);
+    out.zeros(&["latest_fork_usec", "total_forks"]);
     out.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
     out.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
-    out.zeros(&["current_active_defrag_time", "tracking_total_keys", "tracking_total_items"]);
-    out.zeros(&["tracking_total_prefixes", "unexpected_error_replies"]);
+    out.put("current_active_defrag_time", 0);
+    out.put("tracking_total_keys", stats.tracking_keys);
+    out.put("tracking_total_items", stats.tracking_items);
+    out.put("tracking_total_prefixes", stats.tracking_prefixes);
+    out.put("unexpected_error_replies", 0);
     out.put("total_error_replies", stats.error_replies);
     out.put("dump_payload_sanitizations", 0);
     out.put("total_reads_processed", stats.reads);

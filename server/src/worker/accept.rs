@@ -14,6 +14,7 @@ use super::{Message, Worker};
 use crate::config::Config;
 use crate::conn::{Conn, Ends, Newcomer, Stream};
 use crate::listen::Listener;
+use crate::pubsub::Home;
 
 /// Connections accepted in one turn of the loop.
 const ACCEPTS_MAX: usize = 256;
@@ -92,6 +93,7 @@ impl Worker {
         let entry = self.conns.vacant_entry();
         let slot = entry.key();
         let registered = conn.stream.register(self.poll.registry(), Token(slot));
+        self.shared.pubsub.settle(conn.session.id, Home { worker: self.index, slot });
         entry.insert(conn);
         self.shared.workers[self.index].stats.connected.set(self.conns.len() as u64);
         match registered {

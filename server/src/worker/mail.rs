@@ -35,11 +35,11 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     queue: Mutex<Vec<Message>>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 impl Mailbox {
-    pub(crate) fn new(waker: Waker) -> Mailbox {
+    pub(crate) fn new(waker: Arc<Waker>) -> Mailbox {
         Mailbox { queue: Mutex::new(Vec::new()), waker }
     }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_burst_wakes_once_and_keeps_its_order() {
         let mut poll = Poll::new().unwrap();
-        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(7)).unwrap());
+        let mailbox = Mailbox::new(Arc::new(Waker::new(poll.registry(), Token(7)).unwrap()));
         for _ in 0..3 {
             mailbox.send(Message::Refresh);
         }

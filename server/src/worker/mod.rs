@@ -16,6 +16,7 @@
 mod accept;
 mod answer;
 mod blocked;
+mod deliver;
 mod gather;
 mod mail;
 mod serve;
@@ -46,6 +47,7 @@ use varve_protocol::Reply;
 use crate::config::{Config, Live};
 use crate::conn::{Conn, Phase, Pool, flush};
 use crate::listen::Listener;
+use crate::pubsub::{Hub, Inbox, Registry, Sink};
 use crate::shared::{Shared, WorkerHandle};
 use crate::sockets::Sockets;
 
@@ -102,6 +104,8 @@ struct Worker {
     reply: Reply,
     batch: Batch,
     store: varve_store::Worker,
+    /// What its connections listen to.
+    hub: Hub,
     now: Now,
     /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
@@ -143,13 +147,23 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     assert!(setup.workers > 0, "somebody must serve");
     let mut polls = Vec::new();
     let mut handles = Vec::new();
+    let mut inboxes = Vec::new();
     for _ in 0..setup.workers {
         let poll = Poll::new()?;
-        handles.push(WorkerHandle::new(Mailbox::new(Waker::new(poll.registry(), MAILBOX)?)));
+        let waker = Arc::new(Waker::new(poll.registry(), MAILBOX)?);
+        inboxes.push(Inbox::new(Arc::clone(&waker)));
+        handles.push(WorkerHandle::new(Mailbox::new(waker)));
         polls.push(poll);
     }
     let sockets = Sockets::new(polls[0].registry().try_clone()?, LISTENERS, setup.listeners)?;
-    let shared = Arc::new(Shared::new(setup.store, setup.config, setup.run_id, sockets, handles));
+    let shared = Arc::new(Shared::new(
+        setup.store,
+        setup.config,
+        setup.run_id,
+        sockets,
+        handles,
+        Arc::new(Registry::new(inboxes)),
+    ));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let mut worker = Worker::new(index, poll, Arc::clone(&shared), Arc::clone(&setup.table));
@@ -164,6 +178,8 @@ impl Worker {
     fn new(index: usize, poll: Poll, shared: Arc<Shared>, table: Arc<CommandTable>) -> Worker {
         let config = shared.config.snapshot();
         let store = shared.store.worker(index);
+        let mut batch = Batch::new(Arc::clone(&shared.workers[index].commands));
+        batch.set_events(Box::new(Sink::new(Arc::clone(&shared.pubsub), index)));
         Worker {
             index,
             config,
@@ -176,8 +192,9 @@ impl Worker {
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             pool: Pool::default(),
             reply: Reply::new(),
-            batch: Batch::new(Arc::clone(&shared.workers[index].commands)),
+            batch,
             store,
+            hub: Hub::new(index),
             now: Now::read(),
             accept_due: false,
             tick: tick::Tick::default(),
@@ -203,6 +220,7 @@ impl Worker {
             for event in &events {
                 self.dispatch(event);
             }
+            self.fan_out();
             self.serve_ready();
             if self.accept_due {
                 self.accept();
@@ -210,15 +228,19 @@ impl Worker {
             self.now = Now::read();
             self.end_waits();
             self.tick();
+            if self.shared.tracking.is_over(self.config.tracked_keys_max) {
+                self.shared.tracking.limit(self.config.tracked_keys_max, self.index);
+            }
             background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
             self.batch.publish_events(&mut self.store);
+            self.shared.tracking.flush(self.index);
         }
         self.farewell();
     }
 
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&self, background_due_ms: Option<i64>) -> Option<Duration> {
-        if !self.ready.is_empty() || self.accept_due {
+        if !self.ready.is_empty() || self.accept_due || self.owes_delivery() {
             return Some(Duration::ZERO);
         }
         let tick = self.tick.due_in(self.now.instant);
@@ -290,6 +312,9 @@ impl Worker {
     /// Closes a connection at once; what it has not sent is lost.
     fn close(&mut self, slot: usize) {
         self.conns[slot].session.leave_transaction(&mut self.store);
+        let conn = &mut self.conns[slot];
+        conn.stop_listening(&mut self.hub, &self.shared, slot);
+        self.shared.pubsub.leave(conn.session.id);
         // Closing the socket takes it out of the poll.
         let conn = self.conns.remove(slot);
         if conn.phase == Phase::Blocked {

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use varve_command::Descriptor;
 use varve_command::batch::TurnState;
 use varve_command::bodies;
+use varve_command::monitor::Seen;
 use varve_command::stats::{CommandStats, SlowCommand, slow_command};
+use varve_command::tracking;
 use varve_protocol::{Args, Body, Reply};
 
 use super::{Now, Question, Worker};
@@ -81,6 +83,9 @@ impl Worker {
 
     /// See the module's picture.
     pub(super) fn visit(&mut self, slot: usize) {
+        if self.is_behind(slot) {
+            return;
+        }
         match self.serve(slot) {
             Ok(Stop::Ask(question)) => self.ask(slot, question),
             Ok(stop) => self.settle(slot, &stop),
@@ -105,6 +110,7 @@ impl Worker {
         let conn = &mut *self.conns[slot];
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, &mut out);
+        self.shared.tracking.flush(self.index);
         self.write(slot, &mut out)?;
         if out.is_empty() {
             out.clear(REPLY_KEEP_BYTES);
@@ -256,6 +262,7 @@ impl Worker {
         let mut turns = 0;
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
+            self.batch.set_monitoring(self.shared.monitors.any());
             let turn = self.batch.turn(
                 &mut self.store,
                 &self.table,
@@ -277,6 +284,9 @@ impl Worker {
             }
             if let Some(slow) = self.batch.take_slow() {
                 note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
+            }
+            if let Some(seen) = self.batch.take_monitored() {
+                self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &seen);
             }
             self.deliver();
             self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
@@ -336,11 +346,18 @@ impl Worker {
             shared: &self.shared,
             config: &self.config,
             store: &mut self.store,
+            hub: &mut self.hub,
+            slot,
             conn,
             out,
             now: self.now,
         };
         let outcome = host::run(descriptor, &mut ctx);
+        let may_push = self.conns[slot].listens() && !self.conns[slot].session.in_exec;
+        if may_push && self.owes_delivery() {
+            self.deliver_before_reply(slot, mark, out);
+        }
+        self.ran_for_host(slot, descriptor, args);
         let took = start.elapsed();
         let stats = self.batch.stats();
         stats.count(descriptor, 1, took.as_nanos() as u64);
@@ -355,13 +372,25 @@ impl Worker {
         }
         let conn = &mut *self.conns[slot];
         let ends = !matches!(outcome, Outcome::Ask(_)) && !conn.session.in_exec;
-        if ends && conn.session.drop_reply() {
+        if ends && conn.session.drop_reply() && !descriptor.confirms_always() {
             out.truncate(mark);
         }
         conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
         self.batch.publish_events(&mut self.store);
         self.follow_config();
         outcome
+    }
+
+    /// What follows a command of the server itself, as the batch does it for all others.
+    fn ran_for_host(&mut self, slot: usize, descriptor: &'static Descriptor, args: Args<'_>) {
+        let conn = &mut *self.conns[slot];
+        tracking::ran(&mut conn.session, descriptor);
+        if !self.shared.monitors.any() {
+            return;
+        }
+        if let Some(seen) = Seen::new(descriptor, args, conn.session.db) {
+            self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &[seen]);
+        }
     }
 
     /// Writes replies to the connection's socket as far as it takes them.

@@ -2,6 +2,8 @@
 
 mod blocked;
 mod large;
+mod pubsub;
+mod tracking;
 mod transactions;
 
 use std::io::{Read, Write};

@@ -30,6 +30,7 @@ pub(super) fn finish(
         }
     }
     session.last = Some(d);
+    crate::tracking::ran(session, d);
     drop_muted(session, out, mark);
 }
 

@@ -24,9 +24,11 @@ use crate::blocking;
 use crate::bodies::Bodies;
 use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
 use crate::stats::slow_command;
 use crate::table::CommandTable;
+use crate::tracking;
 use crate::transaction::{Multi, Queued, Reach, Step, is_never_queued};
 use crate::{Ctx, SessionCtx, WideCtx};
 
@@ -102,6 +104,9 @@ impl Running<'_> {
         self.next += 1;
         reply(self.out);
         super::finish(&self.batch.stats, d, ran, self.session, self.out, mark);
+        if ran {
+            self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
+        }
         None
     }
 
@@ -378,6 +383,9 @@ impl Transaction {
                         ctx.tx.hold(&shards);
                     }
                     run(&mut ctx);
+                    if ctx.session.tracking.on {
+                        tracking::remember(queued.command, &mut ctx);
+                    }
                 }
                 Run::Session(run) => {
                     let Ctx { args, out, session, .. } = &mut ctx;
@@ -430,6 +438,10 @@ impl Transaction {
         self.serve_waiters(batch, worker);
         session.in_exec = false;
         session.last = Some(self.exec);
+        tracking::ran(session, self.exec);
+        if let Some(seen) = &mut batch.monitored {
+            seen.push(Seen::exec(session.db));
+        }
         session.reply = match session.reply {
             ReplyMode::SkipNext => ReplyMode::Skip,
             ReplyMode::Skip => ReplyMode::On,
@@ -464,6 +476,7 @@ fn account(batch: &mut Batch, queued: &Queued, before: &Before, now_ms: i64, ses
         batch.slow.push(slow_command(queued.args(), now_ms / 1000, nanos / 1000));
     }
     session.last = Some(d);
+    super::note(&mut batch.monitored, d, queued.args(), session);
 }
 
 /// Drops the reply of a command of a transaction, if replies are off by now.

@@ -59,6 +59,32 @@ pub(super) const ROWS: &[Descriptor] = &[
 
 /// Subcommands of CLIENT.
 const CLIENT: &[Descriptor] = &[
+    Descriptor::sub("client|caching", "caching", Group::Connection, 3, "6.0.0", Run::Host)
+        .about("Says whether the next command's keys are to be remembered.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("mode", &[word("yes", "YES"), word("no", "NO")])]),
+    Descriptor::sub("client|getredir", "getredir", Group::Connection, 2, "6.0.0", Run::Host)
+        .about("Answers who gets this connection's messages about stale keys.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION]),
+    Descriptor::sub("client|tracking", "tracking", Group::Connection, -3, "6.0.0", Run::Host)
+        .about("Turns client-side caching on or off.", "O(1), more with options")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[
+            one_of("status", &[word("on", "ON"), word("off", "OFF")]),
+            arg("client-id", ArgKind::Integer).token("REDIRECT").optional(),
+            arg("prefix", ArgKind::String).token("PREFIX").optional().multiple().multiple_token(),
+            word("bcast", "BCAST").optional(),
+            word("optin", "OPTIN").optional(),
+            word("optout", "OPTOUT").optional(),
+            word("noloop", "NOLOOP").optional(),
+        ]),
+    Descriptor::sub("client|trackinginfo", "trackinginfo", Group::Connection, 2, "6.2.0", Run::Host)
+        .about("Describes the connection's client-side caching.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION]),
     Descriptor::sub("client|getname", "getname", Group::Connection, 2, "2.6.9", Run::Host)
         .about("Answers the connection's name.", "O(1)")
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])

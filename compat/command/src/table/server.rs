@@ -60,6 +60,9 @@ pub(super) const ROWS: &[Descriptor] =
         Descriptor::new("memory", Group::Server, -2, "4.0.0", Run::Container)
             .about("What the data takes.", "")
             .subcommands(MEMORY),
+        Descriptor::new("monitor", Group::Server, 1, "1.0.0", Run::Host)
+            .about("Shows every command that the server runs.", "")
+            .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
         Descriptor::new("shutdown", Group::Server, -1, "1.0.0", Run::Host)
             .about("Ends the server.", "O(N) in the keys when saving, else O(1)")
             .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::NO_MULTI, Flags::ALLOW_BUSY])

@@ -245,6 +245,7 @@ impl<'s> Tx<'s> {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
         self.local.note_object(self.store, EventClass::Expired, "expired", shard, slot);
+        self.local.report_gone(self.store, shard, slot);
         shard.remove(self.store, slot);
         shard.follow_index(self.store, id);
         self.local.counters.expired.add(1);
@@ -276,6 +277,7 @@ impl<'s> Tx<'s> {
     pub fn changed(&mut self, k: &Key<'_>, count: u64) {
         let at = self.held.position(self.store.shard_of(k.hash));
         self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
+        self.local.report_changed(self.store, k.bytes);
         self.local.counters.changes.add(count);
         self.wake(k);
     }

@@ -1,0 +1,91 @@
+//! The lines that MONITOR shows: every command that ran, but for those of administrators.
+//!
+//! ```text
+//!   +1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "va\x00lue"
+//!    time              db address           arguments, passwords redacted
+//! ```
+//!
+//! A line is made behind its command, as Redis does: SELECT shows the database that it selected. Not here: the address,
+//! which the server knows, and who reads the lines.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use varve_protocol::Args;
+
+use crate::descriptor::{Descriptor, Flags};
+
+/// A command that ran.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Since the beginning of Unix time.
+    at: Duration,
+    /// The selected database.
+    db: u32,
+    /// The arguments as they are shown.
+    args: Vec<u8>,
+}
+
+impl Seen {
+    /// A command that just ran; None if it is not shown.
+    pub fn new(d: &Descriptor, args: Args<'_>, db: u32) -> Option<Seen> {
+        if d.flags.has(Flags::ADMIN) || d.flags.has(Flags::SKIP_MONITOR) {
+            return None;
+        }
+        let mut text = Vec::with_capacity(args.bytes() + 4 * args.len());
+        let secrets = secrets(d, args);
+        for (at, arg) in args.iter().enumerate() {
+            if at > 0 {
+                text.push(b' ');
+            }
+            quote(if secrets.contains(&at) { b"(redacted)" } else { arg }, &mut text);
+        }
+        Some(Seen { at: now(), db, args: text })
+    }
+
+    /// EXEC, which is shown behind its commands.
+    pub(crate) fn exec(db: u32) -> Seen {
+        Seen { at: now(), db, args: b"\"EXEC\"".to_vec() }
+    }
+
+    /// The whole line, line end included.
+    pub fn line(&self, address: &str, into: &mut Vec<u8>) {
+        let (seconds, micros) = (self.at.as_secs(), self.at.subsec_micros());
+        into.extend_from_slice(format!("+{seconds}.{micros:06} [{} {address}] ", self.db).as_bytes());
+        into.extend_from_slice(&self.args);
+        into.extend_from_slice(b"\r\n");
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Which arguments are not for everybody's eyes.
+fn secrets(d: &Descriptor, args: Args<'_>) -> std::ops::Range<usize> {
+    match d.full_name {
+        "auth" => 1..args.len(),
+        "hello" => {
+            let word = (2..args.len()).find(|&at| args.is(at, "AUTH"));
+            word.map_or(0..0, |at| at + 1..(at + 3).min(args.len()))
+        }
+        _ => 0..0,
+    }
+}
+
+/// An argument in quotes, what cannot be printed escaped.
+fn quote(arg: &[u8], into: &mut Vec<u8>) {
+    into.push(b'"');
+    for &byte in arg {
+        match byte {
+            b'\\' | b'"' => into.extend_from_slice(&[b'\\', byte]),
+            b'\n' => into.extend_from_slice(b"\\n"),
+            b'\r' => into.extend_from_slice(b"\\r"),
+            b'\t' => into.extend_from_slice(b"\\t"),
+            7 => into.extend_from_slice(b"\\a"),
+            8 => into.extend_from_slice(b"\\b"),
+            b' '..=b'~' => into.push(byte),
+            _ => into.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    into.push(b'"');
+}

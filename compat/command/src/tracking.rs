@@ -1,0 +1,64 @@
+//! Client-side caching as a session knows it: what CLIENT TRACKING asked for, and which reads are to be remembered.
+//!
+//! ```text
+//!   mode      remembered are the keys of
+//!   default   every reading command
+//!   OPTIN     those right behind CLIENT CACHING YES
+//!   OPTOUT    those not right behind CLIENT CACHING NO
+//!   BCAST     none: the client hears of every change under its prefixes
+//! ```
+//!
+//! Not here: the table of what was read, and the messages (the server).
+
+use crate::descriptor::{Descriptor, Flags};
+use crate::{Ctx, Session};
+
+/// See the module's picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
+pub struct Tracking {
+    /// CLIENT TRACKING ON.
+    pub on: bool,
+    /// Every change under the connection's prefixes is told.
+    pub bcast: bool,
+    /// Reads are remembered when asked.
+    pub opt_in: bool,
+    /// Reads are remembered unless asked.
+    pub opt_out: bool,
+    /// Its own changes are not told.
+    pub no_loop: bool,
+    /// CLIENT CACHING was said for the next command.
+    pub caching: bool,
+    /// The connection that messages go to in its place is gone.
+    pub broken: bool,
+    /// The connection that messages go to, 0 for itself.
+    pub redirect: u64,
+}
+
+impl Tracking {
+    /// True if the keys of a reading command are to be remembered now.
+    pub fn remembers(&self) -> bool {
+        self.on && !self.bcast && (!self.opt_in || self.caching) && !(self.opt_out && self.caching)
+    }
+}
+
+/// Remembers the keys that a command of a tracking connection has read; their shards are still held.
+#[cold]
+pub(crate) fn remember(d: &Descriptor, ctx: &mut Ctx<'_, '_>) {
+    if !d.flags.has(Flags::READONLY) || !ctx.session.tracking.remembers() {
+        return;
+    }
+    let Some(observer) = ctx.tx.store().observer() else { return };
+    let (args, client) = (ctx.args, ctx.session.id);
+    // Arguments that name no keys have been refused.
+    let _ = d.for_each_key(args, |at| observer.read(client, args.get(at)));
+}
+
+/// What CLIENT CACHING said ends behind the next command that is not of the CLIENT family; a transaction is one command.
+#[inline]
+pub fn ran(session: &mut Session, d: &Descriptor) {
+    if session.tracking.caching {
+        let within = session.multi.is_some() || session.in_exec;
+        session.tracking.caching = within || d.full_name.starts_with("client|");
+    }
+}

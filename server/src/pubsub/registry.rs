@@ -1,0 +1,293 @@
+//! The registry that all workers share: for each channel, pattern and prefix, how many listeners each worker has.
+//!
+//! ```text
+//!  channels, shard channels: 64 stripes each: Mutex { name -> [count of worker 0, count of worker 1, ...] }
+//!  patterns, prefixes:       RwLock { pattern -> [counts] }, asked only while there is one
+//!  homes:                    16 stripes: Mutex { connection id -> worker, slot }
+//!  inboxes:                  one a worker
+//! ```
+//!
+//! Publishing holds its channel's stripe, so it is ordered with every other publishing to the channel and with each
+//! subscription. Not here: connections.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use varve_base::glob;
+use varve_command::notify::Events;
+
+use super::inbox::{Inbox, Item, Message};
+use super::{Home, Kind, Name};
+
+/// Independent locks of each name space.
+const STRIPES: usize = 64;
+/// Independent locks of the homes.
+const HOME_STRIPES: usize = 16;
+
+/// A name's listeners, by worker.
+pub(super) type Counts = Box<[u32]>;
+
+/// One name space of channels, found by name.
+#[derive(Debug)]
+struct Exact {
+    stripes: Box<[Mutex<HashMap<Name, Counts>>]>,
+    /// Names with a listener.
+    len: AtomicUsize,
+}
+
+/// One name space of patterns or prefixes, all of which are tried.
+#[derive(Debug, Default)]
+struct Tried {
+    names: RwLock<HashMap<Name, Counts>>,
+    len: AtomicUsize,
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    channels: Exact,
+    shard_channels: Exact,
+    patterns: Tried,
+    prefixes: Tried,
+    homes: Box<[Mutex<HashMap<u64, Home>>]>,
+    inboxes: Box<[Inbox]>,
+    hasher: RandomState,
+}
+
+/// Where a worker's keyspace events go: they are published like any message.
+pub(crate) struct Sink {
+    registry: Arc<Registry>,
+    worker: usize,
+}
+
+impl Sink {
+    pub(crate) fn new(registry: Arc<Registry>, worker: usize) -> Sink {
+        Sink { registry, worker }
+    }
+}
+
+impl Events for Sink {
+    fn publish(&mut self, channel: &[u8], message: &[u8]) {
+        self.registry.publish(Kind::Channel, channel, message, self.worker);
+    }
+}
+
+/// Where a kind of names is kept.
+enum Space<'r> {
+    Exact(&'r Exact),
+    Tried(&'r Tried),
+}
+
+impl Exact {
+    fn new() -> Exact {
+        Exact { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
+    }
+}
+
+impl Registry {
+    /// For the workers with these inboxes.
+    pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
+        Registry {
+            channels: Exact::new(),
+            shard_channels: Exact::new(),
+            patterns: Tried::default(),
+            prefixes: Tried::default(),
+            homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
+            inboxes: inboxes.into_iter().collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// A worker's inbox.
+    pub(crate) fn inbox(&self, worker: usize) -> &Inbox {
+        &self.inboxes[worker]
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    /// A connection has come to its worker.
+    pub(crate) fn settle(&self, id: u64, home: Home) {
+        self.homes[id as usize % HOME_STRIPES].lock().insert(id, home);
+    }
+
+    /// A connection is gone.
+    pub(crate) fn leave(&self, id: u64) {
+        self.homes[id as usize % HOME_STRIPES].lock().remove(&id);
+    }
+
+    /// Where a connection is; None if there is none of this number.
+    pub(crate) fn home(&self, id: u64) -> Option<Home> {
+        self.homes[id as usize % HOME_STRIPES].lock().get(&id).copied()
+    }
+
+    /// Adds one subscription of a worker. Gives the name as it is shared, and the number of the worker's first item that
+    /// the subscription is for.
+    pub(crate) fn subscribe(&self, kind: Kind, name: &[u8], worker: usize) -> (Name, u64) {
+        let add = |names: &mut HashMap<Name, Counts>| {
+            let shared = names.get_key_value(name).map_or_else(|| Name::from(name), |(known, _)| Arc::clone(known));
+            let counts = names.entry(Arc::clone(&shared)).or_insert_with(|| vec![0; self.inboxes.len()].into());
+            counts[worker] += 1;
+            (shared, self.inboxes[worker].pushed(), names.len())
+        };
+        match self.space(kind) {
+            Space::Tried(tried) => {
+                let mut names = tried.names.write();
+                let (shared, since, len) = add(&mut names);
+                tried.len.store(len, Ordering::Release);
+                (shared, since)
+            }
+            Space::Exact(exact) => {
+                let mut stripe = exact.stripes[self.stripe(name)].lock();
+                let before = stripe.len();
+                let (shared, since, len) = add(&mut stripe);
+                exact.len.fetch_add(len - before, Ordering::AcqRel);
+                (shared, since)
+            }
+        }
+    }
+
+    /// Takes one subscription of a worker away.
+    pub(crate) fn unsubscribe(&self, kind: Kind, name: &[u8], worker: usize) {
+        let take = |names: &mut HashMap<Name, Counts>| {
+            let counts = names.get_mut(name).expect("who ends a subscription has it");
+            assert!(counts[worker] > 0, "the worker has this subscription");
+            counts[worker] -= 1;
+            let empty = counts.iter().all(|&count| count == 0);
+            if empty {
+                names.remove(name);
+            }
+            empty
+        };
+        match self.space(kind) {
+            Space::Tried(tried) => {
+                let mut names = tried.names.write();
+                take(&mut names);
+                tried.len.store(names.len(), Ordering::Release);
+            }
+            Space::Exact(exact) => {
+                let empty = take(&mut exact.stripes[self.stripe(name)].lock());
+                exact.len.fetch_sub(usize::from(empty), Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Publishes to a channel or shard channel; gives the number of subscriptions that the message goes to. `own` is the
+    /// calling worker, which looks into its inbox by itself.
+    pub(crate) fn publish(&self, kind: Kind, channel: &[u8], payload: &[u8], own: usize) -> u64 {
+        let by_pattern = kind == Kind::Channel && self.len(Kind::Pattern) > 0;
+        let Space::Exact(channels) = self.space(kind) else { unreachable!("messages are published to channels") };
+        if !by_pattern && channels.len.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let mut wake = Vec::new();
+        let receivers = {
+            let stripe = channels.stripes[self.stripe(channel)].lock();
+            let direct = stripe.get_key_value(channel);
+            let patterns = by_pattern.then(|| self.patterns.names.read());
+            let patterns = patterns.iter().flat_map(|patterns| patterns.iter());
+            let matching: Vec<(&Name, &Counts)> = patterns.filter(|(p, _)| glob::matches(p, channel, false)).collect();
+            if direct.is_none() && matching.is_empty() {
+                return 0;
+            }
+            let counts = || direct.iter().map(|(_, c)| *c).chain(matching.iter().map(|(_, c)| *c));
+            let message = Arc::new(Message {
+                kind,
+                channel: direct.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name)),
+                payload: payload.into(),
+                patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
+            });
+            let concerned = |worker: usize| counts().any(|counts| counts[worker] > 0);
+            wake.extend(self.push_where(concerned, own, || Item::Message(Arc::clone(&message))));
+            counts().flat_map(|counts| counts.iter()).map(|&count| u64::from(count)).sum()
+        };
+        self.wake(&wake);
+        receivers
+    }
+
+    /// Puts an item into the inboxes of these workers; gives those to be woken, the calling one not among them.
+    pub(crate) fn push_where(
+        &self,
+        concerned: impl Fn(usize) -> bool,
+        own: usize,
+        item: impl Fn() -> Item,
+    ) -> impl Iterator<Item = usize> {
+        let workers = 0..self.inboxes.len();
+        workers.filter(move |&worker| concerned(worker) && self.inboxes[worker].push(item()) && worker != own)
+    }
+
+    /// Wakes workers.
+    pub(crate) fn wake(&self, workers: &[usize]) {
+        workers.iter().for_each(|&worker| self.inboxes[worker].wake());
+    }
+
+    /// Puts an item into one worker's inbox.
+    pub(crate) fn send(&self, to: usize, own: usize, item: Item) {
+        if self.inboxes[to].push(item) && to != own {
+            self.inboxes[to].wake();
+        }
+    }
+
+    /// Calls `each` with every prefix that the key begins with, in the order of their names.
+    pub(crate) fn each_prefix(&self, key: &[u8], mut each: impl FnMut(&Name)) {
+        if self.len(Kind::Prefix) == 0 {
+            return;
+        }
+        let names = self.prefixes.names.read();
+        names.keys().filter(|prefix| key.starts_with(prefix)).for_each(&mut each);
+    }
+
+    /// Puts an item into the inboxes of all workers with a listener to the prefix.
+    pub(crate) fn broadcast(&self, prefix: &[u8], own: usize, item: impl Fn() -> Item) {
+        let wake: Vec<usize> = {
+            let names = self.prefixes.names.read();
+            let Some(counts) = names.get(prefix) else { return };
+            self.push_where(|worker| counts[worker] > 0, own, item).collect()
+        };
+        self.wake(&wake);
+    }
+
+    /// The channels (or shard channels) with a subscription whose names match, in no order.
+    pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
+        let Space::Exact(exact) = self.space(kind) else { unreachable!("channels are listed") };
+        let mut found = Vec::new();
+        for stripe in &exact.stripes {
+            let stripe = stripe.lock();
+            found.extend(stripe.keys().filter(|name| pattern.is_none_or(|p| glob::matches(p, name, false))).cloned());
+        }
+        found
+    }
+
+    /// Subscriptions to a channel or shard channel by its name.
+    pub(crate) fn count(&self, kind: Kind, channel: &[u8]) -> u64 {
+        let Space::Exact(exact) = self.space(kind) else { unreachable!("channels are counted") };
+        let stripe = exact.stripes[self.stripe(channel)].lock();
+        stripe.get(channel).map_or(0, |counts| counts.iter().map(|&count| u64::from(count)).sum())
+    }
+
+    /// How many names of a kind have a listener.
+    pub(crate) fn len(&self, kind: Kind) -> usize {
+        match self.space(kind) {
+            Space::Exact(exact) => exact.len.load(Ordering::Acquire),
+            Space::Tried(tried) => tried.len.load(Ordering::Acquire),
+        }
+    }
+
+    fn space(&self, kind: Kind) -> Space<'_> {
+        match kind {
+            Kind::Channel => Space::Exact(&self.channels),
+            Kind::Shard => Space::Exact(&self.shard_channels),
+            Kind::Pattern => Space::Tried(&self.patterns),
+            Kind::Prefix => Space::Tried(&self.prefixes),
+        }
+    }
+
+    fn stripe(&self, name: &[u8]) -> usize {
+        self.hasher.hash_one(name) as usize % STRIPES
+    }
+}

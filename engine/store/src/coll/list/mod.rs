@@ -9,7 +9,7 @@
 //!                                     +---------+---------+---------+---------+---------+
 //!                                      room here           no room    exact        room here
 //! ```
-//! A node made at an end has the bytes of a whole fill, its room where the list grows, so that a push or pop there
+//! A node made at an end has the bytes of a whole fill of entries like its first, its room where the list grows, so that a push or pop there
 //! touches its own entry, the node's header and some counts. A node that has no room there is slid once if it has much
 //! room at its other end; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
 //! nodes anew with a quarter more than they need. An entry that is larger than a fill has a node to itself.
@@ -106,10 +106,9 @@ impl Shape {
         entries <= self.entries && buffer_bytes(bytes) <= self.bytes
     }
 
-    /// Bytes for a new node at an end, of which `size` is the first entry's.
+    /// Bytes for a new node at an end, whose first entry takes `size`: enough for as many like it as it may have.
     fn fresh(&self, size: usize) -> usize {
-        let all = if self.entries < ENTRIES_MAX { buffer_bytes(size * self.entries) } else { self.bytes };
-        all.min(self.bytes).max(buffer_bytes(size))
+        buffer_bytes(size * self.entries).min(self.bytes).max(buffer_bytes(size))
     }
 
     /// Bytes for a node that is written anew with so many bytes of entries.

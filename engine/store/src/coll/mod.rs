@@ -170,19 +170,19 @@ impl Body {
         }
     }
 
-    /// True if a table is on its way to another size, or should be.
+    /// True if a table is on its way to another size, or should be, or nodes that were cut off are left.
     pub(crate) fn wants_step(&self) -> bool {
         match self {
-            Body::List(_) => false,
+            Body::List(c) => c.wants_step(),
             Body::Hash(e) | Body::Set(e) => e.wants_step(),
             Body::Zset(z) => z.wants_step(),
         }
     }
 
-    /// Moves a table on by about so many buckets.
-    pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
+    /// Moves a table on by about so many buckets, or kills so many nodes that were cut off.
+    pub(crate) fn step(&mut self, hands: &mut Hands<'_>, buckets: usize) {
         match self {
-            Body::List(_) => {}
+            Body::List(c) => c.step(hands, buckets),
             Body::Hash(e) | Body::Set(e) => e.step(hands, buckets),
             Body::Zset(z) => z.step(hands, buckets),
         }

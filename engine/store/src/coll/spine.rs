@@ -21,8 +21,11 @@
 //! Memory is three arenas, 12 bytes a leaf and 392 bytes a node of up to 32 children (648 with keys), full where leaves
 //! were added at an end. Numbers that were freed are given out again; the arenas do not shrink.
 //!
+//! Leaves can be cut off at an end by any number at once (`cut`); they then wait in limbo to be taken out.
+//!
 //! It does not open leaves: it knows neither the log nor what an element is.
 
+mod cut;
 #[cfg(test)]
 mod tests;
 
@@ -77,8 +80,11 @@ pub(crate) struct Spine<R = Ref> {
     root: u32,
     free_leaf: u32,
     free_node: u32,
+    /// Those in limbo included.
     leaves: u32,
     count: u64,
+    /// What was cut off and not taken out yet.
+    limbo: Vec<cut::Limb>,
 }
 
 impl<R: Copy> Spine<R> {
@@ -95,6 +101,7 @@ impl<R: Copy> Spine<R> {
             free_node: NONE,
             leaves: 0,
             count: 0,
+            limbo: Vec::new(),
         }
     }
 
@@ -103,10 +110,21 @@ impl<R: Copy> Spine<R> {
         Spine { keyed: true, ..Spine::new() }
     }
 
-    /// Number of leaves.
+    /// Number of leaves, those in limbo included.
     #[inline]
     pub(crate) fn leaves(&self) -> usize {
         self.leaves as usize
+    }
+
+    /// Whether there is one leaf only, but for limbo.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        !self.is_bare() && self.node(self.root).level == 1 && self.node(self.root).len == 1
+    }
+
+    #[inline]
+    fn is_bare(&self) -> bool {
+        self.root == NONE || self.node(self.root).len == 0
     }
 
     /// Number of elements in all leaves.
@@ -122,18 +140,19 @@ impl<R: Copy> Spine<R> {
             + self.parents.capacity() * size_of::<u32>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.seps.capacity() * size_of::<[u64; FAN]>()
+            + self.limbo.capacity() * size_of::<cut::Limb>()
     }
 
     /// The first leaf.
     #[inline]
     pub(crate) fn first(&self) -> Option<Leaf> {
-        (self.leaves > 0).then(|| self.first_under(self.root))
+        (!self.is_bare()).then(|| self.first_under(self.root))
     }
 
     /// The last leaf.
     #[inline]
     pub(crate) fn last(&self) -> Option<Leaf> {
-        (self.leaves > 0).then(|| self.last_under(self.root))
+        (!self.is_bare()).then(|| self.last_under(self.root))
     }
 
     /// The leaf after this one.
@@ -254,7 +273,7 @@ impl<R: Copy> Spine<R> {
 
     /// The last leaf whose least key is at most `sep`, the first leaf if there is none such.
     pub(crate) fn descend(&self, sep: u64) -> Option<Leaf> {
-        if self.leaves == 0 {
+        if self.is_bare() {
             return None;
         }
         let mut node = self.root;
@@ -330,16 +349,9 @@ impl<R: Copy> Spine<R> {
         let (node, slot) = self.above(leaf);
         self.add(leaf, -(self.node(node).sum[slot] as i64));
         self.remove_child(node, slot);
-        while self.node(self.root).level > 1 && self.node(self.root).len == 1 {
-            let old = self.root;
-            self.root = self.node(old).child[0];
-            self.nodes[self.root as usize].parent = NONE;
-            self.give_node(old);
-        }
+        self.lower_root();
         self.leaves -= 1;
-        self.parents[leaf.0 as usize] = self.free_leaf;
-        self.free_leaf = leaf.0;
-        self.refs[leaf.0 as usize].take().expect("a leaf of this spine")
+        self.give_leaf(leaf)
     }
 
     /// Panics if anything is inconsistent. O(N).
@@ -349,8 +361,9 @@ impl<R: Copy> Spine<R> {
             assert_eq!(self.node(self.root).parent, NONE, "nothing lies above the root");
             self.verify_under(self.root, &mut seen);
         }
-        assert_eq!(seen, (self.leaves as usize, self.count), "leaves and elements");
-        assert_eq!(seen.0, self.refs.iter().flatten().count(), "every leaf is in the tree");
+        let limbo = self.limbo_leaves().len();
+        assert_eq!(seen, (self.leaves as usize - limbo, self.count), "leaves and elements");
+        assert_eq!(seen.0 + limbo, self.refs.iter().flatten().count(), "every leaf is in the tree or in limbo");
         assert_eq!(self.refs.len(), self.parents.len(), "cells");
         assert_eq!(self.seps.len(), if self.keyed { self.nodes.len() } else { 0 }, "keys");
     }
@@ -436,6 +449,23 @@ impl<R: Copy> Spine<R> {
             }
             node = last;
         }
+    }
+
+    /// Makes the only child of the root the root.
+    fn lower_root(&mut self) {
+        while self.node(self.root).level > 1 && self.node(self.root).len == 1 {
+            let old = self.root;
+            self.root = self.node(old).child[0];
+            self.nodes[self.root as usize].parent = NONE;
+            self.give_node(old);
+        }
+    }
+
+    /// Gives a leaf's number back.
+    fn give_leaf(&mut self, leaf: Leaf) -> R {
+        self.parents[leaf.0 as usize] = self.free_leaf;
+        self.free_leaf = leaf.0;
+        self.refs[leaf.0 as usize].take().expect("a leaf of this spine")
     }
 
     fn take_leaf(&mut self, place: R) -> Leaf {

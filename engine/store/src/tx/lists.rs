@@ -42,10 +42,8 @@ impl Tx<'_> {
     ) -> Result<u64, WrongType> {
         let length = match self.typed(k, Type::List)? {
             Some(mut p) => {
-                let before = self.list_len_at(p);
-                self.push_all(k, &mut p, end, elements);
-                let length = self.list_len_at(p);
-                self.changed(k, length - before);
+                let (added, length) = self.push_all(k, &mut p, end, elements);
+                self.changed(k, added);
                 length
             }
             None if only_existing => 0,
@@ -262,12 +260,16 @@ impl Tx<'_> {
     /// Follows a removal of `count` elements: an empty list goes, a small chain becomes packed.
     #[inline]
     pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Place, count: u64) {
-        if self.list_len_at(*p) == 0 {
+        let (left, is_single) = match self.encoding(*p) {
+            Some(Encoding::Big) => self.big_ref(*p, |body, _, _| (chain(body).len(), chain(body).is_single())),
+            _ => (self.packed(*p).len() as u64, false),
+        };
+        if left == 0 {
             self.remove_at(k, *p);
             return self.changed(k, count - 1);
         }
         self.changed(k, count);
-        if self.encoding(*p) == Some(Encoding::Big) && self.big_ref(*p, |body, _, _| chain(body).is_single()) {
+        if is_single {
             self.repack(k, p);
         }
     }
@@ -298,7 +300,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Adds elements to a list, which may become a chain on the way. Counts no change.
+    /// Adds elements to a list, which may become a chain on the way; gives how many, and the new length. Counts no change.
     #[inline]
     fn push_all<'e>(
         &mut self,
@@ -306,22 +308,31 @@ impl Tx<'_> {
         p: &mut Place,
         end: ListEnd,
         mut elements: impl Iterator<Item = &'e [u8]> + Clone,
-    ) {
+    ) -> (u64, u64) {
+        let mut added = 0;
         if self.encoding(*p) == Some(Encoding::Packed) {
             let shape = self.list_shape();
             loop {
                 let rest = elements.clone();
-                let Some(element) = elements.next() else { return };
-                let (entry, node) = (Coded::of(element), self.packed(*p));
+                let (element, node) = (elements.next(), self.packed(*p));
+                let Some(element) = element else { return (added, node.len() as u64) };
+                let entry = Coded::of(element);
                 if !shape.takes(node.len() + 1, node.bytes() + entry.size()) {
                     self.make_chain(k, p);
                     elements = rest;
                     break;
                 }
                 self.edit_packed(k, p, entry.size(), |node| push_to(node, end, &entry));
+                added += 1;
             }
         }
-        self.with_chain(*p, |chain, t| elements.for_each(|element| chain.push(t, end, &Coded::of(element))));
+        self.with_chain(*p, |chain, t| {
+            for element in elements {
+                chain.push(t, end, &Coded::of(element));
+                added += 1;
+            }
+            (added, chain.len())
+        })
     }
 
     /// Makes a list of at least one element under a key that is free. Counts no change.
@@ -347,8 +358,7 @@ impl Tx<'_> {
             self.local.scratch = value;
             p
         };
-        self.push_all(k, &mut p, end, rest);
-        self.list_len_at(p)
+        self.push_all(k, &mut p, end, rest).1
     }
 
     /// Shows `count` elements from position `first` on, towards the other end.

@@ -50,7 +50,7 @@ impl Chain {
             }
             at.is_some()
         };
-        depth > 0 && self.spine.leaves() > 2 * depth && has(End::Front) && has(End::Back)
+        depth > 0 && has(End::Front) && has(End::Back)
     }
 
     /// Squeezes a node if it is far from both ends, plain, and worth it.

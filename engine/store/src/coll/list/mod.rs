@@ -9,7 +9,7 @@
 //!                                     +---------+---------+---------+---------+---------+
 //!                                      room here           no room    exact        room here
 //! ```
-//! A node made at an end has the bytes of a whole fill, its room where the list grows, so that a push or pop there
+//! A node made at an end has the bytes of a whole fill of entries like its first, its room where the list grows, so that a push or pop there
 //! touches its own entry, the node's header and some counts. A node that has no room there is slid once if it has much
 //! room at its other end; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
 //! nodes anew with a quarter more than they need. An entry that is larger than a fill has a node to itself.
@@ -49,6 +49,8 @@ const ENTRIES_MAX: usize = 512;
 const COUNTED_BYTES: usize = 8 << 10;
 /// A node slides its entries only if its free room is at least this part of them.
 const SLIDE_PART: usize = 16;
+/// Nodes cut off by one command that it kills itself; the background kills the others.
+const CUT_AT_ONCE: usize = 64;
 /// Scratch larger than this is given back.
 const SCRATCH_KEPT: usize = 256 << 10;
 
@@ -106,10 +108,9 @@ impl Shape {
         entries <= self.entries && buffer_bytes(bytes) <= self.bytes
     }
 
-    /// Bytes for a new node at an end, of which `size` is the first entry's.
+    /// Bytes for a new node at an end, whose first entry takes `size`: enough for as many like it as it may have.
     fn fresh(&self, size: usize) -> usize {
-        let all = if self.entries < ENTRIES_MAX { buffer_bytes(size * self.entries) } else { self.bytes };
-        all.min(self.bytes).max(buffer_bytes(size))
+        buffer_bytes(size * self.entries).min(self.bytes).max(buffer_bytes(size))
     }
 
     /// Bytes for a node that is written anew with so many bytes of entries.
@@ -204,7 +205,7 @@ impl Chain {
     /// Whether there is one node only.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
-        self.spine.leaves() == 1
+        self.spine.is_single()
     }
 
     /// The only node, if it has become so small that the key's object may hold it: half of what makes a chain, so that
@@ -271,24 +272,50 @@ impl Chain {
         }
     }
 
-    /// Removes the first `count` elements from an end; nodes that go whole are not opened.
-    pub(crate) fn cut(&mut self, t: &mut Tools<'_, '_>, end: End, mut count: u64) {
-        while let Some(leaf) = self.end(end).filter(|_| count > 0) {
-            let has = self.spine.count_of(leaf);
-            if has <= count {
-                self.drop_leaf(t, leaf);
-                count -= has;
-                continue;
-            }
-            let (has, gone) = (has as usize, count as usize);
+    /// Removes the first `count` elements from an end. Nodes that go whole are cut off at once and killed later, but for
+    /// a few.
+    pub(crate) fn cut(&mut self, t: &mut Tools<'_, '_>, end: End, count: u64) {
+        let len = self.len();
+        if count == 0 || count >= len {
+            return self.cut_all(t, count);
+        }
+        let first_kept = if end == End::Front { count } else { len - 1 - count };
+        let (leaf, _) = self.spine.locate(first_kept).expect("it stays");
+        match end {
+            End::Front => self.spine.cut_before(leaf),
+            End::Back => self.spine.cut_after(leaf),
+        }
+        let gone = (count - (len - self.len())) as usize;
+        let has = self.spine.count_of(leaf) as usize;
+        if gone > 0 {
             self.edit(t, leaf, 0, Grow::Both, |node| match end {
                 End::Front => node.remove_indices(0, gone),
                 End::Back => node.remove_indices(has - gone, has),
             });
             self.join_if_small(t, leaf);
-            break;
         }
+        self.step(t.hands, CUT_AT_ONCE);
         self.keep_depth(t);
+    }
+
+    /// Removes everything or nothing.
+    fn cut_all(&mut self, t: &mut Tools<'_, '_>, count: u64) {
+        while let Some(leaf) = self.spine.first().filter(|_| count > 0) {
+            self.drop_leaf(t, leaf);
+        }
+    }
+
+    /// Whether nodes that were cut off are left.
+    pub(crate) fn wants_step(&self) -> bool {
+        self.spine.has_limbo()
+    }
+
+    /// Kills so many of the nodes that were cut off.
+    pub(crate) fn step(&mut self, hands: &mut Hands<'_>, nodes: usize) {
+        for _ in 0..nodes {
+            let Some(r) = self.spine.take_limbo() else { return };
+            self.kill(hands, r);
+        }
     }
 
     /// Moves the node that reclaim has come to; false if the chain does not have it.
@@ -307,8 +334,8 @@ impl Chain {
     /// Kills about so many nodes; true when none is left.
     pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
         for _ in 0..objects {
-            let Some(leaf) = self.spine.last() else { return true };
-            let r = self.spine.remove(leaf);
+            let limbo = self.spine.take_limbo();
+            let Some(r) = limbo.or_else(|| self.spine.last().map(|leaf| self.spine.remove(leaf))) else { return true };
             self.kill(hands, r);
         }
         self.spine.leaves() == 0
@@ -332,19 +359,23 @@ impl Chain {
     /// Checks everything and adds every live object's Ref. O(N).
     pub(crate) fn verify(&self, log: &Log, access: &Access, slot: u32, live: &mut HashSet<Ref>) {
         self.spine.verify();
-        let (mut bytes, mut scratch, mut next) = (0, Vec::new(), self.spine.first());
-        while let Some(leaf) = next {
+        let leaves = std::iter::successors(self.spine.first(), |leaf| self.spine.next(*leaf));
+        let limbo = self.spine.limbo_leaves();
+        let mut bytes = 0;
+        for leaf in leaves.clone().chain(limbo) {
             let r = self.spine.leaf_ref(leaf);
             let object = access.open(log, r);
             assert_eq!((object.kind(), object.owner()), (Kind::Node, Owner::Slot(slot)), "a node of slot {slot}");
             assert_eq!(object.key(), leaf.number().to_le_bytes(), "a node carries its number");
             assert!(live.insert(r), "a node is in one place only");
             bytes += object.bytes() as u64;
-            let node = open(object.value(), &mut scratch);
+        }
+        let mut scratch = Vec::new();
+        for leaf in leaves {
+            let node = open(access.open(log, self.spine.leaf_ref(leaf)).value(), &mut scratch);
             node.verify();
             assert!(!node.is_empty(), "no node is empty");
             assert_eq!(node.len() as u64, self.spine.count_of(leaf), "the spine counts the node's entries");
-            next = self.spine.next(leaf);
         }
         assert_eq!(bytes, self.object_bytes, "bytes of the nodes of slot {slot}");
     }

@@ -89,6 +89,16 @@ impl Both {
         assert_eq!(got, want);
     }
 
+    fn cut(&mut self) {
+        let (end, count) = (self.end(), self.rng.below(self.model.len() as u64 / 2 + 2));
+        self.change(|chain, t| chain.cut(t, end, count));
+        let count = (count as usize).min(self.model.len());
+        match end {
+            End::Front => drop(self.model.drain(..count)),
+            End::Back => self.model.truncate(self.model.len() - count),
+        }
+    }
+
     fn set(&mut self) {
         if self.model.is_empty() {
             return;
@@ -188,6 +198,7 @@ impl Both {
     fn step(&mut self, growing: bool) {
         match self.rng.below(if growing { 20 } else { 14 }) {
             0..3 => self.pop(),
+            3 if self.rng.below(2) == 0 => self.cut(),
             3 => self.take(),
             4 => self.remove(),
             5..7 => self.set(),
@@ -300,6 +311,30 @@ fn ends_do_not_move_what_is_there() {
         assert!(both.chain.object_bytes() < both.chain.spine.leaves() as u64 * (full as u64 + 24));
         both.finish();
     }
+}
+
+#[test]
+fn what_is_cut_off_is_killed_in_steps() {
+    let mut both = Both::new(1, Shape { bytes: 64, entries: 512, depth: 0 });
+    for n in 0..10_000 {
+        let word = format!("{n:010}");
+        both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
+        both.model.push_back(word.into_bytes());
+    }
+    both.change(|chain, t| {
+        chain.cut(t, End::Front, 4000);
+        chain.cut(t, End::Back, 5000);
+    });
+    both.model = both.model.range(4000..5000).cloned().collect();
+    assert!(both.chain.wants_step());
+    both.verify();
+    while both.chain.wants_step() {
+        both.relocate();
+        both.push();
+        both.change(|chain, t| chain.step(t.hands, 10));
+        both.verify();
+    }
+    both.finish();
 }
 
 #[test]

@@ -16,6 +16,8 @@ struct Cell {
 struct Both {
     spine: Spine<u64>,
     model: Vec<Cell>,
+    /// Places of the leaves in limbo.
+    limbo: Vec<u64>,
     rng: Rng,
     keyed: bool,
 }
@@ -23,7 +25,7 @@ struct Both {
 impl Both {
     fn new(seed: u64, keyed: bool) -> Both {
         let spine = if keyed { Spine::keyed() } else { Spine::new() };
-        Both { spine, model: Vec::new(), rng: Rng::seeded(seed), keyed }
+        Both { spine, model: Vec::new(), limbo: Vec::new(), rng: Rng::seeded(seed), keyed }
     }
 
     fn pick(&mut self) -> usize {
@@ -83,7 +85,37 @@ impl Both {
         }
     }
 
+    fn cut(&mut self) {
+        let at = self.pick();
+        let gone: Vec<Cell> = if self.rng.below(2) == 0 {
+            self.spine.cut_before(self.model[at].leaf);
+            self.model.drain(..at).collect()
+        } else {
+            self.spine.cut_after(self.model[at].leaf);
+            self.model.drain(at + 1..).collect()
+        };
+        self.limbo.extend(gone.iter().map(|cell| cell.place));
+    }
+
+    fn take_limbo(&mut self, many: u64) {
+        for _ in 0..many {
+            assert_eq!(self.spine.has_limbo(), !self.limbo.is_empty());
+            let taken = self.spine.take_limbo();
+            match taken.map(|place| self.limbo.iter().position(|p| *p == place).expect("a leaf that was cut off")) {
+                Some(at) => drop(self.limbo.swap_remove(at)),
+                None => assert!(self.limbo.is_empty()),
+            }
+        }
+    }
+
     fn step(&mut self, growing: bool) {
+        if !self.model.is_empty() && self.rng.below(if growing { 400 } else { 100 }) == 0 {
+            return self.cut();
+        }
+        if self.rng.below(4) == 0 {
+            let many = self.rng.below(12);
+            self.take_limbo(many);
+        }
         match self.rng.below(10) {
             _ if self.model.is_empty() => self.insert(),
             0..2 => self.change(),
@@ -96,7 +128,8 @@ impl Both {
     /// Looks at one leaf, one position and one key.
     fn look(&mut self) {
         let total: u64 = self.model.iter().map(|cell| cell.count).sum();
-        assert_eq!((self.spine.leaves(), self.spine.count()), (self.model.len(), total));
+        assert_eq!((self.spine.leaves(), self.spine.count()), (self.model.len() + self.limbo.len(), total));
+        assert_eq!(self.spine.is_single(), self.model.len() == 1);
         assert_eq!(self.spine.first(), self.model.first().map(|cell| cell.leaf));
         assert_eq!(self.spine.last(), self.model.last().map(|cell| cell.leaf));
         assert_eq!(self.spine.locate(total), None);
@@ -140,6 +173,7 @@ fn run(seed: u64, keyed: bool) {
         }
         both.walk();
     }
+    both.take_limbo(both.limbo.len() as u64 + 1);
     while !both.model.is_empty() {
         both.remove();
         both.spine.verify();

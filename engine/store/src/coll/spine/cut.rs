@@ -1,0 +1,100 @@
+//! Cutting off all leaves before or after one, whatever their number, in O(log n).
+//!
+//! ```text
+//!   cut_before(leaf)                 [ . . | x . ]            what lies left of the way from the root to the leaf goes to
+//!                                   /  |    \                 limbo: whole nodes, and leaves of the leaf's own node
+//!                          [ . . ] [ . . ]  [ . | leaf . ]
+//!                             limbo              limbo
+//! ```
+//! What is in limbo counts no more and has no place, but its leaves keep their numbers and their objects, which may still
+//! move, until they are taken out one by one.
+
+use super::{FAN, Leaf, Spine};
+
+/// A subtree that was cut off: its level (0: a leaf) and its number.
+pub(super) type Limb = (u16, u32);
+
+impl<R: Copy> Spine<R> {
+    /// Cuts off all leaves before this one.
+    pub(crate) fn cut_before(&mut self, leaf: Leaf) {
+        self.cut(leaf, true);
+    }
+
+    /// Cuts off all leaves after this one.
+    pub(crate) fn cut_after(&mut self, leaf: Leaf) {
+        self.cut(leaf, false);
+    }
+
+    /// Whether there are leaves in limbo.
+    #[inline]
+    pub(crate) fn has_limbo(&self) -> bool {
+        !self.limbo.is_empty()
+    }
+
+    /// Takes a leaf out of limbo: where its object lies. Its number is free.
+    pub(crate) fn take_limbo(&mut self) -> Option<R> {
+        loop {
+            let (level, child) = self.limbo.pop()?;
+            if level == 0 {
+                self.leaves -= 1;
+                return Some(self.give_leaf(Leaf(child)));
+            }
+            let node = self.node(child);
+            let (below, len, children) = (level - 1, node.len as usize, node.child);
+            self.limbo.extend(children[..len].iter().map(|&child| (below, child)));
+            self.give_node(child);
+        }
+    }
+
+    /// All leaves in limbo. O(n).
+    pub(crate) fn limbo_leaves(&self) -> Vec<Leaf> {
+        let mut left = self.limbo.clone();
+        let mut leaves = Vec::new();
+        while let Some((level, child)) = left.pop() {
+            if level == 0 {
+                leaves.push(Leaf(child));
+                continue;
+            }
+            let node = self.node(child);
+            left.extend(node.child[..node.len as usize].iter().map(|&child| (level - 1, child)));
+        }
+        leaves
+    }
+
+    fn cut(&mut self, leaf: Leaf, before: bool) {
+        let (mut node, mut slot) = self.above(leaf);
+        let mut gone = 0;
+        loop {
+            self.nodes[node as usize].sum[slot] -= gone;
+            let len = self.node(node).len as usize;
+            let range = if before { 0..slot } else { slot + 1..len };
+            gone += self.node(node).sum[range.clone()].iter().sum::<u64>();
+            let below = self.node(node).level - 1;
+            let children: [u32; FAN] = self.node(node).child;
+            self.limbo.extend(children[range.clone()].iter().map(|&child| (below, child)));
+            let up = self.climb(node);
+            self.close_gap(node, range);
+            match up {
+                Some(up) => (node, slot) = up,
+                None => break,
+            }
+        }
+        self.count -= gone;
+        if self.keyed && before {
+            let (node, slot) = self.above(leaf);
+            self.put_sep(node, slot, self.seps[node as usize][slot]);
+        }
+        self.lower_root();
+    }
+
+    fn close_gap(&mut self, node: u32, range: std::ops::Range<usize>) {
+        let n = &mut self.nodes[node as usize];
+        let len = n.len as usize;
+        n.child.copy_within(range.end..len, range.start);
+        n.sum.copy_within(range.end..len, range.start);
+        n.len -= range.len() as u16;
+        if self.keyed {
+            self.seps[node as usize].copy_within(range.end..len, range.start);
+        }
+    }
+}

@@ -66,6 +66,14 @@ const COUNTED: &[(&str, u64, u64)] = &[
     ("HDEL h f", 0, 0),
     ("HINCRBY h f 1", 0, 0),
     ("HINCRBYFLOAT zz f 1", 0, 0),
+    ("SORT h", 1, 0),
+    ("SORT zz", 0, 1),
+    ("SORT l", 1, 0),
+    ("SORT l BY a GET a* GET zz* GET h*->f", 4, 3),
+    ("SORT l BY a* GET h* GET a*->f", 6, 1),
+    ("SORT z", 1, 0),
+    ("SORT s BY nosort", 1, 0),
+    ("SORT l STORE s", 1, 0),
 ];
 
 #[test]
@@ -75,6 +83,11 @@ fn hits_and_misses_are_the_peers() {
         run(&mut server, "SET a 1");
         run(&mut server, "SET b hello EX 1000");
         run(&mut server, "HSET h f 1 g 2");
+        run(&mut server, "RPUSH l 1 2");
+        run(&mut server, "SADD s 1 2");
+        run(&mut server, "ZADD z 1 1");
+        run(&mut server, "MSET a1 1 a2 2");
+        run(&mut server, "HSET h1 f 1");
         run(&mut server, command);
         assert_eq!(server.lookups(), (hits, misses), "{command}");
     }

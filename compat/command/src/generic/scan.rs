@@ -15,7 +15,6 @@ use crate::grammar::{Fault, Outcome, integer, is};
 const CURSOR: Fault = Fault::new("ERR invalid cursor");
 
 /// Who scans: each command of the family takes options of its own beside MATCH and COUNT.
-#[allow(dead_code, reason = "SSCAN and ZSCAN come next")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// SCAN: TYPE.

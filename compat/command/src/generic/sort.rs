@@ -131,6 +131,16 @@ fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> Outcome<Items
                 items.push(element);
             }
         })?,
+        Some(Type::Set) => {
+            let set = ctx.tx.set_view(key)?.expect("its type was looked at");
+            set.for_each(|member| items.push(member.text(&mut [0; 20])));
+        }
+        Some(Type::Zset) => {
+            ctx.tx.note_lookup(true);
+            // The peer turns a packed one big before it sorts it.
+            ctx.tx.zset_spread(key)?;
+            ctx.tx.zset_for_each(key, &mut |member, _| items.push(member))?;
+        }
         Some(_) => {
             ctx.tx.note_lookup(true);
             return Err(Fault::WRONG_TYPE);

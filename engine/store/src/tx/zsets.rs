@@ -223,6 +223,19 @@ impl Tx<'_> {
         self.local.scratch = scratch;
     }
 
+    /// Makes a packed sorted set a big one, which SORT does to what it sorts.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_spread(&mut self, k: &Key<'_>) -> Result<(), WrongType> {
+        if let Some(mut p) = self.typed(k, Type::Zset)?
+            && self.encoding(p) == Some(Encoding::Packed)
+        {
+            self.spread_zset(k, &mut p);
+        }
+        Ok(())
+    }
+
     /// Makes a packed sorted set a big one.
     #[cold]
     fn spread_zset(&mut self, k: &Key<'_>, p: &mut Place) {

@@ -296,7 +296,7 @@ fn store(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
     })?;
     let to = ctx.key(1);
     ctx.out.integer(members.len() as i64);
-    ctx.tx.zset_store(&to, &mut members.into_pairs());
+    ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     Ok(())
 }
 

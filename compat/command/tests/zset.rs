@@ -80,7 +80,12 @@ impl Commands {
 
     fn keys(&mut self) -> String {
         let count = 1 + self.rng.below(4);
-        let keys: Vec<String> = (0..count).map(|_| self.key()).collect();
+        let one = |commands: &mut Commands| match commands.rng.below(8) {
+            0 => "set".to_owned(),
+            1 => "ints".to_owned(),
+            _ => commands.key(),
+        };
+        let keys: Vec<String> = (0..count).map(|_| one(self)).collect();
         format!("{count} {}", keys.join(" "))
     }
 
@@ -96,7 +101,9 @@ impl Commands {
     }
 
     fn next(&mut self) -> String {
-        match self.rng.below(40) {
+        match self.rng.below(42) {
+            40 => format!("SADD set {} {}", self.member(), self.member()),
+            41 => format!("SADD ints {} {}", self.rng.below(self.members), self.rng.below(self.members)),
             0..12 => self.add(),
             12..15 => format!("ZINCRBY {} {} {}", self.key(), self.score(), self.member()),
             15..19 => format!("ZREM {} {} {}", self.key(), self.member(), self.member()),

@@ -1,6 +1,6 @@
 //! Several sets at once: ZUNION, ZINTER, ZDIFF, those that store their result, and ZINTERCARD, by one grammar.
 //!
-//! They are read from the smallest to the largest,
+//! Sources are sorted sets or sets, whose members have the score 1. They are read from the smallest to the largest,
 //! which decides how scores that rounding makes depend on the order add up; the difference reads them as they are named.
 //!
 //! A score that is no number is 0: an infinity that weighs 0, or two infinities that cancel. But the product of a later
@@ -85,6 +85,8 @@ pub fn zintercard(ctx: &mut Ctx<'_, '_>) {
 struct Source<'a> {
     key: Key<'a>,
     weight: f64,
+    /// False: a set, whose scores are 1. What is not there is an empty sorted set.
+    scored: bool,
     len: usize,
 }
 
@@ -202,21 +204,32 @@ impl<'a> Source<'a> {
         let key = ctx.key(at);
         let ty = ctx.tx.type_of(&key);
         ctx.tx.touch(&key);
-        if ty.is_some_and(|ty| ty != Type::Zset) {
-            return Err(Fault::WRONG_TYPE);
-        }
-        let len = ctx.tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?;
-        Ok(Source { key, weight: 1.0, len })
+        let (scored, len) = match ty {
+            None => (true, 0),
+            Some(Type::Zset) => (true, ctx.tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?),
+            Some(Type::Set) => (false, ctx.tx.set_peek(&key)?.map_or(0, |set| set.len())),
+            Some(_) => return Err(Fault::WRONG_TYPE),
+        };
+        Ok(Source { key, weight: 1.0, scored, len })
     }
 
     fn for_each(&self, tx: &mut Tx<'_>, each: &mut dyn FnMut(&[u8], f64)) -> Outcome {
-        tx.zset_for_each(&self.key, each)?;
+        if self.scored {
+            tx.zset_for_each(&self.key, each)?;
+        } else {
+            let set = tx.set_peek(&self.key)?;
+            set.inspect(|set| set.for_each(|member| each(member.text(&mut [0; 20]), 1.0)));
+        }
         Ok(())
     }
 
     /// The score of a member.
     fn score(&self, tx: &mut Tx<'_>, member: &[u8]) -> Outcome<Option<f64>> {
-        Ok(tx.zset_peek(&self.key, member)?)
+        if self.scored {
+            Ok(tx.zset_peek(&self.key, member)?)
+        } else {
+            Ok(tx.set_peek(&self.key)?.filter(|set| set.contains(member)).map(|_| 1.0))
+        }
     }
 }
 
@@ -283,7 +296,7 @@ fn store(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
     })?;
     let to = ctx.key(1);
     ctx.out.integer(members.len() as i64);
-    ctx.tx.zset_store(&to, &mut members.into_pairs());
+    ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     Ok(())
 }
 

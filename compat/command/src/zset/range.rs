@@ -166,6 +166,6 @@ fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
         Ok(())
     })?;
     ctx.out.integer(members.len() as i64);
-    ctx.tx.zset_store(&to, &mut members.into_pairs());
+    ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     Ok(())
 }

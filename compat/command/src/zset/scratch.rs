@@ -114,13 +114,8 @@ impl Scratch {
     }
 
     /// The members in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
         self.items.iter().map(|item| (text(&self.bytes, item), item.score))
-    }
-
-    /// The members as the store takes them.
-    pub(super) fn into_pairs(self) -> Vec<(Vec<u8>, f64)> {
-        self.iter().map(|(member, score)| (member.to_vec(), score)).collect()
     }
 }
 

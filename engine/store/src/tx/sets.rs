@@ -217,6 +217,16 @@ impl Tx<'_> {
         Ok(found.map(|p| SetView::open(&self.held, self.store, p)))
     }
 
+    /// As [`Tx::set_view`] without a lookup counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline]
+    pub fn set_peek(&mut self, k: &Key<'_>) -> Result<Option<SetView<'_>>, WrongType> {
+        let found = self.typed(k, Type::Set)?;
+        Ok(found.map(|p| SetView::open(&self.held, self.store, p)))
+    }
+
     /// Adds members, making the set if there is none; how many are new.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ impl Tx<'_> {
 
     /// Makes the key a sorted set of these members (none twice, in any order: they are sorted here), whatever it held, without
     /// an expiry; removes it if there are none.
-    pub fn zset_store(&mut self, k: &Key<'_>, items: &mut Vec<(Vec<u8>, f64)>) {
+    pub fn zset_store<M: AsRef<[u8]>>(&mut self, k: &Key<'_>, items: &mut [(M, f64)]) {
         let old = self.live(k);
         if items.is_empty() {
             if let Some(p) = old {
@@ -116,18 +116,22 @@ impl Tx<'_> {
             }
             return;
         }
-        items.sort_unstable_by(|a, b| a.1.partial_cmp(&b.1).expect("no score is NaN").then_with(|| a.0.cmp(&b.0)));
-        let longest = items.iter().map(|(member, _)| member.len()).max().expect("there are some");
+        items.sort_unstable_by(|a, b| {
+            a.1.partial_cmp(&b.1).expect("no score is NaN").then_with(|| a.0.as_ref().cmp(b.0.as_ref()))
+        });
+        let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
         if self.zset_fits(items.len(), longest) {
-            let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member, *score)).sum();
+            let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
             self.put_zset(k, old, bytes, |node| {
                 for (member, score) in &*items {
-                    packed::push(node, member, *score).expect(ROOM);
+                    packed::push(node, member.as_ref(), *score).expect(ROOM);
                 }
             });
         } else {
             self.put_big(k, old, Type::Zset, |hands| {
-                Body::Zset(Ordered::build(hands, |push| items.iter().for_each(|(member, score)| push(member, *score))))
+                Body::Zset(Ordered::build(hands, |push| {
+                    items.iter().for_each(|(member, score)| push(member.as_ref(), *score))
+                }))
             });
         }
         self.changed(k, 1);

@@ -1,6 +1,6 @@
 //! What counts as a hit or a miss: as redis-server 7.0.15 counted the same commands on the same keys.
 //!
-//! `a` is the string 1, `b` expires, `h` is a hash; `zz` is not there. Commands that write look keys up without counting.
+//! `a` is the string 1, `b` expires, `h` is a hash, `s` a set; `zz` is not there. Commands that write look keys up without counting.
 
 mod common;
 
@@ -74,6 +74,38 @@ const COUNTED: &[(&str, u64, u64)] = &[
     ("SORT z", 1, 0),
     ("SORT s BY nosort", 1, 0),
     ("SORT l STORE s", 1, 0),
+    ("SADD s 3", 0, 0),
+    ("SREM s 1", 0, 0),
+    ("SMOVE s t 1", 0, 0),
+    ("SPOP s", 0, 0),
+    ("SPOP s 1", 0, 0),
+    ("SPOP zz", 0, 0),
+    ("SCARD s", 1, 0),
+    ("SCARD zz", 0, 1),
+    ("SISMEMBER s 1", 1, 0),
+    ("SISMEMBER zz 1", 0, 1),
+    ("SMISMEMBER s 1 2", 1, 0),
+    ("SMEMBERS s", 1, 0),
+    ("SMEMBERS zz", 0, 1),
+    ("SRANDMEMBER s", 1, 0),
+    ("SRANDMEMBER zz 2", 0, 1),
+    ("SSCAN s 0", 1, 0),
+    ("SSCAN zz 0", 0, 1),
+    ("SINTER s zz s", 2, 1),
+    ("SUNION zz s", 1, 1),
+    ("SDIFF s s", 2, 0),
+    ("SINTERCARD 2 s zz", 1, 1),
+    ("SINTERSTORE q s zz", 1, 1),
+    ("SUNIONSTORE s s", 1, 0),
+    ("SDIFFSTORE q zz", 0, 1),
+    ("SINTER a s", 1, 0),
+    ("SINTER s a zz", 2, 0),
+    ("SINTER zz a s", 1, 1),
+    ("SCARD a", 1, 0),
+    ("SUNIONSTORE q s a s", 2, 0),
+    ("SMEMBERS a", 1, 0),
+    ("SRANDMEMBER a", 1, 0),
+    ("SSCAN a 0", 1, 0),
 ];
 
 #[test]

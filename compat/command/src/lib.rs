@@ -148,6 +148,27 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
+    /// Before a command writes its result to a key, for [`Ctx::notify_stored`].
+    pub fn is_taken(&mut self, key: &Key<'_>) -> bool {
+        self.tx.store().wants(notify::Class::Generic) && self.tx.exists(key)
+    }
+
+    /// As [`Ctx::notify`], for a command that wrote `count` elements to a key: none is the end of what was `taken` by it.
+    pub fn notify_stored(
+        &mut self,
+        class: notify::Class,
+        event: &'static str,
+        key: &Key<'_>,
+        count: usize,
+        taken: bool,
+    ) {
+        if count > 0 {
+            self.notify(class, event, key);
+        } else if taken {
+            self.notify(notify::Class::Generic, "del", key);
+        }
+    }
+
     /// The key that argument `at` names, in database `db`.
     pub fn key_in_db(&self, at: usize, db: u32) -> Key<'a> {
         self.tx.key_in(db, self.args.get(at))

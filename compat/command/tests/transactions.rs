@@ -112,6 +112,27 @@ fn select_holds_for_the_commands_behind_it() {
 }
 
 #[test]
+fn commands_of_many_keys_find_them() {
+    play(
+        &mut server(),
+        "MULTI -> +OK
+         SADD s 1 2 3 -> +QUEUED
+         SADD t 2 3 4 -> +QUEUED
+         SELECT 1 -> +QUEUED
+         SADD s 7 -> +QUEUED
+         SUNIONSTORE u s t -> +QUEUED
+         SELECT 0 -> +QUEUED
+         SINTERSTORE u s t -> +QUEUED
+         ZADD y 1 a 2 b -> +QUEUED
+         ZADD x 1 a 2 c -> +QUEUED
+         ZUNIONSTORE z 2 x y -> +QUEUED
+         ZINTERCARD x y -> +QUEUED
+         EXEC -> *11 :3 :3 +OK :1 :1 +OK :2 :2 :2 :3 -ERR value is not an integer or out of range
+         SMEMBERS u -> *2 $1 2 $1 3",
+    );
+}
+
+#[test]
 fn what_needs_the_whole_keyspace_runs_in_its_place() {
     play(
         &mut server(),
@@ -425,6 +446,23 @@ fn each_command_has_its_events() {
             "0 rpush l, 0 lpush l, 0 rpop l, 0 rpush m, 0 lpop l, 0 del l",
         ),
         ("RPUSH l a b|LMPOP 2 m l RIGHT COUNT 2", "0 rpush l, 0 rpop l, 0 del l"),
+        ("SADD s a b|SADD s a|SREM s x|SREM s a b", "0 sadd s, 0 srem s, 0 del s"),
+        ("SADD s a|SPOP s|SPOP s", "0 sadd s, 0 spop s, 0 del s"),
+        ("SADD s a b|SMOVE s t a|SMOVE s t x|SPOP s 2", "0 sadd s, 0 srem s, 0 sadd t, 0 spop s, 0 del s"),
+        ("SADD s a|SUNIONSTORE t s|SINTERSTORE t s q|SDIFFSTORE t q", "0 sadd s, 0 sunionstore t, 0 del t"),
+        ("ZADD z 1 a 2 b|ZADD z 1 a|ZINCRBY z 1 a|ZREM z x|ZREM z a b", "0 zadd z, 0 zincr z, 0 zrem z, 0 del z"),
+        (
+            "ZADD z 1 a 2 b 3 c|ZREMRANGEBYRANK z 0 0|ZREMRANGEBYSCORE z 2 2|ZREMRANGEBYLEX z - +",
+            "0 zadd z, 0 zremrangebyrank z, 0 zremrangebyscore z, 0 zremrangebylex z, 0 del z",
+        ),
+        (
+            "ZADD z 1 a 2 b 3 c|ZPOPMIN z|ZPOPMAX z|ZMPOP 1 z MIN",
+            "0 zadd z, 0 zpopmin z, 0 zpopmax z, 0 zpopmin z, 0 del z",
+        ),
+        (
+            "ZADD z 1 a|ZUNIONSTORE y 1 z|ZRANGESTORE x z 0 -1|ZINTERSTORE y 2 z q",
+            "0 zadd z, 0 zunionstore y, 0 zrangestore x, 0 del y",
+        ),
         ("HSETNX h a 1|HSETNX h a 2|HDEL h a", "0 hset h, 0 hdel h, 0 del h"),
     ] {
         let mut server = server();

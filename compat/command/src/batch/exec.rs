@@ -12,14 +12,16 @@
 //! REPLY turns off in the middle are missing from the array, as in Redis.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use varve_base::number::parse_i64;
 use varve_protocol::{Mark, Reply};
-use varve_store::{ReadyKey, Tx, Worker};
+use varve_store::{ReadyKey, Store, Tx, Worker};
 
 use super::account::{count_reply_error, whole_ms};
-use super::{Batch, Running, Stop};
+use super::{Batch, KeyArg, Running, Stop};
 use crate::blocking;
 use crate::bodies::Bodies;
 use crate::checks::{self, Refusal};
@@ -183,10 +185,11 @@ impl Running<'_> {
         let store = Arc::clone(&worker.store);
         let _inside = store.gate().enter(worker.id());
         let multi = session.multi.as_mut().expect("EXEC inside MULTI");
+        let keys = Keys::of(&multi.queue, &store, session.db);
         let mut tx = Tx::new(&store, &mut worker.local, session.db);
         let mut shards = std::mem::take(&mut batch.shards);
         shards.clear();
-        multi.queue.iter().for_each(|queued| add_shards(&tx, queued, &mut shards));
+        shards.extend(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = &session.watching {
             shards.extend(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
         }
@@ -206,7 +209,7 @@ impl Running<'_> {
         let touched = compare(&mut tx, session);
         let mut t = Transaction::new(d, touched, session, out);
         tx.keep_held();
-        t.stretch(batch, tx, table, session, out);
+        t.stretch(batch, (tx, &keys), table, session, out);
         assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
         t.end(batch, worker, session, out);
         true
@@ -218,17 +221,6 @@ fn admit(worker: &mut Worker, bytes: u64) -> bool {
     let Worker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     Tx::new(store, local, 0).admit(bytes).is_ok()
-}
-
-fn add_shards(tx: &Tx<'_>, queued: &Queued, shards: &mut Vec<u16>) {
-    if let Run::Store(_) = queued.command.run {
-        let (args, first) = (queued.args(), shards.len());
-        let found = queued.command.for_each_key(args, |arg| shards.push(tx.shard_of(tx.key(args.get(arg)).hash)));
-        if found.is_err() {
-            // The arguments name no keys: the handler finds the fault before it would touch one.
-            shards.truncate(first);
-        }
-    }
 }
 
 /// Takes also what serving those may need who wait for the keys that the commands may write.
@@ -339,8 +331,9 @@ impl Transaction {
     ) -> Option<&Queued> {
         let store = Arc::clone(&worker.store);
         loop {
+            let keys = Keys::of(&self.queue[self.next..], &store, session.db);
             let tx = Tx::new(&store, &mut worker.local, session.db);
-            self.stretch(batch, tx, table, session, out);
+            self.stretch(batch, (tx, &keys), table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = queued.command;
@@ -360,7 +353,7 @@ impl Transaction {
     fn stretch<'s>(
         &mut self,
         batch: &mut Batch,
-        tx: Tx<'s>,
+        (tx, keys): (Tx<'s>, &'s Keys),
         table: &CommandTable,
         session: &'s mut Session,
         out: &'s mut Reply,
@@ -369,15 +362,18 @@ impl Transaction {
         let nothing = Queued::args_of_nothing();
         let mut ctx = Ctx { args: nothing, keys: &[], bodies: &NO_BODIES, tx, out, session };
         let mut shards = Vec::new();
-        while let Some(queued) = self.queue.get(self.next) {
+        for range in &keys.ranges {
+            // What a touched key has emptied has keys, and nothing to run.
+            let Some(queued) = self.queue.get(self.next) else { break };
             let before = Before { mark: ctx.out.mark(), start: Instant::now() };
             ctx.args = queued.args();
+            ctx.keys = &keys.keys[range.clone()];
             ctx.session.argument_bytes = ctx.args.bytes();
             match queued.command.run {
                 Run::Store(run) => {
                     if self.alone {
                         shards.clear();
-                        add_shards(&ctx.tx, queued, &mut shards);
+                        shards.extend(ctx.keys.iter().map(|key| ctx.tx.shard_of(key.hash)));
                         shards.sort_unstable();
                         shards.dedup();
                         ctx.tx.hold(&shards);
@@ -394,7 +390,7 @@ impl Transaction {
                 }
                 // EXEC has ended the watching.
                 Run::Transaction(_) => ctx.out.ok(),
-                _ => break,
+                _ => unreachable!("{} ends a stretch", queued.command.full_name),
             }
             self.next += 1;
             batch.publish_waiting(&mut ctx.tx);
@@ -452,6 +448,43 @@ impl Transaction {
         batch.stats.processed.add(1);
         debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
+    }
+}
+
+/// The keys of several commands.
+struct Keys {
+    keys: Vec<KeyArg>,
+    /// Those of each command.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Keys {
+    /// The keys of the commands up to the first one that is neither on keys nor on the session, hashed for the database
+    /// that each will find selected, and which of them are whose.
+    fn of(queue: &[Queued], store: &Store, mut db: u32) -> Keys {
+        let (mut keys, mut ranges) = (Vec::new(), Vec::new());
+        for queued in queue {
+            let (d, args, first) = (queued.command, queued.args(), keys.len());
+            match d.run {
+                Run::Store(_) => {
+                    let found = d.for_each_key(args, |arg| {
+                        keys.push(KeyArg { arg: arg as u32, hash: store.key(db, args.get(arg)).hash });
+                    });
+                    if found.is_err() {
+                        // The arguments name no keys: the handler finds the fault before it would touch one.
+                        keys.truncate(first);
+                    }
+                }
+                Run::Session(_) if d.name == "select" => {
+                    let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
+                    db = index.filter(|n| *n < store.databases()).unwrap_or(db);
+                }
+                Run::Session(_) | Run::Transaction(_) => {}
+                _ => break,
+            }
+            ranges.push(first..keys.len());
+        }
+        Keys { keys, ranges }
     }
 }
 

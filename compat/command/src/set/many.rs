@@ -7,6 +7,7 @@ use varve_store::{Key, SetOp};
 use super::reply_member;
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, is, settle};
+use crate::notify::Class;
 
 type Keys<'a> = SmallVec<[Key<'a>; 8]>;
 
@@ -70,7 +71,14 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> Outcome {
     // The request's own bytes do not bound the result. The shards may be let go for it.
     let bytes = ctx.tx.set_op_bytes(op, &keys)?;
     ctx.tx.admit_more(bytes).map_err(|_| Fault::OUT_OF_MEMORY)?;
+    let taken = ctx.is_taken(&to);
     let stored = ctx.tx.set_store(op, &to, &keys)?;
+    let event = match op {
+        SetOp::Intersection => "sinterstore",
+        SetOp::Union => "sunionstore",
+        SetOp::Difference => "sdiffstore",
+    };
+    ctx.notify_stored(Class::Set, event, &to, stored, taken);
     ctx.out.integer(stored as i64);
     Ok(())
 }

@@ -5,11 +5,15 @@ use varve_store::SetView;
 use super::reply_member;
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
+use crate::notify::Class;
 
 /// SADD key member [member ...]
 pub fn sadd(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
     let added = ctx.tx.set_add(&key, ctx.args.skip(2).iter());
+    if added.is_ok_and(|count| count > 0) {
+        ctx.notify(Class::Set, "sadd", &key);
+    }
     reply_count(ctx, added.map_err(Into::into));
 }
 
@@ -17,6 +21,9 @@ pub fn sadd(ctx: &mut Ctx<'_, '_>) {
 pub fn srem(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(1);
     let removed = ctx.tx.set_remove(&key, ctx.args.skip(2).iter());
+    if removed.is_ok_and(|count| count > 0) {
+        ctx.notify_taken(Class::Set, "srem", &key);
+    }
     reply_count(ctx, removed.map_err(Into::into));
 }
 
@@ -80,5 +87,9 @@ fn show_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
 pub fn smove(ctx: &mut Ctx<'_, '_>) {
     let (from, to) = (ctx.key(1), ctx.key(2));
     let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3));
+    if moved == Ok(true) && from.bytes != to.bytes {
+        ctx.notify_taken(Class::Set, "srem", &from);
+        ctx.notify(Class::Set, "sadd", &to);
+    }
     reply_count(ctx, moved.map(usize::from).map_err(Into::into));
 }

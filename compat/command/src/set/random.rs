@@ -6,6 +6,7 @@ use varve_store::Pick;
 use super::reply_member;
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::notify::Class;
 
 /// A count that must not be negative.
 const POSITIVE: Fault = Fault::new("ERR value is out of range, must be positive");
@@ -24,6 +25,8 @@ fn pop_one(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let key = ctx.key(1);
     if ctx.tx.set_pop(&key, 1, |member| reply_member(ctx.out, member))? == 0 {
         ctx.out.null();
+    } else {
+        ctx.notify_taken(Class::Set, "spop", &key);
     }
     Ok(())
 }
@@ -33,7 +36,12 @@ fn pop_many(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let key = ctx.key(1);
     let (mark, members) = (ctx.out.mark(), ctx.out.defer());
     match ctx.tx.set_pop(&key, count, |member| reply_member(ctx.out, member)) {
-        Ok(popped) => ctx.out.end_set(members, popped),
+        Ok(popped) => {
+            ctx.out.end_set(members, popped);
+            if popped > 0 {
+                ctx.notify_taken(Class::Set, "spop", &key);
+            }
+        }
         Err(wrong) => {
             ctx.out.truncate(mark);
             return Err(wrong.into());

@@ -15,6 +15,7 @@ use super::scratch::Scratch;
 use super::{ALL, reply_head, reply_member};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
@@ -289,14 +290,16 @@ fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
+fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> Outcome {
     let members = Scratch::admitted(ctx, |ctx, members| {
         let plan = Plan::parse(ctx, name, 2, op, Aim::Store)?;
         plan.run(&mut ctx.tx, members)
     })?;
     let to = ctx.key(1);
-    ctx.out.integer(members.len() as i64);
+    let (taken, count) = (ctx.is_taken(&to), members.len());
+    ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
+    ctx.notify_stored(Class::Zset, name, &to, count, taken);
     Ok(())
 }
 

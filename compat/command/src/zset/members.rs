@@ -7,6 +7,7 @@ use varve_store::{ZAdd, ZAdded};
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, is, settle};
+use crate::notify::Class;
 
 /// Members of one ZADD whose scores are read without an allocation.
 const SCORES_INLINE: usize = 16;
@@ -95,6 +96,9 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
             ZAdded::NotANumber => return Err(NOT_A_NUMBER),
         };
     }
+    if added + updated > 0 {
+        ctx.notify(Class::Zset, if how.incr { "zincr" } else { "zadd" }, &key);
+    }
     match last {
         Some(score) if how.incr => ctx.out.double(score),
         None if how.incr => ctx.out.null(),
@@ -114,6 +118,9 @@ fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let mut removed = 0;
     for at in 2..ctx.args.len() {
         removed += i64::from(ctx.tx.zset_remove(&key, ctx.args.get(at))?);
+    }
+    if removed > 0 {
+        ctx.notify_taken(Class::Zset, "zrem", &key);
     }
     ctx.out.integer(removed);
     Ok(())

@@ -4,6 +4,7 @@ use super::ALL;
 use super::bounds::{Bounds, By};
 use crate::Ctx;
 use crate::grammar::{Outcome, settle};
+use crate::notify::Class;
 
 /// ZCOUNT key min max
 pub fn zcount(ctx: &mut Ctx<'_, '_>) {
@@ -52,6 +53,14 @@ fn remove(ctx: &mut Ctx<'_, '_>, by: By) -> Outcome {
         Bounds::Other(_) => 0,
     };
     let removed = ctx.tx.zset_remove_range(&key, &bounds.within(length))?;
+    if removed > 0 {
+        let event = match by {
+            By::Rank => "zremrangebyrank",
+            By::Score => "zremrangebyscore",
+            By::Lex => "zremrangebylex",
+        };
+        ctx.notify_taken(Class::Zset, event, &key);
+    }
     ctx.out.integer(removed as i64);
     Ok(())
 }

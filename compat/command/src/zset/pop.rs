@@ -6,6 +6,7 @@ use varve_store::{Key, Type};
 use super::{ALL, reply_pair};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 /// ZPOPMIN key [count]
 pub fn zpopmin(ctx: &mut Ctx<'_, '_>) {
@@ -41,6 +42,9 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
             reply_pair(out, member, score);
         }
     })?;
+    if popped > 0 {
+        ctx.notify_taken(Class::Zset, event(max), &key);
+    }
     Ok(())
 }
 
@@ -110,5 +114,12 @@ pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany)
         out.bulk(member);
         out.double(score);
     })?;
+    if popped > 0 {
+        ctx.notify_taken(Class::Zset, event(plan.max), key);
+    }
     Ok(())
+}
+
+fn event(max: bool) -> &'static str {
+    if max { "zpopmax" } else { "zpopmin" }
 }

@@ -15,6 +15,7 @@ use super::scratch::Scratch;
 use super::{ALL, reply_head, reply_member};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 /// What a command's name says of its ranges; None: the options say it.
 #[derive(Clone, Copy)]
@@ -165,7 +166,9 @@ fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
         ctx.tx.zset_range(&from, &range, rev, skip, limit, &mut |member, score| members.push(member, score))?;
         Ok(())
     })?;
-    ctx.out.integer(members.len() as i64);
+    let (taken, count) = (ctx.is_taken(&to), members.len());
+    ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
+    ctx.notify_stored(Class::Zset, "zrangestore", &to, count, taken);
     Ok(())
 }

@@ -19,6 +19,8 @@ impl Call {
                 tx.notify(Class::List, name(to, "lpush", "rpush"), &target);
                 tx.notify(Class::List, name(from, "lpop", "rpop"), key);
             }
+            (Type::Zset, What::One(side)) => zset_one(tx, key, side, out)?,
+            (Type::Zset, What::Many(side, count)) => zset_many(tx, key, side, count, out)?,
             (wants, what) => unreachable!("no command takes {what:?} from a {}", wants.name()),
         }
         if !tx.exists(key) {
@@ -44,6 +46,32 @@ fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut R
         ListPart::Element(element) => out.bulk(element),
     })?;
     tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    Ok(())
+}
+
+fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outcome {
+    out.array(3);
+    out.bulk(key.bytes);
+    tx.zset_pop(key, side == Side::Last, 1, &mut |member, score| {
+        out.bulk(member);
+        out.double(score);
+    })?;
+    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
+    Ok(())
+}
+
+fn zset_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> Outcome {
+    out.array(2);
+    out.bulk(key.bytes);
+    let head = out.defer();
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let popped = tx.zset_pop(key, side == Side::Last, count, &mut |member, score| {
+        out.array(2);
+        out.bulk(member);
+        out.double(score);
+    })?;
+    out.end_array(head, popped);
+    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
     Ok(())
 }
 

@@ -108,9 +108,13 @@ impl Shape {
         entries <= self.entries && buffer_bytes(bytes) <= self.bytes
     }
 
-    /// Bytes for a new node at an end, whose first entry takes `size`: enough for as many like it as it may have.
+    /// Bytes for a new node at an end, whose first entry takes `size`: exactly for as many like it as it may have.
     fn fresh(&self, size: usize) -> usize {
-        buffer_bytes(size * self.entries).min(self.bytes).max(buffer_bytes(size))
+        let mut many = self.entries.min(self.bytes / size).max(1);
+        while many > 1 && buffer_bytes(many * size) > self.bytes {
+            many -= 1;
+        }
+        buffer_bytes(many * size)
     }
 
     /// Bytes for a node that is written anew with so many bytes of entries.
@@ -411,7 +415,8 @@ impl Chain {
             self.spine.add(leaf, 1);
             return true;
         }
-        if object.value().len() >= shape.bytes {
+        // A node that is almost a fill is not written anew for the little that is left.
+        if object.value().len() > shape.bytes - shape.bytes / 8 {
             return false;
         }
         self.edit(t, leaf, size, end.grow(), |node| push_at(node, end, entry));

@@ -347,3 +347,45 @@ fn a_scan_sees_every_member() {
         assert_eq!(calls > 1, members > 128, "a packed set is told whole");
     }
 }
+
+/// Commands, and the events that the peer told of them.
+const EVENTS: &[(&str, &str)] = &[
+    ("ZADD z 1 a|ZADD z 1 a|ZADD z CH 2 a|ZADD z XX 1 n|ZADD z 2 a 3 b", "zadd z, zadd z, zadd z"),
+    ("ZINCRBY z 1 a|ZINCRBY z 0 a|ZADD z INCR 1 a|ZADD z NX INCR 1 a|ZADD z LT INCR 1 a", "zincr z, zincr z"),
+    ("ZADD z 1 a 2 b|ZREM z n|ZREM z a n|ZREM z b", "zadd z, zrem z, zrem z, del z"),
+    (
+        "ZADD z 1 a 2 b 3 c|ZREMRANGEBYRANK z 5 6|ZREMRANGEBYRANK z 0 0|ZREMRANGEBYSCORE z 2 2|ZREMRANGEBYSCORE z 3 3",
+        "zadd z, zremrangebyrank z, zremrangebyscore z, zremrangebyscore z, del z",
+    ),
+    (
+        "ZADD z 0 a 0 b|ZREMRANGEBYLEX z [a [a|ZREMRANGEBYLEX z - +|ZREMRANGEBYLEX z - +",
+        "zadd z, zremrangebylex z, zremrangebylex z, del z",
+    ),
+    ("ZADD z 1 a 2 b 3 c|ZPOPMIN z|ZPOPMAX z 0|ZPOPMAX z 5|ZPOPMAX z", "zadd z, zpopmin z, zpopmax z, del z"),
+    ("ZADD z 1 a 2 b|ZMPOP 2 y z MIN|ZMPOP 2 y z MAX COUNT 3|ZMPOP 1 z MAX", "zadd z, zpopmin z, zpopmax z, del z"),
+    (
+        "ZADD z 1 a 2 b|ZUNIONSTORE d 1 z|ZINTERSTORE d 2 z z|ZDIFFSTORE d 1 z|ZDIFFSTORE d 2 z z|ZDIFFSTORE d 2 z z",
+        "zadd z, zunionstore d, zinterstore d, zdiffstore d, del d",
+    ),
+    (
+        "ZADD z 1 a 2 b|ZRANGESTORE d z 0 -1|ZRANGESTORE d z 5 6|ZRANGESTORE d z 5 6|ZRANGESTORE z z 0 0",
+        "zadd z, zrangestore d, del d, zrangestore z",
+    ),
+];
+
+#[test]
+fn events_are_the_peers() {
+    for (commands, expected) in EVENTS {
+        let mut server = Server::new(Resp::V2);
+        server.notify("EA");
+        for command in commands.split('|') {
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            let reply = server.run(&words);
+            assert!(!reply.starts_with(b"-"), "{command}");
+        }
+        let events = server.events();
+        let told: Vec<String> =
+            events.iter().map(|event| event.trim_start_matches("__keyevent@0__:").to_owned()).collect();
+        assert_eq!(told.join(", "), *expected, "{commands}");
+    }
+}

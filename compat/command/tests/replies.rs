@@ -46,6 +46,11 @@ fn sort_as_the_peer_replies() {
 }
 
 #[test]
+fn blocking_commands_as_the_peer_replies() {
+    check(include_str!("data/peer_blocking.txt"));
+}
+
+#[test]
 fn newer_commands() {
     check(include_str!("data/newer_replies.txt"));
 }

@@ -57,6 +57,7 @@ impl Worker {
         let session = &mut self.conns[slot].session;
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
+        self.deliver();
         self.conns[slot].later = later;
         self.next_question(slot)
     }

@@ -122,6 +122,21 @@ fn blocked_clients_are_not_idle() {
     popper.expect(b"*-1\r\n");
 }
 
+/// EXEC that the server drives, and that leaves a question to all workers behind.
+#[test]
+fn a_transaction_with_commands_of_the_server_serves_too() {
+    let server = Server::start(2, "");
+    let (mut popper, mut other, mut pusher) = (server.connect(), server.connect(), server.connect());
+    popper.send(&request(&["BLMOVE", "a", "b", "LEFT", "LEFT", "0"]));
+    other.send(&request(&["BLPOP", "b", "0"]));
+    wait_blocked(&server, 2);
+    let lines = [&["MULTI"][..], &["RPUSH", "a", "x"], &["CLIENT", "KILL", "ID", "99"], &["EXEC"]];
+    pusher.send(&lines.map(request).concat());
+    pusher.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:0\r\n");
+    popper.expect(b"$1\r\nx\r\n");
+    other.expect(b"*2\r\n$1\r\nb\r\n$1\r\nx\r\n");
+}
+
 #[test]
 fn a_reply_that_is_not_wanted_is_dropped() {
     let server = Server::start(2, "");

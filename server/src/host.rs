@@ -16,7 +16,7 @@ use varve_protocol::{Args, Reply};
 
 use crate::config::{Config, Guard};
 use crate::conn::Conn;
-use crate::handlers::{auth, client, config, debug, info, pubsub, shutdown, slowlog, tracking};
+use crate::handlers::{auth, client, config, debug, info, pause, pubsub, shutdown, slowlog, tracking};
 use crate::pubsub::Hub;
 use crate::shared::Shared;
 use crate::worker::{Now, Question};
@@ -65,12 +65,14 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("client|list", client::list),
     ("client|no-evict", client::no_evict),
     ("client|no-touch", client::no_touch),
+    ("client|pause", pause::pause),
     ("client|reply", client::reply),
     ("client|setinfo", client::setinfo),
     ("client|setname", client::setname),
     ("client|tracking", tracking::tracking),
     ("client|trackinginfo", tracking::trackinginfo),
     ("client|unblock", client::unblock),
+    ("client|unpause", pause::unpause),
     ("config|get", config::get),
     ("config|help", config::help),
     ("config|resetstat", config::resetstat),

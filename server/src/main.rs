@@ -18,6 +18,7 @@ mod info;
 mod listen;
 mod logging;
 mod monitor;
+mod pause;
 mod pubsub;
 mod shared;
 mod signals;

@@ -21,6 +21,7 @@ use varve_store::Store;
 
 use crate::config::Live;
 use crate::monitor::Monitors;
+use crate::pause::Pauses;
 use crate::pubsub::Registry;
 use crate::slowlog::Slowlog;
 use crate::sockets::Sockets;
@@ -76,6 +77,8 @@ pub(crate) struct WorkerStats {
     /// Reads and writes done for clients.
     pub(crate) reads: Counter,
     pub(crate) writes: Counter,
+    /// Connections that CLIENT PAUSE holds back.
+    pub(crate) held: Counter,
     /// Bytes of buffers that connections hold, as of the last tick.
     pub(crate) buffer_bytes: Counter,
     /// Largest input and output buffers seen, for INFO's `client_recent_max_*`.
@@ -159,6 +162,7 @@ pub(crate) struct Shared {
     pub(crate) pubsub: Arc<Registry>,
     pub(crate) tracking: Arc<Table>,
     pub(crate) monitors: Monitors,
+    pub(crate) pauses: Pauses,
     pub(crate) slowlog: Mutex<Slowlog>,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
@@ -185,6 +189,7 @@ impl Shared {
             store,
             config,
             monitors: Monitors::new(workers.len()),
+            pauses: Pauses::default(),
             workers,
             sockets,
             pubsub,

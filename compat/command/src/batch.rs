@@ -26,6 +26,7 @@ use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
 use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
+use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, SlowCommand, slow_command};
 use crate::table::{self, CommandTable, Unresolved};
@@ -66,10 +67,9 @@ pub struct Batch {
     shards: Vec<u16>,
     stats: Arc<CommandStats>,
     slow: Vec<SlowCommand>,
-    /// Who is told of keyspace events.
-    events: Option<Publisher>,
-    /// What ran in this turn, while somebody monitors.
-    monitored: Option<Vec<Seen>>,
+    told: Told,
+    /// What is held back (CLIENT PAUSE).
+    pause: Pause,
     slow_micros: i64,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<Served>,
@@ -81,6 +81,38 @@ pub struct Batch {
     parsed_bytes: usize,
     /// The turn's only request must not be parsed again: it waits for its shards.
     patient: bool,
+}
+
+/// Who else is told of what commands do.
+#[derive(Default)]
+struct Told {
+    /// Who publishes keyspace events.
+    events: Option<Publisher>,
+    /// What ran in this turn, while somebody monitors.
+    monitored: Option<Vec<Seen>>,
+}
+
+impl Told {
+    /// What follows a command on keys, with its shards still held: events are published, what a tracking client has read
+    /// is remembered, the command is shown to monitors.
+    #[inline]
+    fn after(&mut self, d: &'static Descriptor, ctx: &mut Ctx<'_, '_>) {
+        if ctx.tx.has_events() {
+            publish(&mut self.events, &mut ctx.tx);
+        }
+        if ctx.session.tracking.on {
+            tracking::remember(d, ctx);
+        }
+        self.note(d, ctx.args, ctx.session);
+    }
+
+    /// Notes a command that ran, while somebody monitors.
+    #[inline]
+    fn note(&mut self, d: &Descriptor, args: Args<'_>, session: &Session) {
+        if let Some(seen) = &mut self.monitored {
+            seen.extend(Seen::new(d, args, session.db));
+        }
+    }
 }
 
 /// How a turn ended.
@@ -109,6 +141,8 @@ pub enum TurnState {
     Yield,
     /// A shard is busy; nothing of the next request has been done.
     Busy,
+    /// CLIENT PAUSE holds the next request back; nothing of it has been done.
+    Paused,
     /// The server runs this request, which counts as consumed, and goes on with the next turn.
     Host {
         /// The command, or its subcommand where it has such.
@@ -130,6 +164,8 @@ pub enum TurnState {
 /// Why running stopped before the last request.
 enum Stop {
     Busy,
+    /// The next request is held back.
+    Paused,
     Host(&'static Descriptor),
     /// EXEC of a transaction that the server must run.
     Exec(&'static Descriptor),
@@ -155,8 +191,8 @@ impl Batch {
             shards: Vec::new(),
             stats,
             slow: Vec::new(),
-            events: None,
-            monitored: None,
+            told: Told::default(),
+            pause: Pause::None,
             slow_micros: 10_000,
             served: Vec::new(),
             timed,
@@ -184,7 +220,7 @@ impl Batch {
 
     /// Says who is told of keyspace events.
     pub fn set_events(&mut self, sink: Box<dyn Events + Send>) {
-        self.events = Some(Publisher::new(sink));
+        self.told.events = Some(Publisher::new(sink));
     }
 
     /// Publishes what events wait: behind background steps, and behind a command that the server ran.
@@ -192,14 +228,14 @@ impl Batch {
     pub fn publish_events(&mut self, worker: &mut Worker) {
         if worker.local.has_events() {
             let Worker { store, local } = worker;
-            publish(&mut self.events, &mut Tx::new(store, local, 0));
+            publish(&mut self.told.events, &mut Tx::new(store, local, 0));
         }
     }
 
     #[inline]
     fn publish_waiting(&mut self, tx: &mut Tx<'_>) {
         if tx.has_events() {
-            publish(&mut self.events, tx);
+            publish(&mut self.told.events, tx);
         }
     }
 
@@ -214,25 +250,31 @@ impl Batch {
         (!self.served.is_empty()).then(|| std::mem::take(&mut self.served))
     }
 
+    /// Holds commands back from now on, or no longer.
+    #[inline]
+    pub fn set_pause(&mut self, pause: Pause) {
+        self.pause = pause;
+    }
+
     /// Notes every command that runs from now on, or not (MONITOR).
     #[inline]
     pub fn set_monitoring(&mut self, on: bool) {
-        if on != self.monitored.is_some() {
-            self.monitored = on.then(Vec::new);
+        if on != self.told.monitored.is_some() {
+            self.told.monitored = on.then(Vec::new);
         }
     }
 
     /// Notes a parsed request that ran, while somebody monitors.
     fn note_request(&mut self, n: usize, d: &Descriptor, input: &[u8], outside: &Outside<'_>, session: &Session) {
-        if self.monitored.is_some() {
+        if self.told.monitored.is_some() {
             let seen = Seen::new(d, self.args_of(n, input, outside), session.db);
-            self.monitored.iter_mut().for_each(|noted| noted.extend(seen.clone()));
+            self.told.monitored.iter_mut().for_each(|noted| noted.extend(seen.clone()));
         }
     }
 
     /// The commands noted since the last call, oldest first.
     pub fn take_monitored(&mut self) -> Option<Vec<Seen>> {
-        self.monitored.as_mut().filter(|seen| !seen.is_empty()).map(std::mem::take)
+        self.told.monitored.as_mut().filter(|seen| !seen.is_empty()).map(std::mem::take)
     }
 
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
@@ -272,6 +314,7 @@ impl Batch {
         }
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
+            Some(Stop::Paused) => TurnState::Paused,
             Some(Stop::Exec(descriptor)) => TurnState::Exec(descriptor),
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Close) => TurnState::Close,
@@ -287,6 +330,7 @@ impl Batch {
                     TurnState::NeedInput { want, body }
                 }
                 Tail::More => TurnState::Yield,
+                Tail::Paused => TurnState::Paused,
                 Tail::Error(error) => {
                     self.stats.count_error(b"ERR");
                     out.error_bytes(&error.message());
@@ -322,6 +366,11 @@ impl Running<'_> {
             if self.out.len() > self.out_max {
                 return Some(Stop::Full);
             }
+            if let Ok(d) = request.command
+                && self.batch.pause.holds(d, self.session)
+            {
+                return Some(Stop::Paused);
+            }
             let stop = match request.command {
                 _ if self.session.multi.is_some() => self.in_multi(),
                 Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
@@ -340,21 +389,9 @@ impl Running<'_> {
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
-        let Batch {
-            spans,
-            requests,
-            keys,
-            shards,
-            stats,
-            slow,
-            slow_micros,
-            timed,
-            patient,
-            served,
-            events,
-            monitored,
-            ..
-        } = &mut *self.batch;
+        let pause = self.batch.pause;
+        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, told, .. } =
+            &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
@@ -363,12 +400,16 @@ impl Running<'_> {
         let mut clock = SharedTime::start();
         let mut kept = 0;
         let mut stop = None;
+        ctx.tx.keep_expired(pause != Pause::None);
         while let Some(request) = requests.get(self.next) {
             if ctx.out.len() > self.out_max {
                 stop = Some(Stop::Full);
                 break;
             }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
+            if pause.holds(d, ctx.session) {
+                break;
+            }
             let bytes = &self.input[request.start..request.end];
             ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside);
             ctx.keys = &keys[request.keys.clone()];
@@ -393,7 +434,7 @@ impl Running<'_> {
                 clock.settle(stats);
             }
             run(&mut ctx);
-            after(events, monitored, d, &mut ctx);
+            told.after(d, &mut ctx);
             clock.ran(d);
             if alone {
                 let nanos = clock.settle(stats);
@@ -402,7 +443,7 @@ impl Running<'_> {
                     slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
                 }
             }
-            if let Some(blocked) = serve(&mut ctx, d, stats, served, events) {
+            if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {
                 stop = Some(Stop::Blocked(blocked));
                 break;
             }
@@ -598,31 +639,5 @@ fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if tx.try_hold(&[tx.shard_of(key.hash)]) {
             tx.prefetch_object(key.hash);
         }
-    }
-}
-
-/// What follows a command on keys, with its shards still held: events are published, what a tracking client has read is
-/// remembered, the command is shown to monitors.
-#[inline]
-fn after(
-    events: &mut Option<Publisher>,
-    monitored: &mut Option<Vec<Seen>>,
-    d: &'static Descriptor,
-    ctx: &mut Ctx<'_, '_>,
-) {
-    if ctx.tx.has_events() {
-        publish(events, &mut ctx.tx);
-    }
-    if ctx.session.tracking.on {
-        tracking::remember(d, ctx);
-    }
-    note(monitored, d, ctx.args, ctx.session);
-}
-
-/// Notes a command that ran, while somebody monitors.
-#[inline]
-fn note(monitored: &mut Option<Vec<Seen>>, d: &Descriptor, args: Args<'_>, session: &Session) {
-    if let Some(seen) = monitored {
-        seen.extend(Seen::new(d, args, session.db));
     }
 }

@@ -27,6 +27,7 @@ pub mod lolwut;
 pub mod memory;
 pub mod monitor;
 pub mod notify;
+pub mod pause;
 pub mod session;
 pub mod set;
 pub mod stats;

@@ -68,8 +68,9 @@ impl Local {
         if now_ms.abs_diff(self.due_checked_ms) >= DUE_CHECK_MS as u64 {
             self.due_checked_ms = now_ms;
             store.look_at_live();
+            let still = store.still_until.load(Relaxed);
             let due = self.home_shards(store).map(|id| store.shards[id].due()).min().unwrap_or(NEVER);
-            self.next_due = (due != NEVER && store.active_expire.load(Relaxed)).then_some(due);
+            self.next_due = (due != NEVER && store.active_expire.load(Relaxed)).then_some(due.max(still));
         }
         self.next_due.is_some_and(|t| t <= now_ms)
     }
@@ -103,7 +104,7 @@ impl Store {
 
     /// Removes some keys whose time has come from the next due home shard.
     fn expiry_step(&self, local: &mut Local) -> bool {
-        if !self.active_expire.load(Relaxed) {
+        if !self.active_expire.load(Relaxed) || self.stands_still(local.now_ms) {
             return false;
         }
         let now = local.now_ms;

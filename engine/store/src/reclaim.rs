@@ -127,7 +127,7 @@ impl Store {
                 continue;
             }
             let full = self.is_full(live, bytes, limit);
-            let evicting = full && self.limit.policy() == Policy::AllKeysRandom;
+            let evicting = full && self.limit.policy() == Policy::AllKeysRandom && !self.stands_still(local.now_ms);
             if full && !evicting {
                 if looked_ago == 0 {
                     return Err(OutOfMemory);
@@ -308,7 +308,8 @@ impl Relocate for Mover<'_> {
         let log = &self.store.log;
         let Some(slot) = shard.index.find_ref(hash, head.r) else { return Settled::Dead };
         let due = shard.access.open(log, head.r).expiry_ms();
-        if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) {
+        let still = self.store.stands_still(self.local.now_ms);
+        if due.is_some_and(|t| t <= self.local.now_ms) && self.store.active_expire.load(Relaxed) && !still {
             self.local.note_object(self.store, EventClass::Expired, "expired", &shard, slot);
             self.local.report_gone(self.store, &shard, slot);
             shard.remove(self.store, slot);

@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use varve_segment::{Geometry, Log};
 
@@ -75,6 +75,8 @@ pub struct Store {
     pub(crate) active_expire: AtomicBool,
     /// Classes of events that somebody wants (`events.rs`).
     pub(crate) event_mask: AtomicU32,
+    /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
+    pub(crate) still_until: AtomicI64,
     /// Who wants to know of reads and changes (`observe.rs`).
     pub(crate) observed: crate::observe::Observed,
     counters: Box<[Arc<StoreCounters>]>,
@@ -141,6 +143,7 @@ impl Store {
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
+            still_until: AtomicI64::new(0),
             observed: Default::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
             slices: Hist::new(),
@@ -223,6 +226,17 @@ impl Store {
         for c in &self.counters {
             [&c.hits, &c.misses, &c.expired, &c.evicted, &c.moved].into_iter().for_each(|c| c.reset());
         }
+    }
+
+    /// Expires and evicts nothing until this time, milliseconds of Unix time; 0 lets it go on at once.
+    pub fn stand_still_until(&self, until_ms: i64) {
+        self.still_until.store(until_ms, Relaxed);
+    }
+
+    /// True while nothing is expired or evicted.
+    #[inline]
+    pub(crate) fn stands_still(&self, now_ms: i64) -> bool {
+        now_ms < self.still_until.load(Relaxed)
     }
 
     /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).

@@ -125,7 +125,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
 /// The letters of `flags`; N where there is none.
 fn flags(conn: &Conn) -> String {
     let mut out = String::new();
-    if conn.phase == Phase::Blocked {
+    if conn.phase == Phase::Blocked || conn.held {
         out.push('b');
     }
     if conn.session.monitors {

@@ -189,6 +189,8 @@ pub(crate) struct Conn {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// What the worker's inbox must have delivered before its next request.
     pub(crate) due: Option<u64>,
+    /// CLIENT PAUSE holds its next request back.
+    pub(crate) held: bool,
 }
 
 impl fmt::Debug for Conn {
@@ -222,6 +224,7 @@ impl Conn {
             soft_ms: None,
             subscriptions: None,
             due: None,
+            held: false,
         };
         conn.set_limits(config);
         conn
@@ -273,7 +276,7 @@ impl Conn {
 
     /// True if requests may be executed.
     pub(crate) fn may_run(&self) -> bool {
-        self.phase == Phase::Open && !self.paused
+        self.phase == Phase::Open && !self.paused && !self.held
     }
 
     /// Pauses or resumes execution as the unsent output asks.

@@ -36,7 +36,7 @@ fn facts(shared: &Shared) -> Facts {
     let changes = shared.store.totals().changes;
     let clients = ClientFacts {
         connected: shared.total(|stats| &stats.connected),
-        blocked: shared.total(|stats| &stats.blocked),
+        blocked: shared.total(|stats| &stats.blocked) + shared.total(|stats| &stats.held),
         blocked_with_timeout: shared.total(|stats| &stats.blocked_with_timeout),
         input_peak_bytes: shared.peak(|stats| &stats.input_peak_bytes),
         output_peak_bytes: shared.peak(|stats| &stats.output_peak_bytes),

@@ -37,6 +37,7 @@ impl Worker {
             Question::Unblock { client, error } => {
                 Answers { lines: Vec::new(), killed: u64::from(self.unblock_client(*client, *error)) }
             }
+            Question::Paused => Answers::default(),
             Question::Kill(kill) => Answers { lines: Vec::new(), killed: self.kill(kill, gather.asker.id) },
         };
         let last = gather.answer(|answers| {
@@ -115,6 +116,7 @@ fn combine(gather: &Gather, out: &mut Reply) {
             out.verbatim("txt", text.as_bytes());
         }
         Question::Unblock { .. } => out.integer(answers.killed as i64),
+        Question::Paused => out.ok(),
         Question::Kill(kill) if !kill.old_form => out.integer(answers.killed as i64),
         Question::Kill(_) if answers.killed > 0 => out.simple("OK"),
         Question::Kill(_) => out.error("ERR No such client"),

@@ -22,6 +22,8 @@ pub(crate) enum Question {
     List(Filter),
     /// Close the connections that match.
     Kill(Kill),
+    /// CLIENT PAUSE: come to the end of your turn.
+    Paused,
     /// CLIENT UNBLOCK: end the wait of this client, with an error or as if its time were up.
     Unblock { client: u64, error: bool },
 }

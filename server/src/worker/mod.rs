@@ -18,6 +18,7 @@ mod answer;
 mod blocked;
 mod deliver;
 mod gather;
+mod held;
 mod mail;
 mod serve;
 mod tick;
@@ -106,6 +107,8 @@ struct Worker {
     store: varve_store::Worker,
     /// What its connections listen to.
     hub: Hub,
+    /// Connections that CLIENT PAUSE holds back.
+    held: held::Held,
     now: Now,
     /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
@@ -195,6 +198,7 @@ impl Worker {
             batch,
             store,
             hub: Hub::new(index),
+            held: held::Held::default(),
             now: Now::read(),
             accept_due: false,
             tick: tick::Tick::default(),
@@ -220,6 +224,7 @@ impl Worker {
             for event in &events {
                 self.dispatch(event);
             }
+            self.release_held();
             self.fan_out();
             self.serve_ready();
             if self.accept_due {
@@ -245,6 +250,7 @@ impl Worker {
         }
         let tick = self.tick.due_in(self.now.instant);
         let tick = self.blocked.due_in(self.now.instant).map_or(tick, |due| tick.min(due));
+        let tick = self.held_for().map_or(tick, |due| tick.min(due));
         Some(
             background_due_ms.map_or(tick, |due| {
                 tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
@@ -319,6 +325,9 @@ impl Worker {
         let conn = self.conns.remove(slot);
         if conn.phase == Phase::Blocked {
             self.abandon_wait(conn.session.id);
+        }
+        if conn.held {
+            self.forget_held(conn.session.id);
         }
         let handle = &self.shared.workers[self.index];
         handle.assigned.fetch_sub(1, Ordering::Relaxed);

@@ -57,6 +57,8 @@ enum Stop {
     Again,
     /// A shard was busy.
     Busy,
+    /// CLIENT PAUSE holds the next request back.
+    Paused,
     /// Nothing more is to be executed.
     Close,
     /// A question to all workers.
@@ -263,6 +265,7 @@ impl Worker {
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
             self.batch.set_monitoring(self.shared.monitors.any());
+            self.batch.set_pause(self.shared.pauses.now(self.now.unix_ms));
             let turn = self.batch.turn(
                 &mut self.store,
                 &self.table,
@@ -282,13 +285,7 @@ impl Worker {
             if self.store.now_ms() != self.now.unix_ms {
                 self.now = Now::read();
             }
-            if let Some(slow) = self.batch.take_slow() {
-                note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
-            }
-            if let Some(seen) = self.batch.take_monitored() {
-                self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &seen);
-            }
-            self.deliver();
+            self.account(slot);
             self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
             let stop = match turn.state {
                 TurnState::NeedInput { want, body } => {
@@ -303,6 +300,7 @@ impl Worker {
                     Stop::Again
                 }
                 TurnState::Busy => Stop::Busy,
+                TurnState::Paused => Stop::Paused,
                 TurnState::Blocked(blocked) => {
                     self.block(slot, blocked);
                     Stop::Idle
@@ -324,6 +322,18 @@ impl Worker {
             return (done, stop);
         }
         (done, Stop::Again)
+    }
+
+    /// What follows a turn: slow commands into the log, lines to monitors, replies to clients that waited.
+    fn account(&mut self, slot: usize) {
+        let conn = &*self.conns[slot];
+        if let Some(slow) = self.batch.take_slow() {
+            note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
+        }
+        if let Some(seen) = self.batch.take_monitored() {
+            self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &seen);
+        }
+        self.deliver();
     }
 
     /// Runs a command of the server itself, with the counting and timing that the batch does for all others.
@@ -433,6 +443,9 @@ impl Worker {
         }
         if matches!(stop, Stop::Busy) {
             self.yield_when_busy();
+        }
+        if matches!(stop, Stop::Paused) {
+            self.hold_back(slot);
         }
         self.conns[slot].input.release(&mut self.pool);
     }

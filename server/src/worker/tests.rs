@@ -2,6 +2,7 @@
 
 mod blocked;
 mod large;
+mod pause;
 mod pubsub;
 mod tracking;
 mod transactions;

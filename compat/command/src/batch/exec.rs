@@ -435,7 +435,7 @@ impl Transaction {
         session.in_exec = false;
         session.last = Some(self.exec);
         tracking::ran(session, self.exec);
-        if let Some(seen) = &mut batch.monitored {
+        if let Some(seen) = &mut batch.told.monitored {
             seen.push(Seen::exec(session.db));
         }
         session.reply = match session.reply {
@@ -509,7 +509,7 @@ fn account(batch: &mut Batch, queued: &Queued, before: &Before, now_ms: i64, ses
         batch.slow.push(slow_command(queued.args(), now_ms / 1000, nanos / 1000));
     }
     session.last = Some(d);
-    super::note(&mut batch.monitored, d, queued.args(), session);
+    batch.told.note(d, queued.args(), session);
 }
 
 /// Drops the reply of a command of a transaction, if replies are off by now.

@@ -8,6 +8,7 @@ use varve_store::{Store, Worker};
 
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
 use crate::descriptor::{Descriptor, Run};
+use crate::pause::Pause;
 use crate::table::{CommandTable, Unresolved};
 
 /// A key of a request: which argument it is and its hash.
@@ -33,8 +34,12 @@ pub(super) struct Request {
 
 /// What follows the last complete request.
 pub(super) enum Tail {
-    Partial { want: usize },
+    Partial {
+        want: usize,
+    },
     More,
+    /// The next request must not be parsed before a pause ends.
+    Paused,
     Error(ProtocolError),
 }
 
@@ -71,6 +76,10 @@ impl Batch {
             let first = self.spans.len();
             // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = changes_when_parsed(&input[at..], parser);
+            if self.pause != Pause::None && (once || !outside.0.is_empty()) {
+                // It could not be parsed again when the pause ends.
+                break if self.requests.is_empty() { Tail::Paused } else { Tail::More };
+            }
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
                     self.patient = once || !outside.0.is_empty();

@@ -181,6 +181,19 @@ const CLIENT: &[Descriptor] = &[
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
         .acl(&[Acl::CONNECTION])
         .args(&[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])]),
+    Descriptor::sub("client|pause", "pause", Group::Connection, -3, "2.9.50", Run::Host)
+        .about("Holds the commands of all connections back for a while.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .history(&[("6.2.0", "Mode `WRITE`.")])
+        .args(&[
+            arg("timeout", ArgKind::Integer),
+            one_of("mode", &[word("write", "WRITE"), word("all", "ALL")]).since("6.2.0").optional(),
+        ]),
+    Descriptor::sub("client|unpause", "unpause", Group::Connection, 2, "6.2.0", Run::Host)
+        .about("Lets the commands that were held back go on.", "O(N) in the connections that were held back")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION]),
     Descriptor::sub("client|reply", "reply", Group::Connection, 3, "3.2.0", Run::Host)
         .about("Turns replies on or off, or skips one.", "O(1)")
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])

@@ -104,6 +104,11 @@ impl Multi {
         self.queue.len()
     }
 
+    /// The commands that wait, oldest first.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Descriptor> {
+        self.queue.iter().map(|queued| queued.command)
+    }
+
     /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()

@@ -172,7 +172,7 @@ impl Server {
                     blocked.forget(worker);
                     blocked.reply_timeout(out);
                 }
-                TurnState::Busy => panic!("one worker meets no busy shard"),
+                TurnState::Busy | TurnState::Paused => panic!("one worker meets no busy shard, and nobody pauses"),
             }
             input = &mut input[turn.consumed..];
         }

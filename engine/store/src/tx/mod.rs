@@ -54,6 +54,8 @@ pub struct Tx<'s> {
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
     atomic: bool,
+    /// Keys whose time has come are left where they are.
+    keeps_expired: bool,
 }
 
 impl std::fmt::Debug for Tx<'_> {
@@ -84,7 +86,16 @@ impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
     pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
         let physical = store.databases.physical(db);
-        Tx { physical, store, local, held: Held::new(), ready: VecDeque::new(), db, atomic: false }
+        Tx {
+            physical,
+            store,
+            local,
+            held: Held::new(),
+            ready: VecDeque::new(),
+            db,
+            atomic: false,
+            keeps_expired: false,
+        }
     }
 
     /// Takes the shards of these hashes for the next command, keeping them if they are the ones held already.
@@ -170,6 +181,12 @@ impl<'s> Tx<'s> {
         self.physical = self.store.databases.physical(db);
     }
 
+    /// Leaves keys whose time has come where they are, though they count as gone: while the store stands still only
+    /// commands that change nothing run.
+    pub fn keep_expired(&mut self, keep: bool) {
+        self.keeps_expired = keep;
+    }
+
     /// The batch's time, milliseconds of Unix time.
     #[inline]
     pub fn now_ms(&self) -> i64 {
@@ -234,7 +251,9 @@ impl<'s> Tx<'s> {
         let r = shard.index.get(slot);
         let due = shard.access.open(&self.store.log, r).expiry_ms();
         if due.is_some_and(|t| t <= self.local.now_ms) {
-            self.expire(at, slot);
+            if !self.keeps_expired {
+                self.expire(at, slot);
+            }
             return None;
         }
         Some(Place { shard: at, slot, r })

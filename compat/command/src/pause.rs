@@ -1,0 +1,54 @@
+//! CLIENT PAUSE in the executor: which commands are held back.
+//!
+//! ```text
+//!   ALL    every command that would run
+//!   WRITE  commands that change keys or publish, and EXEC of a transaction with one of those
+//! ```
+//!
+//! A request that is held back has not begun: it stays in the connection's input, and those behind it with it. What is
+//! refused without running (unknown names, wrong arity, no authentication) is refused at once, as in Redis. Not here: how
+//! long, and who is let go when it ends (the server).
+
+use crate::checks;
+use crate::descriptor::{Descriptor, Flags, Run};
+use crate::session::Session;
+use crate::transaction::Step;
+
+/// What is held back at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing.
+    #[default]
+    None,
+    /// What changes something.
+    Writes,
+    /// Everything.
+    All,
+}
+
+impl Pause {
+    /// True if the command is to be held back. Without a pause this costs one comparison.
+    #[inline]
+    pub(crate) fn holds(self, d: &Descriptor, session: &Session) -> bool {
+        self != Pause::None && self.holds_now(d, session)
+    }
+
+    #[cold]
+    fn holds_now(self, d: &Descriptor, session: &Session) -> bool {
+        let exempt = session.monitors || checks::allowed(d, session).is_err();
+        !exempt && (self == Pause::All || changes(d) || is_exec(d) && queued_changes(session))
+    }
+}
+
+/// True for a command that changes keys or is told to others.
+fn changes(d: &Descriptor) -> bool {
+    d.flags.has(Flags::WRITE) || d.publishes() || d.full_name == "pfcount"
+}
+
+fn is_exec(d: &Descriptor) -> bool {
+    matches!(d.run, Run::Transaction(Step::Exec))
+}
+
+fn queued_changes(session: &Session) -> bool {
+    session.multi.as_ref().is_some_and(|multi| multi.commands().any(changes))
+}

@@ -157,8 +157,15 @@ fn key(random: &mut Random, letter: char) -> Arg {
     format!("{letter}{n}").into_bytes()
 }
 
-/// An element: a number, a short word, or something on either side of the limits' sizes.
+/// An element: a number, a short word, or something on either side of the limits' sizes. No zero bytes: the peer's
+/// SORT ALPHA compares up to the first, and leaves the order of what is equal up to there to chance.
 fn element(random: &mut Random, pool: usize) -> Arg {
+    let mut element = any_element(random, pool);
+    element.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'0');
+    element
+}
+
+fn any_element(random: &mut Random, pool: usize) -> Arg {
     match random.below(12) {
         0 => spell::number(random),
         1 => {

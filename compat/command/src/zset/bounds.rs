@@ -9,7 +9,7 @@
 //! empty text for 0, an end at the first zero byte, a number too large for infinity and one too small for 0. (The
 //! scores of ZADD take none of these.)
 
-use varve_base::number::parse_f64;
+use varve_base::number::parse_f64_clamped;
 use varve_protocol::Args;
 use varve_store::{LexBound, ScoreBound, ZRange};
 
@@ -92,11 +92,7 @@ fn strtod(text: &[u8]) -> Option<f64> {
     }
     let blank = |b: &u8| matches!(b, b' ' | b'\t'..=b'\r');
     let digits = &text[text.iter().position(|b| !blank(b))?..];
-    parse_f64(digits).or_else(|| {
-        // Out of range, if it is a number at all: the standard library answers infinity or 0 then.
-        let decimal = digits.iter().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-        std::str::from_utf8(digits).ok().filter(|_| decimal)?.parse().ok()
-    })
+    parse_f64_clamped(digits)
 }
 
 /// A member, itself inside or outside, or an end of everything.

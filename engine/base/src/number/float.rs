@@ -8,33 +8,42 @@ const DOUBLE: Format = Format { bits: 53, least: -1074, most: 971 };
 /// Reads a double as `strtod` would, the whole text: signs, exponents, hexadecimal, infinity; no spaces and no NaN.
 /// A text that is not zero but too small, or not infinite but too large, is refused.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    read(text).and_then(|(value, in_range)| in_range.then_some(value))
+}
+
+/// As [`parse_f64`], with infinity for what is too large and zero for what is too small.
+pub fn parse_f64_clamped(text: &[u8]) -> Option<f64> {
+    read(text).map(|(value, _)| value)
+}
+
+/// The nearest double, and whether the text is within what doubles can tell from zero and infinity.
+fn read(text: &[u8]) -> Option<(f64, bool)> {
     let (negative, value) = scan(text)?;
-    let magnitude = match value {
-        Text::Infinite => f64::INFINITY,
-        Text::Decimal { ref digits, .. } => parse_decimal(text, digits.is_empty())?,
+    let (magnitude, in_range) = match value {
+        Text::Infinite => (f64::INFINITY, true),
+        Text::Decimal { ref digits, .. } => {
+            // The standard library rounds correctly and knows each form that `scan` let pass.
+            let value = std::str::from_utf8(text).expect("scanned: ASCII only").parse::<f64>();
+            let value = value.expect("scanned: a decimal number").abs();
+            (value, value.is_finite() && (digits.is_empty() || value != 0.0))
+        }
         Text::Binary { mantissa, exponent } => {
-            from_rounded(DOUBLE.round_big(&mantissa, exponent, false), mantissa.bits() == 0)?
+            let value = from_rounded(DOUBLE.round_big(&mantissa, exponent, false));
+            (value, value.is_finite() && (mantissa.bits() == 0 || value != 0.0))
         }
     };
-    Some(if negative { -magnitude } else { magnitude })
+    Some((if negative { -magnitude } else { magnitude }, in_range))
 }
 
-/// The magnitude of a decimal text. The standard library rounds correctly and knows each form that `scan` let pass.
-fn parse_decimal(text: &[u8], zero: bool) -> Option<f64> {
-    let text = std::str::from_utf8(text).expect("scanned: ASCII only");
-    let value = text.parse::<f64>().expect("scanned: a decimal number").abs();
-    (value.is_finite() && (zero || value != 0.0)).then_some(value)
-}
-
-fn from_rounded(rounded: Rounded, zero: bool) -> Option<f64> {
+fn from_rounded(rounded: Rounded) -> f64 {
     match rounded {
-        Rounded::Finite(0, _) => zero.then_some(0.0),
+        Rounded::Finite(0, _) => 0.0,
         Rounded::Finite(mantissa, exponent) => {
             let normal = mantissa >> 52 != 0;
             let biased = if normal { (exponent - DOUBLE.least + 1) as u64 } else { 0 };
-            Some(f64::from_bits(biased << 52 | (mantissa & ((1 << 52) - 1))))
+            f64::from_bits(biased << 52 | (mantissa & ((1 << 52) - 1)))
         }
-        Rounded::Overflow => None,
+        Rounded::Overflow => f64::INFINITY,
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
+use varve_protocol::{Args, Body, Mark, Outside, Parser, Reply, Span};
 use varve_store::{Tx, Worker};
 
 use crate::blocking::{self, Blocked, Served};
@@ -417,17 +417,14 @@ impl Running<'_> {
             ctx.session.argument_bytes = request.end - request.start;
             if let Err(refusal) = admitted(d, &mut ctx) {
                 self.next += 1;
-                stats.of(d).rejected.add(1);
-                checks::refuse(refusal, ctx.out);
-                finish(stats, d, false, ctx.session, ctx.out, mark);
+                refuse(refusal, d, stats, &mut ctx, mark);
                 continue;
             }
-            kept = if hold(&mut ctx, d, shards, kept, *patient) {
-                kept + 1
-            } else {
+            if !hold(&mut ctx, d, shards, kept, *patient) {
                 stop = Some(Stop::Busy);
                 break;
-            };
+            }
+            kept += 1;
             self.next += 1;
             let alone = timed[usize::from(d.id)] || (0..TIME_EACH_BELOW_MICROS).contains(slow_micros);
             if alone {
@@ -437,11 +434,7 @@ impl Running<'_> {
             told.after(d, &mut ctx);
             clock.ran(d);
             if alone {
-                let nanos = clock.settle(stats);
-                ctx.tx.pass_ms(whole_ms(nanos));
-                if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
-                    slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
-                }
+                took(clock.settle(stats), *slow_micros, slow, &mut ctx);
             }
             if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {
                 stop = Some(Stop::Blocked(blocked));
@@ -608,6 +601,22 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool)
     let (args, keys) = (ctx.args, ctx.keys);
     let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
     blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
+}
+
+/// Ends a command on keys that may not run.
+#[cold]
+fn refuse(refusal: Refusal, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>, mark: Mark) {
+    stats.of(d).rejected.add(1);
+    checks::refuse(refusal, ctx.out);
+    finish(stats, d, false, ctx.session, ctx.out, mark);
+}
+
+/// A command that is timed by itself took so long.
+fn took(nanos: u64, slow_micros: i64, slow: &mut Vec<SlowCommand>, ctx: &mut Ctx<'_, '_>) {
+    ctx.tx.pass_ms(whole_ms(nanos));
+    if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
+        slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
+    }
 }
 
 /// What concerns waiting clients behind a command: those who wait for its keys are served; or it waits itself.

@@ -78,10 +78,13 @@ impl Mapping {
         unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Asks for huge pages where whole ones fit. A hint: a kernel without them, or told not to, refuses.
-    pub fn prefer_huge_pages(&self) {
+    /// Asks for huge pages in a range, where whole ones fit, or for small ones. A hint: a kernel without huge pages, or
+    /// told not to use them, refuses. What is there already changes in the kernel's own time.
+    pub fn prefer_huge_pages(&self, range: Range<usize>, huge: bool) {
+        let (at, len) = self.part(range);
+        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: the mapping's own range; the advice changes no contents.
-        unsafe { libc::madvise(self.base().cast(), self.len(), libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(at.cast(), len, advice) };
     }
 
     /// The first address.

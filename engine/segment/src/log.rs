@@ -36,6 +36,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Tells the system which pages one of the first segments is to have, when it is opened and when it is sealed.
+    pub(crate) fn advise_pages(&self, segment: u32, huge: bool) {
+        let bytes = self.geometry.segment_bytes;
+        let at = segment as usize * bytes;
+        if at < SMALL_PAGES_BELOW && bytes >= HUGE_PAGE_BYTES {
+            self.mapping.prefer_huge_pages(at..at + bytes, huge);
+        }
+    }
+
     /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
     /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
     pub(crate) fn plan_to_keep(&self, entry: &Entry, units: Range<usize>) -> bool {
@@ -159,6 +168,10 @@ pub struct LogStats {
     pub table_bytes: u64,
 }
 
+/// The segments below this offset get huge pages only once they are sealed: the two megabytes that an open one may round
+/// up to count in a store that is not much larger, and in one that is they do not.
+pub(crate) const SMALL_PAGES_BELOW: usize = 96 << 20;
+
 impl Log {
     /// Reserves the range. Panics if the geometry makes no sense.
     pub fn new(geometry: Geometry) -> io::Result<Log> {
@@ -166,7 +179,8 @@ impl Log {
         let mapping = Mapping::reserve(geometry.reserve_bytes)?;
         if geometry.segment_bytes >= HUGE_PAGE_BYTES {
             // Objects are reached at random: with small pages nearly every one costs a walk of the page tables as well.
-            mapping.prefer_huge_pages();
+            // But for the first segments: see there.
+            mapping.prefer_huge_pages(SMALL_PAGES_BELOW.min(mapping.len())..mapping.len(), true);
         }
         Ok(Log {
             base: mapping.base(),

@@ -172,6 +172,7 @@ impl Space {
         // No Ref may be 0, so the first segment begins at 1.
         let start = u64::from(segment == 0);
         shared.table.entry(segment).open(class, start);
+        shared.advise_pages(segment, false);
         self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
     }
 
@@ -266,6 +267,7 @@ impl Space {
             || class.parked.iter().any(|piece| piece.segment == segment);
         if !busy && entry.state() == State::Open {
             self.seal(entry);
+            shared.advise_pages(segment, true);
         }
     }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
-use varve_packed::intset::{IntSet, IntSetMut};
+use varve_packed::intset::{self, IntSet, IntSetMut, Width};
 use varve_packed::node::Entry;
 use varve_segment::{Access, Log};
 
@@ -234,15 +234,18 @@ impl Tx<'_> {
     pub fn set_add<'m>(
         &mut self,
         k: &Key<'_>,
-        members: impl IntoIterator<Item = &'m [u8]>,
+        members: impl IntoIterator<Item = &'m [u8], IntoIter: Clone>,
     ) -> Result<usize, WrongType> {
         let found = self.typed(k, Type::Set)?;
         let mut members = members.into_iter();
+        let all = members.clone();
         let mut next = members.next();
-        let Some(first) = next else { return Ok(0) };
+        if next.is_none() {
+            return Ok(0);
+        }
         let mut p = match found {
             Some(p) => p,
-            None => self.new_set(k, first),
+            None => self.new_set(k, all),
         };
         let mut added = 0;
         while let Some(member) = next
@@ -268,16 +271,24 @@ impl Tx<'_> {
         Ok(added)
     }
 
-    /// An empty set of the encoding that its first member asks for.
-    fn new_set(&mut self, k: &Key<'_>, first: &[u8]) -> Place {
-        match parse_i64(first) {
-            Some(_) => {
-                let mut empty = [0; 10];
-                IntSetMut::init(&mut empty).expect("there is room for a head");
-                self.put_small(k, None, Type::Set, Encoding::Integers, &empty)
-            }
-            None => self.put_big(k, None, Type::Set, |hands| Body::Set(Elements::members(hands.slot))),
+    /// An empty set of the encoding that its first member asks for, with room for all of them.
+    fn new_set<'m>(&mut self, k: &Key<'_>, members: impl Iterator<Item = &'m [u8]>) -> Place {
+        let integers_max = self.integers_max().max(1) as usize;
+        let (mut count, mut width) = (0, Width::of(0));
+        for value in members.take(integers_max).map_while(parse_i64) {
+            count += 1;
+            width = width.max(Width::of(value));
         }
+        if count == 0 {
+            return self.put_big(k, None, Type::Set, |hands| Body::Set(Elements::members(hands.slot)));
+        }
+        let mut scratch = std::mem::take(&mut self.local.scratch);
+        scratch.clear();
+        scratch.resize(intset::buffer_bytes(count, width), 0);
+        IntSetMut::init(&mut scratch).expect("there is room for a head");
+        let p = self.put_small(k, None, Type::Set, Encoding::Integers, &scratch);
+        self.local.scratch = scratch;
+        p
     }
 
     /// Adds an integer to a set of integers, which may become too long for that.

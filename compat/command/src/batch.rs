@@ -450,7 +450,7 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, stats, slow, slow_micros, served, .. } = &mut *self.batch;
+        let Batch { spans, requests, stats, slow, slow_micros, served, told, .. } = &mut *self.batch;
         let request = &requests[self.next];
         self.next += 1;
         let bytes = &self.input[request.start..request.end];
@@ -478,12 +478,14 @@ impl Running<'_> {
             finish(stats, d, false, self.session, self.out, mark);
             return None;
         }
-        if let Run::Host = d.run {
+        // Who publishes and listens itself gets what it has published before the reply: the server sees to that.
+        let to_itself = d.publishes() && self.session.subscriptions > 0;
+        if matches!(d.run, Run::Host) || to_itself {
             return Some(Stop::Host(d));
         }
         let db = self.session.db;
         let start = Instant::now();
-        run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served));
+        run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served, &mut told.events));
         let nanos = start.elapsed().as_nanos() as u64;
         stats.count(d, 1, nanos);
         if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
@@ -534,11 +536,11 @@ fn run_unkeyed(
     table: &CommandTable,
     session: &mut Session,
     out: &mut Reply,
-    (stats, served): (&CommandStats, &mut Vec<Served>),
+    (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Publisher>),
 ) {
     if let Run::Session(run) = d.run {
         let databases = worker.store.databases();
-        run(&mut SessionCtx { args, out, session, commands: table, databases });
+        run(&mut SessionCtx { args, out, session, commands: table, databases, events: events.as_mut() });
         return;
     }
     let store = Arc::clone(&worker.store);

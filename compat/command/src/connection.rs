@@ -1,4 +1,4 @@
-//! Commands that touch only the connection's session: PING, ECHO, SELECT, QUIT.
+//! Commands that touch only the connection's session: PING, ECHO, SELECT, QUIT; and publishing.
 
 use crate::SessionCtx;
 
@@ -14,6 +14,22 @@ pub(crate) fn ping(ctx: &mut SessionCtx<'_>) {
         2 => ctx.out.bulk(&ctx.args[1]),
         _ => ctx.out.error("ERR wrong number of arguments for 'ping' command"),
     }
+}
+
+/// `PUBLISH channel message`
+pub(crate) fn publish(ctx: &mut SessionCtx<'_>) {
+    post(ctx, false);
+}
+
+/// `SPUBLISH shardchannel message`
+pub(crate) fn spublish(ctx: &mut SessionCtx<'_>) {
+    post(ctx, true);
+}
+
+fn post(ctx: &mut SessionCtx<'_>, shard: bool) {
+    let (channel, message) = (ctx.args.get(1), ctx.args.get(2));
+    let receivers = ctx.events.as_mut().map_or(0, |events| events.message(shard, channel, message));
+    ctx.out.integer(receivers as i64);
 }
 
 /// `ECHO message`

@@ -98,6 +98,8 @@ pub struct SessionCtx<'c> {
     pub commands: &'c CommandTable,
     /// Number of databases.
     pub databases: u32,
+    /// Who publishes messages; None where there is nobody to listen.
+    pub(crate) events: Option<&'c mut notify::Publisher>,
 }
 
 impl<'a> Ctx<'_, 'a> {

@@ -14,8 +14,8 @@ pub use varve_store::EventClass as Class;
 /// Where events go: whoever publishes to subscribers. Called with shards held: it may take locks that are leaves, and
 /// waits for nobody.
 pub trait Events {
-    /// Publishes a message to a channel.
-    fn publish(&mut self, channel: &[u8], message: &[u8]);
+    /// Publishes a message to a channel, or to a shard channel; gives the number of subscriptions that it goes to.
+    fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64;
 }
 
 /// The mask's bit for events on the key's channel.
@@ -67,6 +67,11 @@ impl Publisher {
         Publisher { sink, channel: Vec::new() }
     }
 
+    /// Publishes a client's message, as [`Events::publish`].
+    pub(crate) fn message(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        self.sink.publish(shard, channel, message)
+    }
+
     /// Publishes an event on the channels that the mask asks for.
     pub(crate) fn publish(&mut self, mask: u32, event: &Event<'_>) {
         let mut send = |prefix: &str, about: &[u8], message: &[u8]| {
@@ -75,7 +80,7 @@ impl Publisher {
             varve_base::number::push_i64(&mut self.channel, i64::from(event.db));
             self.channel.extend_from_slice(b"__:");
             self.channel.extend_from_slice(about);
-            self.sink.publish(&self.channel, message);
+            self.sink.publish(false, &self.channel, message);
         };
         if mask & KEYSPACE != 0 {
             send("__keyspace@", event.key, event.name.as_bytes());

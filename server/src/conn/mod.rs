@@ -191,6 +191,8 @@ pub(crate) struct Conn {
     pub(crate) due: Option<u64>,
     /// CLIENT PAUSE holds its next request back.
     pub(crate) held: bool,
+    /// It has published more than a worker's inbox takes, and waits for room there.
+    pub(crate) crowded: bool,
 }
 
 impl fmt::Debug for Conn {
@@ -225,6 +227,7 @@ impl Conn {
             subscriptions: None,
             due: None,
             held: false,
+            crowded: false,
         };
         conn.set_limits(config);
         conn
@@ -276,7 +279,7 @@ impl Conn {
 
     /// True if requests may be executed.
     pub(crate) fn may_run(&self) -> bool {
-        self.phase == Phase::Open && !self.paused && !self.held
+        self.phase == Phase::Open && !self.paused && !self.held && !self.crowded
     }
 
     /// Pauses or resumes execution as the unsent output asks.

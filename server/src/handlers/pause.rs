@@ -27,7 +27,8 @@ pub(crate) fn pause(ctx: &mut HostCtx<'_>) -> Outcome {
         Some(ms) if ms < 0 => ctx.out.error("ERR timeout is negative"),
         Some(ms) => {
             let now_ms = ctx.now.unix_ms;
-            let until_ms = ctx.shared.pauses.begin(kind, now_ms.saturating_add(ms), now_ms);
+            // As with the peer, a time beyond all times is one in the past.
+            let until_ms = ctx.shared.pauses.begin(kind, now_ms.wrapping_add(ms), now_ms);
             ctx.shared.store.stand_still_until(until_ms);
             return Outcome::Ask(Question::Paused);
         }

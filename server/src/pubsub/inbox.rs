@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use mio::Waker;
 use parking_lot::Mutex;
@@ -35,6 +35,20 @@ pub(crate) enum Item {
     Monitor(Arc<[u8]>),
 }
 
+impl Item {
+    /// About the memory that it holds; what several inboxes share counts in each.
+    fn bytes(&self) -> usize {
+        const OWN: usize = 128;
+        OWN + match self {
+            Item::Message(message) => message.channel.len() + message.payload.len(),
+            Item::Stale(stale, clients) => stale.bytes() + clients.len() * size_of::<u64>(),
+            Item::Prefix(_, stale) | Item::Redirected(_, _, stale) => stale.bytes(),
+            Item::AllStale => 0,
+            Item::Monitor(line) => line.len(),
+        }
+    }
+}
+
 /// A published message, shared by all workers that it goes to.
 #[derive(Debug)]
 pub(crate) struct Message {
@@ -51,19 +65,26 @@ pub(crate) struct Message {
 pub(crate) struct Inbox {
     queue: Mutex<VecDeque<Item>>,
     pushed: AtomicU64,
+    waiting_bytes: AtomicUsize,
     waker: Arc<Waker>,
 }
 
 impl Inbox {
     /// An empty inbox of the worker whose poll this wakes.
     pub(crate) fn new(waker: Arc<Waker>) -> Inbox {
-        Inbox { queue: Mutex::new(VecDeque::new()), pushed: AtomicU64::new(0), waker }
+        Inbox {
+            queue: Mutex::new(VecDeque::new()),
+            pushed: AtomicU64::new(0),
+            waiting_bytes: AtomicUsize::new(0),
+            waker,
+        }
     }
 
     /// Puts an item. True if the worker has to be woken, which the caller does with [`Inbox::wake`] after it has let its
     /// own locks go.
     #[must_use]
     pub(crate) fn push(&self, item: Item) -> bool {
+        self.waiting_bytes.fetch_add(item.bytes(), Ordering::Relaxed);
         let mut queue = self.queue.lock();
         queue.push_back(item);
         self.pushed.store(self.pushed.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -77,7 +98,14 @@ impl Inbox {
 
     /// Takes the oldest item.
     pub(crate) fn pop(&self) -> Option<Item> {
-        self.queue.lock().pop_front()
+        let item = self.queue.lock().pop_front()?;
+        self.waiting_bytes.fetch_sub(item.bytes(), Ordering::Relaxed);
+        Some(item)
+    }
+
+    /// About the bytes of the items that nobody has taken.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
     }
 
     /// How many items ever came: the number of the next.

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
@@ -26,6 +26,10 @@ use super::{Home, Kind, Name};
 const STRIPES: usize = 64;
 /// Independent locks of the homes.
 const HOME_STRIPES: usize = 16;
+
+/// Bytes in an inbox from which on those who fill it wait: a worker with many subscribers delivers slower than others
+/// publish.
+const CROWDED_BYTES: usize = 16 << 20;
 
 /// A name's listeners, by worker.
 pub(super) type Counts = Box<[u32]>;
@@ -54,10 +58,12 @@ pub(crate) struct Registry {
     prefixes: Tried,
     homes: Box<[Mutex<HashMap<u64, Home>>]>,
     inboxes: Box<[Inbox]>,
+    /// By worker: its connections have filled an inbox too far.
+    crowded: Box<[AtomicBool]>,
     hasher: RandomState,
 }
 
-/// Where a worker's keyspace events go: they are published like any message.
+/// Where what a worker's commands publish goes, and its keyspace events.
 pub(crate) struct Sink {
     registry: Arc<Registry>,
     worker: usize,
@@ -70,8 +76,9 @@ impl Sink {
 }
 
 impl Events for Sink {
-    fn publish(&mut self, channel: &[u8], message: &[u8]) {
-        self.registry.publish(Kind::Channel, channel, message, self.worker);
+    fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        let kind = if shard { Kind::Shard } else { Kind::Channel };
+        self.registry.publish(kind, channel, message, self.worker)
     }
 }
 
@@ -90,13 +97,15 @@ impl Exact {
 impl Registry {
     /// For the workers with these inboxes.
     pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
+        let inboxes: Box<[Inbox]> = inboxes.into_iter().collect();
         Registry {
             channels: Exact::new(),
             shard_channels: Exact::new(),
             patterns: Tried::default(),
             prefixes: Tried::default(),
             homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
-            inboxes: inboxes.into_iter().collect(),
+            crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            inboxes,
             hasher: RandomState::new(),
         }
     }
@@ -218,7 +227,19 @@ impl Registry {
         item: impl Fn() -> Item,
     ) -> impl Iterator<Item = usize> {
         let workers = 0..self.inboxes.len();
-        workers.filter(move |&worker| concerned(worker) && self.inboxes[worker].push(item()) && worker != own)
+        workers.filter(move |&worker| concerned(worker) && self.put(worker, own, item()))
+    }
+
+    /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
+    fn put(&self, worker: usize, own: usize, item: Item) -> bool {
+        let inbox = &self.inboxes[worker];
+        let was_empty = inbox.push(item);
+        if inbox.waiting_bytes() > CROWDED_BYTES
+            && let Some(crowded) = self.crowded.get(own)
+        {
+            crowded.store(true, Ordering::Relaxed);
+        }
+        was_empty && worker != own
     }
 
     /// Wakes workers.
@@ -226,9 +247,20 @@ impl Registry {
         workers.iter().for_each(|&worker| self.inboxes[worker].wake());
     }
 
+    /// True if this worker's connections have filled some inbox so far that they should wait; told once.
+    #[inline]
+    pub(crate) fn take_crowded(&self, worker: usize) -> bool {
+        self.crowded[worker].load(Ordering::Relaxed) && self.crowded[worker].swap(false, Ordering::Relaxed)
+    }
+
+    /// True if all inboxes have room again.
+    pub(crate) fn has_room(&self) -> bool {
+        self.inboxes.iter().all(|inbox| inbox.waiting_bytes() <= CROWDED_BYTES / 2)
+    }
+
     /// Puts an item into one worker's inbox.
     pub(crate) fn send(&self, to: usize, own: usize, item: Item) {
-        if self.inboxes[to].push(item) && to != own {
+        if self.put(to, own, item) {
             self.inboxes[to].wake();
         }
     }

@@ -38,6 +38,14 @@ impl Stale {
         }
     }
 
+    /// About the memory that the keys take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Stale::Keys(keys) => keys.iter().map(|(key, _)| key.len() + 40).sum(),
+            Stale::All => 0,
+        }
+    }
+
     /// True if there is nothing to tell.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Stale::Keys(keys) if keys.is_empty())

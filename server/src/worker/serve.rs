@@ -419,6 +419,7 @@ impl Worker {
 
     /// What becomes of the connection after a visit.
     fn settle(&mut self, slot: usize, stop: &Stop) {
+        self.wait_for_room(slot);
         let over_output = self.over_output_limit(slot);
         let over_query = self.over_query_limit(slot);
         let conn = &mut *self.conns[slot];

@@ -385,7 +385,8 @@ impl Transaction {
                 }
                 Run::Session(run) => {
                     let Ctx { args, out, session, .. } = &mut ctx;
-                    run(&mut SessionCtx { args: *args, out, session, commands: table, databases });
+                    let events = batch.told.events.as_mut();
+                    run(&mut SessionCtx { args: *args, out, session, commands: table, databases, events });
                     ctx.tx.select(ctx.session.db);
                 }
                 // EXEC has ended the watching.

@@ -2,6 +2,7 @@
 //!
 //! Arity, flags, categories, key positions and argument names are those of Redis 7.0.15.
 
+use crate::connection;
 use crate::descriptor::{ArgKind, Descriptor, Flags, Group, KeyFlags, KeySpec, Run, arg, block};
 
 /// What subscribing and its end have in common.
@@ -16,7 +17,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .about("Listens to the channels whose names match.", "O(N) in the patterns given")
         .flags(LISTENING)
         .args(&[block("pattern", &[arg("pattern", ArgKind::Pattern)]).multiple()]),
-    Descriptor::new("publish", Group::Pubsub, 3, "2.0.0", Run::Host)
+    Descriptor::new("publish", Group::Pubsub, 3, "2.0.0", Run::Session(connection::publish))
         .about("Sends a message to a channel.", "O(N+M) in the channel's subscriptions and all patterns")
         .flags(PUBLISHING)
         .args(&[arg("channel", ArgKind::String), arg("message", ArgKind::String)]),
@@ -27,7 +28,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .about("Listens no longer to patterns, all of them if none is named.", "O(N) in the patterns given")
         .flags(LISTENING)
         .args(&[arg("pattern", ArgKind::Pattern).optional().multiple()]),
-    Descriptor::new("spublish", Group::Pubsub, 3, "7.0.0", Run::Host)
+    Descriptor::new("spublish", Group::Pubsub, 3, "7.0.0", Run::Session(connection::spublish))
         .about("Sends a message to a shard channel.", "O(N) in the channel's subscriptions")
         .flags(PUBLISHING)
         .keys(&[KeySpec::one(1, KeyFlags::NOT_KEY)])

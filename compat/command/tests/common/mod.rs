@@ -18,9 +18,10 @@ const START_MS: i64 = 1_795_000_000_000;
 struct Told(Arc<Mutex<Vec<String>>>);
 
 impl Events for Told {
-    fn publish(&mut self, channel: &[u8], message: &[u8]) {
+    fn publish(&mut self, _shard: bool, channel: &[u8], message: &[u8]) -> u64 {
         let text = format!("{} {}", String::from_utf8_lossy(channel), String::from_utf8_lossy(message));
         self.0.lock().unwrap().push(text);
+        0
     }
 }
 

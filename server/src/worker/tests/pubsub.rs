@@ -227,3 +227,37 @@ fn keyspace_events_are_published() {
     let told = [message(channels[0], "set"), message(channels[2], "k"), message(channels[2], "by hand")];
     told.iter().for_each(|message| listener.expect(message.as_bytes()));
 }
+
+#[test]
+fn a_flood_of_messages_waits_for_those_who_deliver() {
+    let server = Server::start(2, "client-output-buffer-limit pubsub 0 0 0");
+    let mut listeners: Vec<Client> = (0..200).map(|_| server.connect()).collect();
+    for client in &mut listeners {
+        client.ask(&["SUBSCRIBE", "c"], &subscribed("subscribe", "c", 1));
+    }
+    let mut publisher = server.connect();
+    let payload = "x".repeat(10_000);
+    let ask = request(&["PUBLISH", "c", &payload]).repeat(4_000);
+    let mut writer = publisher.stream.try_clone().unwrap();
+    let flood = std::thread::spawn(move || writer.write_all(&ask).unwrap());
+    let readers: Vec<_> = listeners
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || {
+                let length = message("c", &"x".repeat(10_000)).len() as u64 * 4_000;
+                std::io::copy(&mut Read::take(&mut client.stream, length), &mut std::io::sink()).unwrap() == length
+            })
+        })
+        .collect();
+    let mut fullest = 0;
+    while !flood.is_finished() {
+        let waiting = (0..2).map(|worker| server.shared().pubsub.inbox(worker).waiting_bytes()).max().unwrap();
+        fullest = fullest.max(waiting);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    flood.join().unwrap();
+    publisher.expect(":200\r\n".repeat(4_000).as_bytes());
+    assert!(readers.into_iter().all(|reader| reader.join().unwrap()), "all got all");
+    println!("fullest inbox: {fullest} bytes");
+    assert!(fullest < 24 << 20, "{fullest}");
+}

@@ -35,10 +35,12 @@ use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
 use crate::{Ctx, SessionCtx, WideCtx};
 
 mod account;
+mod ahead;
 mod exec;
 mod parse;
 
 use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
+use ahead::FetchAhead;
 pub use exec::Transaction;
 pub use parse::KeyArg;
 use parse::{Request, Tail};
@@ -54,8 +56,6 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const KEEP_MAX: u32 = 16;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
-/// Keys from which on prefetching their objects is worth a pass.
-const PREFETCH_KEYS_MIN: usize = 2;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
 const TIME_EACH_BELOW_MICROS: i64 = 1000;
 
@@ -75,6 +75,7 @@ pub struct Batch {
     served: Vec<Served>,
     /// By id: commands whose cost is not constant, which are timed one by one.
     timed: Box<[bool]>,
+    ahead: FetchAhead,
     /// The state of the database map that the keys were hashed by.
     database_changes: u64,
     /// Bytes of the input that were parsed in this turn.
@@ -196,6 +197,7 @@ impl Batch {
             slow_micros: 10_000,
             served: Vec::new(),
             timed,
+            ahead: FetchAhead::default(),
             database_changes: 0,
             parsed_bytes: 0,
             patient: false,
@@ -390,13 +392,18 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
-        let Batch { spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, told, .. } =
-            &mut *self.batch;
+        let Batch {
+            spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, told, ahead, ..
+        } = &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
         let mut ctx = Ctx { args: Args::new(&[], none), keys: &[], bodies: self.bodies, tx, out, session };
-        prefetch_objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
+        ahead.objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
+        let (input, outside) = (self.input, self.outside);
+        ahead.elements(&mut ctx.tx, &requests[self.next..], keys, |request| {
+            Args::with_bodies(&input[request.start..request.end], &spans[request.spans.clone()], outside)
+        });
         let mut clock = SharedTime::start();
         let mut kept = 0;
         let mut stop = None;
@@ -639,16 +646,4 @@ fn serve(
         ctx.session.last = Some(d);
     }
     blocked
-}
-
-/// Under `try_lock`, matches the tags of the turn's keys and fetches their objects into the cache.
-fn prefetch_objects(tx: &mut Tx<'_>, keys: &[KeyArg]) {
-    if keys.len() < PREFETCH_KEYS_MIN {
-        return;
-    }
-    for key in keys {
-        if tx.try_hold(&[tx.shard_of(key.hash)]) {
-            tx.prefetch_object(key.hash);
-        }
-    }
 }

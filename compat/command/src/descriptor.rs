@@ -56,6 +56,8 @@ pub struct Descriptor {
     pub subcommands: &'static [Descriptor],
     /// For keys whose flags depend on the arguments: the flags of every key of this request.
     pub vary: Option<fn(varve_protocol::Args<'_>) -> KeyFlags>,
+    /// Which argument names an element of the collection at its one key, 0 if none does: it is fetched ahead.
+    pub element: u8,
     /// Who runs it, and under which locks.
     pub run: Run,
     /// Dense number, containers and subcommands in one sequence from 0: see `table::count_ids`.
@@ -544,6 +546,7 @@ impl Descriptor {
             arguments: &[],
             subcommands: &[],
             vary: None,
+            element: 0,
             run,
             id: 0,
         }
@@ -621,6 +624,11 @@ impl Descriptor {
     /// With these subcommands.
     pub(crate) const fn subcommands(self, subcommands: &'static [Descriptor]) -> Descriptor {
         Descriptor { subcommands, ..self }
+    }
+
+    /// With the argument that names an element of the collection at its one key.
+    pub(crate) const fn element(self, at: u8) -> Descriptor {
+        Descriptor { element: at, ..self }
     }
 
     /// With key flags that depend on the arguments.

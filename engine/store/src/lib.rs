@@ -50,7 +50,7 @@ pub use observe::{Author, Observer};
 pub use shapes::{Limits, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
-pub use tx::{AddError, ListPart, Pick, SetOp, SetView, SetViews, Tx};
+pub use tx::{AddError, Ahead, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
 pub use varve_packed::node::Entry;
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};

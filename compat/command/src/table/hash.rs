@@ -12,6 +12,7 @@ const PAIRS: Argument =
 
 pub(super) const ROWS: &[Descriptor] = &[
     Descriptor::new("hdel", Group::Hash, -3, "2.0.0", Run::Store(hash::hdel))
+        .element(2)
         .about("Removes fields of a hash.", "O(N) in the fields to remove")
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::HASH])
@@ -19,12 +20,14 @@ pub(super) const ROWS: &[Descriptor] = &[
         .history(&[("2.4.0", "Several fields.")])
         .args(&[key("key", 0), arg("field", ArgKind::String).multiple()]),
     Descriptor::new("hexists", Group::Hash, 3, "2.0.0", Run::Store(hash::hexists))
+        .element(2)
         .about("Tells whether a hash has a field.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::HASH])
         .keys(&[KeySpec::one(1, KeyFlags::RO)])
         .args(&[key("key", 0), arg("field", ArgKind::String)]),
     Descriptor::new("hget", Group::Hash, 3, "2.0.0", Run::Store(hash::hget))
+        .element(2)
         .about("Answers the value of a field.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::HASH])
@@ -48,12 +51,14 @@ pub(super) const ROWS: &[Descriptor] = &[
                 .token("FIELDS"),
         ]),
     Descriptor::new("hincrby", Group::Hash, 4, "2.0.0", Run::Store(hash::hincrby))
+        .element(2)
         .about("Adds a number to the integer in a field, 0 without it.", "O(1)")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::HASH])
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
         .args(&[key("key", 0), arg("field", ArgKind::String), arg("increment", ArgKind::Integer)]),
     Descriptor::new("hincrbyfloat", Group::Hash, 4, "2.6.0", Run::Store(hash::hincrbyfloat))
+        .element(2)
         .about("Adds a number to the floating-point number in a field, 0 without it.", "O(1)")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::HASH])
@@ -73,12 +78,14 @@ pub(super) const ROWS: &[Descriptor] = &[
         .keys(&[KeySpec::one(1, KeyFlags::RO)])
         .args(&[key("key", 0)]),
     Descriptor::new("hmget", Group::Hash, -3, "2.0.0", Run::Store(hash::hmget))
+        .element(2)
         .about("Answers the values of several fields.", "O(N) in the fields named")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::HASH])
         .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .args(&[key("key", 0), arg("field", ArgKind::String).multiple()]),
     Descriptor::new("hmset", Group::Hash, -4, "2.0.0", Run::Store(hash::hmset))
+        .element(2)
         .about("Sets several fields.", "O(N) in the fields set")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::HASH])
@@ -108,6 +115,7 @@ pub(super) const ROWS: &[Descriptor] = &[
             arg("count", ArgKind::Integer).token("COUNT").optional(),
         ]),
     Descriptor::new("hset", Group::Hash, -4, "2.0.0", Run::Store(hash::hset))
+        .element(2)
         .about("Sets fields of a hash, which is created if absent.", "O(N) in the fields set")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::HASH])
@@ -115,12 +123,14 @@ pub(super) const ROWS: &[Descriptor] = &[
         .history(&[("4.0.0", "Several fields and values.")])
         .args(&[key("key", 0), PAIRS]),
     Descriptor::new("hsetnx", Group::Hash, 4, "2.0.0", Run::Store(hash::hsetnx))
+        .element(2)
         .about("Sets a field unless the hash has it.", "O(1)")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::HASH])
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
         .args(&[key("key", 0), arg("field", ArgKind::String), arg("value", ArgKind::String)]),
     Descriptor::new("hstrlen", Group::Hash, 3, "3.2.0", Run::Store(hash::hstrlen))
+        .element(2)
         .about("Answers the length of a field's value.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::HASH])

@@ -27,6 +27,7 @@ const RANDOM: &[&str] = &["nondeterministic_output"];
 
 pub(super) const ROWS: &[Descriptor] = &[
     Descriptor::new("sadd", Group::Set, -3, "1.0.0", Run::Store(set::sadd))
+        .element(2)
         .about("Adds members to a set, which is created if absent.", "O(N) in the members given")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::SET])
@@ -76,6 +77,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READS)])
         .args(STORED),
     Descriptor::new("sismember", Group::Set, 3, "1.0.0", Run::Store(set::sismember))
+        .element(2)
         .about("Answers whether a set has a member.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SET])
@@ -89,6 +91,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .tips(UNORDERED)
         .args(&[key("key", 0)]),
     Descriptor::new("smismember", Group::Set, -3, "6.2.0", Run::Store(set::smismember))
+        .element(2)
         .about("Answers of each given member whether a set has it.", "O(N) in the members given")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SET])
@@ -117,6 +120,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .history(&[("2.6.0", "A count.")])
         .args(&[key("key", 0), arg("count", ArgKind::Integer).since("2.6.0").optional()]),
     Descriptor::new("srem", Group::Set, -3, "1.0.0", Run::Store(set::srem))
+        .element(2)
         .about("Removes members of a set, which goes with the last one.", "O(N) in the members given")
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::SET])

@@ -23,6 +23,7 @@ const TAKES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)
 
 pub(super) const ROWS: &[Descriptor] = &[
     Descriptor::new("zadd", Group::SortedSet, -4, "1.2.0", Run::Store(zset::zadd))
+        .element(3)
         .about("Adds members with their scores, or changes the scores of those that are there.", "O(log(N)) a member")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -75,6 +76,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
         .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple()]),
     Descriptor::new("zincrby", Group::SortedSet, 4, "1.2.0", Run::Store(zset::zincrby))
+        .element(3)
         .about("Adds to the score of a member.", "O(log(N))")
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -145,6 +147,7 @@ pub(super) const ROWS: &[Descriptor] = &[
             arg("count", ArgKind::Integer).token("COUNT").optional(),
         ]),
     Descriptor::new("zmscore", Group::SortedSet, -3, "6.2.0", Run::Store(zset::zmscore))
+        .element(2)
         .about("Answers the scores of several members.", "O(M) in the members asked for")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -240,6 +243,7 @@ pub(super) const ROWS: &[Descriptor] = &[
                 .optional(),
         ]),
     Descriptor::new("zrank", Group::SortedSet, -3, "2.0.0", Run::Store(zset::zrank))
+        .element(2)
         .about("Answers the rank of a member, lowest score first.", "O(log(N))")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -251,6 +255,7 @@ pub(super) const ROWS: &[Descriptor] = &[
             word("withscore", "WITHSCORE").since("7.2.0").optional(),
         ]),
     Descriptor::new("zrem", Group::SortedSet, -3, "1.2.0", Run::Store(zset::zrem))
+        .element(2)
         .about("Removes members.", "O(log(N)) a member")
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -321,6 +326,7 @@ pub(super) const ROWS: &[Descriptor] = &[
                 .optional(),
         ]),
     Descriptor::new("zrevrank", Group::SortedSet, -3, "2.0.0", Run::Store(zset::zrevrank))
+        .element(2)
         .about("Answers the rank of a member, highest score first.", "O(log(N))")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SORTEDSET])
@@ -344,6 +350,7 @@ pub(super) const ROWS: &[Descriptor] = &[
             arg("count", ArgKind::Integer).token("COUNT").optional(),
         ]),
     Descriptor::new("zscore", Group::SortedSet, 3, "1.2.0", Run::Store(zset::zscore))
+        .element(2)
         .about("Answers the score of a member.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::SORTEDSET])

@@ -82,6 +82,21 @@ impl Elements {
         self.table.bytes()
     }
 
+    /// Fetches the bucket of a hash into the cache.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    /// Fetches the object that a hash may mean into the cache.
+    #[inline]
+    pub(crate) fn prefetch_object(&self, log: &Log, hash: u64) {
+        self.table.find(hash, |r| {
+            log.prefetch(r);
+            true
+        });
+    }
+
     /// The element of this name.
     #[inline]
     pub(crate) fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {

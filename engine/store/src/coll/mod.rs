@@ -170,6 +170,16 @@ impl Body {
         }
     }
 
+    /// The elements, where there are any.
+    #[inline]
+    pub(crate) fn elements(&self) -> Option<&Elements> {
+        match self {
+            Body::Hash(e) | Body::Set(e) => Some(e),
+            Body::Zset(z) => Some(z.elements()),
+            Body::List(_) => None,
+        }
+    }
+
     /// True if a table is on its way to another size, or should be, or nodes that were cut off are left.
     pub(crate) fn wants_step(&self) -> bool {
         match self {

@@ -18,6 +18,12 @@ impl Roots {
         self.places[place as usize].as_deref_mut().expect("a link leads to a root")
     }
 
+    /// The root of this slot at a place, if it is there, to read.
+    #[inline]
+    pub(crate) fn peek(&self, place: u32, slot: u32) -> Option<&Root> {
+        self.places.get(place as usize)?.as_deref().filter(|root| root.slot == slot)
+    }
+
     /// The root of this slot at a place, if it is there.
     pub(crate) fn find(&mut self, place: u32, slot: u32) -> Option<&mut Root> {
         self.places.get_mut(place as usize)?.as_deref_mut().filter(|root| root.slot == slot)

@@ -8,6 +8,7 @@
 //! through the few functions of this folder, so what must see each change (watched keys, a running save, the journal)
 //! has few places to stand.
 
+mod ahead;
 mod generic;
 mod hashes;
 mod hashes_walk;
@@ -30,6 +31,7 @@ pub use sets_algebra::{SetOp, SetViews};
 
 use std::collections::VecDeque;
 
+pub use ahead::Ahead;
 use varve_base::Ref;
 use varve_index::Slot;
 use varve_segment::{Kind, Log, Object};
@@ -230,16 +232,6 @@ impl<'s> Tx<'s> {
     pub fn key_hashed<'k>(&self, bytes: &'k [u8], hash: u64) -> Key<'k> {
         debug_assert_eq!(Key::new(self.store.seed, self.physical, bytes).hash, hash, "the hash is of another key");
         Key { bytes, hash, db: self.physical }
-    }
-
-    /// Fetches the objects that a hash may mean into the cache; its shard must be held.
-    #[inline]
-    pub fn prefetch_object(&self, hash: u64) {
-        let shard = self.held.at(self.held.position(self.store.shard_of(hash)));
-        shard.index.find(hash, |r| {
-            self.store.log.prefetch(r);
-            true
-        });
     }
 
     /// The place of a key that is there and not expired; an expired one is removed on the way.

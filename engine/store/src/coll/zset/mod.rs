@@ -101,6 +101,12 @@ impl Ordered {
         set
     }
 
+    /// The members by name.
+    #[inline]
+    pub(crate) fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.elements.len()
     }

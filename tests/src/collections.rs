@@ -119,7 +119,8 @@ const SORTED: &[&str] = &[
     "zdiff 2 {z} {z|s} {?withscores}",
     "zdiffstore {z} {n} {z+}",
     "zintercard 2 {z} {z|s} {?limit {n}}",
-    "sort {z} {?by nosort} {?desc} alpha {?limit {i} {n}}",
+    "sort {z} {?desc} alpha {?limit {i} {n}}",
+    "sort {z} by nosort {?desc} alpha",
 ];
 
 /// Settings that force encodings through their limits.

@@ -5,8 +5,9 @@
 //! so that a test can compare two servers' contents in 40 letters (`digest`).
 
 use varve_base::glob;
+use varve_base::group::SLOTS;
 use varve_protocol::Resp;
-use varve_store::{Form, Key, Ttl, Tx};
+use varve_store::{Form, Key, TableStats, Ttl, Tx};
 
 use crate::WideCtx;
 use crate::digest;
@@ -39,6 +40,7 @@ fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
         b"DIGEST-VALUE" if n >= 2 => digest::values(ctx),
         b"ERROR" if n == 3 => ctx.out.error_bytes(shown(ctx.args.get(2))),
         b"HTSTATS" if n >= 3 => return table_stats(ctx),
+        b"HTSTATS-KEY" if n >= 3 => return key_table_stats(ctx),
         b"OBJECT" if n >= 3 => return object(ctx),
         b"POPULATE" if (3..=5).contains(&n) => return populate(ctx),
         b"PROTOCOL" if n == 3 => return protocol(ctx),
@@ -70,6 +72,8 @@ const HELP: &[&str] = &[
     "    Answer this text as an error.",
     "HTSTATS <dbid>",
     "    Tell how full the index is.",
+    "HTSTATS-KEY <key>",
+    "    Tell how full the index of a big hash, set or sorted set is.",
     "LOG <message>",
     "    Write the message to the server's log.",
     "OBJECT <key>",
@@ -80,6 +84,9 @@ const HELP: &[&str] = &[
     "PROTOCOL <type>",
     "    Answer a value of this type: string, integer, double, bignum, null, array,",
     "    set, map, attrib, push, verbatim, true or false.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Give every element of a list a node of its own from this size on; 0: none that",
+    "    a node takes.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Switch the removal of expired keys that nobody asks for off or on.",
     "SLEEP <seconds>",
@@ -124,6 +131,35 @@ fn table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
     let text = format!("[Dictionary HT]\nHash table stats:\n number of elements: {}\n", ctx.store.len(db));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
+}
+
+fn key_table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
+    const NO_TABLE: Fault =
+        Fault::new("ERR The value stored at the specified key is not represented using an hash table");
+    let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| tx.table_stats(key));
+    let stats = found.ok_or(Fault::NO_KEY)?.ok_or(NO_TABLE)?;
+    ctx.out.verbatim("txt", table_text(&stats).as_bytes());
+    Ok(())
+}
+
+/// In the form that Redis tells of its tables: places for entries, and a second table while the first one is left.
+fn table_text(stats: &TableStats) -> String {
+    let places = |buckets: u64| buckets * SLOTS as u64;
+    let (old, new) = (stats.old_buckets, stats.buckets);
+    let first = if old > 0 { old } else { new };
+    let mut text = format!(
+        "Hash table 0 stats (main hash table):\n table size: {}\n number of elements: {}\n overflow buckets: {}\n",
+        places(first),
+        stats.entries,
+        stats.overflow_buckets
+    );
+    if old > 0 {
+        let left = old.saturating_sub(stats.moved_buckets);
+        let target = format!(" table size: {}\n buckets left to move: {left}\n", places(new));
+        text.push_str("Hash table 1 stats (rehashing target):\n");
+        text.push_str(&target);
+    }
+    text
 }
 
 fn populate(ctx: &mut WideCtx<'_>) -> Outcome {

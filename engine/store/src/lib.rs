@@ -52,6 +52,7 @@ pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
 pub use tx::{AddError, Ahead, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Policy, Ttl, Type, WrongType};
+pub use varve_index::TableStats;
 pub use varve_packed::node::Entry;
 pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
 pub use waiters::{NextWaiter, ReadyKey, Waiter, Waiting};

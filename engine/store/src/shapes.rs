@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 pub struct Shapes {
     list_fill: AtomicI64,
     list_depth: AtomicU64,
+    list_alone: AtomicU64,
     hash_entries: AtomicU64,
     hash_value: AtomicU64,
     set_entries: AtomicU64,
@@ -54,6 +55,7 @@ impl Default for Shapes {
         Shapes {
             list_fill: AtomicI64::new(l.list_fill),
             list_depth: AtomicU64::new(l.list_depth),
+            list_alone: AtomicU64::new(u64::MAX),
             hash_entries: AtomicU64::new(l.hash_entries),
             hash_value: AtomicU64::new(l.hash_value),
             set_entries: AtomicU64::new(l.set_entries),
@@ -85,6 +87,17 @@ impl Shapes {
     #[inline]
     pub fn list_depth(&self) -> u64 {
         self.list_depth.load(Relaxed)
+    }
+
+    /// Bytes from which a list's element has a node to itself however large nodes may be: a means of tests, no setting.
+    #[inline]
+    pub fn list_alone(&self) -> u64 {
+        self.list_alone.load(Relaxed)
+    }
+
+    /// Sets [`Shapes::list_alone`]; `u64::MAX`, the default, is that of no element.
+    pub fn set_list_alone(&self, bytes: u64) {
+        self.list_alone.store(bytes, Relaxed);
     }
 
     /// See [`Limits::hash_entries`].

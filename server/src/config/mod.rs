@@ -15,7 +15,7 @@
 
 pub(crate) mod commands;
 mod file;
-mod kind;
+pub(crate) mod kind;
 mod live;
 mod rewrite;
 mod special;

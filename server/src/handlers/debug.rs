@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use varve_command::WideCtx;
 
+use crate::config::kind;
 use crate::host::{HostCtx, Outcome};
 
 /// `DEBUG subcommand [argument...]`
@@ -22,6 +23,7 @@ pub(crate) fn debug(ctx: &mut HostCtx<'_>) -> Outcome {
             Ok(()) => ctx.out.ok(),
             Err(text) => ctx.out.error(&text),
         },
+        (b"QUICKLIST-PACKED-THRESHOLD", 3) => list_threshold(ctx),
         (b"SET-ACTIVE-EXPIRE", 3) => {
             ctx.shared.store.set_active_expire(args.get(2) != b"0");
             ctx.out.ok();
@@ -40,6 +42,19 @@ fn sleep(ctx: &mut HostCtx<'_>) {
     }
     ctx.out.ok();
 }
+
+/// The size from which a list's element has a node to itself; 0 means that of no element.
+fn list_threshold(ctx: &mut HostCtx<'_>) {
+    match kind::memory(ctx.args.get(2)).filter(|bytes| *bytes <= THRESHOLD_MAX) {
+        Some(0) => ctx.shared.store.shapes().set_list_alone(u64::MAX),
+        Some(bytes) => ctx.shared.store.shapes().set_list_alone(bytes),
+        None => return ctx.out.error("ERR argument must be a memory value bigger than 1 and smaller than 4gb"),
+    }
+    ctx.out.ok();
+}
+
+/// Greatest threshold that Redis takes.
+const THRESHOLD_MAX: u64 = (4 << 30) - (1 << 20);
 
 /// What needs the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut HostCtx<'_>) {

@@ -51,7 +51,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Of the peer, whose blocked clients wait for its clock.
+const TICKS: &str = "hz 500";
+
 fn both() -> Result<(varve_testkit::Server, varve_testkit::Server), String> {
     let start = |launch: Launch| launch.start().map_err(|error| error.to_string());
-    Ok((start(Launch::varve())?, start(Launch::peer())?))
+    Ok((start(Launch::varve().config(TICKS))?, start(Launch::peer().config(TICKS))?))
 }

@@ -19,6 +19,13 @@ use std::path::{Path, PathBuf};
 const UNITS: &[&str] = &[
     "unit/type/string",
     "unit/type/incr",
+    "unit/type/list",
+    "unit/type/list-2",
+    "unit/type/list-3",
+    "unit/type/hash",
+    "unit/type/set",
+    "unit/type/zset",
+    "unit/sort",
     "unit/keyspace",
     "unit/scan",
     "unit/expire",

@@ -14,7 +14,7 @@ use varve_base::Ref;
 use varve_base::group::SLOTS;
 use varve_base::hash::hash64;
 use varve_base::rng::Rng;
-use varve_index::{Geometry, Rehash, Slot, Table};
+use varve_index::{Geometry, Rehash, Slot, Table, TableStats};
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
 use super::Hands;
@@ -95,6 +95,11 @@ impl Elements {
             log.prefetch(r);
             true
         });
+    }
+
+    /// Figures of the index.
+    pub(crate) fn table_stats(&self) -> TableStats {
+        self.table.stats()
     }
 
     /// The element of this name.

@@ -34,6 +34,7 @@ pub(crate) mod zset;
 use std::collections::HashSet;
 
 use varve_base::Ref;
+use varve_index::TableStats;
 use varve_segment::{Access, Appender, Class, Form, Head, Log};
 
 use elements::Elements;
@@ -149,6 +150,15 @@ impl Body {
             Body::List(c) => c.table_bytes(),
             Body::Hash(e) | Body::Set(e) => e.table_bytes(),
             Body::Zset(z) => z.table_bytes(),
+        }
+    }
+
+    /// Figures of the elements' index; a list has none.
+    pub(crate) fn table_stats(&self) -> Option<TableStats> {
+        match self {
+            Body::List(_) => None,
+            Body::Hash(e) | Body::Set(e) => Some(e.table_stats()),
+            Body::Zset(z) => Some(z.table_stats()),
         }
     }
 

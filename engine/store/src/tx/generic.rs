@@ -1,6 +1,7 @@
 //! What every type has: existence, expiry, removal, names.
 
 use varve_base::Ref;
+use varve_index::TableStats;
 use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 
 use super::strings::class_of;
@@ -157,6 +158,13 @@ impl Tx<'_> {
             self.publish(to, old, r, expiry);
         }
         true
+    }
+
+    /// Figures of the index that a big hash, set or sorted set has: `None` without the key, `Some(None)` without an index.
+    pub fn table_stats(&mut self, k: &Key<'_>) -> Option<Option<TableStats>> {
+        let p = self.live(k)?;
+        let big = self.encoding(p) == Some(Encoding::Big);
+        Some(if big { self.big_ref(p, |body, _, _| body.table_stats()) } else { None })
     }
 
     /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.

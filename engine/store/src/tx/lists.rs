@@ -225,7 +225,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn list_shape(&self) -> Shape {
         let shapes = self.store.shapes();
-        Shape::of(shapes.list_fill(), shapes.list_depth())
+        Shape::of(shapes.list_fill(), shapes.list_depth(), shapes.list_alone())
     }
 
     /// Changes a chain.
@@ -317,7 +317,7 @@ impl Tx<'_> {
                 let (element, node) = (elements.next(), self.packed(*p));
                 let Some(element) = element else { return (added, node.len() as u64) };
                 let entry = Coded::of(element);
-                if !shape.takes(node.len() + 1, node.bytes() + entry.size()) {
+                if !shape.takes(node.len(), node.bytes(), entry.size()) {
                     self.make_chain(k, p);
                     elements = rest;
                     break;
@@ -339,11 +339,11 @@ impl Tx<'_> {
     fn create_list<'e>(&mut self, k: &Key<'_>, end: ListEnd, elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
         let (shape, mut entries, mut bytes) = (self.list_shape(), 0, 0);
         for element in elements.clone() {
-            let more = bytes + Coded::of(element).size();
-            if !shape.takes(entries + 1, more) {
+            let size = Coded::of(element).size();
+            if !shape.takes(entries, bytes, size) {
                 break;
             }
-            (entries, bytes) = (entries + 1, more);
+            (entries, bytes) = (entries + 1, bytes + size);
         }
         let mut rest = elements;
         let mut p = if entries == 0 {

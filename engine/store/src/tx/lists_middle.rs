@@ -25,7 +25,7 @@ impl Tx<'_> {
         if self.encoding(p) == Some(Encoding::Packed) {
             let node = self.packed(p);
             let old = node.size(node.nth(at as usize).expect("an index below the length"));
-            let fits = self.list_shape().takes(node.len(), node.bytes() - old + entry.size());
+            let fits = self.list_shape().takes(node.len() - 1, node.bytes() - old, entry.size());
             if fits {
                 self.edit_packed(k, &mut p, entry.size().saturating_sub(old), |node| {
                     let place = node.node().nth(at as usize).expect("an index below the length");
@@ -56,7 +56,7 @@ impl Tx<'_> {
             let node = self.packed(p);
             let first = node.first().expect("no list is empty");
             let Some((_, at)) = node.find(&needle, first, 1) else { return Ok(Some(0)) };
-            if self.list_shape().takes(node.len() + 1, node.bytes() + entry.size()) {
+            if self.list_shape().takes(node.len(), node.bytes(), entry.size()) {
                 let at = if before { at } else { at + 1 };
                 self.edit_packed(k, &mut p, entry.size(), |node| insert_entry(node, at, &entry));
                 self.changed(k, 1);

@@ -23,7 +23,7 @@ impl Chain {
         if !is_squeezed(object.value()) {
             let mut node = NodeMut::open(object.value_mut());
             let place = node.node().nth(at).expect("the spine counts the node's entries");
-            if node.replace(place, entry).is_ok() {
+            if entry.size() < t.shape.alone && node.replace(place, entry).is_ok() {
                 let bytes = node.node().bytes();
                 return self.shrink(t, leaf, bytes);
             }
@@ -31,12 +31,12 @@ impl Chain {
         self.set_slowly(t, leaf, at, entry);
     }
 
-    /// The same in a node that is squeezed, or full, or too small for the entry.
+    /// The same in a node that is squeezed, or full, or too small for the entry, or of an entry that is to be alone.
     fn set_slowly(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         let node = open(value, &mut t.press.node);
         let old = node.size(node.nth(at).expect("the spine counts the node's entries"));
-        if node.len() == 1 || t.shape.takes(node.len(), node.bytes() - old + entry.size()) {
+        if node.len() == 1 || t.shape.takes(node.len() - 1, node.bytes() - old, entry.size()) {
             let more = entry.size().saturating_sub(old);
             self.edit(t, leaf, more, Grow::Both, |node| {
                 let place = node.node().nth(at).expect("as before");
@@ -106,7 +106,7 @@ impl Chain {
         let a = sizes(t.value(self.spine.leaf_ref(leaf)));
         let b = sizes(t.value(self.spine.leaf_ref(neighbour)));
         let any_small = t.shape.is_small(a.0, a.1) || t.shape.is_small(b.0, b.1);
-        if !any_small || !t.shape.joins(a.0 + b.0, a.1 + b.1) {
+        if !any_small || !t.shape.joins(a, b) {
             return false;
         }
         let (left, right) = match side {
@@ -131,7 +131,7 @@ impl Chain {
     /// Adds an entry before number `at` of a node, behind its last if there are so many.
     fn insert_at(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        if t.shape.takes(entries + 1, bytes + entry.size()) {
+        if t.shape.takes(entries, bytes, entry.size()) {
             self.edit(t, leaf, entry.size(), Grow::Both, |node| insert_entry(node, at, entry));
             return;
         }
@@ -157,7 +157,7 @@ impl Chain {
     fn add_to(&mut self, t: &mut Tools<'_, '_>, leaf: Option<Leaf>, end: End, entry: &Coded<'_>) -> bool {
         let Some(leaf) = leaf else { return false };
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        let takes = t.shape.takes(entries + 1, bytes + entry.size());
+        let takes = t.shape.takes(entries, bytes, entry.size());
         if takes {
             self.edit(t, leaf, entry.size(), Grow::Both, |node| push_at(node, end, entry));
         }

@@ -89,27 +89,40 @@ pub(crate) struct Shape {
     entries: usize,
     /// Nodes at either end that are not squeezed; 0: none is.
     depth: usize,
+    /// Bytes of an entry from which it has a node to itself, whatever the fill.
+    alone: usize,
 }
 
 impl Shape {
-    /// From `list-max-listpack-size` and `list-compress-depth`.
-    pub(crate) fn of(fill: i64, depth: u64) -> Shape {
-        let depth = depth as usize;
-        match fill {
-            ..=-5 => Shape { bytes: 64 << 10, entries: ENTRIES_MAX, depth },
-            -4..0 => Shape { bytes: 2048 << -fill, entries: ENTRIES_MAX, depth },
-            _ => Shape { bytes: COUNTED_BYTES, entries: (fill as usize).clamp(1, ENTRIES_MAX), depth },
-        }
+    /// From `list-max-listpack-size`, `list-compress-depth` and DEBUG QUICKLIST-PACKED-THRESHOLD.
+    pub(crate) fn of(fill: i64, depth: u64, alone: u64) -> Shape {
+        let (bytes, entries) = match fill {
+            ..=-5 => (64 << 10, ENTRIES_MAX),
+            -4..0 => (2048 << -fill, ENTRIES_MAX),
+            _ => (COUNTED_BYTES, (fill as usize).clamp(1, ENTRIES_MAX)),
+        };
+        Shape { bytes, entries, depth: depth as usize, alone: usize::try_from(alone).unwrap_or(usize::MAX) }
     }
 
-    /// Whether a node may have so many entries, of so many bytes together.
+    /// Whether a node that has so many entries, of so many bytes together, may have one of `size` more.
     #[inline]
-    pub(crate) fn takes(&self, entries: usize, bytes: usize) -> bool {
-        entries <= self.entries && buffer_bytes(bytes) <= self.bytes
+    pub(crate) fn takes(&self, entries: usize, bytes: usize, size: usize) -> bool {
+        entries < self.entries
+            && buffer_bytes(bytes + size) <= self.bytes
+            && (entries == 0 || size < self.alone && !self.is_alone(entries, bytes))
+    }
+
+    /// Whether this is the node of an entry that has it to itself.
+    #[inline]
+    fn is_alone(&self, entries: usize, bytes: usize) -> bool {
+        entries == 1 && bytes >= self.alone
     }
 
     /// Bytes for a new node at an end, whose first entry takes `size`: exactly for as many like it as it may have.
     fn fresh(&self, size: usize) -> usize {
+        if size >= self.alone {
+            return buffer_bytes(size);
+        }
         let mut many = self.entries.min(self.bytes / size).max(1);
         while many > 1 && buffer_bytes(many * size) > self.bytes {
             many -= 1;
@@ -128,9 +141,10 @@ impl Shape {
         entries <= self.entries / 4 && bytes <= self.bytes / 4
     }
 
-    /// Whether two neighbours with so much together should be one.
-    fn joins(&self, entries: usize, bytes: usize) -> bool {
-        entries <= self.entries * 3 / 4 && bytes <= self.bytes * 3 / 4
+    /// Whether two neighbours with so many entries and bytes should be one.
+    fn joins(&self, a: (usize, usize), b: (usize, usize)) -> bool {
+        let fit = a.0 + b.0 <= self.entries * 3 / 4 && a.1 + b.1 <= self.bytes * 3 / 4;
+        fit && !self.is_alone(a.0, a.1) && !self.is_alone(b.0, b.1)
     }
 }
 
@@ -402,7 +416,7 @@ impl Chain {
         }
         let node = Node::open(object.value());
         let bytes = node.bytes();
-        if !shape.takes(node.len() + 1, bytes + size) {
+        if !shape.takes(node.len(), bytes, size) {
             return false;
         }
         let near = match end {
@@ -426,7 +440,7 @@ impl Chain {
     #[cold]
     fn push_squeezed(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        let takes = t.shape.takes(entries + 1, bytes + entry.size());
+        let takes = t.shape.takes(entries, bytes, entry.size());
         if takes {
             self.edit(t, leaf, entry.size(), end.grow(), |node| push_at(node, end, entry));
         }

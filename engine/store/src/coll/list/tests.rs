@@ -192,7 +192,8 @@ impl Both {
 
     fn settings(&mut self) {
         let depth = self.rng.below(4) as usize;
-        self.shape = Shape { bytes: 64 << self.rng.below(4), entries: 1 << self.rng.below(6), depth };
+        let alone = [1, 5, 10, 40, usize::MAX, usize::MAX][self.rng.below(6) as usize];
+        self.shape = Shape { bytes: 64 << self.rng.below(4), entries: 1 << self.rng.below(6), depth, alone };
     }
 
     fn step(&mut self, growing: bool) {
@@ -242,6 +243,10 @@ fn text(entry: Entry<'_>) -> Vec<u8> {
     text
 }
 
+fn shape(bytes: usize, entries: usize, depth: usize) -> Shape {
+    Shape { bytes, entries, depth, alone: usize::MAX }
+}
+
 fn seeds() -> std::ops::Range<u64> {
     let given = std::env::var("VARVE_SEED").ok().map(|s| s.parse().expect("VARVE_SEED is a number"));
     given.map_or(1..5, |seed: u64| seed..seed + 1)
@@ -254,7 +259,7 @@ fn agrees_with_a_deque() {
         for (bytes, entries, depth) in
             [(64, 512, 0), (128, 4, 0), (256, 512, 1), (128, 1, 0), (512, 16, 2), (8192, 3, 1)]
         {
-            let mut both = Both::new(seed, Shape { bytes, entries, depth });
+            let mut both = Both::new(seed, shape(bytes, entries, depth));
             for n in 0..1200 {
                 both.step(n % 500 < 350);
                 both.verify();
@@ -268,7 +273,7 @@ fn agrees_with_a_deque() {
 fn settings_may_change_at_any_time() {
     for seed in seeds() {
         println!("VARVE_SEED={seed}");
-        let mut both = Both::new(seed, Shape::of(-2, 0));
+        let mut both = Both::new(seed, Shape::of(-2, 0, u64::MAX));
         for n in 0..4000 {
             if n % 50 == 0 {
                 both.settings();
@@ -282,7 +287,7 @@ fn settings_may_change_at_any_time() {
 
 #[test]
 fn inner_nodes_are_squeezed_and_ends_are_not() {
-    let mut both = Both::new(1, Shape { bytes: 512, entries: 512, depth: 2 });
+    let mut both = Both::new(1, shape(512, 512, 2));
     for n in 0..1000 {
         let word = format!("{n:020}");
         both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
@@ -302,7 +307,7 @@ fn inner_nodes_are_squeezed_and_ends_are_not() {
 fn ends_do_not_move_what_is_there() {
     // A whole fill of pushes at either end: nodes are full, whichever way the list grew.
     for end in [End::Front, End::Back] {
-        let mut both = Both::new(1, Shape::of(-2, 0));
+        let mut both = Both::new(1, Shape::of(-2, 0, u64::MAX));
         for _ in 0..20_000 {
             both.change(|chain, t| chain.push(t, end, &Coded::of(&[b'x'; 40])));
         }
@@ -315,7 +320,7 @@ fn ends_do_not_move_what_is_there() {
 
 #[test]
 fn what_is_cut_off_is_killed_in_steps() {
-    let mut both = Both::new(1, Shape { bytes: 64, entries: 512, depth: 0 });
+    let mut both = Both::new(1, shape(64, 512, 0));
     for n in 0..10_000 {
         let word = format!("{n:010}");
         both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
@@ -339,7 +344,7 @@ fn what_is_cut_off_is_killed_in_steps() {
 
 #[test]
 fn removal_in_the_middle_leaves_few_nodes() {
-    let mut both = Both::new(1, Shape { bytes: 256, entries: 512, depth: 0 });
+    let mut both = Both::new(1, shape(256, 512, 0));
     for n in 0..4000 {
         let word = format!("{:010}", n % 10);
         both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));

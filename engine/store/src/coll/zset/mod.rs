@@ -22,6 +22,7 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
+use varve_index::TableStats;
 use varve_segment::{Access, Appender, Head, Kind, Log};
 
 use super::Hands;
@@ -109,6 +110,11 @@ impl Ordered {
 
     pub(crate) fn len(&self) -> usize {
         self.elements.len()
+    }
+
+    /// Figures of the members' index.
+    pub(crate) fn table_stats(&self) -> TableStats {
+        self.elements.table_stats()
     }
 
     /// Bytes of elements, leaves, index and spine. O(1).

@@ -13,8 +13,9 @@ use crate::shard::{NEVER, database_of};
 use crate::store::Store;
 use crate::worker::Worker;
 
-/// Entries that a sweep step looks at.
+/// Keys that a sweep step removes, and buckets that it looks at to find them: most of a shard may be other databases'.
 const SWEEP_ENTRIES: usize = 64;
+const SWEEP_BUCKETS: usize = 64;
 
 /// What FLUSHALL and FLUSHDB left to do.
 pub(crate) struct Leftovers {
@@ -99,8 +100,13 @@ impl Store {
 
     /// Removes some keys of the first dying database; true while there is one.
     pub(crate) fn sweep_step(&self) -> bool {
-        let Some(dying) = self.databases.dying() else { return false };
+        if self.databases.dying().is_none() {
+            return false;
+        }
         let Some(mut at) = self.leftovers.sweep.try_lock() else { return true };
+        // Asked with the sweep in hand: of a database that another worker is done with, nothing must move the place from
+        // which the next one's begins.
+        let Some(dying) = self.databases.dying() else { return false };
         let (id, position) = *at;
         if id == self.shards.len() {
             *at = (0, 0);
@@ -114,8 +120,9 @@ impl Store {
             return true;
         }
         let mut doomed = smallvec::SmallVec::<[_; SWEEP_ENTRIES]>::new();
-        let mut next = Some(position);
-        while let (Some(from), true) = (next, doomed.len() < SWEEP_ENTRIES) {
+        let (mut next, mut buckets) = (Some(position), 0);
+        while let (Some(from), true) = (next, doomed.len() < SWEEP_ENTRIES && buckets < SWEEP_BUCKETS) {
+            buckets += 1;
             let hashes = shard.hashes(&self.log, self.seed);
             next = shard.index.scan(from, &hashes, |r| {
                 if database_of(&shard.access.open(&self.log, r)) == dying {

@@ -52,7 +52,7 @@ pub(crate) struct Shard {
     /// Clients that wait for keys here.
     pub(crate) waiters: Option<Box<Waiters>>,
     /// Bytes of index and wheel that the store's sum already has.
-    reported_bytes: usize,
+    pub(crate) reported_bytes: usize,
     was_moving: bool,
 }
 

@@ -67,7 +67,7 @@ pub struct Store {
     /// What the background owes to big collections.
     pub(crate) chores: Chores,
     shapes: Shapes,
-    /// Bytes of all index tables and wheels.
+    /// Bytes of all index tables and wheels, of roots and their tables.
     pub(crate) table_bytes: AtomicU64,
     /// One bit a shard: its index has growth or shrinking under way.
     pub(crate) growing: Box<[AtomicU64]>,
@@ -209,9 +209,11 @@ impl Store {
         self.limit.outside.store(bytes, Relaxed);
     }
 
-    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, connection buffers.
+    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, roots and their tables, slots,
+    /// connection buffers.
     pub fn used_memory(&self) -> u64 {
-        self.log.used_bytes() + self.table_bytes.load(Relaxed) + self.limit.outside.load(Relaxed)
+        let tables = self.table_bytes.load(Relaxed) + self.slots.bytes();
+        self.log.used_bytes() + tables + self.limit.outside.load(Relaxed)
     }
 
     /// Sums of all workers' counters.

@@ -1,6 +1,7 @@
 //! `verify()`: the log against the index, the counts and the wheels; O(N), for tests, fuzzers and soaks.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 
 use varve_packed::intset::IntSet;
 use varve_packed::node::Node;
@@ -57,16 +58,20 @@ impl Store {
 
     /// Every slot number in use is that of a root where it says, and the store's sums have the roots' tables.
     fn verify_slots(&self) {
-        let mut roots = 0;
+        let (mut roots, mut bytes) = (0, 0);
         for (id, cell) in self.shards.iter().enumerate() {
             let shard = cell.lock.lock();
+            bytes += shard.reported_bytes as u64;
             for (place, root) in shard.roots.iter() {
+                assert_eq!(root.reported, root.held_bytes(), "bytes of the tables of slot {}", root.slot);
+                bytes += root.reported as u64;
                 let at = Whereabouts { shard: id, place };
                 assert_eq!(self.slots.get(root.slot), Some(at), "slot {} leads to its root", root.slot);
                 roots += 1;
             }
         }
         assert_eq!(self.slots.used(), roots, "slot numbers in use");
+        assert_eq!(self.table_bytes.load(Relaxed), bytes, "the sum of all tables");
     }
 
     /// Checks the roots of a shard: `linked` says which slots its keys lead to.

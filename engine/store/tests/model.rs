@@ -264,6 +264,7 @@ impl Pair {
             3 => self.check_scan(db),
             4 => {
                 let now = self.now;
+                self.worker.set_now(now);
                 let some = self.model.iter().any(|(k, v)| k.0 == db && v.1.is_none_or(|t| t > now));
                 self.worker.set_now(now);
                 let key = self.store.random_key(&mut self.worker, db);

@@ -140,7 +140,7 @@ impl Store {
     /// Follows the size of a collection's tables after it was changed, and sees that they are moved on.
     #[inline]
     pub(crate) fn follow_root(&self, root: &mut Root) {
-        let bytes = root.body.table_bytes() + size_of::<Root>();
+        let bytes = root.held_bytes();
         if bytes != root.reported {
             self.table_bytes.fetch_add((bytes as u64).wrapping_sub(root.reported as u64), Relaxed);
             root.reported = bytes;

@@ -126,6 +126,14 @@ pub(crate) struct Root {
     pub(crate) body: Body,
 }
 
+impl Root {
+    /// Bytes of the root and its tables, as the store's sum has them.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.body.table_bytes() + size_of::<Root>()
+    }
+}
+
 /// What a big collection consists of.
 pub(crate) enum Body {
     List(Chain),

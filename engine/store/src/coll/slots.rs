@@ -25,6 +25,9 @@ const FIRST: u32 = 1024;
 /// Chunks: 1024 * (2^22 - 1) numbers in all, over four thousand million.
 const CHUNKS: usize = 22;
 
+/// The place of a root that is still being made.
+const NOWHERE: u32 = u32::MAX;
+
 /// Where a root is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
@@ -35,6 +38,8 @@ pub(crate) struct Whereabouts {
 /// All slot numbers of a store.
 pub(crate) struct Slots {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    /// Bytes of all chunks.
+    bytes: AtomicU64,
     numbers: RankedMutex<Numbers>,
 }
 
@@ -48,21 +53,24 @@ struct Numbers {
 impl Slots {
     pub(crate) fn new() -> Slots {
         let chunks = (0..CHUNKS).map(|_| OnceLock::new()).collect();
-        Slots { chunks, numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
+        Slots { chunks, bytes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
     }
 
     fn cell(&self, slot: u32) -> &AtomicU64 {
         let chunk = (slot / FIRST + 1).ilog2();
         let first = ((1 << chunk) - 1) * FIRST;
-        let cells = self.chunks[chunk as usize]
-            .get_or_init(|| (0..(FIRST as usize) << chunk).map(|_| AtomicU64::new(0)).collect());
+        let cells = self.chunks[chunk as usize].get_or_init(|| {
+            self.bytes.fetch_add((u64::from(FIRST) * 8) << chunk, Relaxed);
+            (0..(FIRST as usize) << chunk).map(|_| AtomicU64::new(0)).collect()
+        });
         &cells[(slot - first) as usize]
     }
 
-    /// A number for a root that is about to be put at `place` of the shard, which the caller has locked.
-    pub(crate) fn take(&self) -> u32 {
+    /// A number for a root that is about to be made in `shard`, which the caller has locked and keeps until [`Slots::set`]:
+    /// reclaim that meets the first of its objects finds the shard busy.
+    pub(crate) fn take(&self, shard: usize) -> u32 {
         let mut numbers = self.numbers.lock();
-        match numbers.free.pop() {
+        let slot = match numbers.free.pop() {
             Some(Reverse(slot)) => slot,
             None => {
                 let slot = numbers.fresh;
@@ -70,7 +78,10 @@ impl Slots {
                 numbers.fresh += 1;
                 slot
             }
-        }
+        };
+        drop(numbers);
+        self.set(slot, Whereabouts { shard, place: NOWHERE });
+        slot
     }
 
     /// Tells where the root is now; under the locks of the shards that it leaves and comes to.
@@ -87,7 +98,8 @@ impl Slots {
 
     /// Gives a number back; under the lock of the root's shard.
     pub(crate) fn give(&self, slot: u32) {
-        self.cell(slot).store(0, Relaxed);
+        // Who finds the number free must find its last objects dead.
+        self.cell(slot).store(0, Release);
         self.numbers.lock().free.push(Reverse(slot));
     }
 
@@ -107,22 +119,24 @@ impl Slots {
     }
 
     /// Bytes of the cells.
-    pub(crate) fn bytes(&self) -> usize {
-        self.chunks.iter().filter_map(|chunk| chunk.get()).map(|cells| cells.len() * 8).sum()
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST, Slots, Whereabouts};
+    use super::{FIRST, NOWHERE, Slots, Whereabouts};
 
     #[test]
     fn low_numbers_first_and_cells_that_stay() {
         let slots = Slots::new();
         let count = 5 * FIRST;
         for n in 0..count {
-            assert_eq!(slots.take(), n);
             assert_eq!(slots.get(n), None);
+            assert_eq!(slots.take(5), n);
+            assert_eq!(slots.get(n), Some(Whereabouts { shard: 5, place: NOWHERE }));
             slots.set(n, Whereabouts { shard: n as usize % 256, place: !n });
         }
         for n in 0..count {
@@ -131,8 +145,8 @@ mod tests {
         slots.give(7);
         slots.give(3);
         assert_eq!((slots.get(3), slots.used()), (None, count as usize - 2));
-        assert_eq!((slots.take(), slots.take(), slots.take()), (3, 7, count));
+        assert_eq!((slots.take(0), slots.take(0), slots.take(0)), (3, 7, count));
         slots.clear();
-        assert_eq!((slots.get(9), slots.used(), slots.take()), (None, 0, 0));
+        assert_eq!((slots.get(9), slots.used(), slots.take(0)), (None, 0, 0));
     }
 }

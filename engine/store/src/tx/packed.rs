@@ -248,8 +248,8 @@ impl Tx<'_> {
     /// Founds a collection in a held shard: a slot number, a body, a root.
     fn found(&mut self, shard: usize, build: impl FnOnce(&mut Hands<'_>) -> Body) -> Link {
         let store = self.store;
-        let slot = store.slots.take();
         let id = self.held.id(shard);
+        let slot = store.slots.take(id);
         let shard = self.held.at_mut(shard);
         let (access, appender) = (&mut shard.access, &mut self.local.appender);
         let body = build(&mut Hands { log: &store.log, access, appender, seed: store.seed, slot });
@@ -259,13 +259,13 @@ impl Tx<'_> {
     /// Copies a big collection to another key.
     pub(super) fn copy_big(&mut self, to: &Key<'_>, source: Place, old: Option<Place>, expiry: Option<i64>) {
         let store = self.store;
-        let slot = store.slots.take();
+        let id = store.shard_of(to.hash);
+        let slot = store.slots.take(id);
         let kind = self.object_at(source).kind();
         let shard = self.held.at(source.shard);
         let root = shard.roots.get(self.link(source).place);
         let body = root.body.copy(&shard.access, &store.log, &mut self.local.appender, store.seed, slot);
         let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
-        let id = store.shard_of(to.hash);
         let link = place_root(store, self.held.at_mut(self.held.position(id)), id, root);
         let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
         self.publish(to, old, r, expiry);

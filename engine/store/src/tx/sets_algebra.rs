@@ -229,8 +229,9 @@ impl Tx<'_> {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
-        let access = &held.at(held.position(store.shard_of(to.hash))).access;
-        let mut result = Build::new(store, access, &mut self.local.appender, integers_max);
+        let id = store.shard_of(to.hash);
+        let access = &held.at(held.position(id)).access;
+        let mut result = Build::new((store, id), access, &mut self.local.appender, integers_max);
         result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
         sets.show(op, |member| {
             result.add(member);
@@ -266,6 +267,8 @@ impl Tx<'_> {
 /// A set in the making, which nothing leads to yet.
 struct Build<'b> {
     store: &'b Store,
+    /// The shard of its key.
+    shard: usize,
     /// Opens the new objects: nobody else does.
     access: &'b Access,
     appender: &'b mut Appender,
@@ -278,10 +281,15 @@ struct Build<'b> {
 }
 
 impl<'b> Build<'b> {
-    fn new(store: &'b Store, access: &'b Access, appender: &'b mut Appender, integers_max: u64) -> Build<'b> {
+    fn new(
+        (store, shard): (&'b Store, usize),
+        access: &'b Access,
+        appender: &'b mut Appender,
+        integers_max: u64,
+    ) -> Build<'b> {
         let mut integers = vec![0; 64];
         IntSetMut::init(&mut integers).expect("there is room for a head");
-        Build { store, access, appender, integers_max, hashed: false, integers, big: None }
+        Build { store, shard, access, appender, integers_max, hashed: false, integers, big: None }
     }
 
     /// Adds a member, which may be there already.
@@ -310,7 +318,7 @@ impl<'b> Build<'b> {
         if self.big.is_some() {
             return;
         }
-        let slot = self.store.slots.take();
+        let slot = self.store.slots.take(self.shard);
         self.big = Some((slot, Elements::members(slot)));
         let integers = std::mem::take(&mut self.integers);
         IntSet::open(&integers).iter().for_each(|value| self.add_member(Entry::Int(value)));

@@ -180,9 +180,7 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         tracing::warn!("Can't reserve the address range of the segments: {error}");
         Failed
     })?;
-    store.set_limit(config.memory_bytes_max, crate::handlers::config::store_policy(config.policy));
-    store.set_event_mask(config.event_mask);
-    store.shapes().set(&config.shapes);
+    crate::handlers::config::set_store(&store, config);
     Ok(store)
 }
 

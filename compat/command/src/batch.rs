@@ -296,6 +296,7 @@ impl Batch {
     ) -> Turn {
         worker.set_now(now_ms);
         worker.set_client(session.id);
+        worker.set_no_touch(session.no_touch);
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let out_max = out.len() + TURN_REPLY_BYTES;
         let outside = Outside(&slices);

@@ -11,7 +11,7 @@ use varve_store::{Form, Key, TableStats, Ttl, Tx};
 
 use crate::WideCtx;
 use crate::digest;
-use crate::generic::refcount;
+use crate::generic::{refcount, shares_integers};
 use crate::grammar::{Fault, Outcome, help, integer, shown};
 
 /// Runs a DEBUG subcommand; one that is not known here answers the error of an unknown subcommand.
@@ -111,7 +111,8 @@ pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl Fn
 fn object(ctx: &mut WideCtx<'_>) -> Outcome {
     let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| {
         let info = tx.object(key)?;
-        let count = refcount(&info, tx.peek(key).ok().flatten());
+        let shares = shares_integers(tx.store());
+        let count = refcount(&info, tx.glance(key), shares);
         Some((info, count, tx.now_ms()))
     });
     let (info, count, now_ms) = found.ok_or(Fault::NO_KEY)?;

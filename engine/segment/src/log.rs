@@ -226,14 +226,17 @@ impl Log {
         self.stats().live_bytes
     }
 
-    /// Of the used bytes, those that no drain can free: what lives in segments, and runs whole. Adds up all segments.
-    pub fn settled_bytes(&self) -> u64 {
+    /// Of the used bytes, those that no drain can free: what lives in segments, and runs whole; and of these, those of
+    /// runs. Adds up all segments.
+    pub fn settled_bytes(&self) -> (u64, u64) {
         let space = self.shared.space.lock();
-        let of = |entry: &Entry| match entry.state() {
-            State::Run | State::Retired => entry.used.load(Ordering::Relaxed),
-            _ => entry.live().bytes(),
-        };
-        space.segments(&self.shared.table).map(|(_, entry)| of(entry)).sum()
+        space.segments(&self.shared.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
+            State::Run | State::Retired => {
+                let used = entry.used.load(Ordering::Relaxed);
+                (all + used, runs + used)
+            }
+            _ => (all + entry.live().bytes(), runs),
+        })
     }
 
     /// Fetches the first cache line of an object. A hint: no lock is needed.

@@ -85,6 +85,17 @@ impl Policy for Greedy {
     }
 }
 
+/// For a drain that drops objects: a part of what lives counts as dead, the older the segment the better.
+#[derive(Clone, Copy, Debug, Default)]
+struct Aged;
+
+impl Policy for Aged {
+    fn score(&self, segment: &SegmentInfo) -> f64 {
+        let u = 0.85 * segment.live_bytes as f64 / segment.used.max(1) as f64;
+        (1.0 - u) / u.max(1e-9) * (segment.age as f64 + 1.0).sqrt()
+    }
+}
+
 /// A victim on its way. Drive it to `Done`, or hand it to `abandon`: dropped, its segment is never free again.
 #[derive(Debug)]
 #[must_use = "a segment that is draining must be drained or abandoned"]
@@ -125,6 +136,11 @@ impl Log {
     /// The segment whose drain frees most for each byte that it copies. None if no segment has any dead bytes.
     pub fn choose_victim(&self) -> Option<Drain> {
         self.choose_victim_by(&Greedy, |segment| segment.live_bytes < segment.used)
+    }
+
+    /// As `choose_victim`, of segments in which all is alive too: whoever drains it drops objects.
+    pub fn choose_full_victim(&self) -> Option<Drain> {
+        self.choose_victim_by(&Aged, |segment| segment.used > 0)
     }
 
     /// The segment with the greatest score among those that are `worth` draining (a sealed one of no used bytes always

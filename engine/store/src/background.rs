@@ -4,7 +4,7 @@
 //! nothing is owed, each step bounded by itself, taking shards by `try_lock` only:
 //!
 //! ```text
-//! expiry (home shards) -> index growth -> reclaim -> release of runs -> sweeps -> collections
+//! expiry (home shards) -> index growth -> eviction over the limit -> reclaim -> release of runs -> sweeps -> collections
 //! -> detached tables
 //! ```
 //! A shard's home worker is its number modulo the workers. Tests drive the same steps by hand.
@@ -39,7 +39,7 @@ impl Worker {
         let store = &*self.store;
         let local = &mut self.local;
         let expiry = local.check_due(store, now_ms);
-        if !expiry && !store.owes_any() {
+        if !expiry && !store.owes_any() && !store.owes_eviction(local) {
             return local.next_due;
         }
         let Some(_shared) = store.gate.try_enter(local.id) else { return Some(now_ms) };
@@ -94,6 +94,7 @@ impl Store {
     pub(crate) fn step(&self, local: &mut Local) -> bool {
         let mut left = self.expiry_step(local);
         left |= self.index_step(local);
+        left |= self.limit_step(local);
         left |= self.owes_reclaim()
             && matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained);
         left |= self.log.release_step(RELEASE_BYTES);

@@ -73,6 +73,12 @@ impl Worker {
     pub fn set_client(&mut self, client: u64) {
         self.local.client = client;
     }
+
+    /// Sets whether the next commands leave the clocks of the keys that they use as they are (CLIENT NO-TOUCH).
+    #[inline]
+    pub fn set_no_touch(&mut self, no_touch: bool) {
+        self.local.no_touch = no_touch;
+    }
 }
 
 impl Local {

@@ -17,10 +17,12 @@ use varve_segment::{Class, Drain, DrainState, Head, Kind, Log, Object, Owner, Re
 
 use crate::coll::Encoding;
 use crate::events::EventClass;
+use crate::evict::Cutoff;
 use crate::key::hash_of;
+use crate::policy::Policy;
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
-use crate::types::{OutOfMemory, Policy};
+use crate::types::OutOfMemory;
 use crate::worker::Local;
 
 /// Objects a slice settles: some microseconds of work.
@@ -38,8 +40,12 @@ const LOOK_SLICES: u32 = 16;
 /// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
 /// write is refused.
 const FULL_PERCENT: u64 = 92;
-/// Of 256 objects that a drain passes when it evicts, how many it drops in place of copying.
-const EVICT_OF_256: u64 = 128;
+/// Slices in a row of a drain that should evict and does not, until keys are drawn: it passes parts of collections.
+const BARREN_MAX: u32 = 2;
+/// Pieces of work in one step of the background over the limit.
+const BACKGROUND_ROUNDS: usize = 4;
+/// How long the background waits where nothing helped, ms.
+const LIMIT_RETRY_MS: i64 = 100;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
 
@@ -52,6 +58,36 @@ pub(crate) struct Reclaimer {
     drain: RankedMutex<Option<Drain>>,
     /// Bytes that draining cannot free, as of the last look: live ones, and large values dead or alive.
     live: AtomicU64,
+    /// Of these, large values.
+    runs: AtomicU64,
+}
+
+/// What making room has come to so far.
+struct Pursuit {
+    /// Bytes that draining cannot free, as far as is known.
+    live: u64,
+    /// Slices since that was looked at.
+    looked_ago: u32,
+    /// Slices in a row without a victim.
+    idle: u32,
+    /// Victims drained in a row without a gain, and what was in use at the least.
+    fruitless: u32,
+    lowest: u64,
+    /// Slices in a row that evicted nothing.
+    barren: u32,
+}
+
+impl Pursuit {
+    fn new(live: u64) -> Pursuit {
+        Pursuit { live, looked_ago: 0, idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0 }
+    }
+
+    /// Nothing helps as far as is known: true if that is worth another look.
+    fn look_again(&mut self) -> bool {
+        let stale = self.looked_ago > 1;
+        self.looked_ago = LOOK_SLICES;
+        stale
+    }
 }
 
 /// What a slice came to.
@@ -69,7 +105,7 @@ pub(crate) enum Slice {
 
 impl Reclaimer {
     pub(crate) fn new() -> Reclaimer {
-        Reclaimer { drain: RankedMutex::new(Rank::Drain, None), live: AtomicU64::new(0) }
+        Reclaimer { drain: RankedMutex::new(Rank::Drain, None), live: AtomicU64::new(0), runs: AtomicU64::new(0) }
     }
 
     /// Gives the drain up; under the gate alone, before the log is cleared.
@@ -102,52 +138,98 @@ impl Store {
 
     #[cold]
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
-        // What fits in no case must not cost other keys their place.
-        let fixed = self.used_memory() - self.log.used_bytes().min(self.used_memory());
-        if bytes + fixed > limit {
+        if bytes + self.fixed_bytes() > limit {
             return Err(OutOfMemory);
         }
-        let mut idle = 0;
-        let (mut fruitless, mut lowest) = (0, u64::MAX);
-        let mut live = self.look_at_live();
-        let mut looked_ago = 0;
+        let mut pursuit = Pursuit::new(self.look_at_live());
         for _ in 0..ADMIT_SLICES_MAX {
-            looked_ago += 1;
-            if looked_ago == LOOK_SLICES {
-                (live, looked_ago) = (self.look_at_live(), 0);
-            }
             if self.used_memory() + bytes <= limit {
                 return Ok(());
             }
-            if self.free_step(local) {
-                continue;
-            }
-            // Large values that have died: what a look of before their release says of them no longer holds.
-            if self.log.release_step(1 << 20) {
-                continue;
-            }
-            let full = self.is_full(live, bytes, limit);
-            let evicting = full && self.limit.policy() == Policy::AllKeysRandom && !self.stands_still(local.now_ms);
-            if full && !evicting {
-                if looked_ago == 0 {
-                    return Err(OutOfMemory);
-                }
-                looked_ago = LOOK_SLICES - 1;
-                continue;
-            }
-            match self.reclaim_slice(local, SLICE_OBJECTS, evicting) {
-                Slice::Progress => idle = 0,
-                Slice::Drained if self.used_memory() >= lowest => fruitless += 1,
-                Slice::Drained => (fruitless, lowest) = (0, self.used_memory()),
-                Slice::Busy => std::thread::yield_now(),
-                Slice::Nothing if evicting && self.evict_sampled(local) => idle = 0,
-                Slice::Nothing => idle += 1,
-            }
-            if idle > 2 || fruitless == FRUITLESS_DRAINS_MAX {
+            if !self.pursue(local, &mut pursuit, bytes, limit) {
                 return Err(OutOfMemory);
             }
         }
         Err(OutOfMemory)
+    }
+
+    /// What draining and eviction cannot free: where that leaves no room, no other key must lose its place.
+    fn fixed_bytes(&self) -> u64 {
+        let used = self.used_memory();
+        used - self.log.used_bytes().min(used)
+    }
+
+    /// True if the limit is passed (lowered, or by buffers), keys may be evicted, and that was not just tried in vain.
+    pub(crate) fn owes_eviction(&self, local: &Local) -> bool {
+        let limit = self.limit.bytes();
+        limit != 0
+            && self.used_memory() > limit
+            && self.limit.policy() != Policy::NoEviction
+            && local.now_ms >= local.limit_retry_ms
+            && !self.stands_still(local.now_ms)
+    }
+
+    /// What the background does while the limit is passed; true while it may do more.
+    pub(crate) fn limit_step(&self, local: &mut Local) -> bool {
+        if !self.owes_eviction(local) {
+            return false;
+        }
+        let limit = self.limit.bytes();
+        let mut pursuit = Pursuit::new(self.look_at_live());
+        for _ in 0..BACKGROUND_ROUNDS {
+            if self.fixed_bytes() > limit || !self.pursue(local, &mut pursuit, 0, limit) {
+                local.limit_retry_ms = local.now_ms + LIMIT_RETRY_MS;
+                return false;
+            }
+            if self.used_memory() <= limit {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// One bounded piece of the work that makes room; false if nothing helps.
+    fn pursue(&self, local: &mut Local, p: &mut Pursuit, bytes: u64, limit: u64) -> bool {
+        // What has died already: what a look of before says of it no longer holds.
+        if self.free_step(local) || self.log.release_step(1 << 20) {
+            p.looked_ago = LOOK_SLICES;
+            return true;
+        }
+        if p.looked_ago >= LOOK_SLICES {
+            (p.live, p.looked_ago) = (self.look_at_live(), 0);
+        }
+        p.looked_ago += 1;
+        let policy = self.limit.policy();
+        let full = self.is_full(p.live, bytes, limit);
+        let evicting = full && policy != Policy::NoEviction && !self.stands_still(local.now_ms);
+        if full && !evicting {
+            return p.look_again();
+        }
+        let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || self.draws_for_run(local, p.live);
+        if evicting && drawing {
+            let Some(freed) = self.evict_drawn(local) else { return p.look_again() };
+            p.live = p.live.saturating_sub(freed);
+            (p.barren, p.idle) = (0, 0);
+            return true;
+        }
+        let evicted = local.counters.evicted.get();
+        let slice = self.reclaim_slice(local, SLICE_OBJECTS, evicting);
+        p.barren = if local.counters.evicted.get() == evicted { p.barren + 1 } else { 0 };
+        match slice {
+            Slice::Progress => p.idle = 0,
+            Slice::Drained if self.used_memory() >= p.lowest => p.fruitless += 1,
+            Slice::Drained => (p.fruitless, p.lowest) = (0, self.used_memory()),
+            Slice::Busy => std::thread::yield_now(),
+            Slice::Nothing if evicting => p.barren = BARREN_MAX,
+            Slice::Nothing => p.idle += 1,
+        }
+        p.idle <= 2 && p.fruitless < FRUITLESS_DRAINS_MAX
+    }
+
+    /// No drain passes large values: keys are drawn as often as those have a part in what lives.
+    fn draws_for_run(&self, local: &mut Local, live: u64) -> bool {
+        let runs = self.reclaim.runs.load(Relaxed);
+        runs > 0 && local.rng.below(live.max(1)) < runs
     }
 
     /// True if draining alone frees too little for `bytes` more: there is hardly anything dead, or what lives and what is
@@ -170,7 +252,8 @@ impl Store {
 
     /// Adds up the bytes that draining cannot free, for the decisions until the next look.
     pub(crate) fn look_at_live(&self) -> u64 {
-        let live = self.log.settled_bytes();
+        let (live, runs) = self.log.settled_bytes();
+        self.reclaim.runs.store(runs, Relaxed);
         self.reclaim.live.store(live, Relaxed);
         live
     }
@@ -179,10 +262,11 @@ impl Store {
     pub(crate) fn reclaim_slice(&self, local: &mut Local, objects: usize, evicting: bool) -> Slice {
         let Some(mut drain) = self.reclaim.drain.try_lock() else { return Slice::Busy };
         if drain.is_none() {
-            *drain = self.log.choose_victim();
+            *drain = if evicting { self.log.choose_full_victim() } else { self.log.choose_victim() };
         }
         let Some(victim) = drain.as_mut() else { return Slice::Nothing };
-        let mut mover = Mover { store: self, local, evicting, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
+        let cutoff = if evicting { self.cutoff(local, objects) } else { None };
+        let mut mover = Mover { store: self, local, cutoff, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
         let state = self.log.drain_step(victim, &mut mover, objects);
         mover.local.appender.park(&self.log);
         match state {
@@ -194,33 +278,14 @@ impl Store {
             DrainState::Busy => Slice::Busy,
         }
     }
-
-    /// Evicts one key at random, with no victim to drain: a store of few, large or open segments.
-    fn evict_sampled(&self, local: &mut Local) -> bool {
-        let shards = self.shards.len() as u64;
-        let first = local.rng.below(shards);
-        for n in 0..shards {
-            let id = ((first + n) % shards) as usize;
-            let mut shard = self.shards[id].lock.lock();
-            let Some(r) = shard.index.sample(&mut local.rng) else { continue };
-            let hash = varve_index::Rehash::hash(&shard.hashes(&self.log, self.seed), r);
-            let slot = shard.index.find_ref(hash, r).expect("a sampled entry is in the index");
-            local.note_object(self, EventClass::Evicted, "evicted", &shard, slot);
-            local.report_gone(self, &shard, slot);
-            shard.remove(self, slot);
-            shard.follow_index(self, id);
-            local.counters.evicted.add(1);
-            return true;
-        }
-        false
-    }
 }
 
 /// Answers the log's question what becomes of an object.
 struct Mover<'a> {
     store: &'a Store,
     local: &'a mut Local,
-    evicting: bool,
+    /// What is beyond it is evicted.
+    cutoff: Option<Cutoff>,
     /// Hashes of the heads read ahead, with the Refs that they belong to.
     hashes: [u64; SLICE],
     refs: [u64; SLICE],
@@ -316,11 +381,10 @@ impl Relocate for Mover<'_> {
             self.local.counters.expired.add(1);
             return Settled::Evicted;
         }
-        if self.evicting && self.local.rng.next_u64() % 256 < EVICT_OF_256 {
-            self.local.note_object(self.store, EventClass::Evicted, "evicted", &shard, slot);
-            self.local.report_gone(self.store, &shard, slot);
-            shard.remove(self.store, slot);
-            self.local.counters.evicted.add(1);
+        if let Some(cutoff) = self.cutoff
+            && self.store.is_beyond(&cutoff, &shard.access.open(log, head.r), self.local)
+        {
+            self.store.evict_entry(self.local, &mut shard, id, slot);
             return Settled::Evicted;
         }
         let trimmed = trim(&shard.access.open(log, head.r), &mut self.local.scratch);

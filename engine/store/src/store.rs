@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use varve_segment::{Geometry, Log};
 
@@ -22,11 +22,11 @@ use crate::flush::Leftovers;
 use crate::gate::Gate;
 use crate::hist::Hist;
 use crate::key::{Key, SHARDS_MAX, shard_of};
+use crate::policy::Limit;
 use crate::reclaim::Reclaimer;
 use crate::shapes::Shapes;
 use crate::shard::ShardCell;
 use crate::stats::{StoreCounters, StoreTotals};
-use crate::types::Policy;
 use crate::worker::Worker;
 
 /// How a store is made.
@@ -90,29 +90,6 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// The memory limit; changed by CONFIG SET while workers run.
-pub(crate) struct Limit {
-    /// Bytes; 0 is without limit.
-    bytes: AtomicU64,
-    policy: AtomicU8,
-    /// Bytes that others than the store use and the limit covers: connection buffers.
-    outside: AtomicU64,
-}
-
-impl Limit {
-    #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-
-    pub(crate) fn policy(&self) -> Policy {
-        match self.policy.load(Relaxed) {
-            1 => Policy::AllKeysRandom,
-            _ => Policy::NoEviction,
-        }
-    }
-}
-
 impl Store {
     /// A store, with the address range of its log reserved.
     ///
@@ -133,7 +110,7 @@ impl Store {
             shards: cells,
             databases: Databases::new(options.databases),
             seed: options.seed,
-            limit: Limit { bytes: AtomicU64::new(0), policy: AtomicU8::new(0), outside: AtomicU64::new(0) },
+            limit: Limit::new(),
             reclaim: Reclaimer::new(),
             leftovers: Leftovers::new(),
             slots: Slots::new(),
@@ -196,17 +173,6 @@ impl Store {
 
     pub(crate) fn unmark_growing(&self, id: usize) {
         self.growing[id / 64].fetch_and(!(1 << (id % 64)), Relaxed);
-    }
-
-    /// Sets `maxmemory` in bytes (0: no limit) and what makes room at it.
-    pub fn set_limit(&self, bytes: u64, policy: Policy) {
-        self.limit.bytes.store(bytes, Relaxed);
-        self.limit.policy.store(policy as u8, Relaxed);
-    }
-
-    /// Tells the bytes that connections' buffers use, which the limit covers.
-    pub fn set_outside_bytes(&self, bytes: u64) {
-        self.limit.outside.store(bytes, Relaxed);
     }
 
     /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, roots and their tables, slots,

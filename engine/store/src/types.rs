@@ -54,24 +54,14 @@ pub struct ObjectInfo {
     pub encoding: &'static str,
     /// COPY made it: an integer in it is the key's own.
     pub is_copy: bool,
-    /// Seconds since the last access (policies other than LFU).
+    /// Seconds since the last use; of no meaning under policies that count uses.
     pub idle_s: u64,
-    /// Logarithmic access counter (LFU policies).
+    /// Logarithmic counter of uses; 0 under policies that do not count them.
     pub freq: u8,
     /// Bytes in segments and index.
     pub bytes: usize,
     /// Length of the serialised value, as DEBUG OBJECT tells it.
     pub serialized_bytes: usize,
-}
-
-/// What makes room when the limit is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Policy {
-    /// Nothing: writes are refused.
-    NoEviction = 0,
-    /// Any key, at random.
-    AllKeysRandom = 1,
 }
 
 /// OBJECT ENCODING's longest `embstr`, in bytes.

@@ -25,9 +25,17 @@ pub struct Local {
     pub(crate) now_ms: i64,
     /// The connection that is served, 0 for none.
     pub(crate) client: u64,
+    /// What is served leaves the clocks of the keys that it uses as they are.
+    pub(crate) no_touch: bool,
     pub(crate) counters: Arc<StoreCounters>,
     /// Events that the worker has not taken yet.
     pub(crate) events: Queue,
+    /// What a drain that evicts lets go.
+    pub(crate) cutoff: Option<crate::evict::Cutoff>,
+    /// Keys drawn for eviction.
+    pub(crate) candidates: crate::evict::Candidates,
+    /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
+    pub(crate) limit_retry_ms: i64,
     /// Scratch for hashes that the wheel fires.
     pub(crate) due: Vec<u64>,
     /// Scratch for a value that is written anew.
@@ -59,8 +67,12 @@ impl Worker {
             rng,
             now_ms: 0,
             client: 0,
+            no_touch: false,
             counters,
             events: Queue::default(),
+            cutoff: None,
+            candidates: Default::default(),
+            limit_retry_ms: 0,
             due: Vec::new(),
             scratch: Vec::new(),
             press: None,
@@ -105,11 +117,5 @@ impl Local {
     #[inline]
     pub fn park(&mut self, store: &Store) {
         self.appender.park(&store.log);
-    }
-
-    /// Seconds modulo 2^24: the access clock of objects.
-    #[inline]
-    pub(crate) fn clock(&self) -> u32 {
-        (self.now_ms / 1000) as u32 & 0xff_ffff
     }
 }

@@ -31,15 +31,7 @@ pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use special::{OutputLimit, SavePoint};
 pub(crate) use table::{Values, path_of};
-
-/// What happens to keys when `maxmemory` is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// Commands that may need memory are refused with an OOM error.
-    NoEviction,
-    /// Random keys are removed until there is room.
-    AllKeysRandom,
-}
+use varve_store::Policy;
 
 /// Who may use a guarded command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,11 +112,8 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// At what sizes collections change their encoding.
     pub(crate) shapes: varve_store::Limits,
-    /// Keys looked at to choose one to evict.
-    pub(crate) eviction_samples: u32,
-    pub(crate) lfu_log_factor: u32,
-    /// Minutes after which the access counter of an unused key is halved or decremented, 0 for never.
-    pub(crate) lfu_decay_min: u32,
+    /// How eviction looks at keys.
+    pub(crate) eviction: varve_store::Eviction,
     /// Commands slower than this go to the slow log, in microseconds; negative for none.
     pub(crate) slowlog_slower_than_us: i64,
     /// Entries that the slow log keeps.
@@ -191,10 +180,7 @@ impl Config {
             piece_bytes: values.above_zero("varve-piece-bytes"),
             run_min_bytes: values.above_zero("varve-run-min-bytes"),
             memory_bytes_max: values.number("maxmemory"),
-            policy: match values.text("maxmemory-policy").as_str() {
-                "allkeys-random" => Policy::AllKeysRandom,
-                _ => Policy::NoEviction,
-            },
+            policy: Policy::named(&values.text("maxmemory-policy")).expect("the table holds names of policies"),
             shapes: varve_store::Limits {
                 list_fill: values.number("list-max-listpack-size"),
                 list_depth: values.number("list-compress-depth"),
@@ -204,9 +190,11 @@ impl Config {
                 zset_entries: values.number("zset-max-listpack-entries"),
                 zset_value: values.number("zset-max-listpack-value"),
             },
-            eviction_samples: values.number("maxmemory-samples"),
-            lfu_log_factor: values.number("lfu-log-factor"),
-            lfu_decay_min: values.number("lfu-decay-time"),
+            eviction: varve_store::Eviction {
+                samples: values.number("maxmemory-samples"),
+                lfu_log_factor: values.number("lfu-log-factor"),
+                lfu_decay_min: values.number("lfu-decay-time"),
+            },
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
             event_mask: varve_command::notify::mask(values.bytes("notify-keyspace-events")),

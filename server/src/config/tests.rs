@@ -7,7 +7,8 @@ use super::live::{Effects, Ineffective, Live};
 use super::rewrite::rewritten;
 use super::split::{quote, words};
 use super::table::{DIRECTIVES, find};
-use super::{Config, LoadError, Loader, Policy};
+use super::{Config, LoadError, Loader};
+use varve_store::Policy;
 
 fn load(text: &str) -> Result<super::Loaded, LoadError> {
     let mut loader = Loader::default();
@@ -182,7 +183,6 @@ fn what_is_wrong_with_a_line() {
         ("cluster-enabled yes", "cluster mode is not available yet"),
         ("loadmodule /x.so", "modules are not available"),
         ("user worker on", "ACL users are not available yet"),
-        ("maxmemory-policy allkeys-lru", "allkeys-lru is not available yet, only noeviction and allkeys-random"),
         ("shards 3", "argument must be 0 or a power of two up to 4096"),
     ];
     for (text, expected) in cases {

@@ -9,9 +9,9 @@
 
 use std::path::Path;
 
-use varve_store::Policy as StorePolicy;
+use varve_store::Store;
 
-use crate::config::{self, Config, Effects, Ineffective, Policy};
+use crate::config::{self, Config, Effects, Ineffective};
 use crate::host::{HostCtx, Outcome};
 use crate::logging;
 use crate::shared::Shared;
@@ -46,12 +46,12 @@ pub(crate) fn help(ctx: &mut HostCtx<'_>) -> Outcome {
     Outcome::Done
 }
 
-/// The store's name of a policy.
-pub(crate) fn store_policy(policy: Policy) -> StorePolicy {
-    match policy {
-        Policy::NoEviction => StorePolicy::NoEviction,
-        Policy::AllKeysRandom => StorePolicy::AllKeysRandom,
-    }
+/// Brings the store's settings about: at start, and after each change.
+pub(crate) fn set_store(store: &Store, config: &Config) {
+    store.set_limit(config.memory_bytes_max, config.policy);
+    store.set_eviction(&config.eviction);
+    store.set_event_mask(config.event_mask);
+    store.shapes().set(&config.shapes);
 }
 
 struct Running<'s>(&'s Shared);
@@ -70,9 +70,7 @@ impl Effects for Running<'_> {
     fn publish(&self) {
         let config = self.0.config.snapshot();
         logging::set_level(config.log_level);
-        self.0.store.set_limit(config.memory_bytes_max, store_policy(config.policy));
-        self.0.store.set_event_mask(config.event_mask);
-        self.0.store.shapes().set(&config.shapes);
+        set_store(&self.0.store, &config);
         self.0.tell_all(|| Message::Refresh);
     }
 }

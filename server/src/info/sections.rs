@@ -1,7 +1,6 @@
 //! One function a section. The order of the fields is Redis's.
 
 use super::{Facts, Lines, human};
-use crate::config::Policy;
 use crate::version;
 
 const NO_REPLICATION_ID: &str = "0000000000000000000000000000000000000000";
@@ -61,11 +60,7 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.bytes("total_system_memory", memory.system_bytes);
     scripts(out);
     out.bytes("maxmemory", facts.config.memory_bytes_max);
-    let policy = match facts.config.policy {
-        Policy::NoEviction => "noeviction",
-        Policy::AllKeysRandom => "allkeys-random",
-    };
-    out.put("maxmemory_policy", policy);
+    out.put("maxmemory_policy", facts.config.policy.name());
     let resident = memory.opened_bytes.max(memory.used_bytes);
     ratio(out, "allocator_frag", memory.used_bytes, memory.live_bytes);
     ratio(out, "allocator_rss", resident, memory.used_bytes);

@@ -33,6 +33,7 @@ const UNITS: &[&str] = &[
     "unit/quit",
     "unit/info",
     "unit/introspection",
+    "unit/maxmemory",
 ];
 
 /// Where the suite looks for free ports.

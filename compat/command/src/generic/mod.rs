@@ -16,7 +16,7 @@ mod sort_rows;
 pub use expiry::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 pub use keys::{del, exists, randomkey, touch, type_name, unlink};
 pub use moving::{copy, move_key, rename, renamenx};
-pub(crate) use object::refcount;
 pub use object::{object_encoding, object_freq, object_help, object_idletime, object_refcount};
+pub(crate) use object::{refcount, shares_integers};
 pub use scan::{keys, scan};
 pub use sort::{sort, sort_ro};

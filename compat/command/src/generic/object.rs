@@ -1,7 +1,7 @@
 //! OBJECT: what is known of a value besides its content. Nothing here moves the access clock.
 
 use varve_base::number::parse_i64;
-use varve_store::ObjectInfo;
+use varve_store::{ObjectInfo, Store};
 
 use crate::grammar::{Fault, help};
 use crate::{Ctx, SessionCtx};
@@ -20,19 +20,25 @@ pub fn object_encoding(ctx: &mut Ctx<'_, '_>) {
 
 /// OBJECT IDLETIME key
 pub fn object_idletime(ctx: &mut Ctx<'_, '_>) {
+    const LFU: Fault = Fault::new(
+        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+         policies at runtime LRU and LFU data will take some time to adjust.",
+    );
     match info(ctx) {
+        Some(_) if ctx.tx.store().policy().counts_uses() => LFU.reply(ctx.out),
         Some(info) => ctx.out.integer(info.idle_s as i64),
         None => ctx.out.null(),
     }
 }
 
-/// OBJECT FREQ key: no maxmemory policy here counts accesses, so a key that exists has no frequency.
+/// OBJECT FREQ key
 pub fn object_freq(ctx: &mut Ctx<'_, '_>) {
     const NO_LFU: Fault = Fault::new(
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
          between policies at runtime LRU and LFU data will take some time to adjust.",
     );
     match info(ctx) {
+        Some(info) if ctx.tx.store().policy().counts_uses() => ctx.out.integer(i64::from(info.freq)),
         Some(_) => NO_LFU.reply(ctx.out),
         None => ctx.out.null(),
     }
@@ -43,7 +49,8 @@ pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
     let key = ctx.key(2);
     match info(ctx) {
         Some(info) => {
-            let count = refcount(&info, ctx.tx.peek(&key).ok().flatten());
+            let shares = shares_integers(ctx.tx.store());
+            let count = refcount(&info, ctx.tx.glance(&key), shares);
             ctx.out.integer(count);
         }
         None => ctx.out.null(),
@@ -51,9 +58,14 @@ pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
 }
 
 /// The count that Redis would tell: every value is its key's own here, but clients may look for shared integers.
-pub(crate) fn refcount(info: &ObjectInfo, value: Option<&[u8]>) -> i64 {
-    let number = value.filter(|_| info.encoding == "int" && !info.is_copy).and_then(parse_i64);
+pub(crate) fn refcount(info: &ObjectInfo, value: Option<&[u8]>, shares: bool) -> i64 {
+    let number = value.filter(|_| shares && info.encoding == "int" && !info.is_copy).and_then(parse_i64);
     if number.is_some_and(|n| (0..SHARED_INTEGERS).contains(&n)) { SHARED_COUNT } else { 1 }
+}
+
+/// Redis does not share integers where a limit's policy looks at how each key is used.
+pub(crate) fn shares_integers(store: &Store) -> bool {
+    store.limit_bytes() == 0 || !store.policy().looks_at_use()
 }
 
 fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {

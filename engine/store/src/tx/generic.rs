@@ -9,6 +9,7 @@ use super::{Heir, Tx, type_of_kind};
 use crate::coll::Encoding;
 use crate::events::EventClass;
 use crate::key::Key;
+use crate::policy::idle_s;
 use crate::types::{EMBSTR_MAX, ObjectInfo, Type};
 
 impl Tx<'_> {
@@ -27,7 +28,7 @@ impl Tx<'_> {
         let place = self.live(k);
         self.note_read(k, place.is_some());
         if let Some(p) = place {
-            self.touch_at(p);
+            self.use_at(p);
         }
         place.is_some()
     }
@@ -170,7 +171,7 @@ impl Tx<'_> {
     /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.
     pub fn object(&mut self, k: &Key<'_>) -> Option<ObjectInfo> {
         let p = self.live(k)?;
-        let now = self.local.clock();
+        let now_ms = self.local.now_ms;
         let shard = self.held.at(p.shard);
         let object = shard.access.open(&self.store.log, p.r);
         let parts = shard.link_of(&self.store.log, p.r).map_or(0, |link| shard.roots.get(link.place).body.memory());
@@ -178,8 +179,8 @@ impl Tx<'_> {
             ty: type_of_kind(object.kind()),
             encoding: encoding_of(object.kind(), object.form(), object.value()),
             is_copy: object.form() == Form::Own,
-            idle_s: u64::from(now.wrapping_sub(object.clock()) & 0xff_ffff),
-            freq: 0,
+            idle_s: u64::from(idle_s(object.clock(), now_ms)),
+            freq: self.store.limit.lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
             bytes: touched_bytes(&self.store.log, &object) + shard.index.bytes() / shard.index.len().max(1) + parts,
             serialized_bytes: if parts > 0 { parts } else { serialized_len(object.value()) },
         })

@@ -266,12 +266,21 @@ impl<'s> Tx<'s> {
         self.held.at(p.shard).access.open(&self.store.log, p.r)
     }
 
-    /// Moves a key's access clock.
+    /// Moves a key's access clock, unless the client's uses do not count.
     #[inline]
     fn touch_at(&mut self, p: Place) {
-        let clock = self.local.clock();
+        if !self.local.no_touch {
+            self.use_at(p);
+        }
+    }
+
+    /// Moves a key's access clock.
+    #[inline]
+    fn use_at(&mut self, p: Place) {
         let shard = self.held.at_mut(p.shard);
-        if shard.access.open(&self.store.log, p.r).clock() != clock {
+        let before = shard.access.open(&self.store.log, p.r).clock();
+        let clock = self.local.used_clock(self.store, before);
+        if before != clock {
             shard.access.open_mut(&self.store.log, p.r).set_clock(clock);
         }
     }
@@ -302,6 +311,11 @@ impl<'s> Tx<'s> {
         match old {
             Some(p) => {
                 old_expiry = shard.access.open(&store.log, p.r).expiry_ms();
+                if store.limit.lfu().is_some() {
+                    // What is replaced passes its counter on.
+                    let clock = shard.access.open(&store.log, p.r).clock();
+                    shard.access.open_mut(&store.log, new).set_clock(clock);
+                }
                 shard.index.replace(p.slot, new);
                 match heir {
                     Heir::None => shard.kill_key(store, p.r),

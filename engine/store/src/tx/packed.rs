@@ -166,7 +166,7 @@ impl Tx<'_> {
             value: Value::Bytes(value),
             room: value.len(),
             expiry_ms,
-            clock: self.local.clock(),
+            clock: self.local.new_clock(self.store),
             form: encoding.form(),
             class: class_of(expiry_ms),
         };

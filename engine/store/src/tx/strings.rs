@@ -52,6 +52,12 @@ impl Tx<'_> {
         }
     }
 
+    /// A string for who tells about it: None if the key holds another type; the access clock stays.
+    pub fn glance(&mut self, k: &Key<'_>) -> Option<&[u8]> {
+        let p = self.live(k)?;
+        self.string_at(p).ok()
+    }
+
     /// Bytes of a value from which on it is worth the while to ask for a pin; every value in a run of its own has more.
     #[inline]
     pub fn pin_min(&self) -> usize {
@@ -80,6 +86,7 @@ impl Tx<'_> {
         if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
             return;
         }
+        self.count_use(old);
         let new = self.new_string(k, Value::Bytes(value), expiry, form);
         let r = self.local.appender.append(&self.store.log, &new);
         self.publish(k, old, r, expiry);
@@ -90,9 +97,18 @@ impl Tx<'_> {
     pub fn adopt(&mut self, k: &Key<'_>, value: &FilledRun, ttl: Ttl, form: Form) {
         let old = self.live(k);
         let expiry = self.expiry_after(old, ttl);
+        self.count_use(old);
         let new = self.new_string(k, Value::Zeroed(0), expiry, form);
         let r = self.local.appender.adopt(&self.store.log, value, &new);
         self.publish(k, old, r, expiry);
+    }
+
+    /// Counts a use of what is about to be replaced, which passes its counter on.
+    #[inline]
+    fn count_use(&mut self, old: Option<Place>) {
+        if let Some(p) = old.filter(|_| self.store.limit.lfu().is_some()) {
+            self.touch_at(p);
+        }
     }
 
     #[inline]
@@ -114,7 +130,7 @@ impl Tx<'_> {
             room: value.len(),
             value,
             expiry_ms: expiry,
-            clock: self.local.clock(),
+            clock: self.local.new_clock(self.store),
             form,
             class: class_of(expiry),
         }
@@ -122,7 +138,6 @@ impl Tx<'_> {
 
     /// Writes a value over a string's old one if its object takes it.
     fn overwrite(&mut self, k: &Key<'_>, p: Place, value: &[u8], expiry: Option<i64>, form: Form) -> bool {
-        let clock = self.local.clock();
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&store.log, p.r);
@@ -138,6 +153,7 @@ impl Tx<'_> {
         }
         object.value_mut().copy_from_slice(value);
         object.set_form(form);
+        let clock = self.local.used_clock(store, object.read().clock());
         object.set_clock(clock);
         if let Some(t) = expiry {
             shard.file_expiry(&store.shards[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
@@ -180,7 +196,6 @@ impl Tx<'_> {
 
     /// Writes `part` at `offset` of the string at `p`, growing it as needed; it is `raw` from then on.
     fn write_part(&mut self, k: &Key<'_>, p: Place, offset: usize, part: &[u8]) {
-        let clock = self.local.clock();
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(&self.store.log, p.r);
         let old_len = object.value().len();
@@ -194,6 +209,7 @@ impl Tx<'_> {
         };
         if in_place {
             object.set_form(Form::Raw);
+            let clock = self.local.used_clock(self.store, object.read().clock());
             object.set_clock(clock);
             self.changed(k, 1);
             return;

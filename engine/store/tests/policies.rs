@@ -1,0 +1,226 @@
+//! The eviction policies: who goes, who stays, and what the clocks of keys tell.
+
+use std::sync::Arc;
+
+use varve_base::rng::Rng;
+use varve_store::{Eviction, Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+
+const SECOND: i64 = 1000;
+
+fn seed() -> u64 {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(11);
+    println!("VARVE_SEED={seed}");
+    seed
+}
+
+fn store() -> (Arc<Store>, Worker) {
+    // Segments small enough that some MB are many of them.
+    let geometry = Geometry {
+        reserve_bytes: 1 << 30,
+        segment_bytes: 64 << 10,
+        piece_bytes: 4 << 10,
+        run_min_bytes: 16 << 10,
+        release_bytes: 4 << 10,
+    };
+    let store = Store::new(&Options { seed: seed(), geometry, ..Options::default() }).expect("an address range");
+    let mut worker = store.worker(0);
+    worker.set_now(1_000_000 * SECOND);
+    (store, worker)
+}
+
+/// Runs a command on one key, with room admitted as the executor does.
+fn on<R>(
+    worker: &mut Worker,
+    name: &[u8],
+    bytes: u64,
+    run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R,
+) -> Option<R> {
+    let Worker { store, local } = worker;
+    let _inside = store.gate().enter(local.id());
+    let mut tx = Tx::new(store, local, 0);
+    let admitted = bytes == 0 || tx.admit(bytes).is_ok();
+    let done = admitted.then(|| {
+        let key = tx.key(name);
+        tx.hold(&[tx.shard_of(key.hash)]);
+        run(&mut tx, &key)
+    });
+    tx.finish();
+    done
+}
+
+fn set(worker: &mut Worker, name: &[u8], len: usize, ttl: Ttl) -> bool {
+    on(worker, name, len as u64 + 100, |tx, k| tx.set(k, &vec![b'v'; len], ttl, Form::Auto)).is_some()
+}
+
+fn get(worker: &mut Worker, name: &[u8]) -> bool {
+    on(worker, name, 0, |tx, k| tx.get(k).is_ok_and(|v| v.is_some())).expect("nothing is admitted")
+}
+
+fn exists(worker: &mut Worker, name: &[u8]) -> bool {
+    on(worker, name, 0, |tx, k| tx.exists(k)).expect("nothing is admitted")
+}
+
+fn name(n: usize) -> Vec<u8> {
+    format!("key:{n}").into_bytes()
+}
+
+fn pass(worker: &mut Worker, ms: i64) {
+    worker.set_now(worker.now_ms() + ms);
+}
+
+fn survivors(worker: &mut Worker, names: std::ops::Range<usize>) -> usize {
+    names.filter(|&n| exists(worker, &name(n))).count()
+}
+
+/// Keys that are used live, keys that are not go, whether they were used lately or often.
+#[test]
+fn used_keys_outlive_unused_ones() {
+    for (policy, floor) in [(Policy::AllKeysLru, 95), (Policy::AllKeysLfu, 95), (Policy::AllKeysRandom, 0)] {
+        let (store, mut worker) = store();
+        store.set_limit(0, policy);
+        for n in 0..4000 {
+            assert!(set(&mut worker, &name(n), 200, Ttl::Clear));
+        }
+        // Half of the keys, every other one, are used again later.
+        for _ in 0..40 {
+            pass(&mut worker, 5 * SECOND);
+            (0..4000).step_by(2).for_each(|n| assert!(get(&mut worker, &name(n))));
+        }
+        store.set_limit(store.used_memory(), policy);
+        (4000..5000).for_each(|n| assert!(set(&mut worker, &name(n), 200, Ttl::Clear)));
+        let used: usize = (0..4000).step_by(2).filter(|&n| exists(&mut worker, &name(n))).count();
+        let unused: usize = (1..4000).step_by(2).filter(|&n| exists(&mut worker, &name(n))).count();
+        println!("{policy:?}: of 2000 each, {used} used and {unused} unused keys are left");
+        assert!(used >= 2000 * floor / 100, "{policy:?}: {used} of 2000 used keys are left");
+        assert!(unused < 1500, "{policy:?}: {unused} of 2000 unused keys are left");
+        assert!(store.used_memory() <= store.limit_bytes() + 1000);
+        worker.park();
+        store.verify();
+    }
+}
+
+#[test]
+fn volatile_policies_take_volatile_keys_only() {
+    for policy in [Policy::VolatileLru, Policy::VolatileLfu, Policy::VolatileRandom, Policy::VolatileTtl] {
+        let (store, mut worker) = store();
+        let far = worker.now_ms() + 100_000 * SECOND;
+        for n in 0..2000 {
+            let ttl = if n < 1000 { Ttl::Clear } else { Ttl::At(far + n as i64 * SECOND) };
+            assert!(set(&mut worker, &name(n), 300, ttl));
+        }
+        store.set_limit(store.used_memory() + (32 << 10), policy);
+        for n in 2000..2700 {
+            assert!(
+                set(&mut worker, &name(n), 300, Ttl::At(far + n as i64 * SECOND)),
+                "{policy:?}: there is who can go"
+            );
+        }
+        assert_eq!(survivors(&mut worker, 0..1000), 1000, "{policy:?}");
+        if policy == Policy::VolatileTtl {
+            let (soon, late) = (survivors(&mut worker, 1000..1500), survivors(&mut worker, 2200..2700));
+            assert!(late > 480 && soon < 200, "the next due go first: {soon} and {late} of 500 are left");
+        }
+        // With no volatile key left, writes are refused and reads go on.
+        let refused = (5000..9000).find(|&n| !set(&mut worker, &name(n), 300, Ttl::Clear));
+        assert!(refused.is_some(), "{policy:?}: the limit holds");
+        assert_eq!(store.counts(0).1, 0, "{policy:?}: every volatile key went first");
+        assert!(get(&mut worker, &name(0)));
+        worker.park();
+        store.verify();
+    }
+}
+
+/// Large values and big collections have no objects that a drain could drop: they are drawn.
+#[test]
+fn large_values_and_big_collections_are_evicted() {
+    for policy in [Policy::AllKeysLru, Policy::AllKeysRandom] {
+        let (store, mut worker) = store();
+        store.set_limit(6 << 20, policy);
+        for n in 0..300 {
+            pass(&mut worker, SECOND);
+            assert!(set(&mut worker, &name(n), 100 << 10, Ttl::Clear), "{policy:?} {n}");
+        }
+        assert!(store.len(0) >= 30 && store.used_memory() <= 6 << 20, "{policy:?}: {} large values", store.len(0));
+        for n in 1000..1400 {
+            pass(&mut worker, SECOND);
+            let members: Vec<String> = (0..1000).map(|m| format!("{n}:member:{m}")).collect();
+            let added = on(&mut worker, &name(n), 60_000, |tx, k| tx.set_add(k, members.iter().map(|m| m.as_bytes())));
+            assert!(added.is_some(), "{policy:?}: set {n}");
+        }
+        let sets = survivors(&mut worker, 1000..1400);
+        assert!(sets > 40, "{policy:?}: {sets} sets are left");
+        assert!(store.used_memory() <= (6 << 20) + 100_000, "{policy:?}");
+        worker.park();
+        store.verify();
+    }
+}
+
+#[test]
+fn the_background_evicts_where_the_limit_was_lowered() {
+    let (store, mut worker) = store();
+    (0..4000).for_each(|n| assert!(set(&mut worker, &name(n), 200, Ttl::Clear)));
+    let half = store.used_memory() / 2;
+    let now = worker.now_ms();
+    store.set_limit(half, Policy::NoEviction);
+    (0..100).for_each(|_| _ = worker.background(now, std::time::Duration::from_micros(100)));
+    assert_eq!(store.len(0), 4000);
+    store.set_limit(half, Policy::AllKeysLru);
+    (0..4000).for_each(|_| _ = worker.background(now, std::time::Duration::from_micros(100)));
+    assert!(store.used_memory() <= half, "{} of {half}", store.used_memory());
+    assert!(store.len(0) > 1400, "no more than needed: {}", store.len(0));
+    store.verify();
+}
+
+#[test]
+fn clocks_tell_idle_time_or_uses() {
+    let (store, mut worker) = store();
+    let info = |worker: &mut Worker, n| on(worker, &name(n), 0, |tx, k| tx.object(k)).flatten().expect("it is there");
+    assert!(set(&mut worker, &name(1), 10, Ttl::Clear));
+    pass(&mut worker, 9 * SECOND);
+    assert_eq!(info(&mut worker, 1).idle_s, 9);
+    worker.set_no_touch(true);
+    assert!(get(&mut worker, &name(1)));
+    assert_eq!(info(&mut worker, 1).idle_s, 9);
+    on(&mut worker, &name(1), 0, |tx, k| tx.touch(k));
+    assert_eq!(info(&mut worker, 1).idle_s, 0, "TOUCH always counts");
+    worker.set_no_touch(false);
+    store.set_limit(0, Policy::VolatileLfu);
+    store.set_eviction(&Eviction { samples: 5, lfu_log_factor: 0, lfu_decay_min: 2 });
+    assert!(set(&mut worker, &name(2), 10, Ttl::Clear));
+    assert_eq!(info(&mut worker, 2).freq, 5);
+    (0..20).for_each(|_| assert!(get(&mut worker, &name(2))));
+    assert_eq!(info(&mut worker, 2).freq, 25, "with factor 0 each use counts");
+    assert!(set(&mut worker, &name(2), 5000, Ttl::Clear), "into another object");
+    assert_eq!(info(&mut worker, 2).freq, 26, "what is replaced passes its counter on");
+    pass(&mut worker, 7 * 60 * SECOND);
+    assert_eq!(info(&mut worker, 2).freq, 23);
+}
+
+/// On a skewed trace LRU and LFU hit more than chance does.
+#[test]
+fn hit_rates_follow_the_policy() {
+    let mut rates = Vec::new();
+    for policy in [Policy::AllKeysRandom, Policy::AllKeysLru, Policy::AllKeysLfu] {
+        let (store, mut worker) = store();
+        let mut rng = Rng::seeded(5);
+        store.set_limit(1 << 20, policy);
+        let (mut hits, total) = (0, 120_000);
+        for step in 0..total {
+            if step % 50 == 0 {
+                pass(&mut worker, SECOND);
+            }
+            // Zipf-like: the n-th key with a chance of about 1/n.
+            let n = (f64::from(20_000).powf(rng.unit_f64())) as usize;
+            if get(&mut worker, &name(n)) {
+                hits += usize::from(step >= total / 2);
+            } else {
+                assert!(set(&mut worker, &name(n), 150, Ttl::Clear));
+            }
+        }
+        rates.push(hits as f64 / (total / 2) as f64);
+        worker.park();
+        store.verify();
+    }
+    println!("hit rates: random {:.3}, lru {:.3}, lfu {:.3}", rates[0], rates[1], rates[2]);
+    assert!(rates[1..].iter().all(|&rate| rate > rates[0] + 0.008), "{rates:?}");
+}

@@ -26,6 +26,18 @@ const UNITS: &[&str] = &[
     "unit/quit",
     "unit/info",
     "unit/introspection",
+    "unit/introspection-2",
+    "unit/multi",
+    "unit/pubsub",
+    "unit/pubsubshard",
+    "unit/tracking",
+    "unit/slowlog",
+    "unit/latency-monitor",
+    "unit/pause",
+    "unit/networking",
+    "unit/obuf-limits",
+    "unit/client-eviction",
+    "unit/querybuf",
 ];
 
 /// Where the suite looks for free ports.

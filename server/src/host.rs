@@ -16,7 +16,7 @@ use varve_protocol::{Args, Reply};
 
 use crate::config::{Config, Guard};
 use crate::conn::Conn;
-use crate::handlers::{auth, client, config, debug, info, pause, pubsub, shutdown, slowlog, tracking};
+use crate::handlers::{auth, client, config, debug, info, latency, pause, pubsub, shutdown, slowlog, tracking};
 use crate::pubsub::Hub;
 use crate::shared::Shared;
 use crate::worker::{Now, Question};
@@ -81,6 +81,13 @@ const HANDLERS: &[(&str, HostFn)] = &[
     ("debug", debug::debug),
     ("hello", auth::hello),
     ("info", info::info),
+    ("latency|doctor", latency::doctor),
+    ("latency|graph", latency::graph),
+    ("latency|help", latency::help),
+    ("latency|histogram", latency::histogram),
+    ("latency|history", latency::history),
+    ("latency|latest", latency::latest),
+    ("latency|reset", latency::reset),
     ("monitor", pubsub::monitor),
     ("psubscribe", pubsub::psubscribe),
     ("publish", pubsub::publish),

@@ -15,6 +15,7 @@ mod daemon;
 mod handlers;
 mod host;
 mod info;
+mod latency;
 mod listen;
 mod logging;
 mod monitor;

@@ -20,6 +20,7 @@ use varve_command::stats::CommandStats;
 use varve_store::Store;
 
 use crate::config::Live;
+use crate::latency;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
 use crate::pubsub::Registry;
@@ -164,6 +165,7 @@ pub(crate) struct Shared {
     pub(crate) monitors: Monitors,
     pub(crate) pauses: Pauses,
     pub(crate) slowlog: Mutex<Slowlog>,
+    pub(crate) latency: Mutex<latency::Monitor>,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
     pub(crate) run_id: String,
@@ -195,6 +197,7 @@ impl Shared {
             pubsub,
             tracking,
             slowlog: Mutex::new(Slowlog::default()),
+            latency: Mutex::default(),
             started: Instant::now(),
             run_id,
             next_client: AtomicU64::new(1),

@@ -28,7 +28,7 @@ use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::session::Session;
-use crate::stats::{CommandStats, SlowCommand, slow_command};
+use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::table::{self, CommandTable, Unresolved};
 use crate::tracking;
 use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
@@ -56,8 +56,6 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const KEEP_MAX: u32 = 16;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
-/// Slow-log thresholds below this time every command by itself, in microseconds.
-const TIME_EACH_BELOW_MICROS: i64 = 1000;
 
 /// Scratch space of a worker's turns, and its counters.
 pub struct Batch {
@@ -66,11 +64,10 @@ pub struct Batch {
     keys: Vec<KeyArg>,
     shards: Vec<u16>,
     stats: Arc<CommandStats>,
-    slow: Vec<SlowCommand>,
+    slow: Slow,
     told: Told,
     /// What is held back (CLIENT PAUSE).
     pause: Pause,
-    slow_micros: i64,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<Served>,
     /// By id: commands whose cost is not constant, which are timed one by one.
@@ -191,10 +188,9 @@ impl Batch {
             keys: Vec::new(),
             shards: Vec::new(),
             stats,
-            slow: Vec::new(),
+            slow: Slow::default(),
             told: Told::default(),
             pause: Pause::None,
-            slow_micros: 10_000,
             served: Vec::new(),
             timed,
             ahead: FetchAhead::default(),
@@ -209,9 +205,10 @@ impl Batch {
         &self.stats
     }
 
-    /// Sets `slowlog-log-slower-than`, in microseconds; negative: nothing is slow.
-    pub fn set_slow_micros(&mut self, micros: i64) {
-        self.slow_micros = micros;
+    /// What took long: whoever runs a turn takes it out.
+    #[inline]
+    pub fn slow(&mut self) -> &mut Slow {
+        &mut self.slow
     }
 
     /// The arguments of a parsed request.
@@ -239,11 +236,6 @@ impl Batch {
         if tx.has_events() {
             publish(&mut self.told.events, tx);
         }
-    }
-
-    /// The slow commands since the last call, oldest first.
-    pub fn take_slow(&mut self) -> Option<Vec<SlowCommand>> {
-        (!self.slow.is_empty()).then(|| std::mem::take(&mut self.slow))
     }
 
     /// The replies to clients that waited, since the last call: to be given to their workers before the replies of the
@@ -393,9 +385,8 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
-        let Batch {
-            spans, requests, keys, shards, stats, slow, slow_micros, timed, patient, served, told, ahead, ..
-        } = &mut *self.batch;
+        let Batch { spans, requests, keys, shards, stats, slow, timed, patient, served, told, ahead, .. } =
+            &mut *self.batch;
         let tx = Tx::new(store, local, self.session.db);
         let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
@@ -423,7 +414,7 @@ impl Running<'_> {
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            if let Err(refusal) = admitted(d, &mut ctx) {
+            if let Err(refusal) = admitted(d, slow, &mut ctx) {
                 self.next += 1;
                 refuse(refusal, d, stats, &mut ctx, mark);
                 continue;
@@ -434,7 +425,7 @@ impl Running<'_> {
             }
             kept += 1;
             self.next += 1;
-            let alone = timed[usize::from(d.id)] || (0..TIME_EACH_BELOW_MICROS).contains(slow_micros);
+            let alone = timed[usize::from(d.id)] || slow.times_each();
             if alone {
                 clock.settle(stats);
             }
@@ -442,7 +433,7 @@ impl Running<'_> {
             told.after(d, &mut ctx);
             clock.ran(d);
             if alone {
-                took(clock.settle(stats), *slow_micros, slow, &mut ctx);
+                took(clock.settle(stats), d, slow, &mut ctx);
             }
             if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {
                 stop = Some(Stop::Blocked(blocked));
@@ -458,7 +449,7 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, stats, slow, slow_micros, served, told, .. } = &mut *self.batch;
+        let Batch { spans, requests, stats, slow, served, told, .. } = &mut *self.batch;
         let request = &requests[self.next];
         self.next += 1;
         let bytes = &self.input[request.start..request.end];
@@ -496,9 +487,7 @@ impl Running<'_> {
         run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served, &mut told.events));
         let nanos = start.elapsed().as_nanos() as u64;
         stats.count(d, 1, nanos);
-        if *slow_micros >= 0 && nanos / 1000 >= *slow_micros as u64 {
-            slow.push(slow_command(args, self.worker.now_ms() / 1000, nanos / 1000));
-        }
+        slow.note(d, args, self.worker.now_ms(), nanos);
         finish(stats, d, true, self.session, self.out, mark);
         self.batch.publish_events(self.worker);
         self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
@@ -523,16 +512,18 @@ fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
 #[inline]
-fn admitted(d: &Descriptor, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
+fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
     checks::allowed(d, ctx.session)?;
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
     }
     let bytes = ctx.session.argument_bytes as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
-    if ctx.bodies.denied() || ctx.tx.admit(bytes).is_err() {
-        return Err(Refusal::OutOfMemory);
+    let start = slow.has_monitor().then(Instant::now);
+    let admitted = !ctx.bodies.denied() && ctx.tx.admit(bytes).is_ok();
+    if let Some(start) = start {
+        slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
-    Ok(())
+    if admitted { Ok(()) } else { Err(Refusal::OutOfMemory) }
 }
 
 /// Runs a command that names no keys to be held.
@@ -622,11 +613,9 @@ fn refuse(refusal: Refusal, d: &'static Descriptor, stats: &CommandStats, ctx: &
 }
 
 /// A command that is timed by itself took so long.
-fn took(nanos: u64, slow_micros: i64, slow: &mut Vec<SlowCommand>, ctx: &mut Ctx<'_, '_>) {
+fn took(nanos: u64, d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
+    slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
     ctx.tx.pass_ms(whole_ms(nanos));
-    if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
-        slow.push(slow_command(ctx.args, ctx.tx.now_ms() / 1000, nanos / 1000));
-    }
 }
 
 /// What concerns waiting clients behind a command: those who wait for its keys are served; or it waits itself.

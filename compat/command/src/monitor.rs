@@ -32,12 +32,11 @@ impl Seen {
             return None;
         }
         let mut text = Vec::with_capacity(args.bytes() + 4 * args.len());
-        let secrets = secrets(d, args);
         for (at, arg) in args.iter().enumerate() {
             if at > 0 {
                 text.push(b' ');
             }
-            quote(if secrets.contains(&at) { b"(redacted)" } else { arg }, &mut text);
+            quote(if is_secret(d, args, at) { REDACTED } else { arg }, &mut text);
         }
         Some(Seen { at: now(), db, args: text })
     }
@@ -60,15 +59,22 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Which arguments are not for everybody's eyes.
-fn secrets(d: &Descriptor, args: Args<'_>) -> std::ops::Range<usize> {
+/// What stands in the place of a secret.
+pub(crate) const REDACTED: &[u8] = b"(redacted)";
+/// Directives whose values are secrets.
+const SECRET_DIRECTIVES: [&str; 5] =
+    ["masteruser", "masterauth", "requirepass", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// True if this argument is not for everybody's eyes.
+pub(crate) fn is_secret(d: &Descriptor, args: Args<'_>, at: usize) -> bool {
     match d.full_name {
-        "auth" => 1..args.len(),
+        "auth" => at > 0,
+        "config|set" => at > 2 && at % 2 == 1 && SECRET_DIRECTIVES.iter().any(|name| args.is(at - 1, name)),
         "hello" => {
-            let word = (2..args.len()).find(|&at| args.is(at, "AUTH"));
-            word.map_or(0..0, |at| at + 1..(at + 3).min(args.len()))
+            let word = (2..args.len()).find(|&word| args.is(word, "AUTH"));
+            word.is_some_and(|word| (word + 1..word + 3).contains(&at))
         }
-        _ => 0..0,
+        _ => false,
     }
 }
 

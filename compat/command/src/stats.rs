@@ -14,12 +14,15 @@ use varve_protocol::Args;
 use varve_store::Counter;
 use varve_store::hist::Hist;
 
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Flags};
+use crate::monitor;
 
 /// Most arguments that a slow-log entry keeps.
 const SLOW_ARGS_MAX: usize = 32;
 /// Most bytes of an argument that a slow-log entry keeps.
 const SLOW_ARG_BYTES_MAX: usize = 128;
+/// Slow-log thresholds below this time every command by itself, in microseconds.
+const TIME_EACH_BELOW_MICROS: i64 = 1000;
 /// Most kinds of errors that are told apart.
 const ERROR_KINDS_MAX: usize = 128;
 
@@ -127,10 +130,107 @@ impl CommandStats {
     }
 }
 
-/// Copies a request for the slow log: at most 32 arguments of at most 128 bytes, with a word on what was left out.
-pub fn slow_command(args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
+/// A command that the latency monitor is to remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spike {
+    /// What took so long.
+    pub event: SpikeEvent,
+    /// When it ended, seconds of Unix time.
+    pub at_s: i64,
+    /// How long it took, milliseconds.
+    pub millis: u64,
+}
+
+/// What may take long in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpikeEvent {
+    /// A command.
+    Command,
+    /// A command that is flagged as fast.
+    FastCommand,
+    /// Making room for a command by evicting keys.
+    Eviction,
+}
+
+/// What is noted of commands that took long, for the slow log and the latency monitor.
+#[derive(Debug)]
+pub struct Slow {
+    /// `slowlog-log-slower-than`, microseconds; negative: nothing is slow.
+    micros: i64,
+    /// `latency-monitor-threshold`, milliseconds; 0: nobody asks.
+    spike_ms: u64,
+    commands: Vec<SlowCommand>,
+    spikes: Vec<Spike>,
+}
+
+impl Default for Slow {
+    fn default() -> Slow {
+        Slow { micros: 10_000, spike_ms: 0, commands: Vec::new(), spikes: Vec::new() }
+    }
+}
+
+impl Slow {
+    /// Sets the two thresholds: microseconds, negative for none; milliseconds, 0 for none.
+    pub fn set(&mut self, micros: i64, spike_ms: u64) {
+        (self.micros, self.spike_ms) = (micros, spike_ms);
+    }
+
+    /// True if every command must be timed by itself, cheap as it may be.
+    #[inline]
+    pub(crate) fn times_each(&self) -> bool {
+        self.spike_ms > 0 || (0..TIME_EACH_BELOW_MICROS).contains(&self.micros)
+    }
+
+    /// True if somebody asks for spikes.
+    #[inline]
+    pub(crate) fn has_monitor(&self) -> bool {
+        self.spike_ms > 0
+    }
+
+    /// A command took so long; `now_ms` is its time, milliseconds of Unix time.
+    #[inline]
+    pub fn note(&mut self, d: &Descriptor, args: Args<'_>, now_ms: i64, nanos: u64) {
+        self.note_spike(SpikeEvent::of(d), now_ms, nanos);
+        if self.micros >= 0 && nanos / 1000 >= self.micros as u64 && !d.flags.has(Flags::SKIP_SLOWLOG) {
+            self.commands.push(slow_command(d, args, now_ms / 1000, nanos / 1000));
+        }
+    }
+
+    /// Something took so long.
+    #[inline]
+    pub fn note_spike(&mut self, event: SpikeEvent, now_ms: i64, nanos: u64) {
+        let millis = nanos / 1_000_000;
+        if self.spike_ms > 0 && millis >= self.spike_ms {
+            // The command ended later than its time says.
+            self.spikes.push(Spike { event, at_s: (now_ms + millis as i64) / 1000, millis });
+        }
+    }
+
+    /// The slow commands since the last call, oldest first.
+    #[inline]
+    pub fn take_commands(&mut self) -> Option<Vec<SlowCommand>> {
+        (!self.commands.is_empty()).then(|| std::mem::take(&mut self.commands))
+    }
+
+    /// The spikes since the last call, oldest first.
+    #[inline]
+    pub fn take_spikes(&mut self) -> Option<Vec<Spike>> {
+        (!self.spikes.is_empty()).then(|| std::mem::take(&mut self.spikes))
+    }
+}
+
+impl SpikeEvent {
+    fn of(d: &Descriptor) -> SpikeEvent {
+        if d.flags.has(Flags::FAST) { SpikeEvent::FastCommand } else { SpikeEvent::Command }
+    }
+}
+
+/// Copies a request for the slow log: at most 32 arguments of at most 128 bytes, with a word on what was left out, and
+/// without what is secret.
+fn slow_command(d: &Descriptor, args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
-    let mut kept: Vec<Vec<u8>> = (0..shown).map(|n| cut(args.get(n))).collect();
+    let show = |n| if monitor::is_secret(d, args, n) { monitor::REDACTED.to_vec() } else { cut(args.get(n)) };
+    let mut kept: Vec<Vec<u8>> = (0..shown).map(show).collect();
     if shown < args.len() {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }

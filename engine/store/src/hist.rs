@@ -135,6 +135,12 @@ impl Counts {
         self.max_ns
     }
 
+    /// Number of durations below `ns`, exact where that is a power of two (or another first value of a bucket), else of
+    /// those below its bucket.
+    pub fn below_ns(&self, ns: u64) -> u64 {
+        self.buckets[..bucket(ns)].iter().sum()
+    }
+
     /// Adds another reading to this one.
     pub fn merge(&mut self, other: &Counts) {
         for (sum, n) in self.buckets.iter_mut().zip(other.buckets.iter()) {
@@ -223,6 +229,7 @@ mod tests {
         }
         assert_eq!(counts.percentile_ns(100.0), 100_000_000);
         assert!((counts.mean_ns() / 50_000_500.0 - 1.0).abs() < 0.04);
+        assert_eq!((counts.below_ns(1 << 10), counts.below_ns(1 << 20), counts.below_ns(0)), (1, 1048, 0));
     }
 
     #[test]

@@ -118,9 +118,11 @@ pub(crate) struct Config {
     pub(crate) slowlog_slower_than_us: i64,
     /// Entries that the slow log keeps.
     pub(crate) slowlog_len_max: u64,
-    /// Whether the time of each call goes into its command's histogram.
     /// Classes of keyspace events that are published, as the store takes them.
     pub(crate) event_mask: u32,
+    /// What takes at least so long goes to the latency monitor, in milliseconds; 0 for none.
+    pub(crate) latency_threshold_ms: u64,
+    /// Whether the time of each call goes into its command's histogram.
     pub(crate) latency_tracking: bool,
     /// Which percentiles of those INFO tells, 0 to 100 each.
     pub(crate) latency_percentiles: Vec<f64>,
@@ -198,6 +200,7 @@ impl Config {
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
             event_mask: varve_command::notify::mask(values.bytes("notify-keyspace-events")),
+            latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),

@@ -192,7 +192,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("io-threads-do-reads", "no").fixed(),
     flag("jemalloc-bg-thread", "yes"),
     int("key-load-delay", "0", i32::MIN as i64, I32).hidden(),
-    int("latency-monitor-threshold", "0", 0, I64),
+    int("latency-monitor-threshold", "0", 0, I64).live(),
     flag("latency-tracking", "yes").live(),
     special("latency-tracking-info-percentiles", Special::Percentiles, "50 99 99.9").live(),
     flag("lazyfree-lazy-eviction", "no"),

@@ -139,7 +139,6 @@ fn commands(shared: &Shared, config: &Config) -> Vec<CommandFacts> {
 
 fn command(shared: &Shared, config: &Config, row: &Descriptor) -> CommandFacts {
     let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
-    let mut latency: Option<Counts> = None;
     let mut nanos = 0;
     for worker in &shared.workers {
         let stat = worker.commands.of(row);
@@ -147,19 +146,23 @@ fn command(shared: &Shared, config: &Config, row: &Descriptor) -> CommandFacts {
         facts.rejected += stat.rejected.get();
         facts.failed += stat.failed.get();
         nanos += stat.nanos.get();
-        if let Some(hist) = stat.latency.get() {
-            match &mut latency {
-                None => latency = Some(hist.read()),
-                Some(all) => all.merge(&hist.read()),
-            }
-        }
     }
     facts.total_us = nanos / 1000;
-    if let Some(latency) = latency.filter(|latency| config.latency_tracking && latency.count() > 0) {
+    let latency = config.latency_tracking.then(|| latency_of(shared, row)).flatten();
+    if let Some(latency) = latency.filter(|latency| latency.count() > 0) {
         let percentiles = config.latency_percentiles.iter();
         facts.percentiles_ns = percentiles.map(|&percent| (percent, latency.percentile_ns(percent))).collect();
     }
     facts
+}
+
+/// The durations of one command's calls over all workers; None if it was never called.
+pub(super) fn latency_of(shared: &Shared, row: &Descriptor) -> Option<Counts> {
+    let mut all: Option<Counts> = None;
+    for hist in shared.workers.iter().filter_map(|worker| worker.commands.of(row).latency.get()) {
+        hist.read_into(all.get_or_insert_default());
+    }
+    all
 }
 
 /// Error replies by their first word, over all workers.

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod info;
+pub(crate) mod latency;
 pub(crate) mod pause;
 pub(crate) mod pubsub;
 pub(crate) mod shutdown;

@@ -47,6 +47,7 @@ use varve_protocol::Reply;
 
 use crate::config::{Config, Live};
 use crate::conn::{Conn, Phase, Pool, flush};
+use crate::latency;
 use crate::listen::Listener;
 use crate::pubsub::{Hub, Inbox, Registry, Sink};
 use crate::shared::{Shared, WorkerHandle};
@@ -236,11 +237,34 @@ impl Worker {
             if self.shared.tracking.is_over(self.config.tracked_keys_max) {
                 self.shared.tracking.limit(self.config.tracked_keys_max, self.index);
             }
-            background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
+            background_due_ms = self.background();
             self.batch.publish_events(&mut self.store);
             self.shared.tracking.flush(self.index);
         }
         self.farewell();
+    }
+
+    /// The store's background steps; the latency monitor hears of those that took long.
+    fn background(&mut self) -> Option<i64> {
+        let now_ms = self.now.unix_ms;
+        if self.config.latency_threshold_ms == 0 {
+            return self.store.background(now_ms, BACKGROUND);
+        }
+        let (start, before) = (Instant::now(), self.shared.store.totals());
+        let due = self.store.background(now_ms, BACKGROUND);
+        let millis = start.elapsed().as_millis() as u64;
+        if millis >= self.config.latency_threshold_ms {
+            let after = self.shared.store.totals();
+            let event = if after.evicted > before.evicted {
+                latency::Event::Evict
+            } else if after.expired > before.expired {
+                latency::Event::Expire
+            } else {
+                latency::Event::Background
+            };
+            self.shared.latency.lock().add(event, now_ms / 1000, millis);
+        }
+        due
     }
 
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
@@ -299,7 +323,7 @@ impl Worker {
     fn refresh(&mut self) {
         self.config_changes = self.shared.config.changes();
         self.config = self.shared.config.snapshot();
-        self.batch.set_slow_micros(self.config.slowlog_slower_than_us);
+        self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
         self.batch.stats().track_latency(self.config.latency_tracking);
         for (_, conn) in &mut self.conns {
             conn.set_limits(&self.config);

@@ -21,7 +21,7 @@ use varve_command::Descriptor;
 use varve_command::batch::TurnState;
 use varve_command::bodies;
 use varve_command::monitor::Seen;
-use varve_command::stats::{CommandStats, SlowCommand, slow_command};
+use varve_command::stats::{CommandStats, SlowCommand};
 use varve_command::tracking;
 use varve_protocol::{Args, Body, Reply};
 
@@ -326,14 +326,23 @@ impl Worker {
 
     /// What follows a turn: slow commands into the log, lines to monitors, replies to clients that waited.
     fn account(&mut self, slot: usize) {
+        self.note_slow(slot);
         let conn = &*self.conns[slot];
-        if let Some(slow) = self.batch.take_slow() {
-            note_slow(&self.shared, self.config.slowlog_len_max, conn, slow);
-        }
         if let Some(seen) = self.batch.take_monitored() {
             self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &seen);
         }
         self.deliver();
+    }
+
+    /// Puts what took long into the slow log and the latency monitor.
+    #[inline]
+    fn note_slow(&mut self, slot: usize) {
+        if let Some(slow) = self.batch.slow().take_commands() {
+            add_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], slow);
+        }
+        if let Some(spikes) = self.batch.slow().take_spikes() {
+            self.shared.latency.lock().add_all(&spikes);
+        }
     }
 
     /// Runs a command of the server itself, with the counting and timing that the batch does for all others.
@@ -371,12 +380,9 @@ impl Worker {
         let took = start.elapsed();
         let stats = self.batch.stats();
         stats.count(descriptor, 1, took.as_nanos() as u64);
-        let slow_micros = self.config.slowlog_slower_than_us;
-        if slow_micros >= 0 && took.as_micros() >= slow_micros as u128 {
-            let slow = slow_command(args, self.now.unix_ms / 1000, took.as_micros() as u64);
-            note_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], vec![slow]);
-        }
         count_failure(stats, descriptor, out.since(mark));
+        self.batch.slow().note(descriptor, args, self.now.unix_ms, took.as_nanos() as u64);
+        self.note_slow(slot);
         if took >= CLOCK_STEP {
             self.now = Now::read();
         }
@@ -516,7 +522,7 @@ fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut crate::conn::Poo
 }
 
 /// Puts slow commands of a connection into the log.
-fn note_slow(shared: &Shared, len_max: u64, conn: &Conn, slow: Vec<SlowCommand>) {
+fn add_slow(shared: &Shared, len_max: u64, conn: &Conn, slow: Vec<SlowCommand>) {
     let mut log = shared.slowlog.lock();
     for command in slow {
         log.add(Entry { id: 0, command, peer: conn.ends.peer(), name: conn.session.name.clone() }, len_max as usize);

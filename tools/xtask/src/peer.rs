@@ -34,6 +34,18 @@ const UNITS: &[&str] = &[
     "unit/info",
     "unit/introspection",
     "unit/maxmemory",
+    "unit/introspection-2",
+    "unit/multi",
+    "unit/pubsub",
+    "unit/pubsubshard",
+    "unit/tracking",
+    "unit/slowlog",
+    "unit/latency-monitor",
+    "unit/pause",
+    "unit/networking",
+    "unit/obuf-limits",
+    "unit/client-eviction",
+    "unit/querybuf",
 ];
 
 /// Where the suite looks for free ports.

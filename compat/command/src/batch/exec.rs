@@ -28,7 +28,7 @@ use crate::checks::{self, Refusal};
 use crate::descriptor::{Descriptor, Flags, Run};
 use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
-use crate::stats::slow_command;
+use crate::stats::SpikeEvent;
 use crate::table::CommandTable;
 use crate::tracking;
 use crate::transaction::{Multi, Queued, Reach, Step, is_never_queued};
@@ -446,6 +446,7 @@ impl Transaction {
         };
         let nanos = self.start.elapsed().as_nanos() as u64;
         batch.stats.count(self.exec, 1, nanos);
+        batch.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         batch.stats.processed.add(1);
         debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
@@ -505,10 +506,7 @@ fn account(batch: &mut Batch, queued: &Queued, before: &Before, now_ms: i64, ses
         count_reply_error(&batch.stats, out, before.mark);
         batch.stats.of(d).failed.add(1);
     }
-    let slow_micros = batch.slow_micros;
-    if slow_micros >= 0 && nanos / 1000 >= slow_micros as u64 {
-        batch.slow.push(slow_command(queued.args(), now_ms / 1000, nanos / 1000));
-    }
+    batch.slow.note(d, queued.args(), now_ms, nanos);
     session.last = Some(d);
     batch.told.note(d, queued.args(), session);
 }

@@ -53,6 +53,9 @@ pub(super) const ROWS: &[Descriptor] =
             .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
             .history(&[("7.0.0", "Several sections.")])
             .args(&[arg("section", ArgKind::String).optional().multiple()]),
+        Descriptor::new("latency", Group::Server, -2, "2.8.13", Run::Container)
+            .about("What took long.", "")
+            .subcommands(LATENCY),
         Descriptor::new("lolwut", Group::Server, -1, "5.0.0", Run::Session(lolwut::lolwut))
             .about("Draws something.", "")
             .flags(&[Flags::READONLY, Flags::FAST])
@@ -197,6 +200,41 @@ const MEMORY: &[Descriptor] = &[
         .flags(&[Flags::READONLY])
         .keys(&[KeySpec::one(2, KeyFlags::RO)])
         .args(&[key("key", 0), arg("count", ArgKind::Integer).token("SAMPLES").optional()]),
+];
+
+/// Subcommands of LATENCY.
+const LATENCY: &[Descriptor] = &[
+    Descriptor::sub("latency|doctor", "doctor", Group::Server, 2, "2.8.13", Run::Host)
+        .about("Describes what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"]),
+    Descriptor::sub("latency|graph", "graph", Group::Server, 3, "2.8.13", Run::Host)
+        .about("Draws what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("event", ArgKind::String)]),
+    Descriptor::sub("latency|help", "help", Group::Server, 2, "2.8.13", Run::Host)
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE]),
+    Descriptor::sub("latency|histogram", "histogram", Group::Server, -2, "7.0.0", Run::Host)
+        .about("How long the calls of commands took.", "O(N) in the commands answered")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("command", ArgKind::String).optional().multiple()]),
+    Descriptor::sub("latency|history", "history", Group::Server, 3, "2.8.13", Run::Host)
+        .about("Lists when an event took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("event", ArgKind::String)]),
+    Descriptor::sub("latency|latest", "latest", Group::Server, 2, "2.8.13", Run::Host)
+        .about("Tells what took long last, by event.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"]),
+    Descriptor::sub("latency|reset", "reset", Group::Server, -2, "2.8.13", Run::Host)
+        .about("Forgets what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .args(&[arg("event", ArgKind::String).optional().multiple()]),
 ];
 
 /// Subcommands of SLOWLOG.

@@ -338,7 +338,8 @@ impl Chain {
 
     /// Moves the node that reclaim has come to; false if the chain does not have it.
     pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
-        let number = u32::from_le_bytes(head.key.try_into().expect("a node's key is its number"));
+        // It may be anything that died since reclaim read it, whose collection's slot number this one has now.
+        let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
         let Some(leaf) = self.spine.leaf(number).filter(|leaf| self.spine.leaf_ref(*leaf) == head.r) else {
             return false;
         };

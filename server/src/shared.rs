@@ -79,7 +79,7 @@ pub(crate) struct WorkerStats {
     pub(crate) writes: Counter,
     /// Connections that CLIENT PAUSE holds back.
     pub(crate) held: Counter,
-    /// Bytes of buffers that connections hold, as of the last tick.
+    /// Bytes that connections and their buffers take.
     pub(crate) buffer_bytes: Counter,
     /// Largest input and output buffers seen, for INFO's `client_recent_max_*`.
     pub(crate) input_peak_bytes: Counter,
@@ -87,6 +87,8 @@ pub(crate) struct WorkerStats {
     /// Connections closed because a buffer limit was passed.
     pub(crate) query_limit_closed: Counter,
     pub(crate) output_limit_closed: Counter,
+    /// Connections closed because all together took too much.
+    pub(crate) evicted: Counter,
 }
 
 /// How others reach a worker.

@@ -44,6 +44,7 @@ impl Worker {
         }
         let Some(_shared) = store.gate.try_enter(local.id) else { return Some(now_ms) };
         let start = Instant::now();
+        (local.slices, local.slices_spent) = (0, false);
         let mut left = true;
         while left {
             left = store.step(local);
@@ -53,7 +54,7 @@ impl Worker {
         }
         local.appender.park(&store.log);
         store.slices.record(start.elapsed());
-        if left {
+        if left || local.slices_spent {
             return Some(now_ms);
         }
         local.due_checked_ms = 0;
@@ -95,12 +96,22 @@ impl Store {
         let mut left = self.expiry_step(local);
         left |= self.index_step(local);
         left |= self.limit_step(local);
-        left |= self.owes_reclaim()
-            && matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained);
+        left |= self.reclaim_step(local);
         left |= self.log.release_step(RELEASE_BYTES);
         left |= self.sweep_step();
         left |= self.collections_step(local);
         left | self.drop_table_step()
+    }
+
+    /// A slice of reclaim, as far as the debt has slices in this turn; true while it has more.
+    fn reclaim_step(&self, local: &mut Local) -> bool {
+        let slices = self.reclaim_slices();
+        if local.slices >= slices {
+            local.slices_spent = slices > 0;
+            return false;
+        }
+        local.slices += 1;
+        matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained)
     }
 
     /// Removes some keys whose time has come from the next due home shard.

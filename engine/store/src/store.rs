@@ -189,6 +189,7 @@ impl Store {
 
     /// Back to zero: hits, misses, expired, evicted (CONFIG RESETSTAT).
     pub fn reset_totals(&self) {
+        self.reclaim.cost.reset();
         for c in &self.counters {
             [&c.hits, &c.misses, &c.expired, &c.evicted, &c.moved].into_iter().for_each(|c| c.reset());
         }

@@ -193,6 +193,8 @@ pub(crate) struct Conn {
     pub(crate) held: bool,
     /// It has published more than a worker's inbox takes, and waits for room there.
     pub(crate) crowded: bool,
+    /// What it takes, as counted last.
+    pub(crate) counted_bytes: usize,
 }
 
 impl fmt::Debug for Conn {
@@ -228,6 +230,7 @@ impl Conn {
             due: None,
             held: false,
             crowded: false,
+            counted_bytes: 0,
         };
         conn.set_limits(config);
         conn

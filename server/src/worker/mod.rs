@@ -16,6 +16,7 @@
 mod accept;
 mod answer;
 mod blocked;
+mod buffers;
 mod deliver;
 mod gather;
 mod held;
@@ -102,6 +103,8 @@ struct Worker {
     mail: Vec<Message>,
     scratch: Box<[u8]>,
     pool: Pool,
+    /// What the connections take, as counted last (buffers.rs).
+    buffer_bytes: usize,
     reply: Reply,
     batch: Batch,
     store: varve_store::Worker,
@@ -194,6 +197,7 @@ impl Worker {
             mail: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             pool: Pool::default(),
+            buffer_bytes: 0,
             reply: Reply::new(),
             batch,
             store,
@@ -236,6 +240,7 @@ impl Worker {
             if self.shared.tracking.is_over(self.config.tracked_keys_max) {
                 self.shared.tracking.limit(self.config.tracked_keys_max, self.index);
             }
+            self.limit_buffers();
             background_due_ms = self.store.background(self.now.unix_ms, BACKGROUND);
             self.batch.publish_events(&mut self.store);
             self.shared.tracking.flush(self.index);
@@ -329,6 +334,9 @@ impl Worker {
         if conn.held {
             self.forget_held(conn.session.id);
         }
+        let counted = conn.counted_bytes;
+        drop(conn);
+        self.uncount_buffers(counted);
         let handle = &self.shared.workers[self.index];
         handle.assigned.fetch_sub(1, Ordering::Relaxed);
         handle.stats.connected.set(self.conns.len() as u64);

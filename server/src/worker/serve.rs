@@ -449,6 +449,7 @@ impl Worker {
             self.hold_back(slot);
         }
         self.conns[slot].input.release(&mut self.pool);
+        self.count_buffers(slot);
     }
 
     /// After several turns in a row that found a shard busy, its holder may need this core.

@@ -7,7 +7,6 @@
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::clients;
 use crate::conn::Phase;
 
 /// Time between two ticks.
@@ -19,9 +18,8 @@ const SLICES: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     due: Option<Instant>,
-    /// Slot from which the next slice goes on, and what the slices of this round have summed up.
+    /// Slot from which the next slice goes on.
     cursor: usize,
-    buffer_bytes: usize,
     /// Accepting failed for want of descriptors: the edge has passed, so it is tried again.
     pub(super) accept_again: bool,
 }
@@ -42,7 +40,6 @@ impl Worker {
         self.tick.due = Some(self.now.instant + TICK);
         if self.index == 0 {
             self.shared.sample_rates();
-            self.shared.store.set_outside_bytes(self.shared.total(|stats| &stats.buffer_bytes));
         }
         if std::mem::take(&mut self.tick.accept_again) {
             self.accept_due = true;
@@ -55,8 +52,11 @@ impl Worker {
         let from = self.tick.cursor;
         let to = slots.min(from + slots.div_ceil(SLICES));
         for slot in from..to {
-            let Some(conn) = self.conns.get(slot) else { continue };
-            self.tick.buffer_bytes += clients::memory(conn);
+            if !self.conns.contains(slot) {
+                continue;
+            }
+            self.count_buffers(slot);
+            let conn = &self.conns[slot];
             let idle_ms = self.now.unix_ms - conn.session.active_ms;
             let timeout_s = self.config.timeout_s;
             let may_idle = timeout_s > 0 && conn.phase != Phase::Blocked;
@@ -69,8 +69,7 @@ impl Worker {
         }
         self.tick.cursor = to;
         if to == slots {
-            let bytes = std::mem::take(&mut self.tick.buffer_bytes) + self.pool.bytes();
-            self.shared.workers[self.index].stats.buffer_bytes.set(bytes as u64);
+            self.tell_buffers();
             self.tick.cursor = 0;
         }
     }

@@ -46,11 +46,12 @@ impl Worker {
         let start = Instant::now();
         (local.slices, local.slices_spent) = (0, false);
         let mut left = true;
-        while left {
+        let mut spent = Duration::ZERO;
+        while left && spent < budget {
             left = store.step(local);
-            if start.elapsed() >= budget {
-                break;
-            }
+            let now = start.elapsed();
+            store.rounds.record(now - spent);
+            spent = now;
         }
         local.appender.park(&store.log);
         store.slices.record(start.elapsed());
@@ -123,6 +124,9 @@ impl Store {
         let Some(id) = local.home_shards(self).find(|&id| self.shards[id].due() <= now) else { return false };
         let cell = &self.shards[id];
         let Some(mut shard) = cell.lock.try_lock() else { return true };
+        if cell.due() > 0 {
+            self.expiry_lag.record(Duration::from_millis((now - cell.due()).max(0) as u64));
+        }
         let mut due = std::mem::take(&mut local.due);
         due.clear();
         if shard.wheel.should_rebuild(shard.counts.volatile() as usize) {

@@ -57,7 +57,7 @@ pub use store::{Options, Store};
 pub use tx::{AddError, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
 pub use varve_packed::node::Entry;
-pub use varve_segment::{FilledRun, Form, Geometry, OpenRun, Pin};
+pub use varve_segment::{Class, FilledRun, Form, Geometry, OpenRun, Pin, SegmentInfo, State as SegmentState};
 pub use victim::{Defrag, Formula, ReclaimCost};
 pub use waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use walk::EmitKey;

@@ -24,7 +24,7 @@ use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
 use crate::types::OutOfMemory;
 use crate::victim::{CostCounters, Seen, Settings};
-use crate::worker::Local;
+use crate::worker::{Local, Worker};
 
 /// Objects a slice settles: some microseconds of work.
 const SLICE_OBJECTS: usize = 64;
@@ -47,6 +47,8 @@ const FULL_PERCENT: u64 = 92;
 const BARREN_MAX: u32 = 2;
 /// Pieces of work in one step of the background over the limit.
 const BACKGROUND_ROUNDS: usize = 4;
+/// Slices of one MEMORY PURGE at most.
+const PURGE_SLICES_MAX: usize = 10_000;
 /// How long the background waits where nothing helped, ms.
 const LIMIT_RETRY_MS: i64 = 100;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
@@ -300,6 +302,20 @@ impl Store {
         self.reclaim.runs.store(runs, Relaxed);
         self.reclaim.live.store(live, Relaxed);
         live
+    }
+
+    /// Gives back what holds nothing: large values that died, segments without a live object. Called inside the gate; a
+    /// busy lock leaves the rest to the background.
+    pub fn purge(&self, w: &mut Worker) {
+        while self.log.release_step(1 << 20) {}
+        for _ in 0..PURGE_SLICES_MAX {
+            let dead = self.log.segments().iter().any(|info| info.live_objects == 0 && info.used > 0);
+            if !dead
+                || !matches!(self.reclaim_slice(&mut w.local, SLICE_OBJECTS, false), Slice::Progress | Slice::Drained)
+            {
+                return;
+            }
+        }
     }
 
     /// Settles up to `objects` of the victim, choosing one if none is being drained.

@@ -317,7 +317,7 @@ impl Store {
         self.reclaim.settings.set(formula, defrag);
     }
 
-    /// What reclaim has cost since the start or the last [`Store::reset_totals`].
+    /// What reclaim has cost since the start or the last [`Store::reset_measures`].
     pub fn reclaim_cost(&self) -> ReclaimCost {
         self.reclaim.cost.read()
     }

@@ -28,6 +28,7 @@ pub mod memory;
 pub mod monitor;
 pub mod notify;
 pub mod pause;
+pub mod segments;
 pub mod session;
 pub mod set;
 pub mod stats;

@@ -7,6 +7,7 @@ use varve_protocol::Args;
 use varve_store::Store;
 
 use crate::grammar::{Fault, Outcome, help, integer, is, settle};
+use crate::segments::Census;
 use crate::{Ctx, SessionCtx, WideCtx};
 
 /// MEMORY USAGE key [SAMPLES count]
@@ -73,6 +74,8 @@ impl Figures {
 /// MEMORY STATS: of Redis's figures those that have a meaning here, and the log's own.
 pub fn memory_stats(ctx: &mut WideCtx<'_>) {
     let f = Figures::of(ctx.store);
+    let census = Census::of(ctx.store);
+    let (cost, totals) = (ctx.store.reclaim_cost(), ctx.store.totals());
     let counts = [
         ("total.allocated", f.used),
         ("overhead.total", f.overhead()),
@@ -82,13 +85,24 @@ pub fn memory_stats(ctx: &mut WideCtx<'_>) {
         ("segments.count", f.segments),
         ("segments.bytes", f.appended),
         ("segments.dead-bytes", f.appended.saturating_sub(f.live)),
+        ("segments.open", census.open),
+        ("segments.sealed", census.sealed),
+        ("segments.draining", census.draining),
+        ("segments.runs", census.runs),
+        ("reclaim.victims", cost.victims),
+        ("reclaim.live-bytes", cost.live_bytes),
+        ("reclaim.moved-objects", totals.moved),
         ("index.bytes", f.used.saturating_sub(f.appended)),
     ];
-    ctx.out.map(counts.len() + 1);
+    ctx.out.map(counts.len() + 3);
     for (name, value) in counts {
         ctx.out.bulk(name.as_bytes());
         ctx.out.integer(value as i64);
     }
+    ctx.out.bulk(b"segments.utilisation");
+    ctx.out.bulk(census.utilisation().as_bytes());
+    ctx.out.bulk(b"reclaim.cost");
+    ctx.out.double(cost.cost);
     ctx.out.bulk(b"dataset.percentage");
     ctx.out.double(f.live_percentage());
 }
@@ -121,15 +135,14 @@ fn diagnosis(f: &Figures) -> String {
 
 /// MEMORY PURGE: gives what is freed and still kept back to the system.
 pub fn memory_purge(ctx: &mut WideCtx<'_>) {
-    while ctx.store.log().release_step(PURGE_STEP_BYTES) {}
+    ctx.store.purge(ctx.worker);
     ctx.out.ok();
 }
-
-const PURGE_STEP_BYTES: usize = 8 << 20;
 
 /// MEMORY MALLOC-STATS
 pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) {
     let log = ctx.store.log().stats();
+    let (census, cost) = (Census::of(ctx.store), ctx.store.reclaim_cost());
     let lines = [
         ("used bytes", log.used_bytes),
         ("live bytes", log.live_bytes),
@@ -139,13 +152,20 @@ pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) {
         ("segments free below the last in use", u64::from(log.free_segments)),
         ("large objects", u64::from(log.runs)),
         ("segments of large objects", u64::from(log.run_segments)),
+        ("segments full or closed", census.sealed),
+        ("segments being drained", census.draining),
+        ("segments drained", cost.victims),
+        ("live bytes in those", cost.live_bytes),
         ("opened bytes", log.opened_bytes),
+        ("bytes kept for new segments", log.warm_bytes),
         ("segment table bytes", log.table_bytes),
     ];
     let mut text = String::from("Segment log\n");
     for (name, value) in lines {
         text.push_str(&format!("  {name}: {value}\n"));
     }
+    text.push_str(&format!("  segments by tenths of live bytes: {}\n", census.utilisation()));
+    text.push_str(&format!("  sum of the drained segments' utilisation: {:.2}\n", cost.cost));
     ctx.out.verbatim("txt", text.as_bytes());
 }
 

@@ -56,6 +56,8 @@ pub struct SlowCommand {
 #[derive(Debug)]
 pub struct CommandStats {
     commands: Box<[CommandStat]>,
+    /// How long shards were locked for commands, measured by the turn: a lock is kept for at most 16 commands.
+    pub holds: Hist,
     /// Errors replied, by their first word.
     errors: Mutex<BTreeMap<String, u64>>,
     /// Whether durations go into the histograms (`latency-tracking`).
@@ -71,6 +73,7 @@ impl CommandStats {
     pub fn new() -> Arc<CommandStats> {
         let commands = (0..crate::table::count_ids()).map(|_| CommandStat::default()).collect();
         Arc::new(CommandStats {
+            holds: Hist::new(),
             commands,
             errors: Mutex::default(),
             tracking: AtomicBool::new(true),
@@ -125,6 +128,7 @@ impl CommandStats {
             }
         }
         self.errors.lock().expect("no holder panics").clear();
+        self.holds.reset();
         self.processed.reset();
         self.error_replies.reset();
     }

@@ -287,6 +287,11 @@ impl Log {
         stats
     }
 
+    /// How many segments have been sealed so far: a segment's age is counted in these.
+    pub fn seals(&self) -> u64 {
+        self.shared.space.lock().seals
+    }
+
     /// All segments in use, by number.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let space = self.shared.space.lock();

@@ -85,17 +85,6 @@ impl Policy for Greedy {
     }
 }
 
-/// For a drain that drops objects: a part of what lives counts as dead, the older the segment the better.
-#[derive(Clone, Copy, Debug, Default)]
-struct Aged;
-
-impl Policy for Aged {
-    fn score(&self, segment: &SegmentInfo) -> f64 {
-        let u = 0.85 * segment.live_bytes as f64 / segment.used.max(1) as f64;
-        (1.0 - u) / u.max(1e-9) * (segment.age as f64 + 1.0).sqrt()
-    }
-}
-
 /// A victim on its way. Drive it to `Done`, or hand it to `abandon`: dropped, its segment is never free again.
 #[derive(Debug)]
 #[must_use = "a segment that is draining must be drained or abandoned"]
@@ -138,11 +127,6 @@ impl Log {
         self.choose_victim_by(&Greedy, |segment| segment.live_bytes < segment.used)
     }
 
-    /// As `choose_victim`, of segments in which all is alive too: whoever drains it drops objects.
-    pub fn choose_full_victim(&self) -> Option<Drain> {
-        self.choose_victim_by(&Aged, |segment| segment.used > 0)
-    }
-
     /// The segment with the greatest score among those that are `worth` draining (a sealed one of no used bytes always
     /// is). An open one whose pieces are all parked is sealed early and taken if it is better by far or alone: what is
     /// in it is young, and much of it may soon die by itself.
@@ -180,6 +164,35 @@ impl Log {
             dead: false,
             chosen,
         })
+    }
+
+    /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
+    /// it is not sealed. Only who may choose victims may call this, so that none is drained meanwhile.
+    pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&Head<'_>)) {
+        let entry = self.shared.table.entry(segment);
+        let (mut walk, fill) = {
+            let _space = self.shared.space.lock();
+            if entry.state() != State::Sealed {
+                return;
+            }
+            let at = entry.start.load(Ordering::Relaxed) as usize;
+            (Walk { at, used: 0 }, entry.fill.load(Ordering::Relaxed) as usize)
+        };
+        let mut budget = count * DEAD_PER_OBJECT;
+        while walk.at < fill && budget >= DEAD_PER_OBJECT {
+            let at = walk.at;
+            let place = self.segment_place(segment, at);
+            // SAFETY: the walk is at an object's begin or at a filler's, in a segment that was sealed under the mutex and
+            // that nobody drains; first parts are immutable, DEAD is atomic.
+            match unsafe { walk.pass(place).filter(|first| !place.is_dead(first)) } {
+                Some(first) => {
+                    // SAFETY: as above.
+                    show(&unsafe { self.head(segment, at, place, &first) });
+                    budget -= DEAD_PER_OBJECT;
+                }
+                None => budget -= 1,
+            }
+        }
     }
 
     /// Seals the open segments whose pieces are all parked, so that all that was appended can be chosen.

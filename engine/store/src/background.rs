@@ -44,16 +44,18 @@ impl Worker {
         }
         let Some(_shared) = store.gate.try_enter(local.id) else { return Some(now_ms) };
         let start = Instant::now();
+        (local.slices, local.slices_spent) = (0, false);
         let mut left = true;
-        while left {
+        let mut spent = Duration::ZERO;
+        while left && spent < budget {
             left = store.step(local);
-            if start.elapsed() >= budget {
-                break;
-            }
+            let now = start.elapsed();
+            store.rounds.record(now - spent);
+            spent = now;
         }
         local.appender.park(&store.log);
         store.slices.record(start.elapsed());
-        if left {
+        if left || local.slices_spent {
             return Some(now_ms);
         }
         local.due_checked_ms = 0;
@@ -95,12 +97,22 @@ impl Store {
         let mut left = self.expiry_step(local);
         left |= self.index_step(local);
         left |= self.limit_step(local);
-        left |= self.owes_reclaim()
-            && matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained);
+        left |= self.reclaim_step(local);
         left |= self.log.release_step(RELEASE_BYTES);
         left |= self.sweep_step();
         left |= self.collections_step(local);
         left | self.drop_table_step()
+    }
+
+    /// A slice of reclaim, as far as the debt has slices in this turn; true while it has more.
+    fn reclaim_step(&self, local: &mut Local) -> bool {
+        let slices = self.reclaim_slices();
+        if local.slices >= slices {
+            local.slices_spent = slices > 0;
+            return false;
+        }
+        local.slices += 1;
+        matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained)
     }
 
     /// Removes some keys whose time has come from the next due home shard.
@@ -112,6 +124,9 @@ impl Store {
         let Some(id) = local.home_shards(self).find(|&id| self.shards[id].due() <= now) else { return false };
         let cell = &self.shards[id];
         let Some(mut shard) = cell.lock.try_lock() else { return true };
+        if cell.due() > 0 {
+            self.expiry_lag.record(Duration::from_millis((now - cell.due()).max(0) as u64));
+        }
         let mut due = std::mem::take(&mut local.due);
         due.clear();
         if shard.wheel.should_rebuild(shard.counts.volatile() as usize) {

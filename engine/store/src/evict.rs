@@ -43,7 +43,7 @@ const ROUNDS_MAX: usize = 8;
 pub(crate) struct Cutoff {
     policy: Policy,
     /// Of what has just this score, so many of 2^16 go; of what has more, all.
-    score: u64,
+    pub(crate) score: u64,
     ties: u64,
     uses: u32,
 }

@@ -56,6 +56,7 @@ impl Store {
             self.leftovers.tables.lock().push(table);
         }
         self.log.clear();
+        self.look_at_live();
         roots.iter().for_each(|root| _ = self.table_bytes.fetch_sub(root.reported as u64, Relaxed));
         self.chores.reset(roots.into_iter());
         self.slots.clear();

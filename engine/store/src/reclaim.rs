@@ -23,7 +23,8 @@ use crate::policy::Policy;
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
 use crate::types::OutOfMemory;
-use crate::worker::Local;
+use crate::victim::{CostCounters, Seen, Settings};
+use crate::worker::{Local, Worker};
 
 /// Objects a slice settles: some microseconds of work.
 const SLICE_OBJECTS: usize = 64;
@@ -35,6 +36,8 @@ const BACKGROUND_DEAD_PERCENT_LIMITED: u64 = 30;
 /// Dead bytes from which the background reclaims when they are more than what lives; over what sealing a segment early
 /// can leave as fillers.
 const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
+/// Slices that the background does in one turn at most: they fill the turn.
+const SLICES_MAX: u32 = 16;
 /// Slices between looks at the live bytes of all segments.
 const LOOK_SLICES: u32 = 16;
 /// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
@@ -44,6 +47,8 @@ const FULL_PERCENT: u64 = 92;
 const BARREN_MAX: u32 = 2;
 /// Pieces of work in one step of the background over the limit.
 const BACKGROUND_ROUNDS: usize = 4;
+/// Slices of one MEMORY PURGE at most.
+const PURGE_SLICES_MAX: usize = 10_000;
 /// How long the background waits where nothing helped, ms.
 const LIMIT_RETRY_MS: i64 = 100;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
@@ -55,11 +60,21 @@ const FRUITLESS_DRAINS_MAX: u32 = 32;
 
 /// The drain under way.
 pub(crate) struct Reclaimer {
-    drain: RankedMutex<Option<Drain>>,
+    drain: RankedMutex<Draining>,
+    /// How victims are chosen, and what they have cost.
+    pub(crate) settings: Settings,
+    pub(crate) cost: CostCounters,
     /// Bytes that draining cannot free, as of the last look: live ones, and large values dead or alive.
     live: AtomicU64,
     /// Of these, large values.
     runs: AtomicU64,
+}
+
+/// The drain under way, and what is known of the segments that it chooses from.
+#[derive(Default)]
+struct Draining {
+    drain: Option<Drain>,
+    seen: Seen,
 }
 
 /// What making room has come to so far.
@@ -105,12 +120,20 @@ pub(crate) enum Slice {
 
 impl Reclaimer {
     pub(crate) fn new() -> Reclaimer {
-        Reclaimer { drain: RankedMutex::new(Rank::Drain, None), live: AtomicU64::new(0), runs: AtomicU64::new(0) }
+        Reclaimer {
+            drain: RankedMutex::new(Rank::Drain, Draining::default()),
+            settings: Settings::new(),
+            cost: CostCounters::default(),
+            live: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+        }
     }
 
     /// Gives the drain up; under the gate alone, before the log is cleared.
     pub(crate) fn reset(&self, log: &Log) {
-        if let Some(drain) = self.drain.lock().take() {
+        let mut draining = self.drain.lock();
+        draining.seen.clear();
+        if let Some(drain) = draining.drain.take() {
             log.abandon(drain);
         }
     }
@@ -177,7 +200,11 @@ impl Store {
         let limit = self.limit.bytes();
         let mut pursuit = Pursuit::new(self.look_at_live());
         for _ in 0..BACKGROUND_ROUNDS {
-            if self.fixed_bytes() > limit || !self.pursue(local, &mut pursuit, 0, limit) {
+            // Buffers may take the place of keys, but not of all: what they take over three quarters is not made up for.
+            let excess = self.limit.outside.load(Relaxed).saturating_sub(limit / 4 * 3);
+            let limit = limit + excess;
+            if self.used_memory() <= limit || self.fixed_bytes() > limit || !self.pursue(local, &mut pursuit, 0, limit)
+            {
                 local.limit_retry_ms = local.now_ms + LIMIT_RETRY_MS;
                 return false;
             }
@@ -242,12 +269,31 @@ impl Store {
 
     /// True if the background should reclaim: there is much dead in all, or some and little else.
     pub(crate) fn owes_reclaim(&self) -> bool {
+        self.reclaim_slices() > 0
+    }
+
+    /// How many slices the background may do in one turn, by how much is dead; 0 if it should not.
+    pub(crate) fn reclaim_slices(&self) -> u32 {
         let used = self.log.used_bytes();
-        let dead = used.saturating_sub(self.reclaim.live.load(Relaxed));
+        let live = self.reclaim.live.load(Relaxed);
+        if live == 0 && used > 0 {
+            // What has died as a whole costs nothing to drain.
+            return SLICES_MAX;
+        }
+        let dead = used.saturating_sub(live);
+        if dead * 2 > used && dead > BACKGROUND_DEAD_BYTES {
+            return SLICES_MAX;
+        }
         let limited = self.limit.bytes() != 0;
         let percent = if limited { BACKGROUND_DEAD_PERCENT_LIMITED } else { BACKGROUND_DEAD_PERCENT };
-        let much = dead * 100 > used * percent && dead > 2 * self.log.geometry().segment_bytes as u64;
-        much || dead * 2 > used && dead > BACKGROUND_DEAD_BYTES
+        let over = (dead * 100).saturating_sub(used * percent);
+        let mut slices = 0;
+        if over > 0 && dead > 2 * self.log.geometry().segment_bytes as u64 {
+            // At half as much again as is tolerated, all that there is time for.
+            slices = 1 + (over * u64::from(SLICES_MAX) / (used * percent / 2).max(1)).min(SLICES_MAX.into()) as u32;
+        }
+        let cycle = self.reclaim.settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live));
+        slices.max((cycle * SLICES_MAX).div_ceil(100))
     }
 
     /// Adds up the bytes that draining cannot free, for the decisions until the next look.
@@ -258,14 +304,29 @@ impl Store {
         live
     }
 
+    /// Gives back what holds nothing: large values that died, segments without a live object. Called inside the gate; a
+    /// busy lock leaves the rest to the background.
+    pub fn purge(&self, w: &mut Worker) {
+        while self.log.release_step(1 << 20) {}
+        for _ in 0..PURGE_SLICES_MAX {
+            let dead = self.log.segments().iter().any(|info| info.live_objects == 0 && info.used > 0);
+            if !dead
+                || !matches!(self.reclaim_slice(&mut w.local, SLICE_OBJECTS, false), Slice::Progress | Slice::Drained)
+            {
+                return;
+            }
+        }
+    }
+
     /// Settles up to `objects` of the victim, choosing one if none is being drained.
     pub(crate) fn reclaim_slice(&self, local: &mut Local, objects: usize, evicting: bool) -> Slice {
-        let Some(mut drain) = self.reclaim.drain.try_lock() else { return Slice::Busy };
+        let Some(mut draining) = self.reclaim.drain.try_lock() else { return Slice::Busy };
+        let Draining { drain, seen } = &mut *draining;
+        let cutoff = if evicting { self.cutoff(local, objects) } else { None };
         if drain.is_none() {
-            *drain = if evicting { self.log.choose_full_victim() } else { self.log.choose_victim() };
+            *drain = self.choose(local, seen, cutoff.as_ref());
         }
         let Some(victim) = drain.as_mut() else { return Slice::Nothing };
-        let cutoff = if evicting { self.cutoff(local, objects) } else { None };
         let mut mover = Mover { store: self, local, cutoff, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
         let state = self.log.drain_step(victim, &mut mover, objects);
         mover.local.appender.park(&self.log);

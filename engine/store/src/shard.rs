@@ -28,6 +28,10 @@ use crate::wheel::Wheel;
 /// How many entries an index that does not move may gain or lose before its size is told again.
 const REPORT_EVERY: usize = 64;
 
+/// Bytes of its tables that a shard has as it has its lock, whatever is in them: not counted, so that the limit of a
+/// small store does not hang on how many shards its first keys fell into.
+const OWN_BYTES: usize = 4 << 10;
+
 /// No expiry is waiting.
 pub(crate) const NEVER: i64 = i64::MAX;
 
@@ -51,7 +55,7 @@ pub(crate) struct Shard {
     pub(crate) watched: Option<Box<Watched>>,
     /// Clients that wait for keys here.
     pub(crate) waiters: Option<Box<Waiters>>,
-    /// Bytes of index and wheel that the store's sum already has.
+    /// Bytes of index and wheel that the store's sum already has, over `OWN_BYTES`.
     pub(crate) reported_bytes: usize,
     was_moving: bool,
 }
@@ -187,7 +191,7 @@ impl Shard {
             return;
         }
         self.was_moving = moving;
-        let bytes = self.index.bytes() + self.wheel.bytes();
+        let bytes = (self.index.bytes() + self.wheel.bytes()).saturating_sub(OWN_BYTES);
         if bytes != self.reported_bytes {
             store.table_bytes.fetch_add((bytes as u64).wrapping_sub(self.reported_bytes as u64), Relaxed);
             self.reported_bytes = bytes;

@@ -80,8 +80,12 @@ pub struct Store {
     /// Who wants to know of reads and changes (`observe.rs`).
     pub(crate) observed: crate::observe::Observed,
     counters: Box<[Arc<StoreCounters>]>,
-    /// Durations of background slices, ns.
+    /// Durations of the background's turns.
     pub slices: Hist,
+    /// Durations of its rounds of steps: no lock is held for longer than one.
+    pub rounds: Hist,
+    /// By how much expired keys were late when their wheel was looked at.
+    pub expiry_lag: Hist,
 }
 
 impl std::fmt::Debug for Store {
@@ -124,6 +128,8 @@ impl Store {
             observed: Default::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
             slices: Hist::new(),
+            rounds: Hist::new(),
+            expiry_lag: Hist::new(),
         }))
     }
 
@@ -189,7 +195,19 @@ impl Store {
         totals
     }
 
-    /// Back to zero: hits, misses, expired, evicted (CONFIG RESETSTAT).
+    /// Back to nothing: what background steps take, how late keys expire, what reclaim costs (CONFIG RESETSTAT).
+    pub fn reset_measures(&self) {
+        self.reclaim.cost.reset();
+        [&self.slices, &self.rounds, &self.expiry_lag].into_iter().for_each(Hist::reset);
+    }
+
+    /// Milliseconds by which the key that is due longest is late.
+    pub fn expiry_lag_ms(&self, now_ms: i64) -> u64 {
+        let due = self.shards.iter().map(|cell| cell.due()).filter(|&due| due > 0).min();
+        due.map_or(0, |due| now_ms.saturating_sub(due).max(0) as u64)
+    }
+
+    /// Back to zero: hits, misses, expired, evicted.
     pub fn reset_totals(&self) {
         for c in &self.counters {
             [&c.hits, &c.misses, &c.expired, &c.evicted, &c.moved].into_iter().for_each(|c| c.reset());

@@ -36,6 +36,10 @@ pub struct Local {
     pub(crate) candidates: crate::evict::Candidates,
     /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
     pub(crate) limit_retry_ms: i64,
+    /// Slices of reclaim done in this turn of the background.
+    pub(crate) slices: u32,
+    /// There were no more for this turn.
+    pub(crate) slices_spent: bool,
     /// Scratch for hashes that the wheel fires.
     pub(crate) due: Vec<u64>,
     /// Scratch for a value that is written anew.
@@ -73,6 +77,8 @@ impl Worker {
             cutoff: None,
             candidates: Default::default(),
             limit_retry_ms: 0,
+            slices: 0,
+            slices_spent: false,
             due: Vec::new(),
             scratch: Vec::new(),
             press: None,

@@ -112,6 +112,10 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// At what sizes collections change their encoding.
     pub(crate) shapes: varve_store::Limits,
+    /// How reclaim chooses a segment.
+    pub(crate) reclaim: varve_store::Formula,
+    /// Whether the background reclaims earlier than by itself.
+    pub(crate) defrag: Option<varve_store::Defrag>,
     /// How eviction looks at keys.
     pub(crate) eviction: varve_store::Eviction,
     /// Commands slower than this go to the slow log, in microseconds; negative for none.
@@ -192,6 +196,8 @@ impl Config {
                 zset_entries: values.number("zset-max-listpack-entries"),
                 zset_value: values.number("zset-max-listpack-value"),
             },
+            reclaim: varve_store::Formula::named(&values.text("reclaim-policy")).expect("the table holds names"),
+            defrag: values.yes("activedefrag").then(|| defrag(values)),
             eviction: varve_store::Eviction {
                 samples: values.number("maxmemory-samples"),
                 lfu_log_factor: values.number("lfu-log-factor"),
@@ -224,6 +230,16 @@ impl Default for Config {
     fn default() -> Config {
         Config::new(&Values::default())
     }
+}
+
+fn defrag(values: &Values) -> varve_store::Defrag {
+    varve_store::Defrag::new(
+        values.number("active-defrag-ignore-bytes"),
+        values.number("active-defrag-threshold-lower"),
+        values.number("active-defrag-threshold-upper"),
+        values.number("active-defrag-cycle-min"),
+        values.number("active-defrag-cycle-max"),
+    )
 }
 
 fn client_memory(text: &str) -> ClientMemory {

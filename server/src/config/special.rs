@@ -52,8 +52,6 @@ pub(crate) enum Special {
     PowerOfTwo { max: u64 },
     /// A template of the process title.
     Title,
-    /// `activedefrag`, of which only `no` can be had.
-    ActiveDefrag,
 }
 
 const SHUTDOWN: [&str; 5] = ["default", "save", "nosave", "now", "force"];
@@ -109,7 +107,6 @@ impl Special {
             Special::Policy => policy(argument),
             Special::PowerOfTwo { max } => power_of_two(argument, max),
             Special::Title => title(argument),
-            Special::ActiveDefrag => active_defrag(argument),
             _ => unreachable!("the list kinds are handled by parse"),
         }
     }
@@ -327,14 +324,4 @@ fn title(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
         rest = &rest[open + length..];
     }
     Ok(argument.to_vec())
-}
-
-fn active_defrag(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
-    if argument.eq_ignore_ascii_case(b"yes") {
-        return Err("Active defragmentation cannot be enabled: segments are compacted by reclaim instead".into());
-    }
-    if !argument.eq_ignore_ascii_case(b"no") {
-        return Err("argument must be 'yes' or 'no'".into());
-    }
-    Ok(b"no".to_vec())
 }

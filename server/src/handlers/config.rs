@@ -50,6 +50,7 @@ pub(crate) fn help(ctx: &mut HostCtx<'_>) -> Outcome {
 pub(crate) fn set_store(store: &Store, config: &Config) {
     store.set_limit(config.memory_bytes_max, config.policy);
     store.set_eviction(&config.eviction);
+    store.set_reclaim(config.reclaim, config.defrag);
     store.set_event_mask(config.event_mask);
     store.shapes().set(&config.shapes);
 }

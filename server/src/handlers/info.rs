@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_command::Descriptor;
+use varve_command::segments::Census;
 use varve_store::hist::Counts;
 
 use crate::config::Config;
 use crate::host::{HostCtx, Outcome};
 use crate::info::{
-    self, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
+    self, BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts,
+    ServerFacts, StatFacts,
 };
 use crate::pubsub::Kind;
 use crate::shared::Shared;
@@ -28,12 +30,15 @@ pub(crate) fn info(ctx: &mut HostCtx<'_>) -> Outcome {
 /// CONFIG RESETSTAT
 pub(crate) fn reset(shared: &Shared) {
     shared.workers.iter().for_each(|worker| worker.commands.reset());
+    shared.store.reset_measures();
     info::about().reset(counted(shared), shared.store.used_memory());
 }
 
 fn facts(shared: &Shared) -> Facts {
     let counted = counted(shared);
     let changes = shared.store.totals().changes;
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+    let expire_lag_ms = Some(shared.store.expiry_lag_ms(now_ms));
     let clients = ClientFacts {
         connected: shared.total(|stats| &stats.connected),
         blocked: shared.total(|stats| &stats.blocked) + shared.total(|stats| &stats.held),
@@ -48,8 +53,9 @@ fn facts(shared: &Shared) -> Facts {
         server: server(shared),
         clients,
         memory: memory(shared),
-        stats: StatFacts { changes, ..counted.since(&info::about().baseline()) },
+        stats: StatFacts { changes, expire_lag_ms, ..counted.since(&info::about().baseline()) },
         cpu: cpu(),
+        background: background(shared),
         commands: commands(shared, &config),
         errors: errors(shared),
         databases: databases(shared),
@@ -114,6 +120,21 @@ fn counted(shared: &Shared) -> StatFacts {
         tracking_items: shared.tracking.items(),
         tracking_prefixes: shared.tracking.prefixes(),
         ..StatFacts::default()
+    }
+}
+
+fn background(shared: &Shared) -> BackgroundFacts {
+    let store = &shared.store;
+    let mut holds = Counts::default();
+    shared.workers.iter().for_each(|worker| worker.commands.holds.read_into(&mut holds));
+    BackgroundFacts {
+        slices: store.slices.read(),
+        rounds: store.rounds.read(),
+        holds,
+        expiry_lag: store.expiry_lag.read(),
+        census: Census::of(store),
+        cost: store.reclaim_cost(),
+        moved_objects: store.totals().moved,
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use varve_command::segments::Census;
+use varve_store::ReclaimCost;
+use varve_store::hist::Counts;
+
 use crate::config::Config;
 
 /// All that the sections are written from.
@@ -13,6 +17,7 @@ pub(crate) struct Facts {
     pub(crate) memory: MemoryFacts,
     pub(crate) stats: StatFacts,
     pub(crate) cpu: CpuFacts,
+    pub(crate) background: BackgroundFacts,
     /// Commands that were called or refused, in any order.
     pub(crate) commands: Vec<CommandFacts>,
     pub(crate) errors: Vec<ErrorFacts>,
@@ -123,6 +128,21 @@ impl StatFacts {
             ..self.clone()
         }
     }
+}
+
+/// What the background does, and how long it and commands keep others waiting.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BackgroundFacts {
+    /// Turns of the background, and the rounds of steps in them.
+    pub(crate) slices: Counts,
+    pub(crate) rounds: Counts,
+    /// How long shards are locked for commands.
+    pub(crate) holds: Counts,
+    /// By how much expired keys are late.
+    pub(crate) expiry_lag: Counts,
+    pub(crate) census: Census,
+    pub(crate) cost: ReclaimCost,
+    pub(crate) moved_objects: u64,
 }
 
 /// CPU time in microseconds.

@@ -16,7 +16,8 @@ mod tests;
 
 pub(crate) use about::{about, start};
 pub(crate) use facts::{
-    ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts, StatFacts,
+    BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts,
+    StatFacts,
 };
 pub(crate) use process::{MemoryPeak, resident_bytes, system_memory_bytes};
 
@@ -36,7 +37,7 @@ struct Section {
     write: fn(&Facts, &mut Lines),
 }
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     Section { name: "server", title: "Server", shown: Shown::Default, write: sections::server },
     Section { name: "clients", title: "Clients", shown: Shown::Default, write: sections::clients },
     Section { name: "memory", title: "Memory", shown: Shown::Default, write: sections::memory },
@@ -48,6 +49,7 @@ const SECTIONS: [Section; 13] = [
     Section { name: "commandstats", title: "Commandstats", shown: Shown::Asked, write: sections::commandstats },
     Section { name: "errorstats", title: "Errorstats", shown: Shown::Default, write: sections::errorstats },
     Section { name: "latencystats", title: "Latencystats", shown: Shown::Asked, write: sections::latencystats },
+    Section { name: "background", title: "Background", shown: Shown::Asked, write: sections::background },
     Section { name: "cluster", title: "Cluster", shown: Shown::Default, write: sections::cluster },
     Section { name: "keyspace", title: "Keyspace", shown: Shown::Default, write: sections::keyspace },
 ];

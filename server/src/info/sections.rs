@@ -239,6 +239,40 @@ pub(super) fn latencystats(facts: &Facts, out: &mut Lines) {
     }
 }
 
+/// Varve's own: nothing like it is Redis's.
+pub(super) fn background(facts: &Facts, out: &mut Lines) {
+    let background = &facts.background;
+    let times = [
+        ("background_slices", &background.slices),
+        ("background_rounds", &background.rounds),
+        ("lock_holds", &background.holds),
+        ("expiry_lag", &background.expiry_lag),
+    ];
+    for (name, counts) in times {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let [p50, p99, p9999] = [50.0, 99.0, 99.99].map(|percent| us(counts.percentile_ns(percent)));
+        let (count, max) = (counts.count(), us(counts.max_ns()));
+        let text = format!("count={count},p50_us={p50:.3},p99_us={p99:.3},p99.99_us={p9999:.3},max_us={max:.3}");
+        out.put(name, text);
+    }
+    let (census, cost) = (&background.census, &background.cost);
+    let states = [
+        ("segments_open", census.open),
+        ("segments_sealed", census.sealed),
+        ("segments_draining", census.draining),
+        ("segments_runs", census.runs),
+        ("segments_retired", census.retired),
+    ];
+    states.iter().for_each(|(name, count)| out.put(name, count));
+    out.put("segments_utilisation", census.utilisation());
+    out.put("reclaim_policy", facts.config.reclaim.name());
+    out.put("reclaim_victims", cost.victims);
+    out.put("reclaim_cost", format!("{:.3}", cost.cost));
+    out.put("reclaim_cost_mean", quotient((cost.cost * 1000.0) as u64, cost.victims * 1000));
+    out.put("reclaim_live_bytes", cost.live_bytes);
+    out.put("reclaim_moved_objects", background.moved_objects);
+}
+
 pub(super) fn cluster(_: &Facts, out: &mut Lines) {
     out.put("cluster_enabled", 0);
 }

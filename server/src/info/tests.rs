@@ -30,7 +30,7 @@ fn sections_as_they_are_asked_for() {
     ];
     assert_eq!(titles(&[]), default);
     assert_eq!(titles(&["default"]), default);
-    assert_eq!(titles(&["all"]).len(), 13);
+    assert_eq!(titles(&["all"]).len(), 14);
     assert_eq!(titles(&["everything"]), titles(&["ALL"]));
     assert_eq!(titles(&["CPU", "server", "cpu"]), ["Server", "CPU"]);
     assert_eq!(titles(&["commandstats", "default"]).len(), 12);

@@ -88,6 +88,8 @@ impl SharedTime {
         let nanos = (now - self.start).as_nanos() as u64;
         self.start = now;
         let each = nanos / self.ran;
+        let kept = self.ran.min(super::KEEP_MAX.into());
+        stats.holds.record_many_ns(each * kept, self.ran / kept);
         for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
             stats.count(d, calls, each * calls);
         }

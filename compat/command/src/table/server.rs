@@ -9,6 +9,7 @@ use crate::descriptor::{
 use crate::introspect;
 use crate::lolwut;
 use crate::memory;
+use crate::segments;
 
 pub(super) const ROWS: &[Descriptor] =
     &[
@@ -66,6 +67,11 @@ pub(super) const ROWS: &[Descriptor] =
         Descriptor::new("monitor", Group::Server, 1, "1.0.0", Run::Host)
             .about("Shows every command that the server runs.", "")
             .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+        Descriptor::new("segments", Group::Server, -1, "7.0.15", Run::Keyspace(segments::segments))
+            .about("Lists the segments of the log.", "O(N) in the segments")
+            .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])
+            .tips(&["nondeterministic_output"])
+            .args(&[one_of("subcommand", &[word("list", "LIST"), word("help", "HELP")]).optional()]),
         Descriptor::new("shutdown", Group::Server, -1, "1.0.0", Run::Host)
             .about("Ends the server.", "O(N) in the keys when saving, else O(1)")
             .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::NO_MULTI, Flags::ALLOW_BUSY])

@@ -211,7 +211,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     text("masteruser", ""),
     int("maxclients", "10000", 1, U32).live(),
     memory("maxmemory", "0", 0, u64::MAX).live(),
-    Directive::new("maxmemory-clients", Kind::MemoryOrPercent, "0"),
+    Directive::new("maxmemory-clients", Kind::MemoryOrPercent, "0").live(),
     int("maxmemory-eviction-tenacity", "10", 0, 100),
     special("maxmemory-policy", Special::Policy, "noeviction").live(),
     int("maxmemory-samples", "5", 1, I32).live(),

@@ -81,9 +81,10 @@ impl Worker {
             if self.conns.get(slot).is_none_or(|conn| conn.session.id != id) {
                 continue;
             }
-            if self.over_output_limit(slot) {
+            if self.over_output_limit(slot, self.conns[slot].output.len()) {
                 self.close(slot);
             } else {
+                self.weigh(slot);
                 self.queue(slot);
             }
         }

@@ -106,7 +106,8 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let name = String::from_utf8_lossy(&session.name);
     let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
-    let unread = (conn.input.len() + conn.large.bytes()).saturating_sub(conn.parser.passed_bytes()) + conn.request_bytes;
+    let unread =
+        (conn.input.len() + conn.large.bytes()).saturating_sub(conn.parser.passed_bytes()) + conn.request_bytes;
     let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
     let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
     let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);

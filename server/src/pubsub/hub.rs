@@ -103,7 +103,9 @@ pub(crate) struct Delivery<'h> {
 pub(crate) enum What<'h> {
     /// A message, and the pattern that it matched if it was subscribed by one.
     Message(&'h Message, Option<&'h Name>),
-    /// Keys that a tracking connection has read, or that are under its prefix; None: all.
+    /// Keys that a tracking connection has read.
+    Read(&'h Arc<Stale>),
+    /// Keys under a prefix of a tracking connection; None: all keys.
     Stale(Option<&'h Arc<Stale>>),
     /// The same, of another connection that sends its messages here.
     Redirected(&'h Stale),
@@ -251,7 +253,7 @@ impl Hub {
                     *from += 1;
                     slice.given += 1;
                     if let Some(Listener { slot, .. }) = self.trackers.get(&id) {
-                        give(Delivery { slot: *slot, id, what: What::Stale(Some(stale)) });
+                        give(Delivery { slot: *slot, id, what: What::Read(stale) });
                     }
                 }
                 *from as usize == ids.len()

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use varve_command::stats::CommandStats;
 use varve_store::Store;
 
+use crate::clients::weight::Weights;
 use crate::config::Live;
 use crate::latency;
 use crate::monitor::Monitors;
@@ -88,6 +89,8 @@ pub(crate) struct WorkerStats {
     /// Connections closed because a buffer limit was passed.
     pub(crate) query_limit_closed: Counter,
     pub(crate) output_limit_closed: Counter,
+    /// Connections closed because all together took too much.
+    pub(crate) evicted: Counter,
 }
 
 /// How others reach a worker.
@@ -97,6 +100,10 @@ pub(crate) struct WorkerHandle {
     pub(crate) stats: WorkerStats,
     /// What the worker counts of each command.
     pub(crate) commands: Arc<CommandStats>,
+    /// What its clients take.
+    pub(crate) weights: Weights,
+    /// It has been told that clients are to be evicted, and has not got to it.
+    pub(crate) crowded: AtomicBool,
     /// Connections that were given to this worker and are not closed: what the accepting worker balances by, ahead of
     /// `stats.connected` by those still in the mailbox.
     pub(crate) assigned: AtomicU64,
@@ -108,6 +115,8 @@ impl WorkerHandle {
             mailbox,
             stats: WorkerStats::default(),
             commands: CommandStats::new(),
+            weights: Weights::default(),
+            crowded: AtomicBool::new(false),
             assigned: AtomicU64::new(0),
         }
     }

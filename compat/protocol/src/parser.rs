@@ -198,6 +198,11 @@ impl Parser {
         self.partial.capacity() * size_of::<Span>()
     }
 
+    /// Bytes at the front of the input that are parsed already, of a partial request.
+    pub fn passed_bytes(&self) -> usize {
+        self.at
+    }
+
     /// True if the partial request is a multibulk one.
     pub fn in_multibulk(&self) -> bool {
         self.state != State::Start

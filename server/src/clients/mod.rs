@@ -7,6 +7,8 @@
 //! Fields stand in Redis 7.0's order, all of them; those of features that connections do not have are constant. Not here:
 //! asking the other workers (worker/gather.rs), the commands' grammar (handlers/client.rs).
 
+pub(crate) mod weight;
+
 use std::fmt::Write;
 
 use varve_protocol::Resp;
@@ -79,12 +81,21 @@ impl Filter {
     }
 }
 
+/// All bytes that a client costs: what the connection takes, and values that are received or sent, which lie in the
+/// store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
+#[inline]
+pub(crate) fn weight(conn: &Conn) -> usize {
+    memory(conn) + conn.large.bytes() + conn.output.pinned_bytes()
+}
+
 /// Bytes that a connection takes: itself and its buffers.
 pub(crate) fn memory(conn: &Conn) -> usize {
     let session = &conn.session;
+    let subscriptions = conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.memory());
     let texts = session.name.capacity() + session.lib_name.capacity() + session.lib_ver.capacity();
     let waiting = session.queued_bytes + session.watched_bytes;
-    size_of::<Conn>() + texts + waiting + session.user.capacity() + conn.input.capacity() + conn.output.held_bytes()
+    let buffers = conn.input.capacity() + conn.output.held_bytes() + conn.parser.held_bytes();
+    size_of::<Conn>() + texts + waiting + subscriptions + session.user.capacity() + buffers
 }
 
 /// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
@@ -95,13 +106,12 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let name = String::from_utf8_lossy(&session.name);
     let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
-    // Values that are received or sent lie in the store, which counts their memory; here they are shown all the same.
-    let unread = conn.input.len() + conn.large.bytes() + conn.request_bytes;
+    let unread =
+        (conn.input.len() + conn.large.bytes()).saturating_sub(conn.parser.passed_bytes()) + conn.request_bytes;
     let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
     let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
     let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
     let redirect = if session.tracking.on { session.tracking.redirect as i64 } else { -1 };
-    let elsewhere = conn.large.bytes() + by_reference;
     write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
@@ -115,7 +125,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
         .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
         .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
-        .and_then(|()| write!(out, " tot-mem={} events={}", memory(conn) + elsewhere + argument_bytes, events(conn)))
+        .and_then(|()| write!(out, " tot-mem={} events={}", weight(conn) + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir={redirect}", session.user))
         .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");

@@ -226,6 +226,17 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Most bytes that all clients together may take, 0 for no limit.
+    #[inline]
+    pub(crate) fn client_bytes_max(&self) -> u64 {
+        match self.client_memory {
+            ClientMemory::Bytes(bytes) => bytes,
+            ClientMemory::Percent(percent) => (u128::from(self.memory_bytes_max) * u128::from(percent) / 100) as u64,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config::new(&Values::default())

@@ -183,6 +183,8 @@ pub(crate) struct Conn {
     pub(crate) queued: bool,
     /// Bytes of the request that the server itself runs at present: CLIENT LIST counts them as unread.
     pub(crate) request_bytes: usize,
+    /// Bytes that the worker's weights count of it (`clients::weight`), 0 if it is not to be evicted.
+    pub(crate) weight: usize,
     /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
     pub(crate) soft_ms: Option<i64>,
     /// What it listens to; None until it subscribes.
@@ -223,6 +225,7 @@ impl Conn {
             ended: false,
             queued: false,
             request_bytes: 0,
+            weight: 0,
             soft_ms: None,
             subscriptions: None,
             due: None,

@@ -110,6 +110,7 @@ fn counted(shared: &Shared) -> StatFacts {
         writes: shared.total(|stats| &stats.writes),
         expired_keys: totals.expired,
         evicted_keys: totals.evicted,
+        evicted_clients: shared.total(|stats| &stats.evicted),
         hits: totals.hits,
         misses: totals.misses,
         error_replies: shared.workers.iter().map(|worker| worker.commands.error_replies.get()).sum(),

@@ -15,14 +15,21 @@ use super::inbox::{Item, Message};
 use super::{Kind, Name, Registry};
 use crate::tracking::Stale;
 
+/// What a subscription takes beside its name: entries in the connection's set, the hub's table and the listeners' map.
+const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
+
 /// What one connection listens to; empty sets take no memory.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions([BTreeSet<Name>; Kind::COUNT]);
+pub(crate) struct Subscriptions {
+    names: [BTreeSet<Name>; Kind::COUNT],
+    /// Bytes of the names.
+    name_bytes: usize,
+}
 
 impl Subscriptions {
     /// Its names of a kind.
     pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Name> {
-        &self.0[kind as usize]
+        &self.names[kind as usize]
     }
 
     /// The number that a confirmation tells: shard channels count by themselves.
@@ -40,7 +47,13 @@ impl Subscriptions {
 
     /// True if there is nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(BTreeSet::is_empty)
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// About the bytes that they take, here and in the worker's hub.
+    pub(crate) fn memory(&self) -> usize {
+        let entries: usize = self.names.iter().map(BTreeSet::len).sum();
+        size_of::<Subscriptions>() + self.name_bytes + entries * ENTRY_BYTES
     }
 }
 
@@ -90,7 +103,9 @@ pub(crate) struct Delivery<'h> {
 pub(crate) enum What<'h> {
     /// A message, and the pattern that it matched if it was subscribed by one.
     Message(&'h Message, Option<&'h Name>),
-    /// Keys that a tracking connection has read, or that are under its prefix; None: all.
+    /// Keys that a tracking connection has read.
+    Read(&'h Arc<Stale>),
+    /// Keys under a prefix of a tracking connection; None: all keys.
     Stale(Option<&'h Arc<Stale>>),
     /// The same, of another connection that sends its messages here.
     Redirected(&'h Stale),
@@ -134,7 +149,8 @@ impl Hub {
             return;
         }
         let (name, since) = registry.subscribe(kind, name, self.worker);
-        subscriptions.0[kind as usize].insert(Arc::clone(&name));
+        subscriptions.names[kind as usize].insert(Arc::clone(&name));
+        subscriptions.name_bytes += name.len();
         let before = self.named[kind as usize].entry(name).or_default().insert(id, Listener { slot, since });
         assert!(before.is_none(), "hub and connection know the same subscriptions");
     }
@@ -148,9 +164,10 @@ impl Hub {
         id: u64,
         subscriptions: &mut Subscriptions,
     ) {
-        if !subscriptions.0[kind as usize].remove(name) {
+        if !subscriptions.names[kind as usize].remove(name) {
             return;
         }
+        subscriptions.name_bytes -= name.len();
         let space = &mut self.named[kind as usize];
         let listeners = space.get_mut(name).expect("hub and connection know the same subscriptions");
         listeners.remove(&id);
@@ -236,7 +253,7 @@ impl Hub {
                     *from += 1;
                     slice.given += 1;
                     if let Some(Listener { slot, .. }) = self.trackers.get(&id) {
-                        give(Delivery { slot: *slot, id, what: What::Stale(Some(stale)) });
+                        give(Delivery { slot: *slot, id, what: What::Read(stale) });
                     }
                 }
                 *from as usize == ids.len()

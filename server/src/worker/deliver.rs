@@ -81,9 +81,10 @@ impl Worker {
             if self.conns.get(slot).is_none_or(|conn| conn.session.id != id) {
                 continue;
             }
-            if self.over_output_limit(slot) {
+            if self.over_output_limit(slot, self.conns[slot].output.len()) {
                 self.close(slot);
             } else {
+                self.weigh(slot);
                 self.queue(slot);
             }
         }
@@ -115,34 +116,40 @@ fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, registry: &Registry, o
                 write_stale(out, stale);
             }
         }
-        What::Stale(stale) => {
-            let tracking = &mut conn.session.tracking;
-            let all = Arc::new(Stale::All);
-            let stale = stale.unwrap_or(&all);
-            let own_left_out = if tracking.no_loop { stale.without(conn.session.id).map(Arc::new) } else { None };
-            let stale = own_left_out.as_ref().unwrap_or(stale);
-            if stale.is_empty() {
-                return;
-            }
-            if tracking.redirect == 0 {
-                if out.is_resp3() {
-                    write_stale(out, stale);
-                }
-                return;
-            }
-            match registry.home(tracking.redirect) {
-                Some(Home { worker, slot }) => {
-                    let item = Item::Redirected(slot, tracking.redirect, Arc::clone(stale));
-                    registry.send(worker, own, item);
-                }
-                None => {
-                    tracking.broken = true;
-                    if out.is_resp3() {
-                        out.push(2);
-                        out.bulk(b"tracking-redir-broken");
-                        out.integer(tracking.redirect as i64);
-                    }
-                }
+        // Read while it did not broadcast: under its prefixes it hears of the change anyhow.
+        What::Read(_) if conn.session.tracking.bcast => {}
+        What::Read(stale) => tell_stale(conn, Some(stale), out, registry, own),
+        What::Stale(stale) => tell_stale(conn, stale, out, registry, own),
+    }
+}
+
+/// Tells a tracking connection of stale keys (None: of all), or the connection that it redirects to.
+fn tell_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, registry: &Registry, own: usize) {
+    let tracking = &mut conn.session.tracking;
+    let all = Arc::new(Stale::All);
+    let stale = stale.unwrap_or(&all);
+    let own_left_out = if tracking.no_loop { stale.without(conn.session.id).map(Arc::new) } else { None };
+    let stale = own_left_out.as_ref().unwrap_or(stale);
+    if stale.is_empty() {
+        return;
+    }
+    if tracking.redirect == 0 {
+        if out.is_resp3() {
+            write_stale(out, stale);
+        }
+        return;
+    }
+    match registry.home(tracking.redirect) {
+        Some(Home { worker, slot }) => {
+            let item = Item::Redirected(slot, tracking.redirect, Arc::clone(stale));
+            registry.send(worker, own, item);
+        }
+        None => {
+            tracking.broken = true;
+            if out.is_resp3() {
+                out.push(2);
+                out.bulk(b"tracking-redir-broken");
+                out.integer(tracking.redirect as i64);
             }
         }
     }

@@ -25,6 +25,8 @@ pub(crate) enum Message {
     Gathered(Arc<Gather>),
     /// One of your connections waited for keys, and was served.
     Served(Served),
+    /// The clients take too much together, and the largest are yours.
+    Crowded,
     /// The configuration has changed: take the current snapshot.
     Refresh,
     /// Write what is written and end.

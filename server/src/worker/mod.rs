@@ -16,6 +16,7 @@
 mod accept;
 mod answer;
 mod blocked;
+mod crowd;
 mod deliver;
 mod gather;
 mod held;
@@ -228,6 +229,7 @@ impl Worker {
             self.release_held();
             self.fan_out();
             self.serve_ready();
+            self.limit_clients();
             if self.accept_due {
                 self.accept();
             }
@@ -305,6 +307,7 @@ impl Worker {
                 Message::Ask(gather) => self.answer(&gather),
                 Message::Gathered(gather) => self.gathered(&gather),
                 Message::Served(served) => self.served(&served),
+                Message::Crowded => self.crowded(),
                 Message::Refresh => self.follow_config(),
                 Message::Stop => self.stopping = true,
             }
@@ -354,6 +357,7 @@ impl Worker {
             self.forget_held(conn.session.id);
         }
         let handle = &self.shared.workers[self.index];
+        handle.weights.change(conn.weight, 0);
         handle.assigned.fetch_sub(1, Ordering::Relaxed);
         handle.stats.connected.set(self.conns.len() as u64);
     }

@@ -113,6 +113,9 @@ impl Worker {
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, &mut out);
         self.shared.tracking.flush(self.index);
+        if self.over_output_limit(slot, out.len()) {
+            return Err(Broken(io::Error::other("more replies than the client may have unsent")));
+        }
         self.write(slot, &mut out)?;
         if out.is_empty() {
             out.clear(REPLY_KEEP_BYTES);
@@ -426,7 +429,7 @@ impl Worker {
     /// What becomes of the connection after a visit.
     fn settle(&mut self, slot: usize, stop: &Stop) {
         self.wait_for_room(slot);
-        let over_output = self.over_output_limit(slot);
+        let over_output = self.over_output_limit(slot, self.conns[slot].output.len());
         let over_query = self.over_query_limit(slot);
         let conn = &mut *self.conns[slot];
         conn.balance();
@@ -455,6 +458,7 @@ impl Worker {
             self.hold_back(slot);
         }
         self.conns[slot].input.release(&mut self.pool);
+        self.weigh(slot);
     }
 
     /// After several turns in a row that found a shard busy, its holder may need this core.
@@ -465,11 +469,12 @@ impl Worker {
         }
     }
 
-    /// True if the connection has more unsent output than its class may have.
-    pub(super) fn over_output_limit(&mut self, slot: usize) -> bool {
+    /// True if the connection has more unsent output, these bytes, than its class may have. As in Redis, what is over
+    /// the limit is not even tried to be sent.
+    pub(super) fn over_output_limit(&mut self, slot: usize, bytes: usize) -> bool {
         let conn = &mut *self.conns[slot];
         let limit = self.config.output_limits[Class::of(conn).limit()];
-        let waiting = conn.output.len() as u64;
+        let waiting = bytes as u64;
         if limit.soft_bytes == 0 || waiting <= limit.soft_bytes {
             conn.soft_ms = None;
         } else if conn.soft_ms.is_none() {

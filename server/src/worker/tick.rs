@@ -63,7 +63,7 @@ impl Worker {
             if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
                 tracing::debug!("Closing idle client");
                 self.close(slot);
-            } else if self.over_output_limit(slot) {
+            } else if self.over_output_limit(slot, self.conns[slot].output.len()) {
                 self.close(slot);
             }
         }

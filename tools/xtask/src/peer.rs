@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! source archive -> .test-tools/peer-suite/ (fresh each run), src/redis-server -> varve-server, src/redis-cli -> the machine's
-//! tests/peer-suite-skips.txt: unit | test | reason  -> one skip file a unit
+//! tests/peer-suite-skips.txt: unit | test | reason      -> one skip file a unit
+//!                             unit | tag:NAME | reason  -> --tags -NAME: whole servers of the unit that fail outside of tests
 //! runtest's lines: [ok] [err] [skip] [ignore] [exception]  -> the tally
 //! ```
 //!
@@ -50,6 +51,8 @@ const UNITS: &[&str] = &[
 
 /// Where the suite looks for free ports.
 const PORTS_FROM: &str = "27111";
+/// What an entry begins with that leaves out all that is tagged so.
+const TAG: &str = "tag:";
 /// Seconds without a finished test after which the suite gives up.
 const SILENCE_LIMIT: &str = "120";
 
@@ -129,7 +132,8 @@ fn prepare() -> Result<PathBuf, String> {
 fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
     let mut tally = Tally::default();
     let skip_file = suite.join("skips");
-    let text: String = skips.iter().map(|name| format!("{name}\n")).collect();
+    let (tags, names): (Vec<&String>, Vec<&String>) = skips.iter().partition(|name| name.starts_with(TAG));
+    let text: String = names.iter().map(|name| format!("{name}\n")).collect();
     if let Err(error) = fs::write(&skip_file, text) {
         return Tally::one(unit, Err(error.to_string()));
     }
@@ -137,6 +141,10 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
     let mut runtest =
         command("./runtest", &["--single", unit, "--clients", "1", "--durable", "--config", "bind", "127.0.0.1"]);
     runtest.args(["--baseport", PORTS_FROM, "--timeout", SILENCE_LIMIT, "--skipfile"]).arg(&skip_file);
+    if !tags.is_empty() {
+        let denied: Vec<String> = tags.iter().map(|tag| format!("-{}", &tag[TAG.len()..])).collect();
+        runtest.args(["--tags", &denied.join(" ")]);
+    }
     runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
     let mut skipped = BTreeSet::new();
     let result = follow(&mut runtest, |line| {
@@ -151,6 +159,8 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
             }
             "ignore" => {
                 tally.skipped += 1;
+                let tag = rest.rsplit_once("Tag: ").and_then(|(_, tag)| tag.strip_suffix(" denied"));
+                skipped.extend(tag.map(|tag| format!("{TAG}{tag}")));
                 println!("skipped by the suite itself: {unit}: {rest}");
             }
             _ => {}
@@ -161,7 +171,7 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
     }
     match result {
         Err(error) if tally.failed == 0 => tally.fail(&format!("{unit}: {error}")),
-        _ if tally.passed == 0 && tally.failed == 0 => tally.fail(&format!("{unit}: no test was run")),
+        _ if tally.passed + tally.failed + tally.skipped == 0 => tally.fail(&format!("{unit}: no test was run")),
         _ => {}
     }
     tally

@@ -1,0 +1,72 @@
+//! `maxmemory-clients`: the largest clients are closed while all together take too much.
+//!
+//! ```text
+//!   visit, delivery --weigh--> the worker's weights ---+
+//!                              the other workers' -----+--> over the limit, at the end of a turn of the loop:
+//!                                                             the largest are here: close them, one after the other
+//!                                                             they are elsewhere:   Message::Crowded to their worker
+//! ```
+//! As in Redis the largest are those of the highest class (`clients::weight`), in no order among themselves.
+
+use std::sync::atomic::Ordering;
+
+use super::{Message, Worker};
+use crate::clients::{self, weight::class};
+
+impl Worker {
+    /// Counts what the connection takes now.
+    #[inline]
+    pub(super) fn weigh(&mut self, slot: usize) {
+        let conn = &mut self.conns[slot];
+        let weight = if conn.session.no_evict { 0 } else { clients::weight(conn) };
+        if weight != conn.weight {
+            self.shared.workers[self.index].weights.change(conn.weight, weight);
+            conn.weight = weight;
+        }
+    }
+
+    /// Closes clients while all together are over the limit.
+    #[inline]
+    pub(super) fn limit_clients(&mut self) {
+        let max = self.config.client_bytes_max();
+        if max > 0 && self.clients_weight() > max {
+            self.evict_clients(max);
+        }
+    }
+
+    /// Another worker has found that the largest clients are here.
+    pub(super) fn crowded(&mut self) {
+        self.shared.workers[self.index].crowded.store(false, Ordering::Release);
+        self.limit_clients();
+    }
+
+    fn clients_weight(&self) -> u64 {
+        self.shared.workers.iter().map(|worker| worker.weights.total()).sum()
+    }
+
+    #[cold]
+    fn evict_clients(&mut self, max: u64) {
+        while self.clients_weight() > max {
+            let workers = &self.shared.workers;
+            let Some(top) = workers.iter().filter_map(|worker| worker.weights.top()).max() else { return };
+            if workers[self.index].weights.top() != Some(top) {
+                let elsewhere = workers.iter().find(|worker| worker.weights.top() == Some(top));
+                if let Some(worker) = elsewhere.filter(|worker| !worker.crowded.swap(true, Ordering::AcqRel)) {
+                    worker.mailbox.send(Message::Crowded);
+                }
+                return;
+            }
+            let largest = self.conns.iter().filter(|(_, conn)| conn.weight > 0 && class(conn.weight) == top);
+            let slots: Vec<usize> = largest.map(|(slot, _)| slot).collect();
+            for slot in slots {
+                if self.clients_weight() <= max {
+                    return;
+                }
+                let line = clients::line(&self.conns[slot], self.now.unix_ms);
+                tracing::info!("Evicting client: {line}");
+                self.shared.workers[self.index].stats.evicted.add(1);
+                self.close(slot);
+            }
+        }
+    }
+}

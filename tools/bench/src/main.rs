@@ -7,10 +7,13 @@
 
 mod collections;
 mod floor;
+mod fragmentation;
+mod hitrate;
 mod lists;
 mod load;
 mod longlist;
 mod point;
+mod reclaim;
 mod report;
 mod turns;
 
@@ -56,6 +59,30 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Resident memory, its peak and CPU under the paper's workloads W1-W8 at maxmemory
+    Fragmentation {
+        /// 256 MB in place of 1 GB
+        #[arg(long)]
+        quick: bool,
+        /// Only this workload, of both tables: W1 to W8
+        #[arg(long)]
+        only: Option<String>,
+        /// A server's binary that defragments actively, to run beside
+        #[arg(long)]
+        also: Option<std::path::PathBuf>,
+    },
+    /// The paper's ReclaimCost of the three formulas under uniform and hot-cold writes
+    Reclaim {
+        /// Fewer keys in smaller segments
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Hit rates of the eviction policies on a Zipf trace
+    Hitrate {
+        /// 16 MB and some seconds a run
+        #[arg(long)]
+        quick: bool,
+    },
     /// The floor: a server that parses nothing and answers +OK to every so many bytes
     #[command(hide = true)]
     Floor {
@@ -74,6 +101,9 @@ fn main() -> ExitCode {
         Experiment::Lists { quick } => lists::run(quick),
         Experiment::Longlist { quick } => longlist::run(quick),
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
+        Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
+        Experiment::Reclaim { quick } => reclaim::run(quick),
+        Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
     };
     match result {

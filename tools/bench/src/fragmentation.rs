@@ -1,0 +1,221 @@
+//! `fragmentation`: the paper's Table 1 (W1-W8) and Table 5 (W1-W4), scaled down, under allkeys-random.
+//!
+//! ```text
+//! write "before" -> delete a part of it -> write "after", all at maxmemory -> live payload : resident, peak : limit, CPU
+//! ```
+//! Table 1 writes as much as the limit in each phase, Table 5 twice as much with keys of 100 bytes. Live payload is counted
+//! in keys and values that are still there, by STRLEN of one written key in eight. redis-server from Debian is built
+//! without active defragmentation, so it runs without; a peer that can is added by a flag and runs with it.
+
+use crate::load::{self, Load, Op, Order, Sizes};
+use crate::report::{self, Row, Target};
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+use varve_testkit::{Launch, Random, Server, client};
+
+/// One workload of the paper.
+struct Workload {
+    name: &'static str,
+    key_bytes: usize,
+    /// Bytes written in a phase, over the limit.
+    times: u64,
+    before: RangeInclusive<usize>,
+    delete_percent: usize,
+    after: Option<RangeInclusive<usize>>,
+}
+
+const fn table1(
+    name: &'static str,
+    before: RangeInclusive<usize>,
+    delete_percent: usize,
+    after: Option<RangeInclusive<usize>>,
+) -> Workload {
+    Workload { name, key_bytes: 16, times: 1, before, delete_percent, after }
+}
+
+const fn table5(
+    name: &'static str,
+    before: RangeInclusive<usize>,
+    delete_percent: usize,
+    after: RangeInclusive<usize>,
+) -> Workload {
+    Workload { name, key_bytes: 100, times: 2, before, delete_percent, after: Some(after) }
+}
+
+fn workloads() -> Vec<Workload> {
+    vec![
+        table1("table 1 W1", 100..=100, 0, None),
+        table1("table 1 W2", 100..=100, 0, Some(130..=130)),
+        table1("table 1 W3", 100..=100, 50, Some(130..=130)),
+        table1("table 1 W4", 100..=100, 90, Some(130..=130)),
+        table1("table 1 W5", 100..=200, 0, None),
+        table1("table 1 W6", 100..=200, 0, Some(200..=1000)),
+        table1("table 1 W7", 100..=200, 50, Some(200..=1000)),
+        table1("table 1 W8", 100..=200, 90, Some(200..=1000)),
+        table5("table 5 W1", 100..=100, 0, 130..=130),
+        table5("table 5 W2", 100..=100, 50, 130..=130),
+        table5("table 5 W3", 100..=200, 0, 200..=1000),
+        table5("table 5 W4", 100..=200, 50, 200..=1000),
+    ]
+}
+
+/// What a server came to.
+struct Figures {
+    /// Resident over live payload.
+    resident: f64,
+    /// Peak resident over the limit and 16 MB.
+    peak: f64,
+    cpu_s: f64,
+}
+
+/// One written key in so many is looked at.
+const LOOK_AT_ONE_IN: u64 = 8;
+/// What a server may have resident beside the limit.
+const BESIDE_BYTES: f64 = (16 << 20) as f64;
+const CONNECTIONS: usize = 4;
+const PIPELINE: usize = 64;
+
+/// Runs the experiment; `also` is a server that can defragment actively.
+///
+/// # Errors
+/// When a server cannot be started or is lost.
+pub(crate) fn run(quick: bool, only: Option<&str>, also: Option<PathBuf>) -> io::Result<()> {
+    let limit: u64 = if quick { 256 << 20 } else { 1 << 30 };
+    let mut rows = Vec::new();
+    for workload in workloads().iter().filter(|w| only.is_none_or(|only| w.name.ends_with(only))) {
+        let launches = [Launch::varve(), Launch::peer()];
+        let mut both = Vec::new();
+        for launch in launches {
+            both.push(measure(launch, workload, limit)?);
+        }
+        let [varve, peer] = [&both[0], &both[1]];
+        println!(
+            "{}: utilisation varve {:.2} peer {:.2}; peak over limit + 16 MB {:.2} and {:.2}; CPU {:.1} and {:.1} s",
+            workload.name,
+            1.0 / varve.resident,
+            1.0 / peer.resident,
+            varve.peak,
+            peer.peak,
+            varve.cpu_s,
+            peer.cpu_s
+        );
+        if let Some(path) = &also {
+            let other = measure(Launch::binary(path).config("activedefrag yes"), workload, limit)?;
+            println!(
+                "    {}: utilisation {:.2}, peak {:.2}, CPU {:.1} s",
+                path.display(),
+                1.0 / other.resident,
+                other.peak,
+                other.cpu_s
+            );
+        }
+        let row = |what: &str, unit, pick: fn(&Figures) -> f64, target| Row {
+            name: format!("{} {what}", workload.name),
+            unit,
+            varve: pick(varve),
+            peer: pick(peer),
+            floor: None,
+            target: Some(target),
+        };
+        rows.push(row("resident / payload", "", |f| f.resident, Target::AtMost(1.0 / 0.85)));
+        rows.push(row("peak / (limit + 16 MB)", "", |f| f.peak, Target::AtMost(1.05)));
+        rows.push(row("CPU", "s", |f| f.cpu_s, Target::Ratio(1.0)));
+    }
+    if rows.is_empty() {
+        return Err(io::Error::other("no such workload: W1 to W8"));
+    }
+    println!("\nDebian's redis-server has no active defragmentation.");
+    report::finish("fragmentation", &rows)
+}
+
+fn measure(launch: Launch, workload: &Workload, limit: u64) -> io::Result<Figures> {
+    let settings = [format!("maxmemory {limit}"), "maxmemory-policy allkeys-random".into(), "io-threads 1".into()];
+    let server = settings.iter().fold(launch, |launch, line| launch.config(line.as_str())).start()?;
+    let start = server.cpu_ns()?;
+    let first = phase(&server, workload, &workload.before, 0, limit)?;
+    delete(&server, workload, first)?;
+    let mut written = first;
+    if let Some(after) = &workload.after {
+        written += phase(&server, workload, after, first, limit)?;
+    }
+    let cpu_s = (server.cpu_ns()? - start) as f64 / 1e9;
+    std::thread::sleep(Duration::from_millis(300));
+    let memory = server.memory()?;
+    let payload = payload(&server, workload.key_bytes, written)?;
+    Ok(Figures {
+        resident: memory.resident as f64 / payload,
+        peak: memory.peak as f64 / (limit as f64 + BESIDE_BYTES),
+        cpu_s,
+    })
+}
+
+/// Writes new keys until so many bytes are written; how many keys.
+fn phase(
+    server: &Server,
+    workload: &Workload,
+    sizes: &RangeInclusive<usize>,
+    from: u64,
+    limit: u64,
+) -> io::Result<u64> {
+    let mean = (workload.key_bytes + usize::midpoint(*sizes.start(), *sizes.end())) as u64;
+    let requests = limit * workload.times / mean;
+    let load = Load {
+        op: Op::Set,
+        keys: from + requests,
+        key_bytes: workload.key_bytes,
+        sizes: Sizes::range(sizes.clone()),
+        order: Order::Sequence(from),
+        connections: CONNECTIONS,
+        pipeline: PIPELINE,
+        requests,
+        seed: from + 1,
+    };
+    let outcome = load::run(server.address(), &load)?;
+    if outcome.errors > 0 {
+        return Err(io::Error::other(format!("{} of {} writes were refused", outcome.errors, outcome.replies)));
+    }
+    Ok(requests)
+}
+
+/// Deletes this part of the keys that were written, spread over all.
+fn delete(server: &Server, workload: &Workload, written: u64) -> io::Result<()> {
+    if workload.delete_percent == 0 {
+        return Ok(());
+    }
+    let mut random = Random::new(3);
+    let doomed: Vec<u64> = (0..written).filter(|_| random.below(100) < workload.delete_percent).collect();
+    let mut next = doomed.iter();
+    let plan = load::Traffic { connections: CONNECTIONS, pipeline: PIPELINE, requests: doomed.len() as u64 };
+    load::drive(server.address(), plan, &mut |out| {
+        let key = key(workload.key_bytes, *next.next().expect("as many as there are requests"));
+        client::encode(out, &[b"DEL".as_slice(), &key]);
+    })?;
+    Ok(())
+}
+
+/// Bytes of the keys and values that are there, from a sample.
+fn payload(server: &Server, key_bytes: usize, written: u64) -> io::Result<f64> {
+    let mut client = server.client();
+    let mut sum = 0;
+    let numbers: Vec<u64> = (0..written).step_by(LOOK_AT_ONE_IN as usize).collect();
+    for part in numbers.chunks(1000) {
+        for &number in part {
+            client.queue(&[b"STRLEN".as_slice(), &key(key_bytes, number)]);
+        }
+        client.flush()?;
+        for _ in part {
+            let len = client.read()?.integer().unwrap_or(0) as u64;
+            sum += if len > 0 { len + key_bytes as u64 } else { 0 };
+        }
+    }
+    Ok((sum * LOOK_AT_ONE_IN) as f64)
+}
+
+/// A key as the load writes it.
+fn key(bytes: usize, number: u64) -> Vec<u8> {
+    let mut key = vec![0; bytes];
+    load::write_key(&mut key, number);
+    key
+}

@@ -1,0 +1,119 @@
+//! `reclaim`: what the three formulas of the paper cost under its two loads, at 80% and 90% full.
+//!
+//! ```text
+//! fill -> limit such that so much of it lives -> keys replaced (deleted, set anew), uniform or hot-cold -> INFO background
+//! ```
+//! ReclaimCost is the paper's formula (2): the sum of the victims' utilisation. Each formula has the same writes behind it,
+//! so that sums compare. Hot-cold: 80% of the writes go to 20% of the keys. No peer has the like.
+
+use crate::load::{self, Traffic};
+use crate::turns::{must, push, used_memory};
+use std::io;
+use varve_testkit::{Launch, Random, Server, client::Client};
+
+struct Scale {
+    keys: u64,
+    segment: &'static str,
+    /// Replacements that bring it to its steady state, and measured ones, a key.
+    warm: f64,
+    measured: f64,
+}
+
+const VALUE_BYTES: usize = 120;
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When the server cannot be started or is lost.
+pub(crate) fn run(quick: bool) -> io::Result<()> {
+    let scale = match quick {
+        true => Scale { keys: 300_000, segment: "512kb", warm: 1.5, measured: 2.0 },
+        false => Scale { keys: 5_000_000, segment: "8mb", warm: 2.0, measured: 4.0 },
+    };
+    println!(
+        "{:<10} {:>5} {:<9} {:>9} {:>12} {:>7} {:>14} {:>8}",
+        "load", "full", "formula", "victims", "ReclaimCost", "mean u", "copies/insert", "CPU us"
+    );
+    for hot in [false, true] {
+        for full in [0.8, 0.9] {
+            for formula in ["original", "greedy", "modified"] {
+                one(&scale, hot, full, formula)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(scale: &Scale, hot: bool, full: f64, formula: &str) -> io::Result<()> {
+    let launch = Launch::varve().config("io-threads 1").config(format!("varve-segment-bytes {}", scale.segment));
+    let server = launch.config(format!("reclaim-policy {formula}")).start()?;
+    let mut client = server.client();
+    let traffic = |requests: u64| Traffic { connections: 4, pipeline: 32, requests };
+    let value = [b'v'; VALUE_BYTES];
+    let mut next = 0u64;
+    refuse(load::drive(server.address(), traffic(scale.keys), &mut |out| {
+        push(out, &[b"SET", format!("key:{next:012}").as_bytes(), &value]);
+        next += 1;
+    })?)?;
+    let limit = (used_memory(&mut client)? / full) as u64;
+    must(&mut client, &format!("CONFIG SET maxmemory {limit}"))?;
+    replace(&server, scale, hot, scale.warm)?;
+    must(&mut client, "CONFIG RESETSTAT")?;
+    let before = (server.cpu_ns()?, field(&mut client, "reclaim_moved_objects")?);
+    let written = replace(&server, scale, hot, scale.measured)?;
+    let cpu_us = (server.cpu_ns()? - before.0) as f64 / 1000.0 / written as f64;
+    let moved = field(&mut client, "reclaim_moved_objects")? - before.1;
+    println!(
+        "{:<10} {:>4.0}% {formula:<9} {:>9} {:>12.1} {:>7.3} {:>14.2} {cpu_us:>8.2}",
+        if hot { "hot-cold" } else { "uniform" },
+        full * 100.0,
+        field(&mut client, "reclaim_victims")?,
+        field(&mut client, "reclaim_cost")?,
+        field(&mut client, "reclaim_cost_mean")?,
+        moved / written as f64,
+    );
+    Ok(())
+}
+
+/// Deletes and sets keys, so many times for each there is; how many times in all.
+fn replace(server: &Server, scale: &Scale, hot: bool, times: f64) -> io::Result<u64> {
+    let count = (scale.keys as f64 * times) as u64;
+    let mut random = Random::new(9);
+    let mut doomed: Option<u64> = None;
+    let value = [b'w'; VALUE_BYTES];
+    let plan = Traffic { connections: 4, pipeline: 32, requests: count * 2 };
+    let outcome = load::drive(server.address(), plan, &mut |out| match doomed.take() {
+        Some(key) => push(out, &[b"SET", format!("key:{key:012}").as_bytes(), &value]),
+        None => {
+            let key = draw(&mut random, scale.keys, hot);
+            push(out, &[b"DEL", format!("key:{key:012}").as_bytes()]);
+            doomed = Some(key);
+        }
+    })?;
+    refuse(outcome)?;
+    Ok(count)
+}
+
+fn draw(random: &mut Random, keys: u64, hot: bool) -> u64 {
+    let fifth = keys as usize / 5;
+    let key = match hot {
+        false => random.below(keys as usize),
+        true if random.below(5) < 4 => random.below(fifth),
+        true => fifth + random.below(keys as usize - fifth),
+    };
+    // Hot keys lie among the cold ones.
+    (key as u64).wrapping_mul(0x9e37_79b1) % keys
+}
+
+fn refuse(outcome: load::Outcome) -> io::Result<()> {
+    if outcome.errors == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{} of {} replies were errors", outcome.errors, outcome.replies)))
+}
+
+fn field(client: &mut Client, name: &str) -> io::Result<f64> {
+    let info = must(client, "INFO background")?.text();
+    let found = info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse().ok());
+    found.ok_or_else(|| io::Error::other(format!("INFO has no {name}")))
+}

@@ -175,6 +175,8 @@ pub(crate) struct Shared {
     pub(crate) pauses: Pauses,
     pub(crate) slowlog: Mutex<Slowlog>,
     pub(crate) latency: Mutex<latency::Monitor>,
+    /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
+    pub(crate) ticks_paused: AtomicBool,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
     pub(crate) run_id: String,
@@ -207,6 +209,7 @@ impl Shared {
             tracking,
             slowlog: Mutex::new(Slowlog::default()),
             latency: Mutex::default(),
+            ticks_paused: AtomicBool::new(false),
             started: Instant::now(),
             run_id,
             next_client: AtomicU64::new(1),

@@ -1,6 +1,7 @@
 //! DEBUG: what concerns the server itself; what concerns the keyspace is varve-command's.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use varve_command::WideCtx;
@@ -26,6 +27,10 @@ pub(crate) fn debug(ctx: &mut HostCtx<'_>) -> Outcome {
         (b"QUICKLIST-PACKED-THRESHOLD", 3) => list_threshold(ctx),
         (b"SET-ACTIVE-EXPIRE", 3) => {
             ctx.shared.store.set_active_expire(args.get(2) != b"0");
+            ctx.out.ok();
+        }
+        (b"PAUSE-CRON", 3) => {
+            ctx.shared.ticks_paused.store(args.get(2) != b"0", Ordering::Relaxed);
             ctx.out.ok();
         }
         // Replies wait in the worker's buffer, and what a client has not taken is freed as soon as it has: there is no

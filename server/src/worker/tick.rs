@@ -4,6 +4,7 @@
 //! a tick. Looked for: idle longer than `timeout`, and output over its soft limit for too long (nothing else happens on
 //! such a connection that would show it).
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Worker;
@@ -40,6 +41,9 @@ impl Worker {
             return;
         }
         self.tick.due = Some(self.now.instant + TICK);
+        if self.shared.ticks_paused.load(Ordering::Relaxed) {
+            return;
+        }
         if self.index == 0 {
             self.shared.sample_rates();
             self.shared.store.set_outside_bytes(self.shared.total(|stats| &stats.buffer_bytes));

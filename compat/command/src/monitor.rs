@@ -42,8 +42,8 @@ impl Seen {
     }
 
     /// EXEC, which is shown behind its commands.
-    pub(crate) fn exec(db: u32) -> Seen {
-        Seen { at: now(), db, args: b"\"EXEC\"".to_vec() }
+    pub(crate) fn exec(word: [u8; 4], db: u32) -> Seen {
+        Seen { at: now(), db, args: [b"\"", word.as_slice(), b"\""].concat() }
     }
 
     /// The whole line, line end included.

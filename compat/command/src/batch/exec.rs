@@ -123,7 +123,10 @@ impl Running<'_> {
         let queueing = self.session.multi.is_some();
         let start = Instant::now();
         match step {
-            Step::Exec if queueing => return self.exec(d),
+            Step::Exec if queueing => {
+                self.keep_word();
+                return self.exec(d);
+            }
             Step::Multi if !queueing => self.session.multi = Some(Box::default()),
             Step::Discard if queueing => self.session.leave_transaction(self.worker),
             Step::Unwatch => self.session.leave_transaction(self.worker),
@@ -136,6 +139,16 @@ impl Running<'_> {
             (Step::Discard, false) => out.error("ERR DISCARD without MULTI"),
             _ => out.ok(),
         })
+    }
+
+    /// Remembers how the client wrote EXEC.
+    fn keep_word(&mut self) {
+        let request = &self.batch.requests[self.next];
+        let name = &self.batch.spans[request.spans.start];
+        let word = &self.input[request.start..][name.start..name.start + name.len];
+        if let (Some(multi), Ok(word)) = (&mut self.session.multi, word.try_into()) {
+            multi.word = word;
+        }
     }
 
     /// EXEC of what was queued.
@@ -253,6 +266,8 @@ fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
 /// A transaction that runs: its commands, and where it stands.
 pub struct Transaction {
     exec: &'static Descriptor,
+    /// EXEC as the client wrote it.
+    word: [u8; 4],
     queue: Vec<Queued>,
     next: usize,
     /// The gate is held alone, and each command takes its shards; else they are all held.
@@ -292,7 +307,7 @@ impl Transaction {
 
     fn new(exec: &'static Descriptor, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
         let multi = *session.multi.take().expect("EXEC inside MULTI");
-        let Multi { mut queue, .. } = multi;
+        let Multi { mut queue, word, .. } = multi;
         let (mark, muted) = (out.mark(), matches!(session.reply, ReplyMode::Off | ReplyMode::Skip));
         session.queued_bytes = 0;
         if touched {
@@ -308,6 +323,7 @@ impl Transaction {
         let ready = VecDeque::new();
         Transaction {
             exec,
+            word,
             queue,
             next: 0,
             alone: false,
@@ -437,7 +453,7 @@ impl Transaction {
         session.last = Some(self.exec);
         tracking::ran(session, self.exec);
         if let Some(seen) = &mut batch.told.monitored {
-            seen.push(Seen::exec(session.db));
+            seen.push(Seen::exec(self.word, session.db));
         }
         session.reply = match session.reply {
             ReplyMode::SkipNext => ReplyMode::Skip,

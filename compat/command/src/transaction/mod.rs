@@ -93,6 +93,8 @@ pub struct Multi {
     pub(crate) admit_bytes: u64,
     /// How often EXEC has found a shard busy.
     pub(crate) tries: u32,
+    /// EXEC as the client wrote it, for MONITOR.
+    pub(crate) word: [u8; 4],
 }
 
 /// Bytes that a key may need beside what its request carries: header, room, index.

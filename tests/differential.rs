@@ -11,7 +11,7 @@ fn differential(resp: u8) {
     let seed = seed::seed("differential");
     let ours = Launch::varve().start().expect("varve-server starts");
     let theirs = Launch::peer().start().expect("redis-server starts");
-    if let Err(log) = run(&ours, &theirs, Plan { commands, seed, resp, types: Types::ALL }) {
+    if let Err(log) = run(&ours, &theirs, Plan { commands, seed, resp, types: Types::ALL, figures: false }) {
         panic!("{log}");
     }
 }

@@ -73,6 +73,9 @@ const FAMILIES: &[(usize, Family)] = &[
 /// Words that take an argument's place or are added behind the last. The number is a time that does not run out, in any unit.
 const EXTRA: &[&str] = &["", "nx", "XX", "get", "EX", "100000000", "foo", "*", "0", "-1"];
 
+/// Commands whose last argument is a timeout.
+const WAITING: &[&str] = &["blpop", "blmove", "bzpopmin"];
+
 pub(crate) fn words(line: &str) -> Vec<Arg> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
@@ -148,7 +151,12 @@ impl Generator {
 
     /// Makes the number of arguments, or one of them, wrong.
     fn spoil(&mut self, args: &mut Vec<Arg>) {
+        let is = |names: &[&str]| names.iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes()));
+        // SPOP without a count takes what chance will have, and a timeout that is made another may be one without end.
+        let (needs_all, waits) = (is(&["spop"]), is(WAITING));
         match self.random.below(3) {
+            _ if waits => args.truncate(1 + self.random.below(args.len())),
+            0 if needs_all => args.truncate(1),
             0 => args.truncate(1 + self.random.below(args.len())),
             1 => args.push(self.random.pick(EXTRA).as_bytes().to_vec()),
             _ => {
@@ -157,6 +165,10 @@ impl Generator {
                     args[at] = self.random.pick(EXTRA).as_bytes().to_vec();
                 }
             }
+        }
+        // A fourth argument of these is an option from after 7.0.
+        if ["zrank", "zrevrank"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {
+            args.truncate(3);
         }
         // What must not reach a server even by accident, and a bare COMMAND, which lists all that a server has.
         if ["debug", "config", "command", "shutdown"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {

@@ -14,6 +14,8 @@ const CHUNK: usize = 100;
 const MEMORY: usize = 20_000;
 /// Steps of the memory that a log shows.
 const SHOWN: usize = 25;
+/// Of those, shown whatever they are on.
+const JUST_BEFORE: usize = 2;
 /// Commands that change more than the keys in their arguments: shown with any mismatch.
 const FAR_REACHING: &[&str] = &["select", "swapdb", "flushdb", "flushall", "reset", "hello", "quit", "config"];
 
@@ -28,6 +30,8 @@ pub struct Plan {
     pub resp: u8,
     /// which collections
     pub types: Types,
+    /// the statistics are compared after every command, so that a count that is wrong is seen where it goes wrong
+    pub figures: bool,
 }
 
 /// Two servers under comparison.
@@ -45,8 +49,17 @@ pub struct Pair<'s> {
 /// # Errors
 /// The log of the first mismatch, or of a connection that was lost.
 pub fn run(ours: &Server, theirs: &Server, plan: Plan) -> Result<(), String> {
+    run_steps(ours, theirs, plan, &mut steps_of(plan))
+}
+
+/// The plan's steps, without end.
+fn steps_of(plan: Plan) -> impl Iterator<Item = Step> {
     let mut generator = Generator::new(plan.seed, plan.resp, plan.types);
-    run_steps(ours, theirs, plan, &mut std::iter::from_fn(|| Some(generator.next_step())))
+    let figures = || Step { args: vec![b"info".to_vec(), b"stats".to_vec()], kind: Kind::Call };
+    std::iter::from_fn(move || Some(generator.next_step())).flat_map(move |step| {
+        let asks = plan.figures && step.kind != Kind::Muted;
+        std::iter::once(step).chain(asks.then(figures))
+    })
 }
 
 /// The same with steps from anywhere, up to the plan's number.
@@ -92,10 +105,9 @@ pub fn shrink(
     plan: Plan,
     mut log: String,
 ) -> Result<String, String> {
-    let mut generator = Generator::new(plan.seed, plan.resp, plan.types);
     // A chunk is pipelined: what follows the mismatch in it has been sent too.
     let last = log.split("index ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(0);
-    let mut steps: Vec<Step> = (0..last + CHUNK).map(|_| generator.next_step()).collect();
+    let mut steps: Vec<Step> = steps_of(plan).take(last + CHUNK).collect();
     let mut size = steps.len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
@@ -247,9 +259,10 @@ impl<'s> Pair<'s> {
             .memory
             .iter()
             .rev()
-            .filter(|(_, step, _)| related(&step.args))
+            .enumerate()
+            .filter(|(ago, (_, step, _))| *ago < JUST_BEFORE || related(&step.args))
             .take(SHOWN)
-            .map(|(i, step, reply)| format!("  {i}: {} -> {reply:?}", line(&step.args)))
+            .map(|(_, (i, step, reply))| format!("  {i}: {} -> {reply:?}", line(&step.args)))
             .collect();
         let before: Vec<&str> = lines.iter().rev().map(String::as_str).collect();
         format!(

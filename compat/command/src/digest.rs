@@ -9,7 +9,7 @@
 //! `xor` folds the hash of some bytes into a digest, whatever the order; `mix` makes the order count.
 
 use varve_base::number::push_f64;
-use varve_store::{Key, ListPart, Tx, Type};
+use varve_store::{Key, Tx, Type};
 
 use crate::WideCtx;
 use crate::debug::on_key;
@@ -41,7 +41,7 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
     match ty {
         Type::String => mix(digest, tx.peek(key).ok().flatten().unwrap_or_default()),
         Type::Set => {
-            if let Ok(Some(view)) = tx.set_view(key) {
+            if let Ok(Some(view)) = tx.set_peek(key) {
                 view.for_each(|member| xor(digest, member.text(&mut [0; 20])));
             }
         }
@@ -57,11 +57,7 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
             let _ = tx.hash_for_each(key, |field, value| xor_pair(digest, field, value));
         }
         Type::List => {
-            let _ = tx.list_range(key, 0, -1, |part| {
-                if let ListPart::Element(element) = part {
-                    mix(digest, element);
-                }
-            });
+            let _ = tx.list_for_each(key, |element| mix(digest, element));
         }
         Type::Stream => {}
     }

@@ -24,6 +24,9 @@ struct Options {
     /// Of the commands on collections only those on these: lists, hashes, sets, sorted; nothing but them with `alone`
     #[arg(long, value_delimiter = ',')]
     types: Vec<String>,
+    /// Compare the statistics after every command
+    #[arg(long)]
+    figures: bool,
     /// On a mismatch, look for the shortest sequence that shows one
     #[arg(long)]
     shrink: bool,
@@ -35,7 +38,13 @@ fn main() -> ExitCode {
     let versions = options.resp.map_or_else(|| vec![2, 3], |resp| vec![resp]);
     for resp in versions {
         let start = Instant::now();
-        let plan = Plan { commands: options.commands, seed, resp, types: Types::named(&options.types) };
+        let plan = Plan {
+            commands: options.commands,
+            seed,
+            resp,
+            types: Types::named(&options.types),
+            figures: options.figures,
+        };
         let result = both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
         if let Err(log) = result {
             let log = if options.shrink { shrink(&both, plan, log.clone()).unwrap_or(log) } else { log };

@@ -39,6 +39,10 @@ fn pop_many(ctx: &mut Ctx<'_, '_>) -> Outcome {
         Ok(popped) => {
             ctx.out.end_set(members, popped);
             if popped > 0 {
+                // A set that goes whole is read by the peer as a union of one, which counts a lookup.
+                if !ctx.tx.exists(&key) {
+                    ctx.tx.note_lookup(true);
+                }
                 ctx.notify_taken(Class::Set, "spop", &key);
             }
         }

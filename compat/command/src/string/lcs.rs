@@ -54,7 +54,11 @@ fn run(ctx: &mut Ctx<'_, '_>) -> Outcome {
     const LENGTH: Fault = Fault::new("ERR String too long for LCS");
     let (first, second) = (ctx.key(1), ctx.key(2));
     // Two values of one keyspace cannot be borrowed at once; the first is small beside the table.
-    let a = ctx.tx.get(&first).map_err(|_| TYPES)?.unwrap_or_default().to_vec();
+    let Ok(a) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().to_vec()) else {
+        // Both keys are looked up, whatever the first one holds.
+        ctx.tx.touch(&second);
+        return Err(TYPES);
+    };
     let b = ctx.tx.get(&second).map_err(|_| TYPES)?.unwrap_or_default();
     let options = Options::parse(&ctx.args)?;
     if a.len().max(b.len()) >= u32::MAX as usize - 1 {

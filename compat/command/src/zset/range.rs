@@ -9,6 +9,7 @@
 //! ```
 
 use varve_protocol::Args;
+use varve_store::{Key, Tx, WrongType, ZRange};
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
@@ -137,14 +138,31 @@ fn answer(ctx: &mut Ctx<'_, '_>, form: Form) {
     settle(ctx, outcome);
 }
 
+/// The members of a range, whose emission counts the lookup; where that does not follow, for the key holds another type,
+/// it is counted here.
+fn length_of(
+    tx: &mut Tx<'_>,
+    key: &Key<'_>,
+    range: &ZRange<'_>,
+    rev: bool,
+    skip: usize,
+    limit: usize,
+) -> Result<usize, WrongType> {
+    let length = tx.zset_range_len(key, range, rev, skip, limit);
+    if length.is_err() {
+        tx.note_lookup(true);
+    }
+    length
+}
+
 fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
     let key = ctx.key(1);
     let Query { rev, with_scores, skip, limit, .. } = *query;
     let Ctx { tx, out, .. } = ctx;
     let (range, count) = match query.bounds {
-        Bounds::Other(range) => (range, tx.zset_range_len(&key, &range, rev, skip, limit)?),
+        Bounds::Other(range) => (range, length_of(tx, &key, &range, rev, skip, limit)?),
         Bounds::Rank(..) => {
-            let length = tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?;
+            let length = length_of(tx, &key, &ALL, false, 0, usize::MAX)?;
             (query.bounds.within(length), query.bounds.count(length))
         }
     };
@@ -159,14 +177,19 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
 fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
     let (to, from) = (ctx.key(1), ctx.key(2));
-    let members = Scratch::admitted(ctx, |ctx, members| {
-        let length = ctx.tx.zset_range_len(&from, &ALL, false, 0, usize::MAX)?;
+    let mut members = Scratch::admitted(ctx, |ctx, members| {
+        let length = length_of(&mut ctx.tx, &from, &ALL, false, 0, usize::MAX)?;
         let range = query.bounds.within(length);
         let Query { rev, skip, limit, .. } = query;
         ctx.tx.zset_range(&from, &range, rev, skip, limit, &mut |member, score| members.push(member, score))?;
         Ok(())
     })?;
     let (taken, count) = (ctx.is_taken(&to), members.len());
+    let shapes = ctx.tx.store().shapes();
+    // The peer knows before it begins how many ranks there are, and nothing of other ranges.
+    if !matches!(query.bounds, Bounds::Rank(..)) || count as u64 <= shapes.zset_entries() {
+        members.lose_zero_signs(shapes.zset_entries() as usize, shapes.zset_value() as usize);
+    }
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     ctx.notify_stored(Class::Zset, "zrangestore", &to, count, taken);

@@ -57,6 +57,14 @@ impl Scratch {
         }
     }
 
+    /// Makes 0 of -0 up to the first member that a packed sorted set of these limits does not take: the peer adds what it
+    /// stores to a packed one, which keeps whole scores as integers, until that has to become a big one.
+    pub(super) fn lose_zero_signs(&mut self, entries: usize, value: usize) {
+        for item in self.items.iter_mut().take(entries).take_while(|item| item.len <= value) {
+            item.score += 0.0;
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }

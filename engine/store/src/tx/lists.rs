@@ -189,6 +189,15 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Shows all elements in order. No hit or miss is counted.
+    pub fn list_for_each(&mut self, k: &Key<'_>, mut show: impl FnMut(&[u8])) -> Result<(), WrongType> {
+        if let Some(p) = self.typed(k, Type::List)? {
+            let all = self.list_len_at(p);
+            self.emit_range(p, 0, all, ListEnd::Front, |entry| show(entry.text(&mut [0; 20])));
+        }
+        Ok(())
+    }
+
     /// Shows positions of equal elements, from an end on: `skip` are passed over, `count` shown at most, `compare`
     /// elements looked at.
     pub fn list_positions(

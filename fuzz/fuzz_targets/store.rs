@@ -2,7 +2,8 @@
 //! a limit; between them the clock moves, background steps run, and what can be known of a reply is checked. At the end
 //! log, index, counts and wheels are verified against each other.
 //!
-//! One byte chooses shards, limit and policy; then four bytes a command: what, a key, another key, a number.
+//! One byte chooses shards, limit and policy; then five bytes a command: its group, what, a key, another key, a number.
+//! What commands on lists, hashes, sets and sorted sets answer is the differential test's; `world` compares what they do.
 
 #![no_main]
 
@@ -12,9 +13,9 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
-use varve_command::{Bodies, CommandTable, Session};
-use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Geometry, Options, Policy, Store, Worker};
+use varve_command::{Blocked, Bodies, CommandTable, Session};
+use varve_protocol::{Parser, Reply};
+use varve_store::{Geometry, Limits, Options, Policy, Store, Worker};
 
 const COMMANDS_MAX: usize = 600;
 const START_MS: i64 = 1_795_000_000_000;
@@ -22,8 +23,8 @@ const START_MS: i64 = 1_795_000_000_000;
 fuzz_target!(|bytes: &[u8]| {
     let [shape, commands @ ..] = bytes else { return };
     let mut world = World::new(*shape);
-    for command in commands.chunks_exact(4).take(COMMANDS_MAX) {
-        world.step(command[0], command[1], command[2], usize::from(command[3]));
+    for command in commands.chunks_exact(5).take(COMMANDS_MAX) {
+        world.step(command[0], command[1], command[2], command[3], usize::from(command[4]));
     }
     world.finish();
 });
@@ -34,6 +35,8 @@ struct Seat {
     batch: Batch,
     parser: Parser,
     session: Session,
+    /// It waits for a key, until it is served or wants something else.
+    blocked: Option<Blocked>,
     /// Requests that are sent together.
     pending: Vec<u8>,
 }
@@ -63,23 +66,30 @@ impl World {
             .map(|id| Seat {
                 worker: store.worker(id),
                 batch: Batch::new(CommandStats::new()),
-                parser: Parser::new(Limits::default()),
+                parser: Parser::new(varve_protocol::Limits::default()),
                 session: Session::new(id as u64, START_MS, true),
+                blocked: None,
                 pending: Vec::new(),
             })
             .collect();
         World { store, table: CommandTable::new(), seats, now_ms: START_MS }
     }
 
-    fn step(&mut self, what: u8, one: u8, two: u8, number: usize) {
+    fn step(&mut self, group: u8, what: u8, one: u8, two: u8, number: usize) {
         let seat = usize::from(what >> 7);
         match what & 63 {
             60 => self.now_ms += number as i64,
             61 => drop(self.seats[seat].worker.background(self.now_ms, Duration::from_micros(number as u64))),
             62 => self.run(1 - seat),
             63 if number < 8 => self.settle(),
+            59 if group % 8 == 7 => self.limits(number),
             what => {
-                let words = words(what, one, two, number, self.now_ms);
+                let words = match group % 4 {
+                    0 => words(what, one, two, number, self.now_ms),
+                    1 => lists(what, one, two, number),
+                    2 => hashes_and_sets(what, one, two, number),
+                    _ => sorted_sets(what, one, two, number),
+                };
                 let pending = &mut self.seats[seat].pending;
                 pending.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
                 for word in &words {
@@ -95,21 +105,60 @@ impl World {
         }
     }
 
-    /// Runs what a connection has sent.
+    /// The limits at which encodings change, as CONFIG SET changes them.
+    fn limits(&self, number: usize) {
+        let few = number as u64 % 5;
+        self.store.shapes().set(&Limits {
+            list_fill: [-1, 1, 2, 8, -2, -5][number % 6],
+            list_depth: few / 2,
+            hash_entries: few * 2,
+            hash_value: 64 >> few,
+            set_entries: few * 3,
+            zset_entries: few * 2,
+            zset_value: 64 >> few,
+        });
+    }
+
+    /// Runs what a connection has sent, up to a command that blocks it.
     fn run(&mut self, seat: usize) {
-        let Seat { worker, batch, parser, session, pending } = &mut self.seats[seat];
-        let mut input = std::mem::take(pending);
+        if self.seats[seat].pending.is_empty() {
+            return;
+        }
+        self.unblock(seat);
+        let mut input = std::mem::take(&mut self.seats[seat].pending);
         let mut rest = input.as_mut_slice();
         let mut out = Reply::new();
         while !rest.is_empty() {
-            let turn = batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &Bodies::default(), &mut out);
+            let Seat { worker, batch, parser, session, .. } = &mut self.seats[seat];
+            let turn =
+                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &Bodies::default(), &mut out);
+            rest = &mut rest[turn.consumed..];
+            let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Host { .. } => {}
                 // Its commands of the server's are nobody's here.
                 TurnState::Exec(_) => session.leave_transaction(worker),
+                TurnState::Blocked(blocked) => {
+                    self.seats[seat].blocked = Some(blocked);
+                    rest = &mut [];
+                }
                 state => panic!("one thread, whole requests: {state:?}"),
             }
-            rest = &mut rest[turn.consumed..];
+            for served in served {
+                let Seat { worker, blocked, .. } = &mut self.seats[served.worker];
+                let waited = blocked.take().expect("only who waits is served");
+                assert!(!waited.cancel(), "who is served is claimed");
+                waited.forget(worker);
+            }
+        }
+    }
+
+    /// The time of a waiting connection is up.
+    fn unblock(&mut self, seat: usize) {
+        let Seat { worker, blocked, .. } = &mut self.seats[seat];
+        if let Some(blocked) = blocked.take() {
+            assert!(blocked.cancel(), "nobody has served it");
+            blocked.forget(worker);
         }
     }
 
@@ -121,6 +170,7 @@ impl World {
 
     fn finish(mut self) {
         self.settle();
+        (0..2).for_each(|seat| self.unblock(seat));
         for seat in &mut self.seats {
             for _ in 0..20 {
                 let _ = seat.worker.background(self.now_ms + 1_000_000, Duration::from_millis(1));
@@ -200,4 +250,146 @@ fn words(what: u8, one: u8, two: u8, number: usize, now_ms: i64) -> Vec<Vec<u8>>
         55 => vec![w("GETRANGE"), a, w("-5"), n],
         _ => vec![w("EXISTS"), a, b],
     }
+}
+
+/// An element: integers and words of all sizes.
+fn element(n: usize) -> Vec<u8> {
+    match n % 256 {
+        n @ ..128 => (n * n).to_string().into_bytes(),
+        n @ ..240 => vec![b'e'; n - 127],
+        n => vec![n as u8; 40 * (n - 230)],
+    }
+}
+
+/// Some elements, or many.
+fn elements(two: u8, number: usize) -> impl Iterator<Item = Vec<u8>> {
+    let many = if number < 252 { 1 + number % 7 } else { 150 };
+    (0..many).map(move |n| element(usize::from(two) + n * (number | 1)))
+}
+
+/// A command from a line: `$a` and `$b` are keys, `$e` an element, `$n` a number, `$m` one that may be negative, `$*` elements,
+/// `$%` pairs, `$#` pairs of score and member.
+fn spelled(line: &str, one: u8, two: u8, number: usize) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for word in line.split(' ') {
+        match word {
+            "$a" => all.push(key(one)),
+            "$b" => all.push(key(two)),
+            "$e" => all.push(element(usize::from(two))),
+            "$n" => all.push((number % 100).to_string().into_bytes()),
+            "$m" => all.push((number as i64 - 128).to_string().into_bytes()),
+            "$*" => all.extend(elements(two, number)),
+            "$%" => all.extend(elements(two, number).flat_map(|e| [e.clone(), e])),
+            "$#" => all.extend(elements(two, number).flat_map(|e| [(e.len() % 5).to_string().into_bytes(), e])),
+            word => all.push(word.as_bytes().to_vec()),
+        }
+    }
+    all
+}
+
+fn lists(what: u8, one: u8, two: u8, number: usize) -> Vec<Vec<u8>> {
+    const LINES: [&str; 25] = [
+        "RPUSH $a $*",
+        "LPUSH $a $*",
+        "RPUSHX $a $*",
+        "LPOP $a",
+        "RPOP $a",
+        "LPOP $a $n",
+        "RPOP $a $n",
+        "LSET $a $m $e",
+        "LINSERT $a BEFORE 4 $e",
+        "LINSERT $a AFTER $e $e",
+        "LREM $a $m $e",
+        "LTRIM $a $m -3",
+        "LMOVE $a $b LEFT RIGHT",
+        "RPOPLPUSH $a $b",
+        "LMPOP 2 $a $b RIGHT COUNT 3",
+        "BLMOVE $a $b LEFT RIGHT 0",
+        "BLPOP $a $b 0",
+        "LRANGE $a $m -1",
+        "LINDEX $a $m",
+        "LPOS $a $e COUNT 0",
+        "LLEN $a",
+        "SORT $a ALPHA STORE $b",
+        "RENAME $a $b",
+        "COPY $a $b REPLACE",
+        "DEL $a",
+    ];
+    spelled(LINES[usize::from(what) % LINES.len()], one, two, number)
+}
+
+fn hashes_and_sets(what: u8, one: u8, two: u8, number: usize) -> Vec<Vec<u8>> {
+    const LINES: [&str; 32] = [
+        "HSET $a $%",
+        "HSET $a $% f $e",
+        "HSETNX $a $e $e",
+        "HDEL $a $*",
+        "HINCRBY $a $n $m",
+        "HINCRBYFLOAT $a $n 1.5",
+        "HGETALL $a",
+        "HMGET $a $*",
+        "HRANDFIELD $a $m WITHVALUES",
+        "HSCAN $a 0 COUNT 3",
+        "HLEN $a",
+        "SADD $a $*",
+        "SADD $a $n $m 5 6",
+        "SADD $a $*",
+        "SREM $a $*",
+        "SMOVE $a $b $e",
+        "SPOP $a",
+        "SPOP $a $n",
+        "SRANDMEMBER $a $m",
+        "SMISMEMBER $a $*",
+        "SMEMBERS $a",
+        "SINTERSTORE $a $b $a",
+        "SUNIONSTORE $a $a $b",
+        "SUNIONSTORE $b $a",
+        "SDIFFSTORE $a $a $b",
+        "SINTERCARD 2 $a $b",
+        "SSCAN $a 0",
+        "SORT $a ALPHA STORE $b",
+        "RENAME $a $b",
+        "COPY $a $b REPLACE",
+        "MEMORY USAGE $a",
+        "UNLINK $a $b",
+    ];
+    spelled(LINES[usize::from(what) % LINES.len()], one, two, number)
+}
+
+fn sorted_sets(what: u8, one: u8, two: u8, number: usize) -> Vec<Vec<u8>> {
+    const LINES: [&str; 32] = [
+        "ZADD $a $#",
+        "ZADD $a $#",
+        "ZADD $a NX $#",
+        "ZADD $a XX CH $#",
+        "ZADD $a GT $#",
+        "ZADD $a INCR $m $e",
+        "ZINCRBY $a 0.5 $e",
+        "ZREM $a $*",
+        "ZREM $a $*",
+        "ZREMRANGEBYRANK $a $n -2",
+        "ZREMRANGEBYSCORE $a (1 $n",
+        "ZREMRANGEBYLEX $a [1 (5",
+        "ZPOPMIN $a $n",
+        "ZPOPMAX $a",
+        "BZPOPMIN $a $b 0",
+        "ZMPOP 2 $a $b MAX COUNT 3",
+        "ZRANGE $a $m -1 WITHSCORES",
+        "ZRANGE $a (1 +inf BYSCORE LIMIT 1 5",
+        "ZRANGE $a + - BYLEX REV",
+        "ZRANGESTORE $b $a 0 $m",
+        "ZRANK $a $e",
+        "ZMSCORE $a $*",
+        "ZCOUNT $a -inf $n",
+        "ZRANDMEMBER $a $m",
+        "ZUNIONSTORE $a 2 $a $b WEIGHTS 2 1",
+        "ZINTERSTORE $b 2 $a $b",
+        "ZDIFFSTORE $b 2 $a $b",
+        "ZSCAN $a 0",
+        "SORT $a ALPHA STORE $b",
+        "RENAME $a $b",
+        "COPY $a $b REPLACE",
+        "DEL $a",
+    ];
+    spelled(LINES[usize::from(what) % LINES.len()], one, two, number)
 }

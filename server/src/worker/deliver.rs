@@ -56,6 +56,17 @@ impl Worker {
         out.raw(&reply);
     }
 
+    /// Delivers a slice after a connection that tracks has been served. What its own commands made stale goes out in one
+    /// write with their replies: clients look for it, without waiting, before they use what they keep.
+    #[inline]
+    pub(super) fn deliver_behind_replies(&mut self, slot: usize, out: &mut Reply) {
+        let session = &self.conns[slot].session;
+        if session.tracking.on && !session.in_exec && self.owes_delivery() {
+            out.set_resp(session.resp);
+            self.deliver_slice(Some((slot, out)));
+        }
+    }
+
     /// Delivers a slice. The connection that is being served has its output elsewhere.
     fn deliver_slice(&mut self, mut served: Option<(usize, &mut Reply)>) {
         let (conns, registry, own) = (&mut self.conns, &self.shared.pubsub, self.index);

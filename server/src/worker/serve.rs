@@ -113,6 +113,7 @@ impl Worker {
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, &mut out);
         self.shared.tracking.flush(self.index);
+        self.deliver_behind_replies(slot, &mut out);
         if self.over_output_limit(slot, out.len()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }

@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{peer, setup, tidy};
+use crate::{peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         cargo_test("end to end", &mut tests)
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
+    tally.add(step("redis-py suite", || redispy::suite(&[])));
     tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
     tally.add(step("loom", loom));
     tally.add(step("fuzz targets", fuzz));

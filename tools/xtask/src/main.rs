@@ -1,14 +1,15 @@
 //! `cargo xtask`: the project's commands.
 //!
 //! ```text
-//! check   the quick loop: fmt, clippy, tidy, tests, smoke; no network, under five minutes
-//! tidy    the house rules that a program can check
-//! test    everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
-//! diff    the differential test with a number of commands and a seed
-//! peer    the peer's own Tcl suite
-//! smoke   redis-cli, redis-benchmark and redis-py against Varve
-//! bench   an experiment of tools/bench
-//! soak    a program run for long: the stress test and the differential test in turns
+//! check     the quick loop: fmt, clippy, tidy, tests, smoke; no network, under five minutes
+//! tidy      the house rules that a program can check
+//! test      everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
+//! diff      the differential test with a number of commands and a seed
+//! peer      the peer's own Tcl suite
+//! redis-py  redis-py's own test suite
+//! smoke     redis-cli, redis-benchmark and redis-py against Varve
+//! bench     an experiment of tools/bench
+//! soak      a program run for long: the stress test and the differential test in turns
 //! ```
 //!
 //! It runs programs and reads files; it never links the engine.
@@ -17,6 +18,7 @@
 
 mod all;
 mod peer;
+mod redispy;
 mod setup;
 mod shell;
 mod source;
@@ -64,6 +66,13 @@ enum Task {
         #[arg(long)]
         no_skips: bool,
     },
+    /// redis-py's own test suite in both protocols; words go to pytest, as in tests/test_pubsub.py -k shard
+    #[command(trailing_var_arg = true)]
+    RedisPy {
+        /// Passed on
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// redis-cli, redis-benchmark and redis-py against Varve
     Smoke,
     /// An experiment: bench point [--quick]
@@ -88,6 +97,7 @@ fn main() -> ExitCode {
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
         Task::Peer { units, no_skips } => setup::packages().and(|| peer::run(&units, no_skips)),
+        Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
         Task::Soak { minutes } => all::soak(minutes),

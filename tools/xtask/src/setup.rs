@@ -1,7 +1,8 @@
 //! What the tests need beside Rust, on a fresh Debian: packages, a Python environment, the peer's source.
 //!
 //! ```text
-//! .test-tools/venv/                      Python with redis-py
+//! .test-tools/venv/                      Python with redis-py and what its tests need
+//! .test-tools/redis-5.2.1.tar.gz         redis-py's source, for its tests
 //! .test-tools/apt/                       source lists of our own, derived from the machine's; its own lists and cache
 //! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite
 //! ```
@@ -14,7 +15,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The client library of the Python tests, pinned.
-const REDIS_PY: &str = "redis==5.2.1";
+const REDIS_PY: (&str, &str) = ("redis", "5.2.1");
+/// What the Python environment holds, pinned: the library, and what its own tests need.
+const PYTHON_PACKAGES: &[(&str, &str)] =
+    &[REDIS_PY, ("pytest", "8.3.4"), ("pytest-asyncio", "0.23.8"), ("pytest-timeout", "2.3.1")];
 /// The peer's version: its replies are the authority.
 pub(crate) const PEER_VERSION: &str = "7.0.15";
 /// A program that must be there, and the package that brings it.
@@ -107,17 +111,30 @@ impl Drop for ServicesKeptStill {
 
 fn make_venv() -> Result<(), String> {
     let venv = tools_dir().join("venv");
-    let installed = || command(&venv_python().to_string_lossy(), &["-c", "import redis; print(redis.__version__)"]);
-    if output(&mut installed()).is_ok_and(|version| REDIS_PY.ends_with(version.trim())) {
+    let pins: Vec<String> = PYTHON_PACKAGES.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+    let python = venv_python().to_string_lossy().into_owned();
+    let look = "import importlib.metadata as m, sys; print(*(p + '==' + m.version(p) for p in sys.argv[1:]), end='')";
+    let mut installed = command(&python, &["-c", look]);
+    installed.args(PYTHON_PACKAGES.iter().map(|(name, _)| name)).stderr(std::process::Stdio::null());
+    if output(&mut installed).is_ok_and(|there| there == pins.join(" ")) {
         return Ok(());
     }
     fs::create_dir_all(tools_dir()).map_err(|error| error.to_string())?;
     run(&mut command("python3", &["-m", "venv", "--clear", &venv.to_string_lossy()]))?;
-    let python = venv_python();
-    run(&mut command(
-        &python.to_string_lossy(),
-        &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", REDIS_PY],
-    ))
+    run(command(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(pins))
+}
+
+/// redis-py's source as one archive, fetched when it is not there.
+pub(crate) fn redis_py_archive() -> Result<PathBuf, String> {
+    let (name, version) = REDIS_PY;
+    let archive = tools_dir().join(format!("{name}-{version}.tar.gz"));
+    if !archive.exists() {
+        let python = venv_python();
+        let mut pip = command(&python.to_string_lossy(), &["-m", "pip", "download", "--quiet", "--no-deps"]);
+        pip.args(["--disable-pip-version-check", "--no-binary", name, &format!("{name}=={version}"), "-d"]);
+        run(pip.arg(tools_dir()))?;
+    }
+    Ok(archive)
 }
 
 fn fetch_source() -> Result<(), String> {

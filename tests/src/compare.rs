@@ -99,8 +99,9 @@ pub fn rule(args: &[Vec<u8>]) -> Rule {
 
 fn sort_rule(options: &[Vec<u8>]) -> Rule {
     let has = |word: &str| options.iter().any(|option| option == word.as_bytes());
-    match (has("nosort"), has("alpha")) {
-        (true, _) => Rule::Multiset, // a set's order is the table's
+    match (has("nosort") || has("*"), has("alpha")) {
+        // A set's order is the table's; so is a sorted set's where all elements are as good: by keys that there are not.
+        (true, _) => Rule::Multiset,
         (false, true) => Rule::Exact,
         (false, false) => Rule::Scores,
     }

@@ -166,7 +166,10 @@ fn keys_of(commands: &CommandTable, request: Args<'_>) -> Result<Vec<(usize, Key
         return Err("ERR Invalid number of arguments specified for command");
     }
     let mut keys = Vec::new();
-    if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err() || keys.is_empty() {
+    if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err()
+        || keys.is_empty()
+        || command.says_no_keys(request)
+    {
         let may_have_none = command.flags.has(Flags::NO_MANDATORY_KEYS);
         return if may_have_none { Ok(Vec::new()) } else { Err("ERR Invalid arguments specified for command") };
     }

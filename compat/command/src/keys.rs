@@ -52,6 +52,16 @@ impl Descriptor {
     }
 }
 
+impl Descriptor {
+    /// Whether the arguments say that there are 0 keys, be there a destination beside them or not.
+    pub(crate) fn says_no_keys(&self, args: Args<'_>) -> bool {
+        self.keys.iter().any(|spec| match (spec.find, begin(spec.begin, args)) {
+            (Find::Keynum { num, .. }, Some(at)) => args.opt(at + usize::from(num)) == Some(b"0"),
+            _ => false,
+        })
+    }
+}
+
 /// Visits the keys of one specification.
 fn spec_keys(spec: &KeySpec, args: Args<'_>, mut visit: impl FnMut(usize)) -> Result<(), NoKeys> {
     let Some(begin) = begin(spec.begin, args) else { return Ok(()) };

@@ -301,12 +301,12 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("watchdog-period", "0", 0, I32).hidden(),
     int("zset-max-listpack-entries", "128", 0, I64).alias("zset-max-ziplist-entries").live(),
     memory("zset-max-listpack-value", "64", 0, BYTES).alias("zset-max-ziplist-value").live(),
-    // Varve's own: how reclaim chooses a segment; the shape of the store, where 0 leaves it to the store.
-    one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),
+    // Varve's own: the shape of the store, where 0 leaves it to the store; how reclaim chooses a segment.
     special("shards", Special::PowerOfTwo { max: 4096 }, "0").fixed().hidden().live(),
     special("varve-segment-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
     special("varve-piece-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
     special("varve-run-min-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
+    one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),
 ];
 
 /// The place in `DIRECTIVES` of a name or alias, in any case.

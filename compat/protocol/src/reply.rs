@@ -363,11 +363,13 @@ impl Reply {
     }
 
     /// Bytes of memory that the buffer holds, values by reference not counted.
+    #[inline]
     pub fn held_bytes(&self) -> usize {
         self.buf.capacity()
     }
 
     /// Bytes of values by reference that are not sent yet.
+    #[inline]
     pub fn pinned_bytes(&self) -> usize {
         self.pieces_bytes - self.piece_sent
     }

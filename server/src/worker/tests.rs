@@ -2,6 +2,7 @@
 
 mod blocked;
 mod large;
+mod limits;
 mod pause;
 mod pubsub;
 mod tracking;

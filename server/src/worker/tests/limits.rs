@@ -1,0 +1,114 @@
+//! Limits on what clients take: all together (`maxmemory-clients`), and each with its replies. And the latency monitor.
+
+use super::*;
+
+/// The clients whose name begins with `name`, by CLIENT LIST.
+fn count_named(control: &mut Client, name: &str) -> usize {
+    control.bulk(&["CLIENT", "LIST"]).matches(&format!(" name={name}")).count()
+}
+
+/// A client of this name with so many bytes of a request that is not whole.
+fn fill(server: &Server, name: &str, bytes: usize) -> Client {
+    let mut client = server.connect();
+    client.ask(&["CLIENT", "SETNAME", name], "+OK\r\n");
+    client.send(format!("*2\r\n${bytes}\r\n").as_bytes());
+    client.send(&vec![b'v'; bytes]);
+    client
+}
+
+#[test]
+fn the_largest_clients_are_closed_on_whichever_worker_they_are() {
+    let server = Server::start(3, "");
+    let mut control = server.connect();
+    control.ask(&["CLIENT", "NO-EVICT", "ON"], "+OK\r\n");
+    let small: Vec<Client> = (0..6).map(|_| fill(&server, "small", 200_000)).collect();
+    let mut large: Vec<Client> = (0..6).map(|_| fill(&server, "large", 2_000_000)).collect();
+    let shared = server.shared();
+    let weight = || shared.workers.iter().map(|worker| worker.weights.total()).sum::<u64>();
+    wait_until("all is read", || weight() >= 6 * 2_200_000);
+    control.ask(&["CONFIG", "SET", "maxmemory-clients", "2mb"], "+OK\r\n");
+    wait_until("enough are closed", || weight() <= 2 << 20);
+    assert_eq!((count_named(&mut control, "small"), count_named(&mut control, "large")), (6, 0));
+    assert!(large.iter_mut().all(Client::is_closed));
+    assert!(control.bulk(&["INFO", "stats"]).contains("\r\nevicted_clients:6\r\n"));
+    // Who is not to be evicted does not count either.
+    let mut spared = server.connect();
+    spared.ask(&["CLIENT", "NO-EVICT", "ON"], "+OK\r\n");
+    spared.ask(&["CLIENT", "SETNAME", "spared"], "+OK\r\n");
+    spared.send(b"*2\r\n$3000000\r\n");
+    spared.send(&vec![b'v'; 3_000_000]);
+    wait_until("it is read", || control.bulk(&["CLIENT", "LIST"]).contains(" qbuf=3000000 "));
+    assert_eq!((count_named(&mut control, "small"), count_named(&mut control, "spared")), (6, 1));
+    drop(small);
+    wait_until("they are gone", || weight() == 0);
+}
+
+#[test]
+fn subscriptions_and_replies_that_wait_weigh_too() {
+    let server = Server::start(1, "maxmemory-clients 300kb");
+    let mut control = server.connect();
+    let mut listener = server.connect();
+    for n in 0..5000 {
+        let channel = format!("channel {n}");
+        if listener.stream.write_all(&request(&["SUBSCRIBE", &channel])).is_err() {
+            break;
+        }
+        if matches!(listener.stream.read(&mut [0; 256]), Ok(0) | Err(_)) {
+            break;
+        }
+    }
+    wait_until("it is closed", || control.bulk(&["CLIENT", "LIST"]).lines().count() == 1);
+    control.ask(&["SET", "k", &"v".repeat(100_000)], "+OK\r\n");
+    let mut slow = server.connect();
+    for _ in 0..200 {
+        if slow.stream.write_all(&request(&["GET", "k"])).is_err() {
+            break;
+        }
+    }
+    wait_until("it is closed", || control.bulk(&["CLIENT", "LIST"]).lines().count() == 1);
+}
+
+#[test]
+fn replies_over_the_hard_limit_are_not_sent() {
+    let server = Server::start(1, "client-output-buffer-limit normal 100000 0 0");
+    let mut client = server.connect();
+    client.ask(&["SET", "k", &"v".repeat(60_000)], "+OK\r\n");
+    let mut other = server.connect();
+    other.send(&[request(&["GET", "k"]), request(&["SET", "done", "1"]), request(&["GET", "k"])].concat());
+    assert!(other.is_closed());
+    client.ask(&["GET", "done"], "$1\r\n1\r\n");
+}
+
+#[test]
+fn what_takes_long_is_remembered_from_the_threshold_on() {
+    let server = Server::start(2, "enable-debug-command yes\nlatency-monitor-threshold 20");
+    let mut client = server.connect();
+    client.ask(&["DEBUG", "SLEEP", "0.001"], "+OK\r\n");
+    client.ask(&["LATENCY", "LATEST"], "*0\r\n");
+    client.ask(&["DEBUG", "SLEEP", "0.03"], "+OK\r\n");
+    client.send(&request(&["LATENCY", "LATEST"]));
+    client.expect(b"*1\r\n*4\r\n$7\r\ncommand\r\n:");
+    let (_, last, worst) = (client.line(), client.line(), client.line());
+    assert_eq!(last, worst);
+    assert!((30..2000).contains(&last[1..].parse::<u64>().expect(&last)), "{last}");
+    assert!(client.bulk(&["LATENCY", "GRAPH", "command"]).starts_with("command - high "));
+    assert!(client.bulk(&["LATENCY", "DOCTOR"]).starts_with("command: 1 spikes, "));
+    client.ask(&["LATENCY", "RESET", "nonsense"], ":0\r\n");
+    client.ask(&["LATENCY", "RESET", "command"], ":1\r\n");
+    client.ask(&["LATENCY", "HISTORY", "command"], "*0\r\n");
+    client.ask(&["LATENCY", "GRAPH", "command"], "-ERR No samples available for event 'command'\r\n");
+}
+
+#[test]
+fn histograms_count_each_call_once() {
+    let server = Server::start(2, "");
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.ask(&["CONFIG", "RESETSTAT"], "+OK\r\n");
+    client.ask(&["SET", "a", "1"], "+OK\r\n");
+    other.ask(&["SET", "a", "2"], "+OK\r\n");
+    client.send(&request(&["LATENCY", "HISTOGRAM", "nonsense", "set"]));
+    client.expect(b"*2\r\n$3\r\nset\r\n*4\r\n$5\r\ncalls\r\n:2\r\n$14\r\nhistogram_usec\r\n*");
+    let entries: usize = client.line().parse().unwrap();
+    let numbers: Vec<String> = (0..entries).map(|_| client.line()).collect();
+    assert_eq!(numbers.last().map(String::as_str), Some(":2"), "the last count is all of them");
+}

@@ -1,4 +1,4 @@
-//! Is a history of concurrent string commands linearisable?
+//! Is a history of concurrent string commands, and transactions of them, linearisable?
 //!
 //! ```text
 //!   client 0   |--SET a 1--|      |----GET a -> 1----|        one line a client, calls in the order they were made;
@@ -6,7 +6,8 @@
 //! ```
 //! The search is Wing and Gong's with Lowe's memory: take any client's next call that began before every open call ended,
 //! apply it to the model, go on, step back at a dead end; a state met before (how far each client is, and the keyspace) is
-//! not entered again. Histories are short (some hundred calls); keys are small numbers. No expiry, no other types.
+//! not entered again. Histories are short (some hundred calls); keys are small numbers. No expiry, no other types; but a
+//! key may stand for anything that holds one value, as the field of a hash does.
 
 use std::collections::HashSet;
 
@@ -22,6 +23,8 @@ pub enum Call {
     Set(usize, Bytes),
     /// INCR
     Incr(usize),
+    /// INCRBY
+    Add(usize, i64),
     /// APPEND
     Append(usize, Bytes),
     /// GETSET
@@ -40,6 +43,8 @@ pub enum Call {
     MSetNx(Vec<(usize, Bytes)>),
     /// RENAME
     Rename(usize, usize),
+    /// EXEC that was not aborted: what its client read of the watched keys since WATCH, and the queued calls
+    Exec(Vec<(usize, Option<Bytes>)>, Vec<Call>),
 }
 
 /// What it answered.
@@ -55,6 +60,10 @@ pub enum Answer {
     Value(Option<Bytes>),
     /// several
     Values(Vec<Option<Bytes>>),
+    /// those of a transaction
+    Exec(Vec<Answer>),
+    /// a watched key had changed
+    Aborted,
 }
 
 /// A call with its answer and its ends, in any unit of one monotonic clock.
@@ -81,6 +90,12 @@ impl Keyspace {
         Keyspace(vec![None; keys])
     }
 
+    /// Keys with these values.
+    #[must_use]
+    pub fn of(values: Vec<Option<Bytes>>) -> Keyspace {
+        Keyspace(values)
+    }
+
     /// Runs a command.
     pub fn apply(&mut self, call: &Call) -> Answer {
         let keys = &mut self.0;
@@ -90,7 +105,8 @@ impl Keyspace {
                 keys[*k] = Some(v.clone());
                 Answer::Ok
             }
-            Call::Incr(k) => increment(&mut keys[*k]),
+            Call::Incr(k) => increment(&mut keys[*k], 1),
+            Call::Add(k, by) => increment(&mut keys[*k], *by),
             Call::Append(k, v) => {
                 let value = keys[*k].get_or_insert_default();
                 value.extend_from_slice(v);
@@ -119,16 +135,18 @@ impl Keyspace {
                     Answer::Ok
                 }
             },
+            Call::Exec(watched, _) if watched.iter().any(|(k, read)| keys[*k] != *read) => Answer::Aborted,
+            Call::Exec(_, calls) => Answer::Exec(calls.iter().map(|call| self.apply(call)).collect()),
         }
     }
 }
 
-fn increment(value: &mut Option<Bytes>) -> Answer {
+fn increment(value: &mut Option<Bytes>, by: i64) -> Answer {
     let number = match value {
         None => Some(0),
         Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()),
     };
-    let Some(next) = number.and_then(|n| n.checked_add(1)) else { return Answer::Error };
+    let Some(next) = number.and_then(|n| n.checked_add(by)) else { return Answer::Error };
     *value = Some(next.to_string().into_bytes());
     Answer::Integer(next)
 }
@@ -287,6 +305,23 @@ mod tests {
         let both = Answer::Values(vec![Some(v("1")), Some(v("1"))]);
         assert!(check(&start, &[moved.clone(), vec![event(1, 2, Call::MGet(vec![0, 1]), both)]]).is_err());
         assert!(check(&start, &[moved, torn]).is_ok());
+    }
+
+    #[test]
+    fn a_transaction_is_one_moment_and_its_watched_keys_are_as_they_were_read() {
+        let calls = vec![Call::Add(0, -5), Call::Add(1, 5)];
+        let answers = Answer::Exec(vec![Answer::Integer(5), Answer::Integer(15)]);
+        let start = Keyspace(vec![Some(v("10")), Some(v("10"))]);
+        let exec = |read: &str| vec![event(0, 9, Call::Exec(vec![(0, Some(v(read)))], calls.clone()), answers.clone())];
+        let sees =
+            |a: &str, b: &str| vec![event(1, 2, Call::MGet(vec![0, 1]), Answer::Values(vec![Some(v(a)), Some(v(b))]))];
+        assert!(check(&start, &[exec("10"), sees("10", "10")]).is_ok());
+        assert!(check(&start, &[exec("10"), sees("5", "15")]).is_ok());
+        assert!(check(&start, &[exec("10"), sees("5", "10")]).is_err());
+        assert!(check(&start, &[exec("9")]).is_err());
+        // A change that nobody else can have made after it was read and before EXEC.
+        let writer = vec![event(0, 1, Call::Set(0, v("11")), Answer::Ok)];
+        assert!(check(&start, &[writer, vec![Event { begin: 2, ..exec("10")[0].clone() }]]).is_err());
     }
 
     #[test]

@@ -1,0 +1,120 @@
+//! Programs of other client libraries against Varve: tests/clients/{ioredis,go-redis,jedis}, each in the protocols that
+//! its library speaks. What they need comes through their package managers, into .test-tools or the managers' caches.
+//!
+//! A program runs where its toolchain is present; elsewhere its test says so and passes.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use varve_testkit::Launch;
+use varve_testkit::server::workspace;
+
+/// How long a program may run; each takes about two seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn sources(name: &str) -> PathBuf {
+    workspace().join("tests/clients").join(name)
+}
+
+/// A directory below .test-tools, made when it is not there.
+fn tools(name: &str) -> PathBuf {
+    let dir = workspace().join(".test-tools").join(name);
+    fs::create_dir_all(&dir).expect("a directory below .test-tools");
+    dir
+}
+
+/// True if all of a toolchain's programs are on the path; else a line says what is missing, past the test's capture.
+fn present(client: &str, programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing = programs.iter().find(|name| !std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
+    if let Some(missing) = missing {
+        let _ = writeln!(std::io::stderr(), "skipped: {client} needs {missing}, which is not on this machine");
+    }
+    missing.is_none()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs what makes a program ready.
+fn prepare(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", text(&output));
+}
+
+/// Runs a program against a new server on four workers; it must end by itself, with success and the number of its checks.
+fn run(client: &str, mut program: Command, protocol: Option<&str>) {
+    let server = Launch::varve().config("io-threads 4").start().expect("varve-server starts");
+    program.arg(server.port().to_string()).args(protocol).stdin(Stdio::null());
+    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let end = Instant::now() + LIMIT;
+    while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let late = matches!(child.try_wait(), Ok(None));
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("its output");
+    let text = text(&output);
+    assert!(!late && output.status.success(), "{client} in {protocol:?}: {}\n{text}", output.status);
+    let summary = text.lines().find(|line| line.starts_with(client) && line.ends_with(" checks"));
+    println!("{}, protocol {}", summary.unwrap_or_else(|| panic!("no summary:\n{text}")), protocol.unwrap_or("2"));
+    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
+}
+
+#[test]
+fn ioredis() {
+    if !present("ioredis", &["node", "npm"]) {
+        return;
+    }
+    let (from, to) = (sources("ioredis"), tools("ioredis"));
+    let same = |name: &str| fs::read(from.join(name)).ok() == fs::read(to.join(name)).ok();
+    if !same("package-lock.json") || !to.join("node_modules/ioredis").is_dir() {
+        for name in ["package.json", "package-lock.json"] {
+            fs::copy(from.join(name), to.join(name)).expect("copied");
+        }
+        prepare(Command::new("npm").args(["ci", "--ignore-scripts"]).current_dir(&to));
+    }
+    let mut program = Command::new("node");
+    program.arg(from.join("main.js")).env("NODE_PATH", to.join("node_modules"));
+    run("ioredis", program, None);
+}
+
+#[test]
+fn go_redis() {
+    if !present("go-redis", &["go"]) {
+        return;
+    }
+    let binary = tools("go-redis").join("program");
+    prepare(Command::new("go").args(["build", "-o"]).arg(&binary).arg(".").current_dir(sources("go-redis")));
+    for protocol in ["2", "3"] {
+        run("go-redis", Command::new(&binary), Some(protocol));
+    }
+}
+
+#[test]
+fn jedis() {
+    if !present("jedis", &["java", "javac", "mvn"]) {
+        return;
+    }
+    let (from, dir) = (sources("jedis"), tools("jedis"));
+    let pom = fs::read(from.join("pom.xml")).expect("its dependencies");
+    // Maven writes beside the file that it reads.
+    if fs::read(dir.join("pom.xml")).ok() != Some(pom.clone()) || !dir.join("lib").is_dir() {
+        fs::write(dir.join("pom.xml"), &pom).expect("written");
+        let goal = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
+        prepare(Command::new("mvn").args(["-q", "-B", goal, "-DoutputDirectory=lib"]).current_dir(&dir));
+    }
+    let libraries = dir.join("lib/*");
+    prepare(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(&dir).arg(from.join("Main.java")));
+    for protocol in ["2", "3"] {
+        let mut program = Command::new("java");
+        let path = std::env::join_paths([&dir, &libraries]).expect("a class path");
+        program.arg("-cp").arg(path).arg("Main");
+        run("jedis", program, Some(protocol));
+    }
+}

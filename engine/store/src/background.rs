@@ -45,14 +45,17 @@ impl Worker {
         let Some(_shared) = store.gate.try_enter(local.id) else { return Some(now_ms) };
         let start = Instant::now();
         (local.slices, local.slices_spent) = (0, false);
-        let mut left = true;
         let mut spent = Duration::ZERO;
-        while left && spent < budget {
-            left = store.step(local);
+        // One round at least, however little time there is.
+        let left = loop {
+            let left = store.step(local);
             let now = start.elapsed();
             store.rounds.record(now - spent);
             spent = now;
-        }
+            if !left || spent >= budget {
+                break left;
+            }
+        };
         local.appender.park(&store.log);
         store.slices.record(start.elapsed());
         if left || local.slices_spent {

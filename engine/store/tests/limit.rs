@@ -75,3 +75,36 @@ fn a_write_over_the_limit_is_refused_without_eviction() {
     worker.park();
     store.verify();
 }
+
+/// Two segments' worth of limit: pieces, not segments, are what is opened and drained, so it holds and is of use.
+#[test]
+fn a_limit_of_two_segments_holds() {
+    const LIMIT: u64 = 16 << 20;
+    for policy in [Policy::NoEviction, Policy::AllKeysRandom] {
+        let (store, mut worker) = store();
+        store.set_limit(LIMIT, policy);
+        let mut refused = 0;
+        for n in 0..80_000_u32 {
+            // Without eviction nine MB live, each key written anew again and again.
+            let name = format!("key:{}", if policy == Policy::NoEviction { n % 9000 } else { n }).into_bytes();
+            if store.admit(&mut worker.local, 1100).is_err() {
+                refused += 1;
+                continue;
+            }
+            let Worker { store, local } = &mut worker;
+            let _inside = store.gate().enter(local.id());
+            let mut tx = Tx::new(store, local, 0);
+            let key = tx.key(&name);
+            tx.hold(&[tx.shard_of(key.hash)]);
+            tx.remove(&key);
+            tx.set(&key, &[b'v'; 1000], Ttl::Clear, Form::Auto);
+            tx.finish();
+        }
+        assert!(store.used_memory() <= LIMIT, "{policy:?}: {} in use", store.used_memory());
+        assert_eq!(refused, 0, "{policy:?}: there was room to make");
+        let least = if policy == Policy::NoEviction { 9000 } else { 12_000 };
+        assert!(store.len(0) >= least, "{policy:?}: {} keys", store.len(0));
+        worker.park();
+        store.verify();
+    }
+}

@@ -4,12 +4,16 @@
 //! ```text
 //! storm   allkeys-random: anything goes, FLUSHALL too; every request must be answered, and answered in form
 //! siege   noeviction: nobody flushes what others keep; a client's own keys must say what it last wrote, shared counters
-//!         must hold the sum of what was acknowledged, and SCAN must show every key that stays
+//!         (keys, fields, scores) and a shared list must hold the sum of what was acknowledged, and SCAN must show every
+//!         key that stays
 //! ```
+//! The limits at which encodings change are changed all the time.
+//!
 //! Replies of eight clients have no one order: their legality is tests/histories.rs's.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +57,12 @@ struct Shared {
     errors: AtomicU64,
     refused: AtomicU64,
     raised: [AtomicU64; COUNTERS],
+    /// Sums of all that was added to fields and to scores.
+    fields: AtomicU64,
+    scores: AtomicU64,
+    /// Sums of the numbers pushed and popped.
+    pushed: AtomicU64,
+    popped: AtomicU64,
 }
 
 /// A client that fails ends the others too; its panic is the test's when the scope is left.
@@ -76,6 +86,10 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
         errors: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         raised: Default::default(),
+        fields: AtomicU64::new(0),
+        scores: AtomicU64::new(0),
+        pushed: AtomicU64::new(0),
+        popped: AtomicU64::new(0),
     };
     let length = Duration::from_secs(seconds());
     thread::scope(|scope| {
@@ -133,6 +147,8 @@ struct Player<'s> {
     /// Mostly growing, then mostly shrinking.
     growing: bool,
     own: Vec<Option<Vec<u8>>>,
+    /// What its own hash holds.
+    fields: BTreeMap<Vec<u8>, Vec<u8>>,
     batch: Vec<Request>,
 }
 
@@ -150,6 +166,7 @@ impl<'s> Player<'s> {
             generator: Generator::new(seed.wrapping_mul(97).wrapping_add(id), resp as u8, Types::ALL),
             growing: true,
             own: vec![None; STEADY],
+            fields: BTreeMap::new(),
             batch: Vec::new(),
         }
     }
@@ -226,7 +243,11 @@ impl<'s> Player<'s> {
 
     /// What concerns all keys, or none.
     fn wide_command(&mut self) -> Request {
-        match self.random.below(12) {
+        match self.random.below(16) {
+            12 => request(&format!("CONFIG SET list-max-listpack-size {}", self.random.below(12) as i64 - 5)),
+            13 => request(&format!("CONFIG SET hash-max-listpack-entries {}", self.random.below(100))),
+            14 => request(&format!("CONFIG SET zset-max-listpack-entries {}", self.random.below(100))),
+            15 => request(&format!("CONFIG SET list-compress-depth {}", self.random.below(3))),
             0 => request("KEYS key:1*"),
             1 => request("SWAPDB 1 2"),
             2 => request("SWAPDB 3 1"),
@@ -262,14 +283,21 @@ impl<'s> Player<'s> {
     }
 }
 
+/// A CONFIG SET that is not about encodings could lift the limit.
+fn lifts(args: &[Vec<u8>]) -> bool {
+    let encodings = ["list-", "hash-max-", "set-max-", "zset-max-"];
+    let about = |name: &str| args.get(2).is_some_and(|word| word.to_ascii_lowercase().starts_with(name.as_bytes()));
+    args[0].eq_ignore_ascii_case(b"config") && !encodings.into_iter().any(about)
+}
+
 /// A turn of a client that may do anything.
 fn anything(p: &mut Player) {
     if p.id < 3 {
         let steps = (0..64).map(|_| p.generator.next_step()).filter(|step| step.kind == Kind::Call);
-        // Changing the protocol in the midst of a pipeline is the differential test's; CONFIG SET would lift the limit.
+        // Changing the protocol in the midst of a pipeline is the differential test's.
         p.batch = steps
             .map(|step| step.args)
-            .filter(|args| !["hello", "config"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())))
+            .filter(|args| !args[0].eq_ignore_ascii_case(b"hello") && !lifts(args))
             .collect();
     } else {
         p.growing ^= p.random.one_in(150);
@@ -306,8 +334,11 @@ fn keeping(p: &mut Player) {
     p.batch.push(request("SELECT 0"));
     p.exchange();
     for _ in 0..8 {
-        match p.random.below(3) {
+        match p.random.below(6) {
             0 => raise(p),
+            1 => raise_part(p),
+            2 => queue(p),
+            3 => own_field(p),
             _ => own_key(p),
         }
     }
@@ -330,6 +361,75 @@ fn raise(p: &mut Player) {
     p.batch.push(request(&format!("INCR counter:{n}")));
     if p.exchange()[0].integer().is_some() {
         p.shared.raised[n].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Raises a field of a hash or a score of a sorted set that all share; now and then it goes to another name meanwhile.
+fn raise_part(p: &mut Player) {
+    let (part, hash, elsewhere) = (p.random.below(2000), p.random.one_in(2), p.random.one_in(2));
+    let (verb, name) = if hash { ("HINCRBY", "tally:hash") } else { ("ZINCRBY", "tally:zset") };
+    let other = format!("{name} elsewhere");
+    let names = if elsewhere { [other.as_str(), name] } else { [name, other.as_str()] };
+    let words =
+        if hash { vec![format!("field {part}"), "1".into()] } else { vec!["1".into(), format!("member {part}")] };
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    p.batch
+        .push([verb, names[0]].into_iter().map(bytes).chain(words.iter().map(|word| bytes(word))).collect::<Vec<_>>());
+    if p.random.one_in(10) {
+        p.batch.push([b"RENAMENX".to_vec(), bytes(names[0]), bytes(names[1])].to_vec());
+    }
+    if !p.exchange()[0].is_error() {
+        let sum = if hash { &p.shared.fields } else { &p.shared.scores };
+        sum.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Pushes numbers to a list that all share, or pops some, or moves one round.
+fn queue(p: &mut Player) {
+    let (grow, left) = (p.growing && p.random.below(10) < 7 || p.random.one_in(4), p.random.one_in(2));
+    if p.random.one_in(3) {
+        p.batch.push(request(if left { "LMOVE queue queue LEFT RIGHT" } else { "RPOPLPUSH queue queue" }));
+        p.exchange();
+    } else if grow {
+        let numbers: Vec<u64> = (0..1 + p.random.below(5)).map(|_| p.random.next_u64() >> 30).collect();
+        let words: Vec<String> = numbers.iter().map(|n| n.to_string()).collect();
+        p.batch.push(request(&format!("{} queue {}", if left { "LPUSH" } else { "RPUSH" }, words.join(" "))));
+        if !p.exchange()[0].is_error() {
+            p.shared.pushed.fetch_add(numbers.iter().sum(), Ordering::Relaxed);
+        }
+    } else {
+        let count = 1 + p.random.below(9);
+        p.batch.push(request(&format!("{} queue {count}", if left { "LPOP" } else { "RPOP" })));
+        p.shared.popped.fetch_add(sum(&p.exchange()[0]), Ordering::Relaxed);
+    }
+}
+
+/// The sum of a list of numbers.
+fn sum(reply: &Value) -> u64 {
+    reply.elements().unwrap_or_default().iter().map(|n| n.text().parse::<u64>().expect("a number")).sum()
+}
+
+/// Changes the client's own hash, and looks at all of it now and then.
+fn own_field(p: &mut Player) {
+    let hash = format!("hash:{}", p.id).into_bytes();
+    let (field, value) = (format!("field {}", p.random.below(300)).into_bytes(), p.value());
+    let value = value[..value.len().min(2000)].to_vec();
+    if p.random.one_in(30) {
+        p.batch.push(vec![b"HGETALL".to_vec(), hash]);
+        let reply = p.exchange().remove(0);
+        let parts = reply.elements().map(<[Value]>::to_vec).unwrap_or_default();
+        let words: Vec<Vec<u8>> = parts.iter().filter_map(|part| part.bytes().map(<[u8]>::to_vec)).collect();
+        let found: BTreeMap<_, _> = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+        assert!(reply.elements().is_none() || found == p.fields, "the hash of client {}: {reply:?}", p.id);
+    } else if p.growing || p.random.one_in(3) {
+        p.batch.push(vec![b"HSET".to_vec(), hash, field.clone(), value.clone()]);
+        if !p.exchange()[0].is_error() {
+            p.fields.insert(field, value);
+        }
+    } else {
+        p.batch.push(vec![b"HDEL".to_vec(), hash, field.clone()]);
+        let there = p.fields.remove(&field).is_some();
+        assert_eq!(p.exchange()[0].integer(), Some(i64::from(there)), "HDEL of client {}", p.id);
     }
 }
 
@@ -405,6 +505,27 @@ fn counters_hold(server: &Server, shared: &Shared) {
         let found = reply.text().parse().unwrap_or(0_u64);
         assert_eq!(found, raised.load(Ordering::Relaxed), "an update of counter {n} was lost or made twice");
     }
+    let mut both = |command: &str| {
+        let [one, two] = ["", " elsewhere"].map(|end| {
+            let words: Vec<Vec<u8>> = command.split(',').map(|w| w.replace('~', end).into_bytes()).collect();
+            client.call(&words).expect("a reply")
+        });
+        sum(&one) + sum(&two)
+    };
+    assert_eq!(both("HVALS,tally:hash~"), shared.fields.load(Ordering::Relaxed), "sum of the fields");
+    assert_eq!(
+        both("LRANGE,queue~,0,-1") + shared.popped.load(Ordering::Relaxed),
+        shared.pushed.load(Ordering::Relaxed)
+    );
+    let scores: u64 = ["tally:zset", "tally:zset elsewhere"]
+        .map(|name| {
+            let reply = client.call(&["ZRANGE", name, "0", "-1", "WITHSCORES"]).expect("a reply");
+            let words: Vec<String> = reply.elements().unwrap_or_default().iter().map(Value::text).collect();
+            words.chunks_exact(2).map(|pair| pair[1].parse::<u64>().expect("a score")).sum::<u64>()
+        })
+        .iter()
+        .sum();
+    assert_eq!(scores, shared.scores.load(Ordering::Relaxed), "sum of the scores");
 }
 
 #[test]

@@ -25,11 +25,14 @@ impl Worker {
         }
     }
 
-    /// Closes clients while all together are over the limit.
+    /// Closes clients while all together are over the limit, and tells the store what they take.
     #[inline]
     pub(super) fn limit_clients(&mut self) {
         let max = self.config.client_bytes_max();
-        if max > 0 && self.clients_weight() > max {
+        let weight = self.clients_weight();
+        // What is over the limit goes at once, and must not cost a key its place before.
+        self.shared.store.set_outside_bytes(if max > 0 { weight.min(max) } else { weight });
+        if max > 0 && weight > max {
             self.evict_clients(max);
         }
     }

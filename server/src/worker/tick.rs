@@ -46,7 +46,6 @@ impl Worker {
         }
         if self.index == 0 {
             self.shared.sample_rates();
-            self.shared.store.set_outside_bytes(self.shared.total(|stats| &stats.buffer_bytes));
         }
         if std::mem::take(&mut self.tick.accept_again) {
             self.accept_due = true;

@@ -241,3 +241,19 @@ fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{TableStats, table_text};
+
+    #[test]
+    fn a_table_that_moves_is_told_as_two() {
+        let still = TableStats { entries: 500, buckets: 100, ..TableStats::default() };
+        let text = table_text(&still);
+        assert!(text.contains(" table size: 700\n number of elements: 500\n") && !text.contains("rehashing target"));
+        let moving = TableStats { old_buckets: 80, moved_buckets: 30, ..still };
+        let text = table_text(&moving);
+        assert!(text.contains(" table size: 560\n") && text.contains(" buckets left to move: 50\n"));
+        assert!(text.contains("(rehashing target):\n table size: 700\n"));
+    }
+}

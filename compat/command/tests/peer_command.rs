@@ -181,6 +181,7 @@ fn keys_are_found_as_the_peer_finds_them() {
             "zunion x a",
             "zinterstore d 2 a b weights 1 2",
             "zinterstore d 5 a b",
+            "zdiffstore d 0 a b",
             "zrangestore a b 0 1",
             "sort a by x_* store b",
             "sort a store b store c",

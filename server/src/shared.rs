@@ -47,6 +47,11 @@ impl Counter {
         }
     }
 
+    /// A part of a gauge is `after` in place of `before`. Only the owning worker calls this.
+    pub(crate) fn change(&self, before: usize, after: usize) {
+        self.set(self.get() + after as u64 - before as u64);
+    }
+
     /// Sets a gauge.
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -81,7 +86,7 @@ pub(crate) struct WorkerStats {
     pub(crate) writes: Counter,
     /// Connections that CLIENT PAUSE holds back.
     pub(crate) held: Counter,
-    /// Bytes of buffers that connections hold, as of the last tick.
+    /// Bytes that connections and the pool of buffers take.
     pub(crate) buffer_bytes: Counter,
     /// Largest input and output buffers seen, for INFO's `client_recent_max_*`.
     pub(crate) input_peak_bytes: Counter,

@@ -185,6 +185,8 @@ pub(crate) struct Conn {
     pub(crate) request_bytes: usize,
     /// Bytes that the worker's weights count of it (`clients::weight`), 0 if it is not to be evicted.
     pub(crate) weight: usize,
+    /// Bytes that the worker's sum counts of it (`clients::memory`): a part of `maxmemory`.
+    pub(crate) counted_bytes: usize,
     /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
     pub(crate) soft_ms: Option<i64>,
     /// What it listens to; None until it subscribes.
@@ -226,6 +228,7 @@ impl Conn {
             queued: false,
             request_bytes: 0,
             weight: 0,
+            counted_bytes: 0,
             soft_ms: None,
             subscriptions: None,
             due: None,

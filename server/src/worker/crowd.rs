@@ -18,6 +18,11 @@ impl Worker {
     #[inline]
     pub(super) fn weigh(&mut self, slot: usize) {
         let conn = &mut self.conns[slot];
+        let bytes = clients::memory(conn);
+        if bytes != conn.counted_bytes {
+            self.shared.workers[self.index].stats.buffer_bytes.change(conn.counted_bytes, bytes);
+            conn.counted_bytes = bytes;
+        }
         let weight = if conn.session.no_evict { 0 } else { clients::weight(conn) };
         if weight != conn.weight {
             self.shared.workers[self.index].weights.change(conn.weight, weight);
@@ -30,8 +35,14 @@ impl Worker {
     pub(super) fn limit_clients(&mut self) {
         let max = self.config.client_bytes_max();
         let weight = self.clients_weight();
+        let pool = self.pool.bytes();
+        if pool != self.tick.pool_bytes {
+            self.shared.workers[self.index].stats.buffer_bytes.change(self.tick.pool_bytes, pool);
+            self.tick.pool_bytes = pool;
+        }
         // What is over the limit goes at once, and must not cost a key its place before.
-        self.shared.store.set_outside_bytes(if max > 0 { weight.min(max) } else { weight });
+        let buffers = self.shared.total(|stats| &stats.buffer_bytes);
+        self.shared.store.set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
         if max > 0 && weight > max {
             self.evict_clients(max);
         }

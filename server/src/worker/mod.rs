@@ -358,6 +358,7 @@ impl Worker {
         }
         let handle = &self.shared.workers[self.index];
         handle.weights.change(conn.weight, 0);
+        handle.stats.buffer_bytes.change(conn.counted_bytes, 0);
         handle.assigned.fetch_sub(1, Ordering::Relaxed);
         handle.stats.connected.set(self.conns.len() as u64);
     }

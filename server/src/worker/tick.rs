@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::clients;
 use crate::conn::Phase;
 
 /// Time between two ticks.
@@ -20,9 +19,10 @@ const SLICES: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     due: Option<Instant>,
-    /// Slot from which the next slice goes on, and what the slices of this round have summed up.
+    /// Slot from which the next slice goes on.
     cursor: usize,
-    buffer_bytes: usize,
+    /// Bytes of the pool of buffers that the worker's sum has.
+    pub(super) pool_bytes: usize,
     /// Accepting failed for want of descriptors: the edge has passed, so it is tried again.
     pub(super) accept_again: bool,
 }
@@ -59,7 +59,6 @@ impl Worker {
         let to = slots.min(from + slots.div_ceil(SLICES));
         for slot in from..to {
             let Some(conn) = self.conns.get(slot) else { continue };
-            self.tick.buffer_bytes += clients::memory(conn);
             let idle_ms = self.now.unix_ms - conn.session.active_ms;
             let timeout_s = self.config.timeout_s;
             let may_idle = timeout_s > 0 && conn.phase != Phase::Blocked;
@@ -72,8 +71,6 @@ impl Worker {
         }
         self.tick.cursor = to;
         if to == slots {
-            let bytes = std::mem::take(&mut self.tick.buffer_bytes) + self.pool.bytes();
-            self.shared.workers[self.index].stats.buffer_bytes.set(bytes as u64);
             self.tick.cursor = 0;
         }
     }

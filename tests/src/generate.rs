@@ -152,10 +152,11 @@ impl Generator {
     /// Makes the number of arguments, or one of them, wrong.
     fn spoil(&mut self, args: &mut Vec<Arg>) {
         let is = |names: &[&str]| names.iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes()));
-        // SPOP without a count takes what chance will have, and a timeout that is made another may be one without end.
-        let (needs_all, waits) = (is(&["spop"]), is(WAITING));
+        // SPOP without a count takes what chance will have, a timeout that is made another may be one without end, and
+        // ranges by member mean something only where all scores are 0.
+        let (needs_all, whole) = (is(&["spop"]), is(WAITING) || args.get(1).is_some_and(|key| key.starts_with(b"q")));
         match self.random.below(3) {
-            _ if waits => args.truncate(1 + self.random.below(args.len())),
+            _ if whole => args.truncate(1 + self.random.below(args.len())),
             0 if needs_all => args.truncate(1),
             0 => args.truncate(1 + self.random.below(args.len())),
             1 => args.push(self.random.pick(EXTRA).as_bytes().to_vec()),

@@ -155,6 +155,10 @@ impl Generator {
         // SPOP without a count takes what chance will have, a timeout that is made another may be one without end, and
         // ranges by member mean something only where all scores are 0.
         let (needs_all, whole) = (is(&["spop"]), is(WAITING) || args.get(1).is_some_and(|key| key.starts_with(b"q")));
+        // SORT by numbers: see `collection`.
+        if is(&["sort", "sort_ro"]) {
+            return args.push(self.random.pick(EXTRA).as_bytes().to_vec());
+        }
         match self.random.below(3) {
             _ if whole => args.truncate(1 + self.random.below(args.len())),
             0 if needs_all => args.truncate(1),

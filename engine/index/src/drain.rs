@@ -15,9 +15,12 @@
 
 use crate::POSITIONS;
 use crate::bucket::{EXTENSION_REACH, EXTENSIONS};
-use crate::part::Part;
+use crate::part::{Part, RELEASE_BYTES};
 use crate::table::{NEW, OLD, Table};
 use varve_base::Ref;
+
+/// Buckets that a step of discarding passes: so much as is released at once.
+const DISCARD_BUCKETS: u64 = (RELEASE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
 
 impl Table {
     /// Empties about so many buckets, at least one, from the front; every reference is handed out once. True when the
@@ -51,6 +54,25 @@ impl Table {
         let done = self.parts.iter().all(Part::is_none);
         if done {
             assert!(self.len == 0, "{} entries were lost", self.len);
+            self.clear();
+        }
+        done
+    }
+
+    /// Gives back some of the memory of a table whose entries mean nothing any more, at most one release unit of either
+    /// part; true when none is left. Nothing may be looked for from the first call on.
+    pub fn discard_step(&mut self) -> bool {
+        let at = self.drained.map_or(0, u64::from) + DISCARD_BUCKETS;
+        self.drained = Some(at.min(u64::from(u32::MAX)) as u32);
+        for part in &mut self.parts {
+            if at < part.count() {
+                part.release_before(at);
+            } else {
+                *part = Part::none();
+            }
+        }
+        let done = self.parts.iter().all(Part::is_none);
+        if done {
             self.clear();
         }
         done

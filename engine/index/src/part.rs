@@ -25,7 +25,7 @@ use varve_base::mem::{Mapping, PAGE_BYTES};
 pub(crate) const BUCKETS_MAX: u64 = (1 << 28) - 1;
 
 /// Memory is given back behind the cursor of a move in steps of this many bytes.
-const RELEASE_BYTES: usize = 256 << 10;
+pub(crate) const RELEASE_BYTES: usize = 256 << 10;
 
 /// The first page is kept while a part is emptied: the last buckets borrow from the first ones.
 const _: () = assert!((EXTENSION_REACH + 1) * 64 <= PAGE_BYTES as u64);
@@ -458,7 +458,8 @@ impl Part {
             // SAFETY: no reference into the buckets is held across this call, which has `&mut self`. Those before the
             // cursor hold nothing: their own entries have moved, and foreign ones come from before them, or wrapped
             // from the end into the first page, which is kept. Of a table that is being emptied they hold nothing at
-            // all, and no link that leads to an entry.
+            // all, and no link that leads to an entry; of one that is discarded nobody looks at them again, and who
+            // did would find zeroes, which are empty buckets.
             unsafe { map.release(self.released..end) };
             self.released = end;
         }

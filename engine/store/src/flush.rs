@@ -42,23 +42,25 @@ impl Store {
         self.report_emptied();
         w.local.appender.park(&self.log);
         self.reclaim.reset(&self.log);
-        let mut roots = Vec::new();
+        let (mut roots, mut table_bytes) = (Vec::new(), 0);
         for (id, cell) in self.shards.iter().enumerate() {
             let mut shard = cell.lock.lock();
             shard.touch_present(self);
             let table = shard.index.take();
             shard.wheel.clear();
             shard.counts = Default::default();
-            roots.extend(shard.roots.take_all());
+            roots.push(std::mem::take(&mut shard.roots));
             cell.set_due(NEVER);
             shard.follow_index(self, id);
+            table_bytes += shard.reported_bytes as u64;
             drop(shard);
             self.leftovers.tables.lock().push(table);
         }
         self.log.clear();
         self.look_at_live();
-        roots.iter().for_each(|root| _ = self.table_bytes.fetch_sub(root.reported as u64, Relaxed));
-        self.chores.reset(roots.into_iter());
+        // Without the roots, whose number does not matter here.
+        self.table_bytes.store(table_bytes, Relaxed);
+        self.chores.reset(roots);
         self.slots.clear();
         self.databases.all_swept();
         *self.leftovers.sweep.lock() = (0, 0);
@@ -93,10 +95,13 @@ impl Store {
         self.databases.swap(a, b);
     }
 
-    /// Gives one detached table back; true if there was one.
+    /// Gives some of one detached table back; true if there was one.
     pub(crate) fn drop_table_step(&self) -> bool {
-        let table = self.leftovers.tables.lock().pop();
-        table.is_some()
+        let Some(mut table) = self.leftovers.tables.lock().pop() else { return false };
+        if !table.discard_step() {
+            self.leftovers.tables.lock().push(table);
+        }
+        true
     }
 
     /// Removes some keys of the first dying database; true while there is one.

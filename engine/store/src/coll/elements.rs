@@ -246,6 +246,11 @@ impl Elements {
         empty
     }
 
+    /// Gives back some of the table; true when nothing is left of it.
+    pub(crate) fn shed_step(&mut self) -> bool {
+        self.table.discard_step()
+    }
+
     /// The same elements as objects of another slot.
     pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Elements {
         let mut copy = Elements { kind: self.kind, ..Elements::new(slot) };

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! DEL, overwrite, expiry, eviction, sweep --> root dying, slot number queued
-//! background: slot number -> shard (try_lock) -> some objects killed -> ... -> root and slot number given back
+//! background: slot number -> shard (try_lock) -> some objects killed -> ... -> slot number given back
+//!                                                                                   |
+//! FLUSHALL --> all roots, their objects gone at once -----------------------> tables shed in steps
 //! ```
 //! A slot number is in a worker's hands or in the queue, never both, so no two workers free one collection.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::roots::Roots;
 use super::slots::Whereabouts;
-use super::{Hands, Root};
+use super::{Body, Hands, Root};
 use crate::rank::{Rank, RankedMutex};
 use crate::shard::Shard;
 use crate::store::Store;
@@ -18,6 +21,8 @@ use crate::worker::Local;
 
 /// Objects killed in one step with the shard locked: some ten microseconds.
 const FREE_OBJECTS: usize = 64;
+/// Roots that one step looks at which have no more to shed than it takes to drop them.
+const SHED_ROOTS: usize = 16;
 /// Buckets moved in one step.
 const MOVE_BUCKETS: usize = 32;
 
@@ -25,10 +30,18 @@ const MOVE_BUCKETS: usize = 32;
 pub(crate) struct Chores {
     dying: RankedMutex<VecDeque<u32>>,
     restless: RankedMutex<VecDeque<u32>>,
-    /// Roots of a store that was emptied at once: their objects are gone already.
-    dropped: RankedMutex<Vec<Root>>,
-    /// How many there are in all three, to be asked without a lock.
+    dropped: RankedMutex<Dropped>,
+    /// How much there is in all three, to be asked without a lock.
     owed: AtomicUsize,
+}
+
+/// What has memory and no objects any more.
+#[derive(Default)]
+struct Dropped {
+    /// Roots of a store that was emptied at once, as its shards had them.
+    roots: Vec<Roots>,
+    /// What is shed first.
+    bodies: Vec<Body>,
 }
 
 impl Chores {
@@ -36,7 +49,7 @@ impl Chores {
         Chores {
             dying: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
-            dropped: RankedMutex::new(Rank::Leaf, Vec::new()),
+            dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
             owed: AtomicUsize::new(0),
         }
     }
@@ -55,13 +68,47 @@ impl Chores {
         self.restless.lock().push_back(slot);
     }
 
-    /// Everything at once was emptied; under the gate alone.
-    pub(crate) fn reset(&self, roots: impl Iterator<Item = Root>) {
+    /// Everything at once was emptied, of which these roots are left; under the gate alone.
+    pub(crate) fn reset(&self, roots: Vec<Roots>) {
         self.dying.lock().clear();
         self.restless.lock().clear();
         let mut dropped = self.dropped.lock();
-        dropped.extend(roots);
-        self.owed.store(dropped.len(), Relaxed);
+        dropped.roots.extend(roots.into_iter().filter(|roots| !roots.is_empty()));
+        self.owed.store(dropped.roots.len() + dropped.bodies.len(), Relaxed);
+    }
+
+    /// Leaves a body without objects to be shed.
+    fn drop_later(&self, body: Body) {
+        self.owed.fetch_add(1, Relaxed);
+        self.dropped.lock().bodies.push(body);
+    }
+
+    /// Sheds some of what was dropped; true if there was anything.
+    fn shed_step(&self) -> bool {
+        for n in 0..SHED_ROOTS {
+            let mut dropped = self.dropped.lock();
+            if let Some(mut body) = dropped.bodies.pop() {
+                drop(dropped);
+                if body.shed_step() {
+                    self.done();
+                    continue;
+                }
+                self.dropped.lock().bodies.push(body);
+                return true;
+            }
+            let Some(roots) = dropped.roots.last_mut() else { return n > 0 };
+            match roots.pop() {
+                Some(root) => {
+                    self.owed.fetch_add(1, Relaxed);
+                    dropped.bodies.push(root.body);
+                }
+                None => {
+                    dropped.roots.pop();
+                    self.done();
+                }
+            }
+        }
+        true
     }
 
     fn done(&self) {
@@ -70,18 +117,14 @@ impl Chores {
 }
 
 impl Store {
-    /// One step of freeing and one of moving tables; true while work that is not held up is left.
+    /// One step of freeing, of moving tables and of shedding; true while work that is not held up is left.
     pub(crate) fn collections_step(&self, local: &mut Local) -> bool {
         if !self.chores.any() {
             return false;
         }
         let mut left = self.free_step(local);
         left |= self.settle_table_step(local);
-        let dropped = self.chores.dropped.lock().pop();
-        if dropped.is_some() {
-            self.chores.done();
-        }
-        left || dropped.is_some()
+        left | self.chores.shed_step()
     }
 
     /// Kills some objects of a dying collection; true if there was one.
@@ -98,6 +141,8 @@ impl Store {
             debug_assert!(root.dying, "only what no key leads to is freed");
             self.table_bytes.fetch_sub(root.reported as u64, Relaxed);
             self.slots.give(slot);
+            drop(shard);
+            self.chores.drop_later(root.body);
             self.chores.done();
         } else {
             self.chores.dying.lock().push_front(slot);

@@ -139,7 +139,7 @@ pub(crate) enum Body {
     List(Chain),
     Hash(Elements),
     Set(Elements),
-    Zset(Ordered),
+    Zset(Box<Ordered>),
 }
 
 impl Body {
@@ -198,6 +198,16 @@ impl Body {
         }
     }
 
+    /// Gives back some of the memory of tables whose objects are gone; true when none is left. Nothing else is to be asked
+    /// of the body from then on.
+    pub(crate) fn shed_step(&mut self) -> bool {
+        match self {
+            Body::List(c) => c.shed_step(),
+            Body::Hash(e) | Body::Set(e) => e.shed_step(),
+            Body::Zset(z) => z.shed_step(),
+        }
+    }
+
     /// True if a table is on its way to another size, or should be, or nodes that were cut off are left.
     pub(crate) fn wants_step(&self) -> bool {
         match self {
@@ -222,7 +232,7 @@ impl Body {
             Body::List(c) => Body::List(c.copy(from, log, appender, slot)),
             Body::Hash(e) => Body::Hash(e.copy(from, log, appender, seed, slot)),
             Body::Set(e) => Body::Set(e.copy(from, log, appender, seed, slot)),
-            Body::Zset(z) => Body::Zset(z.copy(from, log, appender, seed, slot)),
+            Body::Zset(z) => Body::Zset(Box::new(z.copy(from, log, appender, seed, slot))),
         }
     }
 

@@ -52,8 +52,17 @@ impl Roots {
         self.places.iter().enumerate().filter_map(|(place, root)| Some((place as u32, root.as_deref()?)))
     }
 
-    /// Takes everything, for who drops it in steps.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Root> + use<> {
-        std::mem::take(self).places.into_iter().flatten().map(|root| *root)
+    /// Takes any root out, for who drops them all one by one; the others' places stay.
+    pub(crate) fn pop(&mut self) -> Option<Box<Root>> {
+        while let Some(place) = self.places.pop() {
+            if place.is_some() {
+                return place;
+            }
+        }
+        None
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
     }
 }

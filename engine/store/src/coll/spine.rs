@@ -25,6 +25,7 @@
 //!
 //! It does not open leaves: it knows neither the log nor what an element is.
 
+mod arena;
 mod cut;
 #[cfg(test)]
 mod tests;
@@ -33,12 +34,18 @@ use std::cmp::Ordering;
 
 use varve_base::Ref;
 
+use arena::Arena;
+
 /// Children of a node. With 64 a tree over some thousand leaves would be no lower, and a short chain would pay twice.
 const FAN: usize = 32;
 /// A node with fewer children than this looks for a neighbour to join.
 const FAN_MIN: usize = FAN / 4;
 /// A joined node has at most so many children, so that the next insertion does not split it again.
 const JOINED_MAX: usize = FAN * 3 / 4;
+/// Leaves in a chunk of an arena: 64 KB of references.
+const LEAVES_SHIFT: usize = 13;
+/// Nodes in a chunk of an arena: 50 KB.
+const NODES_SHIFT: usize = 7;
 /// No node, or no free cell.
 const NONE: u32 = u32::MAX;
 
@@ -70,12 +77,12 @@ const _: () = assert!(size_of::<Node>() == 392);
 #[derive(Clone, Debug)]
 pub(crate) struct Spine<R = Ref> {
     /// By number; none of a free one.
-    refs: Vec<Option<R>>,
+    refs: Arena<Option<R>, LEAVES_SHIFT>,
     /// By number: the node of level 1; of a free leaf the next free one.
-    parents: Vec<u32>,
-    nodes: Vec<Node>,
+    parents: Arena<u32, LEAVES_SHIFT>,
+    nodes: Arena<Node, NODES_SHIFT>,
     /// By node, the least key under each child. Empty unless keyed.
-    seps: Vec<[u64; FAN]>,
+    seps: Arena<[u64; FAN], NODES_SHIFT>,
     keyed: bool,
     root: u32,
     free_leaf: u32,
@@ -91,10 +98,10 @@ impl<R: Copy> Spine<R> {
     /// An empty spine without keys: every `sep` is 0.
     pub(crate) fn new() -> Spine<R> {
         Spine {
-            refs: Vec::new(),
-            parents: Vec::new(),
-            nodes: Vec::new(),
-            seps: Vec::new(),
+            refs: Arena::new(),
+            parents: Arena::new(),
+            nodes: Arena::new(),
+            seps: Arena::new(),
             keyed: false,
             root: NONE,
             free_leaf: NONE,
@@ -136,11 +143,18 @@ impl<R: Copy> Spine<R> {
     /// Bytes of memory that the spine holds, besides itself. O(1).
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.refs.capacity() * size_of::<Option<R>>()
-            + self.parents.capacity() * size_of::<u32>()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.seps.capacity() * size_of::<[u64; FAN]>()
+        self.refs.bytes()
+            + self.parents.bytes()
+            + self.nodes.bytes()
+            + self.seps.bytes()
             + self.limbo.capacity() * size_of::<cut::Limb>()
+    }
+
+    /// Gives back some of the memory of a spine whose leaves are nobody's any more; true when none is left. Nothing else is to
+    /// be asked of it from then on.
+    pub(crate) fn shed_step(&mut self) -> bool {
+        // All together, as they grew: what the allocator can return to the system it then does bit by bit.
+        self.refs.shed() & self.parents.shed() & self.nodes.shed() & self.seps.shed()
     }
 
     /// The first leaf.
@@ -472,8 +486,6 @@ impl<R: Copy> Spine<R> {
         let leaf = self.upcoming();
         if self.free_leaf == NONE {
             assert!(leaf.0 < NONE, "numbers of leaves have 32 bits");
-            grow(&mut self.refs);
-            grow(&mut self.parents);
             self.refs.push(Some(place));
             self.parents.push(NONE);
         } else {
@@ -486,10 +498,8 @@ impl<R: Copy> Spine<R> {
     fn take_node(&mut self, level: u16) -> u32 {
         let fresh = Node { parent: NONE, level, len: 0, child: [0; FAN], sum: [0; FAN] };
         if self.free_node == NONE {
-            grow(&mut self.nodes);
             self.nodes.push(fresh);
             if self.keyed {
-                grow(&mut self.seps);
                 self.seps.push([0; FAN]);
             }
             return self.nodes.len() as u32 - 1;
@@ -572,7 +582,7 @@ impl<R: Copy> Spine<R> {
 
     /// Moves the children from slot `from` on behind those of another node; returns how many elements they have.
     fn move_children(&mut self, node: u32, from: usize, to: u32) -> u64 {
-        let [source, target] = self.nodes.get_disjoint_mut([node as usize, to as usize]).expect("two nodes");
+        let [source, target] = self.nodes.pair_mut(node as usize, to as usize);
         let (end, at) = (source.len as usize, target.len as usize);
         let many = end - from;
         target.child[at..at + many].copy_from_slice(&source.child[from..end]);
@@ -581,7 +591,7 @@ impl<R: Copy> Spine<R> {
         target.len += many as u16;
         let level = target.level;
         if self.keyed {
-            let [source, target] = self.seps.get_disjoint_mut([node as usize, to as usize]).expect("two nodes");
+            let [source, target] = self.seps.pair_mut(node as usize, to as usize);
             target[at..at + many].copy_from_slice(&source[from..end]);
         }
         for slot in at..at + many {
@@ -629,12 +639,5 @@ impl<R: Copy> Spine<R> {
         self.nodes[parent as usize].sum[at] += moved;
         self.give_node(child[at + 1]);
         self.remove_child(parent, at + 1);
-    }
-}
-
-/// Makes room for one more, by an eighth at a time: arenas are large, and doubling would leave half of them empty.
-fn grow<T>(arena: &mut Vec<T>) {
-    if arena.len() == arena.capacity() {
-        arena.reserve_exact(arena.len() / 8 + 1);
     }
 }

@@ -129,9 +129,9 @@ impl Tx<'_> {
             });
         } else {
             self.put_big(k, old, Type::Zset, |hands| {
-                Body::Zset(Ordered::build(hands, |push| {
+                Body::Zset(Box::new(Ordered::build(hands, |push| {
                     items.iter().for_each(|(member, score)| push(member.as_ref(), *score))
-                }))
+                })))
             });
         }
         self.changed(k, 1);
@@ -212,7 +212,9 @@ impl Tx<'_> {
                 packed::push(node, member, score).expect(ROOM);
             });
         } else {
-            self.put_big(k, None, Type::Zset, |hands| Body::Zset(Ordered::build(hands, |push| push(member, score))));
+            self.put_big(k, None, Type::Zset, |hands| {
+                Body::Zset(Box::new(Ordered::build(hands, |push| push(member, score))))
+            });
         }
     }
 
@@ -244,7 +246,7 @@ impl Tx<'_> {
     #[cold]
     fn spread_zset(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
-            Body::Zset(Ordered::build(hands, |push| packed::for_each(Node::open(old), push)))
+            Body::Zset(Box::new(Ordered::build(hands, |push| packed::for_each(Node::open(old), push))))
         });
     }
 }

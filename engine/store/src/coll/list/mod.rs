@@ -360,6 +360,11 @@ impl Chain {
         self.spine.leaves() == 0
     }
 
+    /// Gives back some of the spine; true when nothing is left of it.
+    pub(crate) fn shed_step(&mut self) -> bool {
+        self.spine.shed_step()
+    }
+
     /// The same elements in nodes of another slot.
     pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, slot: u32) -> Chain {
         let mut copy = Chain::new();

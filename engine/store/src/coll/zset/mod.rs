@@ -122,9 +122,9 @@ impl Ordered {
         (self.elements.object_bytes() + self.tree.object_bytes()) as usize + self.table_bytes()
     }
 
-    /// Bytes of index and spine. O(1).
+    /// Bytes of index and spine, and of this itself, which is not among the roots. O(1).
     pub(crate) fn table_bytes(&self) -> usize {
-        self.elements.table_bytes() + self.tree.spine_bytes()
+        size_of::<Ordered>() + self.elements.table_bytes() + self.tree.spine_bytes()
     }
 
     /// A member's score.
@@ -298,6 +298,11 @@ impl Ordered {
         self.felled = true;
         let killed = self.tree.fell(hands, objects);
         killed < objects && self.elements.free_step(hands, objects - killed)
+    }
+
+    /// Gives back some of index and spine; true when nothing is left of them.
+    pub(crate) fn shed_step(&mut self) -> bool {
+        self.elements.shed_step() & self.tree.shed_step()
     }
 
     /// The same elements as objects of another slot.

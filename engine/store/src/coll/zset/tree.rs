@@ -377,6 +377,11 @@ impl Tree {
         objects
     }
 
+    /// Gives back some of the spine; true when nothing is left of it.
+    pub(super) fn shed_step(&mut self) -> bool {
+        self.spine.shed_step()
+    }
+
     /// Adds a leaf at the end, of elements in order behind all that are there: `refs` of the same shard.
     pub(super) fn push_leaf(&mut self, sight: Sight<'_>, appender: &mut Appender, slot: u32, refs: &[Ref]) {
         let pen = Pen { log: sight.log, appender, slot };

@@ -19,8 +19,12 @@ use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, O
 
 use super::Hands;
 
-/// Buckets of the first table: a collection becomes big at some hundred elements.
+/// Buckets of the first table of a collection that becomes big at some hundred elements.
 const FIRST_BUCKETS: u32 = 24;
+/// And of one that is big from its first element on, or from a long one: there are many such, of a few elements each.
+const FEW_BUCKETS: u32 = 2;
+/// Elements from which the first table is the larger one.
+const MANY: usize = 64;
 /// Collections grow at different sizes, so that many alike do not all double their tables at one time.
 const STAGGER: u32 = 16;
 /// Objects fetched into the cache ahead of those that are visited.
@@ -63,10 +67,11 @@ impl Rehash for FieldHashes<'_> {
 }
 
 impl Elements {
-    /// No elements yet, for the collection with this slot number.
-    pub(crate) fn new(slot: u32) -> Elements {
+    /// No elements yet, for the collection with this slot number, which will at once have so many.
+    pub(crate) fn new(slot: u32, expected: usize) -> Elements {
         let shard_scale = (slot % STAGGER, STAGGER);
-        let geometry = Geometry { first_buckets: FIRST_BUCKETS, growth: GROWTH, shard_scale, ..Geometry::default() };
+        let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };
+        let geometry = Geometry { first_buckets, growth: GROWTH, shard_scale, ..Geometry::default() };
         Elements { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
     }
 
@@ -253,7 +258,7 @@ impl Elements {
 
     /// The same elements as objects of another slot.
     pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Elements {
-        let mut copy = Elements { kind: self.kind, ..Elements::new(slot) };
+        let mut copy = Elements { kind: self.kind, ..Elements::new(slot, self.len()) };
         let hashes = FieldHashes { log, access: from, seed };
         self.table.for_each(|old| {
             let object = from.open(log, old);

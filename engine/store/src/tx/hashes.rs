@@ -324,8 +324,9 @@ impl Tx<'_> {
     /// Makes a packed hash a big one.
     fn spread_hash(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
-            let mut elements = Elements::new(hands.slot);
-            each_pair(Node::open(old), |field, value| {
+            let old = Node::open(old);
+            let mut elements = Elements::new(hands.slot, old.len() / STRIDE);
+            each_pair(old, |field, value| {
                 elements.insert(hands, field, value);
             });
             Body::Hash(elements)

@@ -280,7 +280,7 @@ impl Tx<'_> {
             width = width.max(Width::of(value));
         }
         if count == 0 {
-            return self.put_big(k, None, Type::Set, |hands| Body::Set(Elements::members(hands.slot)));
+            return self.put_big(k, None, Type::Set, |hands| Body::Set(Elements::members(hands.slot, 1)));
         }
         let mut scratch = std::mem::take(&mut self.local.scratch);
         scratch.clear();
@@ -312,8 +312,9 @@ impl Tx<'_> {
     #[cold]
     fn leave_integers(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
-            let mut elements = Elements::members(hands.slot);
-            for value in IntSet::open(old).iter() {
+            let old = IntSet::open(old);
+            let mut elements = Elements::members(hands.slot, old.len());
+            for value in old.iter() {
                 elements.add(hands, Entry::Int(value).text(&mut [0; 20]));
             }
             Body::Set(elements)

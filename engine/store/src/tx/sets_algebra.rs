@@ -319,9 +319,10 @@ impl<'b> Build<'b> {
             return;
         }
         let slot = self.store.slots.take(self.shard);
-        self.big = Some((slot, Elements::members(slot)));
         let integers = std::mem::take(&mut self.integers);
-        IntSet::open(&integers).iter().for_each(|value| self.add_member(Entry::Int(value)));
+        let integers = IntSet::open(&integers);
+        self.big = Some((slot, Elements::members(slot, integers.len())));
+        integers.iter().for_each(|value| self.add_member(Entry::Int(value)));
     }
 
     fn add_member(&mut self, member: Entry<'_>) {

@@ -129,7 +129,7 @@ impl Tx<'_> {
             });
         } else {
             self.put_big(k, old, Type::Zset, |hands| {
-                Body::Zset(Box::new(Ordered::build(hands, |push| {
+                Body::Zset(Box::new(Ordered::build(hands, items.len(), |push| {
                     items.iter().for_each(|(member, score)| push(member.as_ref(), *score))
                 })))
             });
@@ -213,7 +213,7 @@ impl Tx<'_> {
             });
         } else {
             self.put_big(k, None, Type::Zset, |hands| {
-                Body::Zset(Box::new(Ordered::build(hands, |push| push(member, score))))
+                Body::Zset(Box::new(Ordered::build(hands, 1, |push| push(member, score))))
             });
         }
     }
@@ -246,7 +246,9 @@ impl Tx<'_> {
     #[cold]
     fn spread_zset(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
-            Body::Zset(Box::new(Ordered::build(hands, |push| packed::for_each(Node::open(old), push))))
+            Body::Zset(Box::new(Ordered::build(hands, packed::len(Node::open(old)), |push| {
+                packed::for_each(Node::open(old), push)
+            })))
         });
     }
 }

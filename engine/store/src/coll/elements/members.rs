@@ -15,9 +15,9 @@ use crate::coll::Hands;
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
 impl Elements {
-    /// No members yet, for the set with this slot number.
-    pub(crate) fn members(slot: u32) -> Elements {
-        Elements { kind: Kind::Member, ..Elements::new(slot) }
+    /// No members yet, for the set with this slot number, which will at once have so many.
+    pub(crate) fn members(slot: u32, expected: usize) -> Elements {
+        Elements { kind: Kind::Member, ..Elements::new(slot, expected) }
     }
 
     /// Adds a member; true if it is new.

@@ -74,19 +74,23 @@ pub(crate) fn rank_span(start: u64, stop: u64, len: u64, rev: bool) -> (u64, u64
 }
 
 impl Ordered {
-    /// No elements yet, for the collection with this slot number.
-    pub(crate) fn new(slot: u32) -> Ordered {
-        Ordered::with_leaves(slot, CELLS_MAX)
+    /// No elements yet, for the collection with this slot number, which will at once have so many.
+    pub(crate) fn new(slot: u32, expected: usize) -> Ordered {
+        Ordered::with_leaves(slot, expected, CELLS_MAX)
     }
 
     /// The same with leaves of at most `cells_max` cells.
-    fn with_leaves(slot: u32, cells_max: usize) -> Ordered {
-        Ordered { elements: Elements::new(slot), tree: Tree::new(cells_max), felled: false }
+    fn with_leaves(slot: u32, expected: usize, cells_max: usize) -> Ordered {
+        Ordered { elements: Elements::new(slot, expected), tree: Tree::new(cells_max), felled: false }
     }
 
-    /// One of the elements that `fill` pushes, in order and none twice.
-    pub(crate) fn build(hands: &mut Hands<'_>, fill: impl FnOnce(&mut dyn FnMut(&[u8], f64))) -> Ordered {
-        Ordered::build_with(Ordered::new(hands.slot), hands, fill)
+    /// One of the elements that `fill` pushes, about `expected` of them, in order and none twice.
+    pub(crate) fn build(
+        hands: &mut Hands<'_>,
+        expected: usize,
+        fill: impl FnOnce(&mut dyn FnMut(&[u8], f64)),
+    ) -> Ordered {
+        Ordered::build_with(Ordered::new(hands.slot, expected), hands, fill)
     }
 
     fn build_with(mut set: Ordered, hands: &mut Hands<'_>, fill: impl FnOnce(&mut dyn FnMut(&[u8], f64))) -> Ordered {

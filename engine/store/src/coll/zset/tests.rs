@@ -105,7 +105,7 @@ impl World {
             access: log.access(),
             appender: Appender::new(),
             drain: None,
-            set: Ordered::with_leaves(SLOT, cells_max),
+            set: Ordered::with_leaves(SLOT, 1, cells_max),
             model: Model::default(),
             scores: [1, 3, 50, 1 << 40][rng.below(4) as usize],
             members: [30, 300, 3000][rng.below(3) as usize],
@@ -297,7 +297,7 @@ impl World {
 
     fn rebuild(&mut self) {
         let all = self.model.all();
-        let empty = Ordered { elements: Elements::new(SLOT), tree: self.set.tree.fresh(), felled: false };
+        let empty = Ordered { elements: Elements::new(SLOT, 1), tree: self.set.tree.fresh(), felled: false };
         let set = self.with(|_, hands| {
             Ordered::build_with(empty, hands, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
         });

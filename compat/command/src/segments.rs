@@ -138,6 +138,7 @@ mod tests {
             used,
             live_bytes,
             live_objects: 1,
+            sealed: 0,
             age: 0,
             pins: 0,
         };

@@ -135,6 +135,8 @@ pub struct SegmentInfo {
     pub live_bytes: u64,
     /// Objects that live.
     pub live_objects: u64,
+    /// How many segments had been sealed when it was; of an open one, how many have been by now.
+    pub sealed: u64,
     /// Segments sealed since it was.
     pub age: u64,
     /// Pins on a run.
@@ -366,14 +368,18 @@ fn cold_units(entry: &Entry, units: Range<usize>) -> u64 {
 
 pub(crate) fn info(segment: u32, entry: &Entry, seals: u64) -> SegmentInfo {
     let live = entry.live();
+    let state = entry.state();
+    // The number that an open segment has is of its life before.
+    let sealed = if state == State::Open { seals } else { entry.sealed_at.load(Ordering::Relaxed) };
     SegmentInfo {
         segment,
-        state: entry.state(),
+        state,
         class: entry.class(),
         used: entry.used.load(Ordering::Relaxed),
         live_bytes: live.bytes(),
         live_objects: live.objects().max(0) as u64,
-        age: seals.saturating_sub(entry.sealed_at.load(Ordering::Relaxed)),
+        sealed,
+        age: seals.saturating_sub(sealed),
         pins: entry.pins.load(Ordering::Relaxed),
     }
 }

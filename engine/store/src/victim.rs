@@ -214,8 +214,8 @@ impl Seen {
         self.segments.clear();
     }
 
-    fn of(&self, info: &SegmentInfo, seals: u64) -> Option<&Estimate> {
-        self.segments.get(&info.segment).filter(|seen| seen.sealed == seals - info.age)
+    fn of(&self, info: &SegmentInfo) -> Option<&Estimate> {
+        self.segments.get(&info.segment).filter(|seen| seen.sealed == info.sealed)
     }
 }
 
@@ -223,7 +223,6 @@ impl Seen {
 struct Judge<'a> {
     formula: Formula,
     seen: &'a Seen,
-    seals: u64,
     /// Mean seconds from one seal to the next.
     seal_s: f64,
     evicting: bool,
@@ -231,7 +230,7 @@ struct Judge<'a> {
 
 impl varve_segment::Policy for Judge<'_> {
     fn score(&self, segment: &SegmentInfo) -> f64 {
-        let seen = self.seen.of(segment, self.seals);
+        let seen = self.seen.of(segment);
         let beyond = if self.evicting { seen.map_or(BEYOND_USUAL, |seen| seen.beyond) } else { 0.0 };
         let live = segment.live_bytes as f64 / segment.used.max(1) as f64;
         let u = (live * (1.0 - beyond)).clamp(1e-9, 1.0);
@@ -253,7 +252,7 @@ impl Store {
         let formula = self.reclaim.settings.formula();
         let worth = worth(formula, &segments, cutoff.is_some());
         if formula != Formula::Greedy || cutoff.is_some() {
-            let judge = Judge { formula, seen, seals, seal_s, evicting: cutoff.is_some() };
+            let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
             let mut scored: Vec<(f64, SegmentInfo)> = segments
                 .iter()
                 .filter(|info| info.state == State::Sealed && info.live_objects > 0 && worth(info))
@@ -264,14 +263,14 @@ impl Store {
                 scored.select_nth_unstable_by(leaders, |a, b| b.0.total_cmp(&a.0));
             }
             for (_, info) in &scored[..leaders] {
-                let fresh = seen.of(info, seals).is_some_and(|known| local.now_ms - known.at_ms < FRESH_MS);
+                let fresh = seen.of(info).is_some_and(|known| local.now_ms - known.at_ms < FRESH_MS);
                 if !fresh {
-                    let estimate = self.look_into(local, info, seals, cutoff);
+                    let estimate = self.look_into(local, info, cutoff);
                     seen.segments.insert(info.segment, estimate);
                 }
             }
         }
-        let judge = Judge { formula, seen, seals, seal_s, evicting: cutoff.is_some() };
+        let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
         let drain = self.log.choose_victim_by(&judge, worth)?;
         seen.segments.remove(&drain.chosen().segment);
         self.reclaim.cost.count(drain.chosen());
@@ -279,7 +278,7 @@ impl Store {
     }
 
     /// Looks at some objects of a segment.
-    fn look_into(&self, local: &mut Local, info: &SegmentInfo, seals: u64, cutoff: Option<&Cutoff>) -> Estimate {
+    fn look_into(&self, local: &mut Local, info: &SegmentInfo, cutoff: Option<&Cutoff>) -> Estimate {
         let wanted = OBJECTS.min((info.live_objects / OBJECTS_PART) as usize + 1);
         let measure = self.limit.policy().measure();
         let (mut looked, mut beyond) = (0, 0);
@@ -305,7 +304,7 @@ impl Store {
             }
         });
         Estimate {
-            sealed: seals - info.age,
+            sealed: info.sealed,
             at_ms: local.now_ms,
             lifetime_s: (known * 2 > looked).then(|| sum_s / f64::from(known)),
             beyond: if looked == 0 { BEYOND_USUAL } else { f64::from(beyond as u32) / f64::from(looked) },

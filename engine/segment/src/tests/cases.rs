@@ -520,3 +520,34 @@ fn a_drain_waits_for_a_killer_to_count() {
     mover.appender.park(&log);
     log.verify();
 }
+
+/// Who notes what a segment was like tells it from a later one in its place by when it was sealed: that number stays
+/// whatever is sealed afterwards, and an open segment never shows the one of its life before.
+#[test]
+fn the_number_of_its_seal_is_a_segments_own() {
+    let log = Log::new(tiny()).unwrap();
+    let fill = |segments: u64| {
+        let until = log.seals() + segments;
+        parked(&log, |appender| {
+            while log.seals() < until {
+                appender.append(&log, &string(b"key", &[7; 500]));
+            }
+        });
+    };
+    let sealed = || log.segments().into_iter().filter(|info| info.state == State::Sealed).collect::<Vec<_>>();
+    fill(2);
+    let before = sealed();
+    fill(5);
+    for old in before {
+        let now = log.segments().into_iter().find(|info| info.segment == old.segment).expect("it is still there");
+        assert_eq!((now.sealed, now.age), (old.sealed, log.seals() - old.sealed));
+        assert!(now.age >= old.age + 5);
+    }
+    let numbers: Vec<u64> = sealed().iter().map(|info| info.sealed).collect();
+    assert!(numbers.iter().all(|&n| numbers.iter().filter(|&&m| m == n).count() == 1), "{numbers:?}");
+    // Everything dies, and what was sealed is opened again.
+    log.clear();
+    fill(1);
+    let open = log.segments().into_iter().filter(|info| info.state == State::Open);
+    assert!(open.map(|info| (info.sealed, info.age)).all(|young| young == (log.seals(), 0)));
+}

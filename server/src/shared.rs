@@ -21,6 +21,7 @@ use varve_store::Store;
 
 use crate::clients::weight::Weights;
 use crate::config::Live;
+use crate::info;
 use crate::latency;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
@@ -262,7 +263,7 @@ impl Shared {
         self.workers.iter().map(|worker| counter(&worker.stats).get()).max().unwrap_or(0)
     }
 
-    /// Takes a sample of the rates; worker 0 calls it each 100 ms.
+    /// Takes a sample of the rates, and of memory; worker 0 calls it each 100 ms.
     pub(crate) fn sample_rates(&self) {
         let now = Instant::now();
         let mut rates = self.rates.lock();
@@ -271,6 +272,8 @@ impl Shared {
         rates.commands.sample(self.total(|stats| &stats.commands), passed_us.max(1));
         rates.input.sample(self.total(|stats| &stats.input_bytes), passed_us.max(1));
         rates.output.sample(self.total(|stats| &stats.output_bytes), passed_us.max(1));
+        drop(rates);
+        info::tell_memory(&self.store);
     }
 
     /// The rates as last sampled.

@@ -22,6 +22,8 @@ pub(crate) struct Failed;
 
 /// Descriptors that the server needs beside its clients' (as Redis reckons).
 const RESERVED_FILES: u64 = 32;
+/// Addresses to reserve: an eighth of what a process may have.
+const RESERVE_BYTES: usize = 16 << 40;
 /// The least segment is a page.
 const SEGMENT_BYTES_MIN: usize = 4096;
 
@@ -176,7 +178,15 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         geometry: geometry(config),
         ..varve_store::Options::default()
     };
-    let store = Store::new(&options).map_err(|error| {
+    // Large values take far more addresses than memory; where the system grants fewer, there are fewer of them.
+    let plenty = varve_store::Options {
+        geometry: Geometry {
+            reserve_bytes: RESERVE_BYTES.min(options.geometry.segment_bytes << 30),
+            ..options.geometry
+        },
+        ..options.clone()
+    };
+    let store = Store::new(&plenty).or_else(|_| Store::new(&options)).map_err(|error| {
         tracing::warn!("Can't reserve the address range of the segments: {error}");
         Failed
     })?;

@@ -208,6 +208,23 @@ impl Log {
         }
     }
 
+    /// Gives some of the memory back that is kept for segments to come; true while there is more.
+    pub fn release_kept_step(&self) -> bool {
+        self.shared.space.lock().cool_step(&self.shared)
+    }
+
+    /// The same of what a drain that does not go on has left behind its cursor.
+    pub fn release_drained_step(&self, drain: &mut Drain) -> bool {
+        let entry = self.shared.table.entry(drain.segment);
+        let behind = if drain.released < 64 { (1 << drain.released) - 1 } else { u64::MAX };
+        let kept = entry.warm.load(Ordering::Relaxed) & behind;
+        if kept != 0 {
+            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
+            unsafe { self.shared.release_unit(drain.segment, entry, kept.trailing_zeros() as usize) };
+        }
+        kept != 0
+    }
+
     /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
     pub fn abandon(&self, drain: Drain) {
         let _space = self.shared.space.lock();

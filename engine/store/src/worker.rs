@@ -38,6 +38,8 @@ pub struct Local {
     pub(crate) limit_retry_ms: i64,
     /// Slices of reclaim done in this turn of the background.
     pub(crate) slices: u32,
+    /// What the last of them settled.
+    pub(crate) tally: crate::meter::Tally,
     /// There were no more for this turn.
     pub(crate) slices_spent: bool,
     /// Scratch for hashes that the wheel fires.
@@ -78,6 +80,7 @@ impl Worker {
             candidates: Default::default(),
             limit_retry_ms: 0,
             slices: 0,
+            tally: Default::default(),
             slices_spent: false,
             due: Vec::new(),
             scratch: Vec::new(),

@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use super::{MemoryPeak, StatFacts};
+use varve_store::{ProcessMemory, Store};
+
+use super::{MemoryPeak, StatFacts, resident_bytes};
 
 /// One a process.
 #[derive(Debug)]
@@ -32,6 +34,13 @@ pub(crate) fn start(supervised: &'static str, used_bytes: u64) {
 /// What was noted.
 pub(crate) fn about() -> &'static About {
     ABOUT.get_or_init(|| About::new("no", 0))
+}
+
+/// Notes the peak, and tells the store what the process takes; ten times a second.
+pub(crate) fn tell_memory(store: &Store) {
+    let about = about();
+    let peak_used = about.peak.raise(store.used_memory());
+    store.tell_process(ProcessMemory { resident: resident_bytes(), peak_used, startup_used: about.startup_bytes });
 }
 
 impl About {

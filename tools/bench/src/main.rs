@@ -8,6 +8,7 @@
 mod collections;
 mod floor;
 mod fragmentation;
+mod giveback;
 mod hitrate;
 mod lists;
 mod load;
@@ -77,6 +78,15 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
+    /// Memory that goes back after mass deletion and mass expiry, and what others notice of it
+    Giveback {
+        /// A fiftieth of the keys
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: return, instant, rate
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// Hit rates of the eviction policies on a Zipf trace
     Hitrate {
         /// 16 MB and some seconds a run
@@ -103,6 +113,7 @@ fn main() -> ExitCode {
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
         Experiment::Reclaim { quick } => reclaim::run(quick),
+        Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
     };

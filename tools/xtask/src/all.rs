@@ -166,7 +166,7 @@ pub(crate) fn smoke() -> Tally {
     cargo_test("smoke", tests.env("VARVE_SERVER", server_binary()))
 }
 
-/// The differential test with a new seed and the stress test, in turns, until the time is over or one fails.
+/// The differential test with a new seed, the stress test and the soak at the memory limit, in turns, until the time is over or one fails.
 pub(crate) fn soak(minutes: u64) -> Tally {
     let end = Instant::now() + Duration::from_secs(minutes * 60);
     let mut tally = Tally::default();
@@ -177,6 +177,19 @@ pub(crate) fn soak(minutes: u64) -> Tally {
             storm.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
             tally.add(cargo_test("storm", &mut storm));
         }
+        if tally.failed == 0 {
+            tally.add(soak_at_limit(300, false));
+        }
     }
     tally
+}
+
+/// The soak at the memory limit; judged, a slice or a lock held for too long fails it.
+pub(crate) fn soak_at_limit(seconds: u64, judged: bool) -> Tally {
+    let mut test = cargo(&["test", "--release", "-p", "varve-tests", "--test", "soak", "--", "--nocapture"]);
+    test.env("VARVE_SOAK_SECONDS", seconds.to_string()).env("VARVE_SERVER", server_binary());
+    if judged {
+        test.env("VARVE_SOAK_JUDGE", "1");
+    }
+    cargo_test("soak at the limit", &mut test)
 }

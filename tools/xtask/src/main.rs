@@ -9,7 +9,7 @@
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! bench     an experiment of tools/bench
-//! soak      a program run for long: the stress test and the differential test in turns
+//! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
 //! It runs programs and reads files; it never links the engine.
@@ -82,11 +82,14 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The stress test and the differential test in turns for some minutes
+    /// The stress test, the differential test and the soak at the memory limit in turns for some minutes
     Soak {
         /// How long
         #[arg(long, default_value_t = 60)]
         minutes: u64,
+        /// Only the soak at the memory limit, its slices and lock holds judged
+        #[arg(long)]
+        limit: bool,
     },
 }
 
@@ -100,7 +103,8 @@ fn main() -> ExitCode {
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
-        Task::Soak { minutes } => all::soak(minutes),
+        Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
+        Task::Soak { minutes, limit: false } => all::soak(minutes),
     };
     finish(&tally)
 }

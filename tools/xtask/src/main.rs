@@ -8,6 +8,7 @@
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
+//! loops     instructions of six command loops, beside those recorded
 //! bench     an experiment of tools/bench
 //! soak      a program run for long: the stress test and the differential test in turns
 //! ```
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod loops;
 mod peer;
 mod redispy;
 mod setup;
@@ -82,6 +84,12 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Instructions of six command loops, counted by callgrind, beside those recorded in tools/loops/counts.txt
+    Loops {
+        /// Write the counts anew
+        #[arg(long)]
+        record: bool,
+    },
     /// The stress test and the differential test in turns for some minutes
     Soak {
         /// How long
@@ -100,6 +108,7 @@ fn main() -> ExitCode {
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
+        Task::Loops { record } => setup::packages().and(|| loops::all(record)),
         Task::Soak { minutes } => all::soak(minutes),
     };
     finish(&tally)

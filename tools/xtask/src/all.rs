@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{peer, redispy, setup, tidy};
+use crate::{loops, peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
     "varve-command",
     "varve-server",
     "varve-testkit",
+    "varve-loops",
     "varve-bench",
     "xtask",
 ];
@@ -83,6 +84,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         return tally;
     }
     tally.add(built);
+    tally.add(step("command loops", || loops::all(false)));
     tally.add(step("end to end", || {
         let mut tests =
             cargo(&["test", "--release", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);

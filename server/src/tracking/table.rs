@@ -204,10 +204,9 @@ impl Observer for Table {
         }
     }
 
-    fn emptied(&self) {
+    fn emptied(&self, by: Author) {
         self.clear();
-        let nobody = usize::MAX;
-        let wake: Vec<usize> = self.registry.push_where(|_| true, nobody, || Item::AllStale).collect();
+        let wake: Vec<usize> = self.registry.push_where(|_| true, by.worker, || Item::AllStale).collect();
         self.registry.wake(&wake);
     }
 }

@@ -121,7 +121,9 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
             for _ in 0..LISTENERS {
                 scope.spawn(move || {
                     let _guard = StopOnPanic(&shared.stop);
-                    sessions::listen(&mut server.client(), CLIENTS, || drop(start.wait()))
+                    sessions::listen(&mut server.client(), CLIENTS, || {
+                        start.wait();
+                    })
                 });
             }
         } else {

@@ -27,6 +27,9 @@ const SANITIZED: &[(&str, &[&str])] = &[
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
 
+/// Experiments that run once in `test` with tiny sizes.
+const QUICK_BENCHES: &[&str] = &["point", "engine", "commands", "mixes", "tails", "misses"];
+
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;
 
@@ -95,7 +98,10 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
     tally.add(step("redis-py suite", || redispy::suite(&[])));
-    tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    for name in QUICK_BENCHES {
+        let args = [name.to_string(), "--quick".into()];
+        tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
+    }
     tally.add(step("loom", loom));
     tally.add(step("fuzz targets", fuzz));
     for (sanitizer, crates) in SANITIZED {

@@ -483,7 +483,12 @@ fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
 }
 
 fn start() -> Server {
-    let launch = Launch::varve().config("io-threads 2").config(format!("maxmemory {LIMIT_BYTES}"));
+    let launch = Launch::varve()
+        .config("io-threads 2")
+        .config(format!("maxmemory {LIMIT_BYTES}"))
+        // Each command is timed by itself then, and what was slow is told at the end.
+        .config("slowlog-log-slower-than 500")
+        .config("slowlog-max-len 2000");
     match std::env::var("VARVE_SOAK_UNDER") {
         Ok(under) => launch.under(under.split(' ')),
         Err(_) => launch,
@@ -511,9 +516,24 @@ fn nearly_all_us(line: &str) -> f64 {
     rest.split(',').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
+/// Tells of the commands that took longest.
+fn slowest(client: &mut Client) {
+    let reply = client.cmd("SLOWLOG GET -1");
+    let entry = |entry: &Value| -> Option<(i64, String)> {
+        let [_, _, us, args, ..] = entry.elements()? else { return None };
+        let args: Vec<String> = args.elements()?.iter().map(|arg| format!("{:.40}", arg.text())).collect();
+        Some((us.integer()?, args.join(" ")))
+    };
+    let mut entries: Vec<(i64, String)> = reply.elements().unwrap_or_default().iter().filter_map(entry).collect();
+    entries.sort();
+    println!("soak: {} commands took 500 us or more", entries.len());
+    entries.iter().rev().take(12).for_each(|(us, command)| println!("soak:   {us} us {command}"));
+}
+
 /// Tells of the histograms, and judges them if that was asked for.
 fn judge(client: &mut Client, seconds: u64) {
     let info = info(client, "background");
+    slowest(client);
     let mut slow = Vec::new();
     for name in ["background_slices", "background_rounds", "lock_holds", "expiry_lag"] {
         let line = field(&info, name);

@@ -310,11 +310,16 @@ impl Log {
             used_bytes: self.used_bytes(),
             free_segments: space.ids.free_below_end(),
             opened_bytes: space.opened as u64,
-            warm_bytes: self.warm_bytes() as u64,
             table_bytes: self.shared.table.bytes() as u64,
             ..LogStats::default()
         };
+        let kept = |entry: &Entry| {
+            let units = u64::from(entry.warm.load(Ordering::Relaxed).count_ones());
+            units * self.shared.geometry.release_bytes as u64
+        };
+        stats.warm_bytes = space.warm().iter().map(|&id| kept(self.shared.table.entry(id))).sum();
         for (_, entry) in space.segments(&self.shared.table) {
+            stats.warm_bytes += kept(entry);
             stats.live_bytes += entry.live().bytes();
             stats.live_objects += entry.live().objects().max(0) as u64;
             match entry.state() {

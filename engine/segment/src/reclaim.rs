@@ -31,6 +31,8 @@ const OPEN_BETTER: f64 = 4.0;
 pub const SLICE: usize = 32;
 /// So many dead objects cost as much as one that is settled.
 const DEAD_PER_OBJECT: usize = 8;
+/// So many bytes to copy cost as much as one dead object.
+const BYTES_PER_DEAD: usize = 256;
 
 /// The first part of an object that reclaim has come to. It may be read without a lock.
 #[derive(Clone, Copy, Debug)]
@@ -296,7 +298,8 @@ impl Log {
                 heads[count] = unsafe { self.head(drain.segment, from.at, place, &first) };
                 before[count] = from;
                 count += 1;
-                *budget = budget.saturating_sub(DEAD_PER_OBJECT);
+                // A slice has no more large objects than it has time to copy.
+                *budget = budget.saturating_sub(DEAD_PER_OBJECT + first.size() / BYTES_PER_DEAD);
             } else {
                 *budget -= 1;
             }

@@ -150,6 +150,11 @@ impl Space {
         Some(first)
     }
 
+    /// Free segments with memory that is kept.
+    pub(crate) fn warm(&self) -> &[u32] {
+        &self.warm
+    }
+
     /// Gives one kept unit of a free segment back; true if there may be more.
     pub(crate) fn cool_step(&mut self, shared: &Shared) -> bool {
         let Some(&segment) = self.warm.last() else { return false };

@@ -83,6 +83,16 @@ impl Local {
         self.next_due.is_some_and(|t| t <= now_ms)
     }
 
+    /// The next home shard, round and round, where something is due: from the first one always, the last ones would wait
+    /// for as long as there is too much to do.
+    fn due_shard(&mut self, store: &Store, now_ms: i64) -> Option<usize> {
+        let (count, step, from) = (store.shards.len(), store.workers(), self.expiry_at.max(self.id));
+        let mut round = (from..count).step_by(step).chain((self.id..from).step_by(step));
+        let id = round.find(|&id| store.shards[id].due() <= now_ms)?;
+        self.expiry_at = id + step;
+        Some(id)
+    }
+
     fn home_shards(&self, store: &Store) -> impl Iterator<Item = usize> + use<> {
         (self.id..store.shards.len()).step_by(store.workers())
     }
@@ -130,7 +140,7 @@ impl Store {
             return false;
         }
         let now = local.now_ms;
-        let Some(id) = local.home_shards(self).find(|&id| self.shards[id].due() <= now) else { return false };
+        let Some(id) = local.due_shard(self, now) else { return false };
         let cell = &self.shards[id];
         let Some(mut shard) = cell.lock.try_lock() else { return true };
         if cell.due() > 0 {

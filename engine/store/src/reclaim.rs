@@ -9,6 +9,7 @@
 //! busy shard ends a slice; nobody waits for one while holding another lock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use varve_base::hash::hash64;
 use varve_packed::intset::IntSet;
@@ -181,7 +182,10 @@ impl Store {
         if self.has_room(bytes) {
             return Ok(());
         }
-        self.make_room(local, bytes, self.limit.bytes())
+        let start = Instant::now();
+        let made = self.make_room(local, bytes, self.limit.bytes());
+        local.room_ns += start.elapsed().as_nanos() as u64;
+        made
     }
 
     #[cold]

@@ -33,7 +33,8 @@ const KEEP_MAX: usize = 16;
 /// Fruitless turns after which a thread lets others run, as in the server.
 const BUSY_SPINS: u32 = 16;
 const BACKGROUND: Duration = Duration::from_micros(100);
-const NOW_MS: i64 = 1_795_000_000_000;
+/// Milliseconds of Unix time at which a store begins.
+const START_MS: i64 = 1_795_000_000_000;
 const VALUE: [u8; 64] = [b'v'; 64];
 /// Operations of a thread's trace, which it repeats.
 const TRACE: usize = 1 << 20;
@@ -207,11 +208,11 @@ impl Kind {
         let mut map = match self {
             Kind::Store => {
                 let store = store(threads, 1)?;
-                Map::Store((0..threads).map(|id| store.worker(id)).collect())
+                Map::Store((0..threads).map(|id| store.worker(id)).collect(), Instant::now())
             }
             Kind::Apart => {
                 let stores: io::Result<Vec<Arc<Store>>> = (0..threads as u64).map(|id| store(1, id)).collect();
-                Map::Store(stores?.iter().map(|store| store.worker(0)).collect())
+                Map::Store(stores?.iter().map(|store| store.worker(0)).collect(), Instant::now())
             }
             Kind::Dash => Map::Dash(dashmap::DashMap::new(), threads),
             Kind::Mutex => Map::Mutex(Mutex::default(), threads),
@@ -231,7 +232,7 @@ impl Kind {
 type Bytes = Box<[u8]>;
 
 enum Map {
-    Store(Vec<Worker>),
+    Store(Vec<Worker>, Instant),
     Dash(dashmap::DashMap<Bytes, Bytes>, usize),
     Mutex(Mutex<HashMap<Bytes, Bytes>>, usize),
 }
@@ -240,10 +241,11 @@ impl Map {
     /// What each thread works with.
     fn hands(&mut self) -> Vec<Box<dyn Hands + Send + '_>> {
         match self {
-            Map::Store(workers) => workers
+            Map::Store(workers, start) => workers
                 .iter_mut()
                 .map(|worker| {
-                    Box::new(OfStore { worker, hashes: Vec::new(), out: Vec::new() }) as Box<dyn Hands + Send>
+                    let (start, hashes, out) = (*start, Vec::new(), Vec::new());
+                    Box::new(OfStore { worker, start, hashes, out }) as Box<dyn Hands + Send>
                 })
                 .collect(),
             Map::Dash(map, threads) => (0..*threads)
@@ -258,6 +260,8 @@ impl Map {
 
 struct OfStore<'m> {
     worker: &'m mut Worker,
+    /// When the store began.
+    start: Instant,
     hashes: Vec<u64>,
     out: Vec<u8>,
 }
@@ -265,15 +269,17 @@ struct OfStore<'m> {
 impl Hands for OfStore<'_> {
     /// A turn of the executor, without its commands.
     fn work(&mut self, ops: &[u32]) -> usize {
-        let done = self.turn(ops);
-        self.worker.background(NOW_MS, BACKGROUND);
+        // The background looks at the store anew every few milliseconds of this clock.
+        let now_ms = START_MS + self.start.elapsed().as_millis() as i64;
+        let done = self.turn(ops, now_ms);
+        self.worker.background(now_ms, BACKGROUND);
         done
     }
 }
 
 impl OfStore<'_> {
-    fn turn(&mut self, ops: &[u32]) -> usize {
-        self.worker.set_now(NOW_MS);
+    fn turn(&mut self, ops: &[u32], now_ms: i64) -> usize {
+        self.worker.set_now(now_ms);
         let Worker { store, local } = &mut *self.worker;
         self.out.clear();
         self.hashes.clear();
@@ -370,9 +376,9 @@ mod tests {
     #[test]
     fn a_store_reads_what_was_written() {
         let mut map = Kind::Store.filled(1, 100).unwrap();
-        let Map::Store(workers) = &mut map else { panic!("a store") };
-        let mut hands = OfStore { worker: &mut workers[0], hashes: Vec::new(), out: Vec::new() };
-        assert_eq!(hands.turn(&[3, 99, 100]), 3);
+        let Map::Store(workers, start) = &mut map else { panic!("a store") };
+        let mut hands = OfStore { worker: &mut workers[0], start: *start, hashes: Vec::new(), out: Vec::new() };
+        assert_eq!(hands.turn(&[3, 99, 100], START_MS), 3);
         assert_eq!(hands.out, [VALUE, VALUE].concat(), "key 100 is not there");
     }
 }

@@ -183,6 +183,8 @@ pub(crate) struct Shared {
     pub(crate) latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
     pub(crate) ticks_paused: AtomicBool,
+    /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
+    pub(crate) outputs_kept: AtomicBool,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
     pub(crate) run_id: String,
@@ -216,6 +218,7 @@ impl Shared {
             slowlog: Mutex::new(Slowlog::default()),
             latency: Mutex::default(),
             ticks_paused: AtomicBool::new(false),
+            outputs_kept: AtomicBool::new(false),
             started: Instant::now(),
             run_id,
             next_client: AtomicU64::new(1),

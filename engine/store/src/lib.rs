@@ -53,7 +53,7 @@ pub use key::{Key, SHARDS_MAX};
 pub use meter::{Defragged, ProcessMemory};
 pub use observe::{Author, Observer};
 pub use policy::{Eviction, Policy};
-pub use shapes::{Limits, Shapes};
+pub use shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
 pub use tx::{AddError, Ahead, ListPart, Pick, SetOp, SetView, SetViews, Tx};

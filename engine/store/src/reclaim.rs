@@ -245,8 +245,8 @@ impl Store {
             // Buffers may take the place of keys, but not of all: what they take over three quarters is not made up for.
             let excess = self.limit.outside.load(Relaxed).saturating_sub(limit / 4 * 3);
             let limit = limit + excess;
-            if self.used_memory() <= limit || self.fixed_bytes() > limit || !self.pursue(local, &mut pursuit, 0, limit)
-            {
+            // As the peer does: where the limit cannot be met at all, all that may go goes.
+            if self.used_memory() <= limit || !self.pursue(local, &mut pursuit, 0, limit) {
                 local.limit_retry_ms = local.now_ms + LIMIT_RETRY_MS;
                 return false;
             }

@@ -70,6 +70,7 @@ impl Worker {
     /// Delivers a slice. The connection that is being served has its output elsewhere.
     fn deliver_slice(&mut self, mut served: Option<(usize, &mut Reply)>) {
         let (conns, registry, own) = (&mut self.conns, &self.shared.pubsub, self.index);
+        let (before, mine) = (self.hub.done(), if registry.owes(own) { registry.take_owed(own) } else { Vec::new() });
         let mut reached = Vec::with_capacity(SLICE);
         self.hub.deliver(registry, SLICE, |delivery| {
             let Delivery { slot, id, what } = delivery;
@@ -88,6 +89,7 @@ impl Worker {
                 }
             }
         });
+        self.relay(before, &mine);
         for (slot, id) in reached {
             if self.conns.get(slot).is_none_or(|conn| conn.session.id != id) {
                 continue;

@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{peer, redispy, setup, tidy};
+use crate::{loops, peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
     "varve-command",
     "varve-server",
     "varve-testkit",
+    "varve-loops",
     "varve-bench",
     "xtask",
 ];
@@ -25,6 +26,9 @@ const SANITIZED: &[(&str, &[&str])] = &[
     ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
+
+/// Experiments that run once in `test` with tiny sizes.
+const QUICK_BENCHES: &[&str] = &["point", "engine", "commands", "mixes", "tails", "misses"];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;
@@ -83,6 +87,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         return tally;
     }
     tally.add(built);
+    tally.add(step("command loops", || loops::all(false)));
     tally.add(step("end to end", || {
         let mut tests =
             cargo(&["test", "--release", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);
@@ -93,7 +98,10 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
     tally.add(step("redis-py suite", || redispy::suite(&[])));
-    tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    for name in QUICK_BENCHES {
+        let args = [name.to_string(), "--quick".into()];
+        tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
+    }
     tally.add(step("loom", loom));
     tally.add(step("fuzz targets", fuzz));
     for (sanitizer, crates) in SANITIZED {

@@ -8,6 +8,7 @@
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
+//! loops     instructions of six command loops, beside those recorded
 //! bench     an experiment of tools/bench
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod loops;
 mod peer;
 mod redispy;
 mod setup;
@@ -82,6 +84,12 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Instructions of six command loops, counted by callgrind, beside those recorded in tools/loops/counts.txt
+    Loops {
+        /// Write the counts anew
+        #[arg(long)]
+        record: bool,
+    },
     /// The stress test, the differential test and the soak at the memory limit in turns for some minutes
     Soak {
         /// How long
@@ -105,6 +113,7 @@ fn main() -> ExitCode {
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
         Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
         Task::Soak { minutes, limit: false } => all::soak(minutes),
+        Task::Loops { record } => setup::packages().and(|| loops::all(record)),
     };
     finish(&tally)
 }

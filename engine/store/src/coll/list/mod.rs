@@ -462,7 +462,7 @@ impl Chain {
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(t.hands, after, Value::Zeroed(capacity), 1);
+        let leaf = self.write_leaf(t.hands, after, Value::Stale(capacity), 1);
         let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);

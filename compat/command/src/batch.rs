@@ -435,6 +435,7 @@ impl Running<'_> {
             told.after(d, &mut ctx);
             clock.ran(d);
             if alone {
+                clock.skip(ctx.tx.take_room_ns());
                 took(clock.settle(stats), d, slow, &mut ctx);
             }
             if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mio::Waker;
 use parking_lot::Mutex;
 
-use super::{Kind, Name};
+use super::{Kind, Name, Payload};
 use crate::tracking::Stale;
 
 /// What is delivered to connections out of turn.
@@ -72,7 +72,7 @@ pub(crate) struct Message {
     /// [`Kind::Channel`] or [`Kind::Shard`].
     pub(crate) kind: Kind,
     pub(crate) channel: Name,
-    pub(crate) payload: Arc<[u8]>,
+    pub(crate) payload: Payload,
     /// The patterns that match the channel and have subscribers anywhere.
     pub(crate) patterns: Vec<Name>,
 }

@@ -20,7 +20,7 @@ use varve_base::glob;
 use varve_command::notify::Events;
 
 use super::inbox::{Inbox, Item, Message, Pushed};
-use super::{Home, Kind, Name};
+use super::{Home, Kind, Name, Payload};
 
 /// Independent locks of each name space.
 const STRIPES: usize = 64;
@@ -72,6 +72,8 @@ pub(crate) struct Registry {
     crowded: Box<[AtomicBool]>,
     /// By worker.
     owed: Box<[Owed]>,
+    /// Bytes of the large payloads that inboxes and outputs hold.
+    payload_bytes: Arc<AtomicUsize>,
     hasher: RandomState,
 }
 
@@ -128,6 +130,7 @@ impl Registry {
             homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
             crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             owed: inboxes.iter().map(|_| Owed::new(inboxes.len())).collect(),
+            payload_bytes: Arc::default(),
             inboxes,
             hasher: RandomState::new(),
         }
@@ -231,7 +234,7 @@ impl Registry {
             let message = Arc::new(Message {
                 kind,
                 channel: direct.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name)),
-                payload: payload.into(),
+                payload: Payload::new(payload, &self.payload_bytes),
                 patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
             });
             let concerned = |worker: usize| counts().any(|counts| counts[worker] > 0);
@@ -280,6 +283,11 @@ impl Registry {
     /// True if all inboxes have room again.
     pub(crate) fn has_room(&self) -> bool {
         self.inboxes.iter().all(|inbox| inbox.waiting_bytes() <= CROWDED_BYTES / 2)
+    }
+
+    /// Bytes of the large payloads that are held anywhere.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes.load(Ordering::Relaxed)
     }
 
     /// True if this worker has made something stale since it was last asked what.

@@ -68,6 +68,25 @@ fn subscriptions_and_replies_that_wait_weigh_too() {
     wait_until("it is closed", || control.bulk(&["CLIENT", "LIST"]).lines().count() == 1);
 }
 
+/// What was published and nobody has read is memory that is used: once, however many are to get it.
+#[test]
+fn large_messages_that_wait_are_counted_once() {
+    let server = Server::start(2, "client-output-buffer-limit pubsub 0 0 0");
+    let mut publisher = server.connect();
+    let mut deaf: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut deaf {
+        client.ask(&["SUBSCRIBE", "c"], "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    }
+    // More than sockets take.
+    let payload = "x".repeat(400_000);
+    (0..100).for_each(|_| publisher.ask(&["PUBLISH", "c", &payload], ":4\r\n"));
+    let used = || server.shared().store.used_memory();
+    wait_until("it is counted", || (20 << 20..60 << 20).contains(&used()));
+    drop(deaf);
+    wait_until("it is given back", || used() < 10 << 20);
+    assert_eq!(server.shared().pubsub.payload_bytes(), 0);
+}
+
 #[test]
 fn outputs_keep_their_room_while_nothing_is_resized() {
     let server = Server::start(1, "enable-debug-command yes");

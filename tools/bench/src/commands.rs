@@ -143,16 +143,17 @@ fn mget(out: &mut Vec<u8>, random: &mut Random) {
     push(out, &words);
 }
 
-/// Runs the table, or one command of it.
+/// Runs the table, or some commands of it, or one pipeline.
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> io::Result<()> {
     let turns = if quick { 1 } else { 3 };
     let servers = both(&[])?;
     let mut rows = Vec::new();
     let wanted = |case: &&Case| only.is_none_or(|name| case.name.to_lowercase().starts_with(&name.to_lowercase()));
-    for pipeline in PIPELINES {
+    let pipelines = PIPELINES.into_iter().filter(|&length| pipeline.is_none_or(|wanted| wanted == length));
+    for pipeline in pipelines {
         let requests = match (quick, pipeline) {
             (true, _) => 2_000,
             (false, 1) => 100_000,
@@ -175,7 +176,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
         }
     }
     if rows.is_empty() {
-        return Err(io::Error::other("no such command in the table"));
+        return Err(io::Error::other("no such command or pipeline in the table"));
     }
     report::finish("commands", &rows)
 }

@@ -117,6 +117,9 @@ enum Experiment {
         /// Only commands whose names begin so
         #[arg(long)]
         only: Option<String>,
+        /// Only this pipeline: 1, 16, 100
+        #[arg(long)]
+        pipeline: Option<usize>,
     },
     /// One client alone, the paper's mixes with 50 clients, SET that appends at a full keyspace
     Mixes {
@@ -165,7 +168,7 @@ fn main() -> ExitCode {
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Engine { quick, threads } => engine::run(threads, quick),
-        Experiment::Commands { quick, only } => commands::run(quick, only.as_deref()),
+        Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
         Experiment::Misses { quick } => misses::run(quick),

@@ -4,7 +4,7 @@
 //!  rows (const, one module a group) --derive, once--> all(): &'static [Descriptor]
 //!                                                          |  + renames of one server
 //!                                                          v
-//!  name -> hash of length, first 8 and last 8 bytes, case folded -> slot -> compare -> &'static Descriptor
+//!  name -> length, first 8 and last 8 bytes, case folded -> hash -> slot -> compare these -> &'static Descriptor
 //! ```
 //!
 //! A [`CommandTable`] is one server's: names that its configuration renamed are found under the new name only, those
@@ -84,8 +84,17 @@ pub struct CommandTable {
 
 #[derive(Clone, Debug)]
 struct Named {
+    print: Print,
     name: Box<[u8]>,
     descriptor: &'static Descriptor,
+}
+
+/// What two names of at most [`Print::WHOLE`] bytes have in common if they differ in case alone, and longer ones may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Print {
+    first: u64,
+    last: u64,
+    len: usize,
 }
 
 /// Why a request names no command that can run.
@@ -164,9 +173,10 @@ impl CommandTable {
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&'static Descriptor> {
         let mask = self.slots.len() - 1;
-        let mut at = hash(name) & mask;
+        let print = Print::of(name);
+        let mut at = print.hash() & mask;
         while let Some(named) = &self.slots[at] {
-            if named.name.eq_ignore_ascii_case(name) {
+            if named.print == print && (print.len <= Print::WHOLE || named.name.eq_ignore_ascii_case(name)) {
                 return Some(named.descriptor);
             }
             at = (at + 1) & mask;
@@ -201,11 +211,12 @@ impl CommandTable {
 
     fn insert(&mut self, name: Box<[u8]>, descriptor: &'static Descriptor) {
         let mask = self.slots.len() - 1;
-        let mut at = hash(&name) & mask;
+        let print = Print::of(&name);
+        let mut at = print.hash() & mask;
         while self.slots[at].is_some() {
             at = (at + 1) & mask;
         }
-        self.slots[at] = Some(Named { name, descriptor });
+        self.slots[at] = Some(Named { print, name, descriptor });
         self.len += 1;
     }
 }
@@ -259,16 +270,36 @@ fn subcommand(container: &'static Descriptor, name: &[u8]) -> Option<&'static De
     container.subcommands.iter().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Of the length and at most 16 bytes, the same for upper and lower case.
+impl Print {
+    /// Names of so many bytes are equal, but for case, if their prints are.
+    const WHOLE: usize = 16;
+
+    #[inline]
+    fn of(name: &[u8]) -> Print {
+        let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+            (Some(a), Some(b)) => (u64::from_le_bytes(*a), u64::from_le_bytes(*b)),
+            _ => short(name),
+        };
+        Print { first: lower(first), last: lower(last), len: name.len() }
+    }
+
+    #[inline]
+    fn hash(&self) -> usize {
+        let mixed = self.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.last.rotate_left(23) ^ self.len as u64;
+        (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40) as usize
+    }
+}
+
+/// Eight bytes with the letters among them in lower case.
 #[inline]
-fn hash(name: &[u8]) -> usize {
-    let (a, b) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
-        (Some(a), Some(b)) => (u64::from_le_bytes(*a), u64::from_le_bytes(*b)),
-        _ => short(name),
-    };
-    const FOLD: u64 = 0x2020_2020_2020_2020;
-    let mixed = (a | FOLD).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b | FOLD).rotate_left(23) ^ name.len() as u64;
-    (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40) as usize
+fn lower(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    let low = word & !HIGH;
+    // A byte's high bit tells that it is at least `A`, and that it is over `Z`.
+    let (from_a, over_z) = (low + (0x80 - 0x41) * EACH, low + (0x7f - 0x5a) * EACH);
+    let letters = (from_a & !over_z & !word) & HIGH;
+    word | letters >> 2
 }
 
 /// The bytes of a name of less than 8, as two words.

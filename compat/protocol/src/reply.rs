@@ -314,6 +314,10 @@ impl Reply {
         if let 0..=9 = n {
             return self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
         }
+        if let 10..=99 = n {
+            let (tens, ones) = (n as u8 / 10, n as u8 % 10);
+            return self.buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
         self.buf.reserve(HEAD_MAX);
         self.buf.push(kind);
         push_i64(&mut self.buf, n);

@@ -128,6 +128,46 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
+/// A place to be fetched into the cache, and never followed. A prefetch waits for the translation of its address: where
+/// many are to be fetched, they are found first and fetched one right behind the other, so that the waits overlap.
+#[derive(Clone, Copy, Debug)]
+pub struct Line(usize);
+
+impl Line {
+    /// The line in which this lies.
+    #[inline(always)]
+    pub fn of<T>(address: *const T) -> Line {
+        Line(address.addr())
+    }
+
+    /// Asks for it.
+    #[inline(always)]
+    pub fn fetch(self) {
+        prefetch(std::ptr::without_provenance::<u8>(self.0));
+    }
+
+    /// Asks for it and for the one behind it.
+    #[inline(always)]
+    pub fn fetch_pair(self) {
+        self.fetch();
+        Line(self.0.wrapping_add(64)).fetch();
+    }
+}
+
+/// True if both are the same bytes. Short ones are compared here, where `==` would call a function for any length.
+#[inline(always)]
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    match a.len() {
+        4..=7 => a.first_chunk::<4>() == b.first_chunk() && a.last_chunk::<4>() == b.last_chunk(),
+        8..=16 => a.first_chunk::<8>() == b.first_chunk() && a.last_chunk::<8>() == b.last_chunk(),
+        17..=32 => a.first_chunk::<16>() == b.first_chunk() && a.last_chunk::<16>() == b.last_chunk(),
+        _ => a == b,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +203,20 @@ mod tests {
     #[should_panic(expected = "of 4096 bytes")]
     fn range_outside_is_refused() {
         let _ = Mapping::zeroed(1).unwrap().open(0..8192);
+    }
+
+    #[test]
+    fn equal_bytes_are_equal_at_every_length() {
+        let bytes: Vec<u8> = (0..70).collect();
+        for len in 0..bytes.len() {
+            let mut other = bytes[..len].to_vec();
+            assert!(equal(&bytes[..len], &other) && !equal(&bytes[..len + 1], &other));
+            for at in 0..len {
+                other[at] ^= 1;
+                assert!(!equal(&bytes[..len], &other), "byte {at} of {len}");
+                other[at] ^= 1;
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::part::Part;
 use crate::{POSITION_BITS, position};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use varve_base::mem;
+use varve_base::mem::Line;
 
 /// Where a table's buckets were a moment ago. Cheap to clone; any thread may use it.
 #[derive(Clone, Debug)]
@@ -32,11 +32,17 @@ impl Hint {
     /// Asks for the home bucket of `hash`.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
+        self.line(hash).fetch();
+    }
+
+    /// Where the home bucket of `hash` may be.
+    #[inline]
+    pub fn line(&self, hash: u64) -> Line {
         let position = position(hash);
         let side = usize::from(position >= self.0.split.load(Relaxed));
         let bucket = position.wrapping_mul(self.0.counts[side].load(Relaxed)) >> POSITION_BITS;
         let address = self.0.bases[side].load(Relaxed).wrapping_add((bucket as usize).wrapping_mul(64));
-        mem::prefetch(std::ptr::without_provenance::<u8>(address));
+        Line::of(std::ptr::without_provenance::<u8>(address))
     }
 
     /// Stores where the buckets are now.

@@ -19,7 +19,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use varve_base::Ref;
 use varve_base::group::{Head, Mask, Tag};
-use varve_base::mem::{Mapping, PAGE_BYTES};
+use varve_base::mem::{Line, Mapping, PAGE_BYTES};
 
 /// Most buckets of one part: a position times their number stays below 2^64.
 pub(crate) const BUCKETS_MAX: u64 = (1 << 28) - 1;
@@ -181,8 +181,13 @@ impl Part {
     }
 
     #[inline(always)]
+    pub(crate) fn line(&self, at: u64) -> Line {
+        Line::of(self.base.as_ptr().wrapping_add(at as usize))
+    }
+
+    #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
-        varve_base::mem::prefetch(self.base.as_ptr().wrapping_add(at as usize));
+        self.line(at).fetch();
     }
 
     /// The bucket `by` further on.

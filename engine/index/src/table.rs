@@ -5,6 +5,7 @@ use crate::part::{Part, Spot, Wanted};
 use crate::{Geometry, POSITIONS, Rehash, position};
 use varve_base::Ref;
 use varve_base::group::{Head, Mask, SLOTS, Tag};
+use varve_base::mem::Line;
 
 /// Index of the part that lives on, in `Table::parts`.
 pub(crate) const NEW: usize = 0;
@@ -112,9 +113,15 @@ impl Table {
     /// Asks for the home bucket of `hash`.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
+        self.line(hash).fetch();
+    }
+
+    /// Where the home bucket of `hash` is.
+    #[inline]
+    pub fn line(&self, hash: u64) -> Line {
         let position = position(hash);
         let part = &self.parts[self.side(position)];
-        part.prefetch(part.home(position));
+        part.line(part.home(position))
     }
 
     /// What is needed to prefetch without holding the table; it stays right for this table's life.

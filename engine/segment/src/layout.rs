@@ -199,6 +199,10 @@ impl Place {
         // SAFETY: each read lies in the first part, whose form the head byte gives.
         unsafe {
             let head = self.0.read();
+            if head <= Kind::LAST_KEY as u8 {
+                // The common case: a key of database 0, its length and its room of a byte each.
+                return First { head, key_at: 3, key_len: self.number(1, 1), room: self.number(2, 1) };
+            }
             let owner = owner_bytes(head);
             let key_width = if head & LONG == 0 { 1 } else { 4 };
             let key_len = self.number(1 + owner, key_width);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use varve_base::Ref;
-use varve_base::mem::{Mapping, prefetch};
+use varve_base::mem::{Line, Mapping};
 
 use crate::geometry::Geometry;
 use crate::layout::Place;
@@ -288,7 +288,13 @@ impl Log {
     /// Fetches the first cache line of an object. A hint: no lock is needed.
     #[inline]
     pub fn prefetch(&self, r: Ref) {
-        prefetch(self.place(r).0);
+        self.line(r).fetch();
+    }
+
+    /// Where an object begins, to be fetched.
+    #[inline]
+    pub fn line(&self, r: Ref) -> Line {
+        Line::of(self.place(r).0)
     }
 
     /// The Ref whose bits an owner keeps in an object's value, where it takes six bytes. It is as if he had kept the Ref

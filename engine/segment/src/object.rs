@@ -201,13 +201,13 @@ impl Access {
     /// Reads the object at `r`, which must be alive and of this shard.
     #[inline(always)]
     pub fn open<'a>(&'a self, log: &'a Log, r: Ref) -> Object<'a> {
-        Object { place: log.place(r), life: PhantomData }
+        Object::at(log.place(r))
     }
 
     /// As `open`, to change it.
     #[inline(always)]
     pub fn open_mut<'a>(&'a mut self, log: &'a Log, r: Ref) -> ObjectMut<'a> {
-        ObjectMut { object: Object { place: log.place(r), life: PhantomData }, log, r }
+        ObjectMut { object: Object::at(log.place(r)), log, r }
     }
 
     /// Marks the object dead and stops counting it as alive. Nothing may lead to it any more. A run's memory is queued
@@ -222,14 +222,21 @@ impl Access {
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
     place: Place,
+    /// Decoded once: it never changes while the object lives.
+    first: First,
     life: PhantomData<&'a [u8]>,
 }
 
 impl<'a> Object<'a> {
     #[inline(always)]
-    fn first(&self) -> First {
+    fn at(place: Place) -> Object<'a> {
         // SAFETY: `Access` was opened with the Ref of a published object that is alive.
-        unsafe { self.place.first() }
+        Object { place, first: unsafe { place.first() }, life: PhantomData }
+    }
+
+    #[inline(always)]
+    fn first(&self) -> First {
+        self.first
     }
 
     /// What it is.

@@ -2,6 +2,7 @@
 //!
 //! A command takes all its shards before it changes a byte, ascending, and never adds one (DESIGN: lock order). A
 //! [`Held`] lives for a batch: between commands it is emptied, or kept when the next command needs the same shards.
+//! Most commands need one shard, so the first one stands apart.
 
 use smallvec::SmallVec;
 
@@ -11,66 +12,89 @@ use crate::shard::{Shard, ShardCell};
 /// How often a busy shard is tried before the command is put back: about 3 us.
 const SPINS_MAX: u32 = 150;
 
+/// A shard that is held, and its number.
+struct One<'s> {
+    id: u16,
+    guard: RankedGuard<'s, Shard>,
+}
+
 /// Guards of the shards held, in ascending order of shard number.
 #[derive(Default)]
 pub(crate) struct Held<'s> {
-    ids: SmallVec<[u16; 8]>,
-    guards: SmallVec<[RankedGuard<'s, Shard>; 2]>,
+    first: Option<One<'s>>,
+    rest: SmallVec<[One<'s>; 3]>,
 }
 
 impl<'s> Held<'s> {
     /// Nothing held yet.
+    #[inline]
     pub(crate) fn new() -> Held<'s> {
         Held::default()
     }
 
     /// True if exactly these shards (ascending, without repeats) are held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is(&self, ids: &[u16]) -> bool {
-        self.ids.as_slice() == ids
+        match (ids, &self.first) {
+            ([], first) => first.is_none(),
+            (_, None) => false,
+            ([id], Some(first)) => first.id == *id && self.rest.is_empty(),
+            ([id, more @ ..], Some(first)) => {
+                first.id == *id
+                    && self.rest.len() == more.len()
+                    && self.rest.iter().map(|one| one.id).eq(more.iter().copied())
+            }
+        }
     }
 
     /// Takes these shards (ascending, without repeats), spinning briefly for each; on failure nothing is held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_take(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
-        debug_assert!(self.ids.is_empty(), "a command never adds a shard to those it holds");
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
+        let [id, more @ ..] = ids else { return true };
+        let Some(guard) = try_lock(&cells[usize::from(*id)]) else { return false };
+        self.first = Some(One { id: *id, guard });
+        more.is_empty() || self.try_take_more(cells, more)
+    }
+
+    fn try_take_more(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
         for &id in ids {
-            match try_lock(&cells[usize::from(id)]) {
-                Some(guard) => {
-                    self.ids.push(id);
-                    self.guards.push(guard);
-                }
-                None => {
-                    self.release();
-                    return false;
-                }
-            }
+            let Some(guard) = try_lock(&cells[usize::from(id)]) else {
+                self.release();
+                return false;
+            };
+            self.rest.push(One { id, guard });
         }
         true
     }
 
     /// Takes these shards, waiting for each as long as it takes.
     pub(crate) fn take(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
-        debug_assert!(self.ids.is_empty(), "a command never adds a shard to those it holds");
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
         for &id in ids {
-            self.ids.push(id);
-            self.guards.push(cells[usize::from(id)].lock.lock());
+            let one = One { id, guard: cells[usize::from(id)].lock.lock() };
+            match self.first {
+                None => self.first = Some(one),
+                Some(_) => self.rest.push(one),
+            }
         }
     }
 
     /// Lets go of everything.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self) {
-        self.ids.clear();
-        self.guards.clear();
+        self.first = None;
+        if !self.rest.is_empty() {
+            self.rest.clear();
+        }
     }
 
     /// Lets go of everything, runs `wait`, and takes the same shards again, waiting for each as long as it takes.
     pub(crate) fn step_back<R>(&mut self, cells: &'s [ShardCell], wait: impl FnOnce() -> R) -> R {
-        let ids = std::mem::take(&mut self.ids);
-        self.guards.clear();
+        let ids: SmallVec<[u16; 8]> = self.all().map(|one| one.id).collect();
+        self.release();
         let waited = wait();
         self.take(cells, &ids);
         waited
@@ -78,49 +102,77 @@ impl<'s> Held<'s> {
 
     /// True if this shard is held.
     pub(crate) fn holds(&self, id: u16) -> bool {
-        self.ids.binary_search(&id).is_ok()
+        let first = self.first.as_ref().is_some_and(|one| one.id == id);
+        first || self.rest.binary_search_by_key(&id, |one| one.id).is_ok()
     }
 
     /// The shards held.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Shard> {
-        self.guards.iter().map(|guard| &**guard)
+        self.all().map(|one| &*one.guard)
+    }
+
+    #[inline]
+    fn all(&self) -> impl Iterator<Item = &One<'s>> {
+        self.first.iter().chain(&self.rest)
     }
 
     /// Where in the list a shard stands; it must be held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn position(&self, id: usize) -> usize {
-        if self.ids.len() == 1 {
-            assert_eq!(usize::from(self.ids[0]), id, "a key's shard is held before it is touched");
+        if let Some(first) = &self.first
+            && usize::from(first.id) == id
+        {
             return 0;
         }
-        self.ids.binary_search(&(id as u16)).expect("a key's shard is held before it is touched")
+        self.position_behind(id)
+    }
+
+    fn position_behind(&self, id: usize) -> usize {
+        let at = self.rest.binary_search_by_key(&id, |one| usize::from(one.id));
+        1 + at.expect("a key's shard is held before it is touched")
+    }
+
+    #[inline(always)]
+    fn one(&self, position: usize) -> &One<'s> {
+        match position {
+            0 => self.first.as_ref().expect("a position is that of a shard which is held"),
+            more => &self.rest[more - 1],
+        }
     }
 
     /// The number of the shard at a position.
     #[inline]
     pub(crate) fn id(&self, position: usize) -> usize {
-        usize::from(self.ids[position])
+        usize::from(self.one(position).id)
     }
 
     /// The shard at a position.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&self, position: usize) -> &Shard {
-        &self.guards[position]
+        &self.one(position).guard
     }
 
     /// The shard at a position, to change.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_mut(&mut self, position: usize) -> &mut Shard {
-        &mut self.guards[position]
+        match position {
+            0 => &mut self.first.as_mut().expect("a position is that of a shard which is held").guard,
+            more => &mut self.rest[more - 1].guard,
+        }
     }
 }
 
-#[inline]
+#[inline(always)]
 fn try_lock(cell: &ShardCell) -> Option<RankedGuard<'_, Shard>> {
     if let Some(guard) = cell.lock.try_lock() {
         return Some(guard);
     }
+    try_lock_longer(cell)
+}
+
+#[cold]
+fn try_lock_longer(cell: &ShardCell) -> Option<RankedGuard<'_, Shard>> {
     for _ in 0..SPINS_MAX {
         std::hint::spin_loop();
         if let Some(guard) = cell.lock.try_lock() {

@@ -12,6 +12,10 @@
 //! same shard in every database, so MOVE and COPY between databases take one lock.
 
 use varve_base::hash::hash64;
+use varve_base::mem::equal;
+use varve_segment::Object;
+
+use crate::shard::database_of;
 
 /// The most shards that the hash has bits for.
 pub const SHARDS_MAX: usize = 1 << (64 - SHARD_SHIFT);
@@ -36,6 +40,12 @@ impl<'k> Key<'k> {
     #[inline]
     pub(crate) fn new(seed: u64, db: u16, bytes: &'k [u8]) -> Key<'k> {
         Key { bytes, hash: hash_of(seed, db, bytes), db }
+    }
+
+    /// True if the key object is this key's.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, object: &Object<'_>) -> bool {
+        equal(object.key(), self.bytes) && database_of(object) == self.db
     }
 }
 

@@ -167,10 +167,7 @@ impl Shard {
     /// The entry of a key, expired or not.
     #[inline]
     pub(crate) fn find(&self, log: &Log, k: &Key<'_>) -> Option<Slot> {
-        self.index.find(k.hash, |r| {
-            let object = self.access.open(log, r);
-            object.key() == k.bytes && database_of(&object) == k.db
-        })
+        self.index.find(k.hash, |r| k.is_of(&self.access.open(log, r)))
     }
 
     /// Adds an entry that is not there yet, with its counts.

@@ -1,6 +1,14 @@
 //! Fetching ahead: under `try_lock`, what a turn's commands are about to touch comes into the cache, in passes over all of
 //! them, so that the waits for memory overlap.
+//!
+//! ```text
+//! pass:   find, find, find, ...      places, noted: each reads what the pass before fetched
+//!         fetch fetch fetch ...      one right behind the other
+//! ```
+//! The two are apart because a prefetch is not done before its address is translated: among other work, and atomics above
+//! all, the next one would begin only then.
 
+use varve_base::mem::Line;
 use varve_protocol::Args;
 use varve_store::{Ahead, Tx};
 
@@ -12,20 +20,24 @@ const KEYS_MIN: usize = 2;
 /// The scratch of the passes.
 #[derive(Default)]
 pub(super) struct FetchAhead {
+    lines: Vec<Line>,
     elements: Vec<Ahead>,
 }
 
 impl FetchAhead {
     /// Matches the tags of the turn's keys and fetches their objects.
-    pub(super) fn objects(&self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
+    pub(super) fn objects(&mut self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if keys.len() < KEYS_MIN {
             return;
         }
+        self.lines.clear();
         for key in keys {
             if tx.try_hold(&[tx.shard_of(key.hash)]) {
-                tx.prefetch_object(key.hash);
+                self.lines.extend(tx.object_line(key.hash));
             }
         }
+        // A short key, and a value of some tens of bytes.
+        self.lines.iter().for_each(|line| line.fetch_pair());
     }
 
     /// For commands that name an element of a collection: its bucket in one pass, its object in the next.
@@ -40,6 +52,7 @@ impl FetchAhead {
         if requests.len() < KEYS_MIN {
             return;
         }
+        self.lines.clear();
         for request in requests {
             let Ok(d) = request.command else { continue };
             let [key] = &keys[request.keys.clone()] else { continue };
@@ -47,12 +60,18 @@ impl FetchAhead {
             if at == 0 || at >= request.spans.len() || !tx.try_hold(&[tx.shard_of(key.hash)]) {
                 continue;
             }
-            self.elements.extend(tx.prefetch_bucket(key.hash, args_of(request).get(at)));
-        }
-        for element in &self.elements {
-            if tx.try_hold(&[element.shard()]) {
-                tx.prefetch_element(element);
+            if let Some((element, line)) = tx.bucket_line(key.hash, args_of(request).get(at)) {
+                self.elements.push(element);
+                self.lines.push(line);
             }
         }
+        self.lines.iter().for_each(|line| line.fetch());
+        self.lines.clear();
+        for element in &self.elements {
+            if tx.try_hold(&[element.shard()]) {
+                self.lines.extend(tx.element_line(element));
+            }
+        }
+        self.lines.iter().for_each(|line| line.fetch());
     }
 }

@@ -70,12 +70,12 @@ impl Batch {
                 break Tail::Partial { want: 1 };
             }
             let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
-            if full || self.patient || changes_when_parsed(&input[at..], parser) && !self.requests.is_empty() {
+            // Looked at before parsing: unescaping may put anything in the place of the first byte.
+            let once = input[at] != b'*' && changes_when_parsed(&input[at..], parser);
+            if full || self.patient || once && !self.requests.is_empty() {
                 break Tail::More;
             }
             let first = self.spans.len();
-            // Looked at before parsing: unescaping may put anything in the place of the first byte.
-            let once = changes_when_parsed(&input[at..], parser);
             if self.pause != Pause::None && (once || !outside.0.is_empty()) {
                 // It could not be parsed again when the pause ends.
                 break if self.requests.is_empty() { Tail::Paused } else { Tail::More };
@@ -92,10 +92,12 @@ impl Batch {
             }
         };
         self.parsed_bytes = at;
+        // One right behind the other, so that their waits for translations overlap.
+        self.keys.iter().for_each(|key| worker.store.prefetch(key.hash));
         tail
     }
 
-    /// Looks a request's command up, hashes its keys and prefetches their buckets.
+    /// Looks a request's command up and hashes its keys.
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
     fn resolve(
@@ -117,7 +119,6 @@ impl Batch {
             let list = &mut self.keys;
             let found = d.for_each_key(args, |arg| {
                 let hash = worker.store.key(db, args.get(arg)).hash;
-                worker.store.prefetch(hash);
                 list.push(KeyArg { arg: arg as u32, hash });
             });
             if found.is_err() {
@@ -161,10 +162,11 @@ impl Batch {
     }
 }
 
-/// True if the request at the front is an inline one with quotes, which parsing rewrites. Of a partial one, whose start
-/// was seen before, nothing but its first byte is looked at.
+/// True if the request at the front, which does not begin with `*`, is an inline one with quotes, which parsing rewrites.
+/// Of a partial one, whose start was seen before, nothing but its first byte is looked at.
+#[cold]
 fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
-    if input[0] == b'*' || parser.is_partial() && parser.in_multibulk() {
+    if parser.is_partial() && parser.in_multibulk() {
         return false;
     }
     let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);

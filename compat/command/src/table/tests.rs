@@ -27,6 +27,15 @@ fn every_command_is_found_in_any_case() {
 }
 
 #[test]
+fn only_letters_have_a_case() {
+    for byte in 0..=u8::MAX {
+        let word = u64::from_le_bytes([byte, b'A', byte, byte, b'z', byte, b'Z', byte]);
+        let lower = word.to_le_bytes().map(|b| b.to_ascii_lowercase());
+        assert_eq!(super::lower(word).to_le_bytes(), lower, "{byte:#x}");
+    }
+}
+
+#[test]
 fn ids_are_dense() {
     let mut ids: Vec<u16> =
         all().iter().flat_map(|c| std::iter::once(c.id).chain(c.subcommands.iter().map(|s| s.id))).collect();

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use varve_base::Ref;
 use varve_base::group::SLOTS;
 use varve_base::hash::hash64;
+use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
 use varve_index::{Geometry, Rehash, Slot, Table, TableStats};
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
@@ -87,19 +88,21 @@ impl Elements {
         self.table.bytes()
     }
 
-    /// Fetches the bucket of a hash into the cache.
+    /// Where the bucket of a hash is.
     #[inline]
-    pub(crate) fn prefetch_bucket(&self, hash: u64) {
-        self.table.prefetch(hash);
+    pub(crate) fn bucket_line(&self, hash: u64) -> Line {
+        self.table.line(hash)
     }
 
-    /// Fetches the object that a hash may mean into the cache.
+    /// Where the object begins that a hash may mean.
     #[inline]
-    pub(crate) fn prefetch_object(&self, log: &Log, hash: u64) {
+    pub(crate) fn object_line(&self, log: &Log, hash: u64) -> Option<Line> {
+        let mut line = None;
         self.table.find(hash, |r| {
-            log.prefetch(r);
+            line = Some(log.line(r));
             true
         });
+        line
     }
 
     /// Figures of the index.
@@ -110,7 +113,7 @@ impl Elements {
     /// The element of this name.
     #[inline]
     pub(crate) fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
-        let slot = self.table.find(hash64(seed, field), |r| access.open(log, r).key() == field)?;
+        let slot = self.table.find(hash64(seed, field), |r| equal(access.open(log, r).key(), field))?;
         Some(Found { slot, r: self.table.get(slot) })
     }
 

@@ -1,13 +1,16 @@
-//! Fetching into the cache what the commands of a batch are about to touch: objects of keys, elements of big collections.
+//! Finding what the commands of a batch are about to touch, for fetching it into the cache: objects of keys, elements of
+//! big collections.
 //!
 //! ```text
-//! pass 1   key's hash -> entry -> object          prefetched
-//! pass 2   object -> root -> bucket of the element  prefetched     (for commands that name an element)
-//! pass 3   bucket -> the element's object         prefetched
+//! pass 1   key's hash -> entry -> object
+//! pass 2   object -> root -> bucket of the element     (for commands that name an element)
+//! pass 3   bucket -> the element's object
 //! ```
-//! All of it is a guess: tags are compared, keys are not, and nothing is kept but hashes. Shards are held one by one.
+//! A pass reads what the one before fetched, and gives places to fetch; the caller fetches them together. All of it is a
+//! guess: tags are compared, keys are not, and nothing is kept but hashes. Shards are held one by one.
 
 use varve_base::hash::hash64;
+use varve_base::mem::Line;
 
 use super::Tx;
 
@@ -21,36 +24,37 @@ pub struct Ahead {
 }
 
 impl Tx<'_> {
-    /// Fetches the objects that a hash may mean into the cache; its shard must be held.
+    /// Where the object begins that a hash may mean; its shard must be held.
     #[inline]
-    pub fn prefetch_object(&self, hash: u64) {
+    pub fn object_line(&self, hash: u64) -> Option<Line> {
         let shard = self.held.at(self.held.position(self.store.shard_of(hash)));
+        let mut line = None;
         shard.index.find(hash, |r| {
-            self.store.log.prefetch(r);
+            line = Some(self.store.log.line(r));
             true
         });
+        line
     }
 
-    /// Fetches the bucket of an element of the key with this hash, if that is a big collection; the shard must be held.
+    /// Where the bucket of an element of the key with this hash is, if that is a big collection; the shard must be held.
     #[inline]
-    pub fn prefetch_bucket(&self, key_hash: u64, element: &[u8]) -> Option<Ahead> {
+    pub fn bucket_line(&self, key_hash: u64, element: &[u8]) -> Option<(Ahead, Line)> {
         let id = self.store.shard_of(key_hash);
         let shard = self.held.at(self.held.position(id));
         let key = shard.index.find(key_hash, |_| true)?;
         let link = shard.link_of(&self.store.log, shard.index.get(key))?;
         let elements = shard.roots.peek(link.place, link.slot)?.body.elements()?;
         let hash = hash64(self.store.seed, element);
-        elements.prefetch_bucket(hash);
-        Some(Ahead { shard: id as u16, slot: link.slot, place: link.place, hash })
+        let ahead = Ahead { shard: id as u16, slot: link.slot, place: link.place, hash };
+        Some((ahead, elements.bucket_line(hash)))
     }
 
-    /// Fetches the object of an element whose bucket was fetched before. Its shard must be held.
+    /// Where the object of an element begins whose bucket was fetched before. Its shard must be held.
     #[inline]
-    pub fn prefetch_element(&self, ahead: &Ahead) {
+    pub fn element_line(&self, ahead: &Ahead) -> Option<Line> {
         let shard = self.held.at(self.held.position(usize::from(ahead.shard)));
-        if let Some(elements) = shard.roots.peek(ahead.place, ahead.slot).and_then(|root| root.body.elements()) {
-            elements.prefetch_object(&self.store.log, ahead.hash);
-        }
+        let elements = shard.roots.peek(ahead.place, ahead.slot)?.body.elements()?;
+        elements.object_line(&self.store.log, ahead.hash)
     }
 }
 

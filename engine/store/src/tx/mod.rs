@@ -245,9 +245,16 @@ impl<'s> Tx<'s> {
     fn live(&mut self, k: &Key<'_>) -> Option<Place> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
-        let slot = shard.find(&self.store.log, k)?;
-        let r = shard.index.get(slot);
-        let due = shard.access.open(&self.store.log, r).expiry_ms();
+        let mut found = None;
+        let slot = shard.index.find(k.hash, |r| {
+            let object = shard.access.open(&self.store.log, r);
+            let is_it = k.is_of(&object);
+            if is_it {
+                found = Some((r, object.expiry_ms()));
+            }
+            is_it
+        })?;
+        let (r, due) = found.expect("what was found was looked at");
         if due.is_some_and(|t| t <= self.local.now_ms) {
             if !self.keeps_expired {
                 self.expire(at, slot);

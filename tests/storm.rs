@@ -5,7 +5,7 @@
 //! storm   allkeys-random: anything goes, FLUSHALL too; every request must be answered, and answered in form
 //! siege   noeviction: nobody flushes what others keep; a client's own keys must say what it last wrote, shared counters
 //!         (keys, fields, scores) and a shared list must hold the sum of what was acknowledged, and SCAN must show every
-//!         key that stays
+//!         key that stays; transactions, waiting clients, channels and caches keep what they promise (sessions/mod.rs)
 //! ```
 //! The limits at which encodings change are changed all the time.
 //!
@@ -13,11 +13,15 @@
 
 #![forbid(unsafe_code)]
 
+mod sessions;
+
 use std::collections::BTreeMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sessions::{LISTENERS, Session, Sums};
 use varve_testkit::{Client, Launch, Random, Server, Value, seed};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
@@ -45,6 +49,7 @@ fn start(policy: &str) -> Server {
         .config("varve-segment-bytes 65536")
         .config("varve-piece-bytes 4096")
         .config("varve-run-min-bytes 8192")
+        .config("client-output-buffer-limit pubsub 4mb 0 0")
         .config(format!("maxmemory {LIMIT_BYTES}"))
         .config(format!("maxmemory-policy {policy}"));
     launch.start().expect("varve-server starts")
@@ -63,6 +68,7 @@ struct Shared {
     /// Sums of the numbers pushed and popped.
     pushed: AtomicU64,
     popped: AtomicU64,
+    sums: Sums,
 }
 
 /// A client that fails ends the others too; its panic is the test's when the scope is left.
@@ -90,17 +96,40 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
         scores: AtomicU64::new(0),
         pushed: AtomicU64::new(0),
         popped: AtomicU64::new(0),
+        sums: Sums::default(),
     };
     let length = Duration::from_secs(seconds());
+    let keeps = policy == "noeviction";
+    let start = Barrier::new(CLIENTS as usize + if keeps { LISTENERS } else { 0 });
     thread::scope(|scope| {
+        let (server, shared, start) = (&server, &shared, &start);
         for id in 0..CLIENTS {
-            let (server, shared) = (&server, &shared);
             scope.spawn(move || {
                 let _guard = StopOnPanic(&shared.stop);
                 let mut player = Player::new(server, shared, seed, id);
+                player.session = keeps.then(|| Session::new(server, id));
+                start.wait();
                 while !shared.stop.load(Ordering::Relaxed) {
                     work(&mut player);
                 }
+                if let Some(session) = player.session.take() {
+                    session.finish(&mut player.client, &shared.sums);
+                }
+            });
+        }
+        if keeps {
+            for _ in 0..LISTENERS {
+                scope.spawn(move || {
+                    let _guard = StopOnPanic(&shared.stop);
+                    sessions::listen(&mut server.client(), CLIENTS, || {
+                        start.wait();
+                    })
+                });
+            }
+        } else {
+            scope.spawn(move || {
+                let _guard = StopOnPanic(&shared.stop);
+                sessions::overhear(server, &shared.stop);
             });
         }
         let end = Instant::now() + length;
@@ -150,6 +179,8 @@ struct Player<'s> {
     /// What its own hash holds.
     fields: BTreeMap<Vec<u8>, Vec<u8>>,
     batch: Vec<Request>,
+    /// Of a client that keeps something.
+    session: Option<Session>,
 }
 
 impl<'s> Player<'s> {
@@ -168,6 +199,7 @@ impl<'s> Player<'s> {
             own: vec![None; STEADY],
             fields: BTreeMap::new(),
             batch: Vec::new(),
+            session: None,
         }
     }
 
@@ -243,7 +275,11 @@ impl<'s> Player<'s> {
 
     /// What concerns all keys, or none.
     fn wide_command(&mut self) -> Request {
-        match self.random.below(16) {
+        match self.random.below(20) {
+            16 => request("CLIENT PAUSE 2 WRITE"),
+            17 => request("LATENCY HISTOGRAM"),
+            18 => request("PUBSUB CHANNELS *"),
+            19 => request(&format!("CONFIG SET tracking-table-max-keys {}", self.random.below(200))),
             12 => request(&format!("CONFIG SET list-max-listpack-size {}", self.random.below(12) as i64 - 5)),
             13 => request(&format!("CONFIG SET hash-max-listpack-entries {}", self.random.below(100))),
             14 => request(&format!("CONFIG SET zset-max-listpack-entries {}", self.random.below(100))),
@@ -312,15 +348,20 @@ fn anything(p: &mut Player) {
             };
             p.batch.push(next);
         }
+        if p.random.one_in(5) {
+            let key = p.key();
+            sessions::wrap(&mut p.random, &mut p.batch, &key);
+        }
     }
     let batch = p.batch.clone();
     for (request, reply) in batch.iter().zip(p.exchange()) {
         let name = request[0].to_ascii_uppercase();
-        let ok = match name.as_slice() {
-            b"KEYS" | b"MGET" if !reply.is_error() => reply.elements().is_some(),
-            b"APPEND" | b"UNLINK" | b"DBSIZE" => reply.integer().is_some() || reply.is_error(),
-            _ => true,
-        };
+        let ok = reply == Value::Simple(b"QUEUED".to_vec())
+            || match name.as_slice() {
+                b"KEYS" | b"MGET" if !reply.is_error() => reply.elements().is_some(),
+                b"APPEND" | b"UNLINK" | b"DBSIZE" => reply.integer().is_some() || reply.is_error(),
+                _ => true,
+            };
         assert!(ok, "{}: {reply:?}", varve_tests::run::line(request));
     }
     if p.random.one_in(40) {
@@ -334,8 +375,9 @@ fn keeping(p: &mut Player) {
     p.batch.push(request("SELECT 0"));
     p.exchange();
     for _ in 0..8 {
-        match p.random.below(6) {
+        match p.random.below(9) {
             0 => raise(p),
+            6..=8 => act(p),
             1 => raise_part(p),
             2 => queue(p),
             3 => own_field(p),
@@ -354,6 +396,15 @@ fn keeping(p: &mut Player) {
         }
     }
     p.exchange();
+}
+
+/// Something that concerns more than data.
+fn act(p: &mut Player) {
+    let Some(session) = &mut p.session else { return };
+    if let Some(raised) = session.act(&mut p.client, &mut p.random, &p.shared.sums, COUNTERS) {
+        p.shared.raised[raised].fetch_add(1, Ordering::Relaxed);
+    }
+    p.shared.commands.fetch_add(3, Ordering::Relaxed);
 }
 
 fn raise(p: &mut Player) {
@@ -500,6 +551,7 @@ fn shown(p: &mut Player) {
 
 fn counters_hold(server: &Server, shared: &Shared) {
     let mut client = server.client();
+    sessions::hold(&mut client, &shared.sums);
     for (n, raised) in shared.raised.iter().enumerate() {
         let reply = client.cmd(&format!("GET counter:{n}"));
         let found = reply.text().parse().unwrap_or(0_u64);

@@ -21,6 +21,7 @@ use varve_store::Store;
 
 use crate::clients::weight::Weights;
 use crate::config::Live;
+use crate::info;
 use crate::latency;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
@@ -182,6 +183,8 @@ pub(crate) struct Shared {
     pub(crate) latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
     pub(crate) ticks_paused: AtomicBool,
+    /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
+    pub(crate) outputs_kept: AtomicBool,
     pub(crate) started: Instant,
     /// 40 hexadecimal digits, new at each start.
     pub(crate) run_id: String,
@@ -215,6 +218,7 @@ impl Shared {
             slowlog: Mutex::new(Slowlog::default()),
             latency: Mutex::default(),
             ticks_paused: AtomicBool::new(false),
+            outputs_kept: AtomicBool::new(false),
             started: Instant::now(),
             run_id,
             next_client: AtomicU64::new(1),
@@ -262,7 +266,7 @@ impl Shared {
         self.workers.iter().map(|worker| counter(&worker.stats).get()).max().unwrap_or(0)
     }
 
-    /// Takes a sample of the rates; worker 0 calls it each 100 ms.
+    /// Takes a sample of the rates, and of memory; worker 0 calls it each 100 ms.
     pub(crate) fn sample_rates(&self) {
         let now = Instant::now();
         let mut rates = self.rates.lock();
@@ -271,6 +275,8 @@ impl Shared {
         rates.commands.sample(self.total(|stats| &stats.commands), passed_us.max(1));
         rates.input.sample(self.total(|stats| &stats.input_bytes), passed_us.max(1));
         rates.output.sample(self.total(|stats| &stats.output_bytes), passed_us.max(1));
+        drop(rates);
+        info::tell_memory(&self.store);
     }
 
     /// The rates as last sampled.

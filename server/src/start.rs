@@ -5,6 +5,7 @@
 //! configuration (main.rs), changing it later (handlers/config.rs).
 
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,10 @@ pub(crate) struct Failed;
 
 /// Descriptors that the server needs beside its clients' (as Redis reckons).
 const RESERVED_FILES: u64 = 32;
+/// Addresses to reserve: an eighth of what a process may have.
+const RESERVE_BYTES: usize = 16 << 40;
+/// Addresses that the segments need at least.
+const RESERVE_BYTES_MIN: usize = 8 << 30;
 /// The least segment is a page.
 const SEGMENT_BYTES_MIN: usize = 4096;
 
@@ -176,12 +181,34 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         geometry: geometry(config),
         ..varve_store::Options::default()
     };
-    let store = Store::new(&options).map_err(|error| {
+    // Large values take far more addresses than memory; where the system grants fewer, there are fewer of them.
+    let usual = options.geometry;
+    let store = reserved(RESERVE_BYTES.min(usual.segment_bytes << 30), |reserve_bytes| {
+        let geometry = Geometry { reserve_bytes, ..usual };
+        let store = Store::new(&varve_store::Options { geometry, ..options.clone() })?;
+        if reserve_bytes < usual.reserve_bytes {
+            tracing::warn!(
+                "The system gives {} GB of addresses only: no more data than that fits",
+                reserve_bytes >> 30
+            );
+        }
+        Ok(store)
+    });
+    let store = store.map_err(|error| {
         tracing::warn!("Can't reserve the address range of the segments: {error}");
         Failed
     })?;
     crate::handlers::config::set_store(&store, config);
     Ok(store)
+}
+
+/// Makes something with `bytes` of addresses, or with half as many until the system gives them (a limit on the address
+/// space, an instrumented run), but with no fewer than [`RESERVE_BYTES_MIN`].
+fn reserved<T>(bytes: usize, make: impl Fn(usize) -> io::Result<T>) -> io::Result<T> {
+    match make(bytes) {
+        Err(_) if bytes / 2 >= RESERVE_BYTES_MIN => reserved(bytes / 2, make),
+        result => result,
+    }
 }
 
 /// How the log is cut: what the configuration leaves open shrinks with the segment, and what does not fit in a segment is
@@ -214,6 +241,19 @@ fn run_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_that_gives_less_is_asked_for_less() {
+        let given = |most: usize| {
+            reserved(
+                1 << 40,
+                move |bytes| if bytes <= most { Ok(bytes) } else { Err(io::ErrorKind::OutOfMemory.into()) },
+            )
+        };
+        assert_eq!(given(1 << 40).unwrap(), 1 << 40);
+        assert_eq!(given(100 << 30).unwrap(), 64 << 30);
+        assert!(given(7 << 30).is_err());
+    }
 
     #[test]
     fn any_sizes_of_segment_piece_and_run_make_a_store() {

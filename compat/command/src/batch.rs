@@ -414,7 +414,9 @@ impl Running<'_> {
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            if let Err(refusal) = admitted(d, slow, &mut ctx) {
+            let admitted = admitted(d, slow, &mut ctx);
+            clock.skip(ctx.tx.take_room_ns());
+            if let Err(refusal) = admitted {
                 self.next += 1;
                 refuse(refusal, d, stats, &mut ctx, mark);
                 continue;
@@ -433,6 +435,7 @@ impl Running<'_> {
             told.after(d, &mut ctx);
             clock.ran(d);
             if alone {
+                clock.skip(ctx.tx.take_room_ns());
                 took(clock.settle(stats), d, slow, &mut ctx);
             }
             if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {

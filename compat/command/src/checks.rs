@@ -2,6 +2,8 @@
 //!
 //! The order is Redis's: unknown name and arity first (`table`), then authentication, then the limit.
 
+use std::borrow::Cow;
+
 use varve_protocol::Reply;
 
 use crate::descriptor::{Descriptor, Flags};
@@ -43,14 +45,27 @@ pub fn allowed(d: &Descriptor, session: &Session) -> Result<(), Refusal> {
 /// Replies why a command did not run.
 #[cold]
 pub fn refuse(refusal: Refusal, out: &mut Reply) {
+    out.error(&text(refusal));
+}
+
+/// Replies why EXEC did not run, which is the end of its transaction.
+#[cold]
+pub fn refuse_exec(refusal: Refusal, out: &mut Reply) {
+    let text = text(refusal);
+    let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+    out.error(&format!("EXECABORT Transaction discarded because of: {reason}"));
+}
+
+fn text(refusal: Refusal) -> Cow<'static, str> {
     match refusal {
-        Refusal::NoAuth => out.error("NOAUTH Authentication required."),
-        Refusal::InTransaction => out.error("ERR Command not allowed inside a transaction"),
-        Refusal::Subscribed(name) => out.error(&format!(
+        Refusal::NoAuth => "NOAUTH Authentication required.".into(),
+        Refusal::InTransaction => "ERR Command not allowed inside a transaction".into(),
+        Refusal::Subscribed(name) => format!(
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
              this context"
-        )),
-        Refusal::Monitors => out.error("ERR Replica can't interact with the keyspace"),
-        Refusal::OutOfMemory => out.error("OOM command not allowed when used memory > 'maxmemory'."),
+        )
+        .into(),
+        Refusal::Monitors => "ERR Replica can't interact with the keyspace".into(),
+        Refusal::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.".into(),
     }
 }

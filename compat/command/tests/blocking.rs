@@ -1,10 +1,11 @@
 //! Blocking commands on several workers that are stepped by hand: who is served by whom, in which order, and once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use varve_command::batch::{Batch, TurnState};
+use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Blocked, Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
@@ -21,6 +22,20 @@ struct Hand {
     blocked: Option<Blocked>,
 }
 
+/// Keyspace events of all workers, `event key`, in the order in which they were published: with the shards held, which
+/// is the order of the effects.
+#[derive(Clone, Default)]
+struct Journal(Arc<Mutex<Vec<String>>>);
+
+impl Events for Journal {
+    fn publish(&mut self, _shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        let event = std::str::from_utf8(channel).expect("text").rsplit(':').next().expect("an event").to_owned();
+        let key = String::from_utf8_lossy(message);
+        self.0.lock().expect("nobody panics with it").push(format!("{event} {key}"));
+        0
+    }
+}
+
 /// A store and its workers.
 struct Bench {
     store: Arc<Store>,
@@ -28,6 +43,7 @@ struct Bench {
     table: CommandTable,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<(usize, String)>,
+    journal: Journal,
 }
 
 impl Bench {
@@ -35,15 +51,21 @@ impl Bench {
         let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
         let store =
             Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
+        let journal = Journal::default();
+        let batch = || {
+            let mut batch = Batch::new(CommandStats::new());
+            batch.set_events(Box::new(journal.clone()));
+            batch
+        };
         let hand = |id: usize| Hand {
             worker: store.worker(id),
-            batch: Batch::new(CommandStats::new()),
+            batch: batch(),
             session: Session::new(id as u64 + 1, NOW_MS, true),
             parser: Parser::new(Limits::default()),
             blocked: None,
         };
         let hands = (0..workers).map(hand).collect();
-        Bench { store, hands, table: CommandTable::new(), served: Vec::new() }
+        Bench { store, hands, table: CommandTable::new(), served: Vec::new(), journal }
     }
 
     /// One turn of a worker over one inline request: its reply; None if it blocked or a shard was busy.
@@ -85,6 +107,15 @@ impl Bench {
         assert_eq!(served, wanted);
     }
 
+    /// Wants events from now on.
+    fn keep_journal(&self) {
+        self.store.set_event_mask(notify::mask(b"EA"));
+    }
+
+    fn expect_journal(&self, effects: &[String]) {
+        assert_eq!(std::mem::take(&mut *self.journal.0.lock().expect("nobody panics with it")), effects);
+    }
+
     fn calls(&self, command: &str) -> (u64, u64) {
         let d = self.table.get(command.as_bytes()).expect("a command");
         let stats = self.hands.iter().map(|hand| hand.batch.stats().of(d));
@@ -102,16 +133,19 @@ impl Drop for Bench {
 }
 
 /// RPUSH k with a waiter BLMOVE k d and a waiter BLPOP d on a third worker: the pusher serves both, each once, whichever
-/// of the two shards comes first.
+/// of the two shards comes first, and the effects have one order, which is the peer's.
 #[test]
 fn a_push_serves_a_move_whose_destination_somebody_waits_for() {
     for (k, d) in [("k", "d"), ("d", "k"), ("x1", "x2"), ("x2", "x1")] {
         let mut bench = Bench::new(3);
+        bench.keep_journal();
         bench.block(0, &format!("BLMOVE {k} {d} LEFT RIGHT 0"));
         bench.block(2, &format!("BLPOP {d} 0"));
         bench.run(1, &format!("RPUSH {k} v"), ":1\r\n");
         let popped = format!("*2\r\n${}\r\n{d}\r\n$1\r\nv\r\n", d.len());
         bench.expect_served(&[(0, "$1\r\nv\r\n"), (2, &popped)]);
+        let effects = [("rpush", k), ("rpush", d), ("lpop", k), ("del", k), ("lpop", d), ("del", d)];
+        bench.expect_journal(&effects.map(|(event, key)| format!("{event} {key}")));
         bench.run(1, &format!("EXISTS {k} {d}"), ":0\r\n");
         assert_eq!((bench.calls("blmove"), bench.calls("blpop")), ((1, 0), (1, 0)));
     }
@@ -145,6 +179,45 @@ fn a_push_waits_for_the_destination_of_who_waits() {
     bench.run(1, "RPUSH k v", ":1\r\n");
     bench.expect_served(&[(0, "$1\r\nv\r\n")]);
     bench.run(1, "LRANGE d 0 -1", "*1\r\n$1\r\nv\r\n");
+}
+
+/// The same while the destination's shard is busy: the push lets all go, comes back and takes it with the others; then
+/// both are served, and what follows the push in a transaction comes before.
+#[test]
+fn a_push_that_comes_back_for_the_destination_serves_each_once() {
+    let mut bench = Bench::new(4);
+    bench.keep_journal();
+    bench.block(0, "BLMOVE k d LEFT RIGHT 0");
+    bench.block(2, "BLPOP d 0");
+    let store = Arc::clone(&bench.store);
+    let mut other = bench.hands.pop().expect("the fourth worker").worker;
+    let (held, is_held) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    thread::scope(|s| {
+        s.spawn(move || {
+            let _inside = store.gate().enter(other.id());
+            let mut tx = Tx::new(&store, &mut other.local, 0);
+            tx.hold(&[tx.shard_of_bytes(b"d")]);
+            held.send(()).expect("the test is there");
+            released.recv().expect("the test is there");
+            tx.finish();
+        });
+        is_held.recv().expect("the thread is there");
+        let (state, reply) = bench.turn(1, "RPUSH k v");
+        assert!(matches!(state, TurnState::Busy), "{state:?}");
+        assert!(reply.is_empty());
+        bench.expect_journal(&[]);
+        bench.expect_served(&[]);
+        release.send(()).expect("the thread is there");
+    });
+    bench.run(1, "MULTI", "+OK\r\n");
+    bench.run(1, "RPUSH k v", "+QUEUED\r\n");
+    bench.run(1, "SET s 1", "+QUEUED\r\n");
+    bench.run(1, "EXEC", "*2\r\n:1\r\n+OK\r\n");
+    bench.expect_served(&[(0, "$1\r\nv\r\n"), (2, "*2\r\n$1\r\nd\r\n$1\r\nv\r\n")]);
+    let effects = ["rpush k", "set s", "rpush d", "lpop k", "del k", "lpop d", "del d"];
+    bench.expect_journal(&effects.map(str::to_owned));
+    assert_eq!((bench.calls("blmove"), bench.calls("blpop")), ((1, 0), (1, 0)));
 }
 
 #[test]

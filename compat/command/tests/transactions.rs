@@ -464,6 +464,8 @@ fn each_command_has_its_events() {
             "0 zadd z, 0 zunionstore y, 0 zrangestore x, 0 del y",
         ),
         ("HSETNX h a 1|HSETNX h a 2|HDEL h a", "0 hset h, 0 hdel h, 0 del h"),
+        ("RPUSH l b a|SORT l ALPHA STORE m|SORT l ALPHA STORE m", "0 rpush l, 0 sortstore m, 0 sortstore m"),
+        ("RPUSH m b a|SORT l STORE m|SORT l STORE m", "0 rpush m, 0 del m"),
     ] {
         let mut server = server();
         server.notify("EA");
@@ -484,12 +486,17 @@ fn shorten(event: &str) -> String {
 fn misses_and_new_keys_are_told_where_they_are_wanted() {
     let mut server = server();
     server.notify("Emn");
-    for command in ["GET k", "SET k v", "SET k w", "EXISTS l", "TTL l", "TYPE l", "RENAME k l", "GETEX m", "STRLEN m"] {
+    for command in
+        ["GET k", "SET k v", "SET k w", "EXISTS l", "TTL l", "TYPE l", "RENAME k l", "GETEX m", "STRLEN m", "SORT n"]
+    {
         say(&mut server, 0, command);
     }
     let told: Vec<String> = server.events().iter().map(|event| shorten(event)).collect();
     let misses = "0 keymiss l, 0 keymiss l, 0 keymiss l";
-    assert_eq!(told.join(", "), format!("0 keymiss k, 0 new k, {misses}, 0 new l, 0 keymiss m, 0 keymiss m"));
+    assert_eq!(
+        told.join(", "),
+        format!("0 keymiss k, 0 new k, {misses}, 0 new l, 0 keymiss m, 0 keymiss m, 0 keymiss n")
+    );
 }
 
 #[test]

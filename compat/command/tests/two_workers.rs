@@ -1,4 +1,5 @@
-//! Transactions of two workers on one store: busy shards stepped by hand, and transfers that nobody sees half done.
+//! Transactions of two workers on one store: busy shards and watched keys whose time comes stepped by hand, and transfers
+//! that nobody sees half done.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -22,6 +23,8 @@ struct Client {
     session: Session,
     commands: CommandTable,
     out: Reply,
+    /// Each worker reads the clock by itself.
+    now_ms: i64,
 }
 
 impl Client {
@@ -33,14 +36,15 @@ impl Client {
             session: Session::new(id as u64 + 1, NOW_MS, true),
             commands: CommandTable::new(),
             out: Reply::new(),
+            now_ms: NOW_MS,
         }
     }
 
     /// One turn over inline requests; what it replied, how it ended, and the bytes that it took.
     fn turn(&mut self, input: &mut [u8]) -> (String, TurnState, usize) {
-        let Client { worker, batch, parser, session, commands, out } = self;
+        let Client { worker, batch, parser, session, commands, out, now_ms } = self;
         let mark = out.mark();
-        let turn = batch.turn(worker, commands, parser, session, NOW_MS, input, &Bodies::default(), out);
+        let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &Bodies::default(), out);
         let reply = String::from_utf8_lossy(out.since(mark)).into_owned();
         out.truncate(mark);
         (reply, turn.state, turn.consumed)
@@ -57,6 +61,18 @@ impl Client {
             input = &mut input[consumed..];
         }
         replies
+    }
+
+    /// The same at this many milliseconds from the start.
+    fn at(&mut self, ms: i64, requests: &str) -> String {
+        self.now_ms = NOW_MS + ms;
+        self.run(requests)
+    }
+
+    /// All steps of the background that are due then.
+    fn background(&mut self, ms: i64) {
+        let now_ms = NOW_MS + ms;
+        while self.worker.background(now_ms, Duration::from_millis(1)).is_some_and(|due| due <= now_ms) {}
     }
 }
 
@@ -119,6 +135,105 @@ fn exec_that_finds_a_shard_busy_too_often_waits_for_it() {
     let turns = (1..).find(|_| client.turn(&mut b"EXEC\r\n".to_vec()).0 == "*2\r\n:1\r\n:1\r\n").unwrap();
     assert!(turns <= 4, "{turns} turns");
     other.join().unwrap();
+}
+
+/// A client that watches `w`, which ends after 100 ms, and one on another worker.
+fn watching() -> (Arc<Store>, Client, Client) {
+    let store = store();
+    let (mut a, b) = (Client::new(&store, 0), Client::new(&store, 1));
+    assert_eq!(a.run("SET w 1 PX 100\nWATCH w\nMULTI\nSET done 1\n"), "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
+    (store, a, b)
+}
+
+const NOTHING_DONE: &str = "*-1\r\n:0\r\n";
+
+#[test]
+fn exec_before_a_watched_keys_time_runs() {
+    let (_, mut a, mut b) = watching();
+    b.background(99);
+    assert_eq!(a.at(99, "EXEC\nEXISTS done\n"), "*1\r\n+OK\r\n:1\r\n");
+}
+
+/// The wheel of another worker, whose clock is ahead of the one that EXEC goes by.
+#[test]
+fn exec_finds_that_the_background_has_removed_a_watched_key() {
+    for late in [50, 101] {
+        let (store, mut a, mut b) = watching();
+        a.background(50);
+        // Whoever's the key's shard is, and this worker's as well.
+        b.background(300);
+        Client::new(&store, 2).background(300);
+        a.background(300);
+        assert_eq!((store.totals().expired, store.watched_keys()), (1, 0));
+        assert_eq!(a.at(late, "EXEC\nEXISTS done\n"), NOTHING_DONE);
+    }
+}
+
+#[test]
+fn exec_itself_finds_that_a_watched_keys_time_has_come() {
+    let (store, mut a, _) = watching();
+    assert_eq!(a.at(101, "EXEC\nEXISTS done w\n"), NOTHING_DONE);
+    assert_eq!((store.totals().expired, store.watched_keys()), (1, 0), "it is removed");
+}
+
+/// Its time comes while EXEC waits for a shard of another key.
+#[test]
+fn exec_that_found_a_shard_busy_looks_at_the_time_again() {
+    let (store, mut a, mut b) = watching();
+    let (held, is_held) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut tx = Tx::new(&store, &mut b.worker.local, 0);
+            tx.hold(&[tx.shard_of_bytes(b"done")]);
+            held.send(()).unwrap();
+            released.recv().unwrap();
+            tx.finish();
+        });
+        is_held.recv().unwrap();
+        a.now_ms = NOW_MS + 99;
+        let (reply, state, _) = a.turn(&mut b"EXEC\r\n".to_vec());
+        assert!(matches!(state, TurnState::Busy) && reply.is_empty(), "{state:?}");
+        release.send(()).unwrap();
+    });
+    assert_eq!(a.at(101, "EXEC\nEXISTS done\n"), NOTHING_DONE);
+}
+
+/// Another worker finds the key gone and makes a new one, the same as before; or only looks.
+#[test]
+fn a_watched_key_that_ended_and_was_made_again_is_another_one() {
+    for other in ["SET w 1\n", "SET w 1 PX 100\n", "DEL w\n", "GET w\n", "INCR w\n", "RENAME v w\n", "COPY v w\n"] {
+        let (_, mut a, mut b) = watching();
+        b.at(0, "SET v 1\n");
+        b.at(101, other);
+        assert_eq!(a.at(50, "EXEC\nEXISTS done\n"), NOTHING_DONE, "{other}");
+    }
+}
+
+/// Prolonged or made permanent in time: a change, as any.
+#[test]
+fn a_watched_key_whose_time_is_changed_is_touched() {
+    for other in ["PEXPIRE w 1000\n", "PERSIST w\n", "GETEX w PERSIST\n", "GETEX w PX 9\n", "PEXPIREAT w 1\n"] {
+        let (_, mut a, mut b) = watching();
+        b.at(50, other);
+        assert_eq!(a.at(60, "EXEC\nEXISTS done\n"), NOTHING_DONE, "{other}");
+    }
+}
+
+/// What had ended when it was watched was absent, and is absent: whoever removes it.
+#[test]
+fn a_key_that_had_ended_when_it_was_watched_is_absent() {
+    for (other, done) in [("DEL w\n", 1), ("GET w\n", 1), ("PING\n", 1), ("SET w 1\n", 0), ("APPEND w 1\n", 0)] {
+        let store = store();
+        let (mut a, mut b) = (Client::new(&store, 0), Client::new(&store, 1));
+        a.run("SET w 1 PX 100\n");
+        a.at(101, "WATCH w\nMULTI\nSET done 1\n");
+        b.background(300);
+        b.at(301, other);
+        let reply = a.at(302, "EXEC\nEXISTS done\n");
+        assert_eq!(reply, if done == 1 { "*1\r\n+OK\r\n:1\r\n" } else { NOTHING_DONE }, "{other}");
+        assert_eq!(store.watched_keys(), 0);
+    }
 }
 
 const ACCOUNTS: u64 = 12;

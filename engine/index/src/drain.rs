@@ -33,7 +33,10 @@ impl Table {
         while budget > 0 {
             let side = if self.parts[NEW].is_none() { OLD } else { NEW };
             if self.parts[side].is_none() {
-                break;
+                if self.parts[side].pool_mut().shed(budget) {
+                    break;
+                }
+                return false;
             }
             budget -= 1;
             let at = u64::from(self.drained.unwrap_or(0));
@@ -51,7 +54,7 @@ impl Table {
                 self.tell_hint();
             }
         }
-        let done = self.parts.iter().all(Part::is_none);
+        let done = self.is_shed();
         if done {
             assert!(self.len == 0, "{} entries were lost", self.len);
             self.clear();
@@ -67,15 +70,20 @@ impl Table {
         for part in &mut self.parts {
             if at < part.count() {
                 part.release_before(at);
-            } else {
+            } else if part.pool_mut().discard() {
                 *part = Part::none();
             }
         }
-        let done = self.parts.iter().all(Part::is_none);
+        let done = self.is_shed();
         if done {
             self.clear();
         }
         done
+    }
+
+    /// Whether neither part has memory.
+    fn is_shed(&self) -> bool {
+        self.parts.iter().all(|part| part.is_none() && !part.pool().is_idle())
     }
 
     /// The first bucket that can hold nothing: of the part that is being filled, those that it has not come to.

@@ -6,6 +6,8 @@
 //!     +------------ last bucket moved, old table freed ----------------+ the split goes up
 //! ```
 //!
+//! What the old table had of overflow buckets, some megabytes of a table of millions, `step` frees bit by bit afterwards.
+//!
 //! Sizes are `first * 1.25^(generation + i / shards)` buckets, so that of many shards filled alike only a few grow at a
 //! time. A full table holds 6.3 entries a bucket and a new one takes 7.875 for each old bucket, so at least 0.64 buckets
 //! must move an insert, else the new one would overfill. `move_buckets` is 2: then the new table starts its life at a
@@ -193,7 +195,7 @@ impl Table {
 
     fn end_move(&mut self) {
         debug_assert!(self.parts[OLD].pool().used() == 0, "the old table still has overflow buckets");
-        self.parts[OLD] = Part::none();
+        self.parts[OLD].retire();
         self.split = POSITIONS;
         self.moved = 0;
         self.grow_at = entries_max(self.parts[NEW].count());
@@ -210,6 +212,10 @@ impl Table {
             return false;
         }
         if !self.is_moving() {
+            if self.has_idle_pool() {
+                self.parts[OLD].pool_mut().discard();
+                return self.wants_move();
+            }
             if !self.wants_move() {
                 return false;
             }
@@ -225,13 +231,20 @@ impl Table {
         self.is_moving() || self.wants_move()
     }
 
-    /// Whether the size does not fit the number of entries.
+    /// Whether overflow buckets of a table that is gone are still to be freed.
+    fn has_idle_pool(&self) -> bool {
+        !self.is_moving() && self.parts[OLD].pool().is_idle()
+    }
+
+    /// Whether the size does not fit the number of entries, or `step` has something to free.
     pub fn wants_move(&self) -> bool {
         let now = self.parts[NEW].count();
         if self.parts[NEW].is_none() || self.drained.is_some() {
             return false;
         }
-        self.len > self.grow_at || (self.load() < LOAD_MIN && (self.len == 0 || self.geometry.shrunk(self.len) < now))
+        self.len > self.grow_at
+            || self.has_idle_pool()
+            || (self.load() < LOAD_MIN && (self.len == 0 || self.geometry.shrunk(self.len) < now))
     }
 
     pub(crate) fn tell_hint(&self) {

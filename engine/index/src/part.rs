@@ -127,6 +127,13 @@ impl Part {
         &self.pool
     }
 
+    /// Becomes a part without memory, but for the overflow buckets, none of which is in use: they are freed in steps.
+    pub(crate) fn retire(&mut self) {
+        let pool = std::mem::take(&mut self.pool);
+        *self = Part::none();
+        self.pool = pool;
+    }
+
     pub(crate) fn pool_mut(&mut self) -> &mut Pool {
         &mut self.pool
     }

@@ -4,13 +4,16 @@
 //! chunk 0: [0][1][2][3]   chunk 1: [4] …        free -> 17 -> 3 -> …  (through the chain part of the link)
 //! ```
 //!
-//! When the last bucket in use comes back all chunks are freed, at once or in steps. Who chains which bucket is the
-//! table's business.
+//! When the last bucket in use comes back all chunks are freed, at once if they are few; many, of which a table of millions
+//! has some ten thousand, are kept for the table to free in steps. Who chains which bucket is the table's business.
 
 use crate::bucket::Bucket;
 
 /// Buckets of a chunk: every table has some in use at its fullest, so what a chunk has too many counts 256 times.
 const CHUNK: usize = 4;
+
+/// Chunks of a pool without use that are freed at once: some microseconds.
+const FEW_CHUNKS: usize = 64;
 
 /// Most overflow buckets of one table: an id + 1 has 32 bits.
 const IDS: usize = u32::MAX as usize - CHUNK;
@@ -52,12 +55,12 @@ impl Pool {
     /// Takes a bucket without entries back.
     pub(crate) fn release(&mut self, id: u32) {
         self.release_kept(id);
-        if self.used == 0 {
+        if self.used == 0 && self.chunks.len() <= FEW_CHUNKS {
             *self = Pool::default();
         }
     }
 
-    /// As `release`, but keeps the chunks, for `shed`.
+    /// As `release`, but keeps the chunks however few, for `shed`.
     pub(crate) fn release_kept(&mut self, id: u32) {
         assert!(self.used > 0, "more overflow buckets returned than taken");
         let free = self.free;
@@ -75,6 +78,17 @@ impl Pool {
         self.free = None;
         self.chunks.truncate(self.chunks.len().saturating_sub(chunks));
         self.chunks.is_empty()
+    }
+
+    /// As `shed`, of a pool whose buckets mean nothing any more, some chunks at a time.
+    pub(crate) fn discard(&mut self) -> bool {
+        self.used = 0;
+        self.shed(FEW_CHUNKS)
+    }
+
+    /// Whether there are chunks of which nothing is in use.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.used == 0 && !self.chunks.is_empty()
     }
 
     #[inline]
@@ -134,5 +148,19 @@ mod tests {
         pool.release(again);
         pool.release(ids[0]);
         assert_eq!((pool.used(), pool.ids(), pool.bytes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn many_chunks_are_freed_in_steps_or_used_again() {
+        let mut pool = Pool::default();
+        for _ in 0..2 {
+            let ids: Vec<u32> = (0..10 * FEW_CHUNKS * CHUNK).map(|_| pool.allocate()).collect();
+            ids.into_iter().for_each(|id| pool.release(id));
+            assert_eq!((pool.is_idle(), pool.ids() as usize), (true, 10 * FEW_CHUNKS * CHUNK));
+        }
+        for step in 1..=10 {
+            assert_eq!(pool.discard(), step == 10);
+        }
+        assert!(!pool.is_idle());
     }
 }

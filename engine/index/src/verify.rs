@@ -65,8 +65,8 @@ impl<R: Rehash> Check<'_, R> {
         }
         let pool = self.part.pool();
         assert_eq!(pool.used(), chained_buckets, "overflow buckets in use and in chains");
-        // Chunks of a part that has been emptied go without a word to the free list.
-        if self.table.drained.is_none() || pool.used() > 0 {
+        // Chunks of a part that has been emptied, or is gone, go without a word to the free list.
+        if !self.part.is_none() && (self.table.drained.is_none() || pool.used() > 0) {
             assert_eq!(
                 pool.used() + pool.free_count(),
                 pool.ids() as usize,

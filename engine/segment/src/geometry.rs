@@ -57,6 +57,17 @@ impl Geometry {
         64 * self.segment_bytes
     }
 
+    /// Segments that are left for what is written without having asked: a large value that moves.
+    pub(crate) fn spare_segments(&self) -> u32 {
+        ((1 << 32) / self.segment_bytes).min(self.reserve_bytes / self.segment_bytes / 16) as u32
+    }
+
+    /// Addresses that a value which grows is given while there are many, in bytes: those of the largest that clients
+    /// write, so that it never moves. No more than 64 segments, whose entries cost as well.
+    pub(crate) fn growing_bytes(&self) -> usize {
+        (512 << 20).min(64 * self.segment_bytes)
+    }
+
     /// Objects up to this size may close the piece that they do not fit in, so a piece loses at most this much.
     pub(crate) fn small_max(&self) -> usize {
         (self.piece_bytes / 32).max(64)

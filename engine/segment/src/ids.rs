@@ -89,6 +89,23 @@ impl Ids {
     pub(crate) fn free_below_end(&self) -> u32 {
         self.free.values().sum()
     }
+
+    /// Numbers at `end` and above, all free.
+    pub(crate) fn above_end(&self) -> u32 {
+        self.max - self.next
+    }
+
+    /// True if `all` numbers are free, `row` of them in a row.
+    pub(crate) fn have(&self, all: u64, row: u64) -> bool {
+        let (mut sum, mut longest) = (u64::from(self.above_end()), u64::from(self.above_end()));
+        let mut stretches = self.free.values();
+        while sum < all || longest < row {
+            let Some(&len) = stretches.next() else { return false };
+            sum += u64::from(len);
+            longest = longest.max(len.into());
+        }
+        true
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +143,11 @@ mod tests {
                 }
                 let end = taken.iter().rposition(|&t| t).map_or(0, |at| at + 1);
                 prop_assert_eq!(ids.end() as usize, end);
+                let free = taken.iter().filter(|t| !**t).count();
+                let longest = taken.split(|t| *t).map(<[bool]>::len).max().unwrap_or(0);
+                for (all, row) in [(free, longest), (free + 1, 0), (0, longest + 1), (free / 2, longest / 2)] {
+                    prop_assert_eq!(ids.have(all as u64, row as u64), all <= free && row <= longest);
+                }
                 prop_assert_eq!(ids.free_below_end() as usize, taken[..end].iter().filter(|t| !**t).count());
             }
         }

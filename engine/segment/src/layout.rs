@@ -27,7 +27,7 @@
 //! All numbers are little-endian and lie at any address. The value's length is stored nowhere: it is the room minus
 //! what stands before the value minus the slack, so a short key without expiry costs 7 bytes (head, key length, room,
 //! flags, clock), and a member of a set 5 (head, 2 of slot, key length, flags). Only key kinds have a clock: eviction
-//! ages whole keys, never an element or a node. The last byte(s) of the slack count it, themselves included. A value
+//! ages whole keys, never an element or a node. The last byte(s) of the slack count it, themselves included. A key's value
 //! whose room is `PLACE_FROM` or more always has eight bytes for an expiry, so that setting one never moves more than
 //! that many bytes.
 //!
@@ -471,7 +471,7 @@ impl Plan {
     /// For an object with exactly the room it asks for.
     #[inline]
     pub(crate) fn new(o: &NewObject<'_>) -> Plan {
-        Plan::with_expiry(o, Plan::expiry_bits(o.expiry_ms, o.room), None)
+        Plan::with_expiry(o, Plan::expiry_bits(o), None)
     }
 
     /// For an object alone in a run, which gets every byte up to `capacity`, but for a member, which has no room.
@@ -495,11 +495,11 @@ impl Plan {
     }
 
     #[inline(always)]
-    fn expiry_bits(expiry: Option<i64>, room: usize) -> u8 {
-        match expiry {
-            None if room < PLACE_FROM => EXPIRY_NONE,
+    fn expiry_bits(o: &NewObject<'_>) -> u8 {
+        match o.expiry_ms {
+            None if o.room < PLACE_FROM || !o.kind.is_key() => EXPIRY_NONE,
             None => EXPIRY_PLACE,
-            Some(_) if room >= PLACE_FROM => EXPIRY_EIGHT,
+            Some(_) if o.room >= PLACE_FROM => EXPIRY_EIGHT,
             Some(ms) => expiry_form(ms),
         }
     }
@@ -564,7 +564,7 @@ impl Plan {
                     std::ptr::copy_nonoverlapping(tail.as_ptr(), value.add(at + part.len()), tail.len());
                 }
                 Value::Zeroed(len) if !fresh => std::ptr::write_bytes(value, 0, len),
-                Value::Zeroed(_) => {}
+                Value::Zeroed(_) | Value::Stale(_) => {}
             }
         }
     }

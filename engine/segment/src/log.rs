@@ -6,7 +6,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use varve_base::Ref;
@@ -33,15 +33,37 @@ pub(crate) struct Shared {
     used: AtomicU64,
     /// Release units that are kept, over all segments.
     warm: AtomicU64,
+    /// Segments opened so far.
+    pub(crate) opens: AtomicU64,
+    /// Segments above the last one in use, as of the last one taken or given back.
+    pub(crate) ids_left: AtomicU32,
 }
 
 impl Shared {
-    /// Tells the system which pages one of the first segments is to have, when it is opened and when it is sealed.
-    pub(crate) fn advise_pages(&self, segment: u32, huge: bool) {
+    /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been a
+    /// run's before.
+    pub(crate) fn advise_pages(&self, segment: u32, sealed: bool) {
         let bytes = self.geometry.segment_bytes;
         let at = segment as usize * bytes;
-        if at < SMALL_PAGES_BELOW && bytes >= HUGE_PAGE_BYTES {
-            self.mapping.prefer_huge_pages(at..at + bytes, huge);
+        let first = at < SMALL_PAGES_BELOW;
+        if bytes >= HUGE_PAGE_BYTES && (first || !sealed) {
+            self.mapping.prefer_huge_pages(at..at + bytes, sealed || !first);
+        }
+    }
+
+    /// The same for a run, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
+    /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
+    pub(crate) fn advise_run(&self, segment: u32, count: u32, value: Range<usize>) {
+        let bytes = self.geometry.segment_bytes;
+        if bytes < HUGE_PAGE_BYTES {
+            return;
+        }
+        let base = segment as usize * bytes;
+        self.mapping.prefer_huge_pages(base..base + count as usize * bytes, false);
+        let begin = (base + value.start).next_multiple_of(HUGE_PAGE_BYTES);
+        let end = (base + value.end) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if end >= begin + 2 * HUGE_PAGE_BYTES {
+            self.mapping.prefer_huge_pages(begin..end, true);
         }
     }
 
@@ -110,6 +132,8 @@ pub struct Log {
     base: *mut u8,
     segment_shift: u32,
     run_min: usize,
+    /// See `Geometry::spare_segments`.
+    spare: u32,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -188,6 +212,7 @@ impl Log {
             base: mapping.base(),
             segment_shift: geometry.segment_bytes.trailing_zeros(),
             run_min: geometry.run_min_bytes,
+            spare: geometry.spare_segments(),
             shared: Arc::new(Shared {
                 mapping,
                 geometry,
@@ -196,6 +221,8 @@ impl Log {
                 releases: Mutex::new(Releases::default()),
                 used: AtomicU64::new(0),
                 warm: AtomicU64::new(0),
+                opens: AtomicU64::new(0),
+                ids_left: AtomicU32::new((geometry.reserve_bytes / geometry.segment_bytes) as u32),
             }),
         })
     }
@@ -221,6 +248,23 @@ impl Log {
     #[inline]
     pub fn used_bytes(&self) -> u64 {
         self.shared.used.load(Ordering::Relaxed)
+    }
+
+    /// True if objects of `bytes` in all find addresses, each of them as large as it may be and rewritten in another place:
+    /// who appends only after it was true finds them. One relaxed load, unless few are left.
+    #[inline]
+    pub fn has_addresses(&self, bytes: u64) -> bool {
+        let plenty = self.shared.ids_left.load(Ordering::Relaxed) >= 2 * self.spare;
+        (plenty && bytes <= self.run_min as u64) || self.finds_addresses(bytes)
+    }
+
+    #[cold]
+    fn finds_addresses(&self, bytes: u64) -> bool {
+        // Each run may begin a segment; a value that is moved may be as large as any.
+        let (whole, spare) = ((bytes >> self.segment_shift) + 2, u64::from(self.spare));
+        let all = spare + whole + 2 * bytes / self.run_min as u64;
+        u64::from(self.shared.ids_left.load(Ordering::Relaxed)) >= all
+            || self.shared.space.lock().ids.have(all, spare.max(whole))
     }
 
     /// Bytes of objects that live. Adds up all segments.
@@ -272,11 +316,16 @@ impl Log {
             used_bytes: self.used_bytes(),
             free_segments: space.ids.free_below_end(),
             opened_bytes: space.opened as u64,
-            warm_bytes: self.warm_bytes() as u64,
             table_bytes: self.shared.table.bytes() as u64,
             ..LogStats::default()
         };
+        let kept = |entry: &Entry| {
+            let units = u64::from(entry.warm.load(Ordering::Relaxed).count_ones());
+            units * self.shared.geometry.release_bytes as u64
+        };
+        stats.warm_bytes = space.warm().iter().map(|&id| kept(self.shared.table.entry(id))).sum();
         for (_, entry) in space.segments(&self.shared.table) {
+            stats.warm_bytes += kept(entry);
             stats.live_bytes += entry.live().bytes();
             stats.live_objects += entry.live().objects().max(0) as u64;
             match entry.state() {
@@ -300,7 +349,17 @@ impl Log {
         self.shared.space.lock().seals
     }
 
-    /// All segments in use, by number.
+    /// How many segments have been opened so far.
+    pub fn opens(&self) -> u64 {
+        self.shared.opens.load(Ordering::Relaxed)
+    }
+
+    /// True if memory is kept for segments to come.
+    pub fn keeps_memory(&self) -> bool {
+        self.shared.warm.load(Ordering::Relaxed) > 0
+    }
+
+    /// All segments in use, by number; of a run the first one.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let space = self.shared.space.lock();
         space.segments(&self.shared.table).map(|(id, entry)| info(id, entry, space.seals)).collect()

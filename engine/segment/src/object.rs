@@ -131,6 +131,8 @@ pub enum Value<'a> {
     },
     /// So many zeros.
     Zeroed(usize),
+    /// So many bytes of whatever lies there: for who says elsewhere which of them mean anything.
+    Stale(usize),
 }
 
 impl Value<'_> {
@@ -141,7 +143,7 @@ impl Value<'_> {
         match self {
             Value::Bytes(bytes) => bytes.len(),
             Value::Patched { old, at, part } => old.len().max(at + part.len()),
-            Value::Zeroed(len) => *len,
+            Value::Zeroed(len) | Value::Stale(len) => *len,
         }
     }
 }

@@ -31,6 +31,8 @@ const OPEN_BETTER: f64 = 4.0;
 pub const SLICE: usize = 32;
 /// So many dead objects cost as much as one that is settled.
 const DEAD_PER_OBJECT: usize = 8;
+/// So many bytes to copy cost as much as one dead object.
+const BYTES_PER_DEAD: usize = 256;
 
 /// The first part of an object that reclaim has come to. It may be read without a lock.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +210,23 @@ impl Log {
         }
     }
 
+    /// Gives some of the memory back that is kept for segments to come; true while there is more.
+    pub fn release_kept_step(&self) -> bool {
+        self.shared.space.lock().cool_step(&self.shared)
+    }
+
+    /// The same of what a drain that does not go on has left behind its cursor.
+    pub fn release_drained_step(&self, drain: &mut Drain) -> bool {
+        let entry = self.shared.table.entry(drain.segment);
+        let behind = if drain.released < 64 { (1 << drain.released) - 1 } else { u64::MAX };
+        let kept = entry.warm.load(Ordering::Relaxed) & behind;
+        if kept != 0 {
+            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
+            unsafe { self.shared.release_unit(drain.segment, entry, kept.trailing_zeros() as usize) };
+        }
+        kept != 0
+    }
+
     /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
     pub fn abandon(&self, drain: Drain) {
         let _space = self.shared.space.lock();
@@ -279,7 +298,8 @@ impl Log {
                 heads[count] = unsafe { self.head(drain.segment, from.at, place, &first) };
                 before[count] = from;
                 count += 1;
-                *budget = budget.saturating_sub(DEAD_PER_OBJECT);
+                // A slice has no more large objects than it has time to copy.
+                *budget = budget.saturating_sub(DEAD_PER_OBJECT + first.size() / BYTES_PER_DEAD);
             } else {
                 *budget -= 1;
             }

@@ -13,9 +13,10 @@
 //!                  <- renamed: another first part, which ends where the old one did
 //! ```
 //!
-//! Counted as used: from `start` to `fill`, to the byte; the page that holds the slack's count is not. An object whose
-//! room is more than its value, or whose value came from a socket, gets twice the addresses that it needs, since those
-//! cost nothing. Between `fill` and the slack's count all bytes are zero, so growing does not touch them.
+//! Counted as used: from `start` to `fill`, to the byte; the page that holds the slack's count is not. Addresses cost
+//! nothing: a value that came from a socket gets twice what it needs, and an object whose room is more than its value as
+//! much as the largest values need, so that what grows is copied once and not each time it has doubled. Where addresses
+//! run short it is less. Between `fill` and the slack's count all bytes are zero, so growing does not touch them.
 //!
 //! A value that comes from a socket is counted as it comes: `OpenRun` is filled, `FilledRun` can be read and adopted, and
 //! either dropped gives the run back.
@@ -39,6 +40,7 @@ use crate::append::Appender;
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, Shared};
 use crate::object::{Access, Class, Kind, NewObject, Owner, Value};
+use crate::space::exhausted;
 use crate::table::{Entry, Live};
 
 /// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
@@ -205,16 +207,23 @@ impl Shared {
         FRONT_MAX.min(self.geometry.segment_bytes / 4)
     }
 
-    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used. With
-    /// `spare`, only if at most half of all segments have been taken.
-    fn begin_run(&self, front: usize, bytes: usize, counted: usize, spare: bool) -> Option<(u32, usize)> {
+    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used and the
+    /// first `filled` are about to be. None if more than one part in `part` of all segments would then have been taken,
+    /// or there is no room.
+    fn begin_run(
+        &self,
+        front: usize,
+        bytes: usize,
+        (counted, filled): (usize, usize),
+        part: usize,
+    ) -> Option<(u32, usize)> {
         let segment_bytes = self.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
-        if spare && (space.ids.end() + count) as usize > self.geometry.reserve_bytes / segment_bytes / 2 {
+        if (space.ids.end() + count) as usize > self.geometry.reserve_bytes / segment_bytes / part && part > 1 {
             return None;
         }
-        let segment = space.take_cold(self, count);
+        let segment = space.take_cold(self, count)?;
         // No Ref may be 0.
         let start = if segment == 0 { front.max(1) } else { front };
         for tail in segment + 1..segment + count {
@@ -224,6 +233,8 @@ impl Shared {
         entry.begin_run(count, start as u64, start as u64);
         self.count_used(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
+        drop(space);
+        self.advise_run(segment, count, start..start + filled);
         Some((segment, start))
     }
 
@@ -234,7 +245,7 @@ impl Shared {
         for tail in segment + 1..segment + count {
             self.table.entry(tail).free_tail();
         }
-        space.ids.give(segment, count);
+        space.give_cold(self, segment, count);
     }
 }
 
@@ -246,12 +257,14 @@ impl Log {
         // A run's rest has a length of 32 bits, and ends where its last segment does.
         let most = u32::MAX as usize - 2 * shared.geometry.segment_bytes - FRONT_MAX;
         assert!(need <= most, "an object of {need} bytes");
-        let wish = if o.room > o.value.len() { (2 * need).min(most) } else { need };
         let value_at = Plan::run_front(o);
         let used = value_at + o.value.len();
         let front = shared.front_max().saturating_sub(value_at);
-        let begun = shared.begin_run(front, wish, used, false);
-        let (segment, start) = begun.expect("without a condition");
+        let (twice, growing) = ((2 * need).min(most), shared.geometry.growing_bytes());
+        let wishes = [(twice.max(growing), 4), (twice, 2), (need, 1)];
+        let wishes = if o.room > o.value.len() { &wishes[..] } else { &wishes[2..] };
+        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_run(front, wish, (used, used), part));
+        let (segment, start) = begun.unwrap_or_else(|| exhausted(shared));
         let entry = shared.table.entry(segment);
         let bytes = entry.run_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
@@ -272,7 +285,7 @@ impl Log {
     pub fn begin_run(&self, len: usize) -> Option<OpenRun> {
         let shared = &self.shared;
         assert!(self.is_run_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
-        let (segment, front) = shared.begin_run(shared.front_max(), 2 * len, 0, true)?;
+        let (segment, front) = shared.begin_run(shared.front_max(), 2 * len, (0, len), 2)?;
         let run = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
         Some(OpenRun { run, filled: 0 })
     }

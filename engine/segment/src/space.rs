@@ -114,25 +114,29 @@ impl Space {
         Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, warm: vec![], classes: Default::default() }
     }
 
-    /// Takes `count` segments in a row and opens their range. Panics if the reserved range is exhausted.
-    pub(crate) fn take(&mut self, shared: &Shared, count: u32) -> u32 {
+    /// Takes `count` segments in a row and opens their range. None if there are not so many, or if the system promises no
+    /// memory for them.
+    pub(crate) fn take(&mut self, shared: &Shared, count: u32) -> Option<u32> {
         let geometry = &shared.geometry;
-        let Some(first) = self.ids.take(count) else {
-            panic!("the {} bytes reserved for segments are exhausted", geometry.reserve_bytes)
-        };
+        let first = self.ids.take(count)?;
         let need = (first + count) as usize * geometry.segment_bytes;
         if need > self.opened {
             let step = (self.opened + geometry.open_step()).max(need).min(geometry.reserve_bytes);
             let opened = [step, need].into_iter().find(|&end| shared.mapping.open(self.opened..end).is_ok());
-            self.opened = opened.unwrap_or_else(|| panic!("the system promises no memory for segments to {need}"));
+            let Some(opened) = opened else {
+                self.ids.give(first, count);
+                return None;
+            };
+            self.opened = opened;
         }
         shared.table.reach(first + count);
-        first
+        shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+        Some(first)
     }
 
-    /// Takes `count` segments in a row, none of which has any memory.
-    pub(crate) fn take_cold(&mut self, shared: &Shared, count: u32) -> u32 {
-        let first = self.take(shared, count);
+    /// Takes `count` segments in a row, none of which has any memory; None as in `take`.
+    pub(crate) fn take_cold(&mut self, shared: &Shared, count: u32) -> Option<u32> {
+        let first = self.take(shared, count)?;
         let taken = first..first + count;
         self.warm.retain(|id| !taken.contains(id));
         for id in taken {
@@ -143,7 +147,26 @@ impl Space {
                 unsafe { shared.release_unit(id, entry, unit) };
             }
         }
-        first
+        Some(first)
+    }
+
+    /// Free segments with memory that is kept.
+    pub(crate) fn warm(&self) -> &[u32] {
+        &self.warm
+    }
+
+    /// Gives one kept unit of a free segment back; true if there may be more.
+    pub(crate) fn cool_step(&mut self, shared: &Shared) -> bool {
+        let Some(&segment) = self.warm.last() else { return false };
+        let entry = shared.table.entry(segment);
+        let units = entry.warm.load(Ordering::Relaxed);
+        if units == 0 {
+            self.warm.pop();
+        } else {
+            // SAFETY: the segment is free, so nothing is in it.
+            unsafe { shared.release_unit(segment, entry, units.trailing_zeros() as usize) };
+        }
+        true
     }
 
     /// No segment from this number on has any memory.
@@ -151,9 +174,15 @@ impl Space {
         self.warm.iter().map(|id| id + 1).max().unwrap_or(0).max(self.ids.end())
     }
 
+    /// Takes `count` segments in a row back, which have no memory.
+    pub(crate) fn give_cold(&mut self, shared: &Shared, first: u32, count: u32) {
+        self.ids.give(first, count);
+        shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+    }
+
     /// Takes a segment back.
     pub(crate) fn give(&mut self, shared: &Shared, segment: u32) {
-        self.ids.give(segment, 1);
+        self.give_cold(shared, segment, 1);
         if shared.table.entry(segment).warm.load(Ordering::Relaxed) != 0 {
             self.warm.push(segment);
         }
@@ -163,15 +192,17 @@ impl Space {
         let segment = match self.warm.pop() {
             Some(warm) => {
                 self.ids.take_this(warm);
+                shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
                 warm
             }
-            None => self.take(shared, 1),
+            None => self.take(shared, 1).unwrap_or_else(|| exhausted(shared)),
         };
         let bytes = shared.geometry.segment_bytes as u64;
         let base = segment as u64 * bytes;
         // No Ref may be 0, so the first segment begins at 1.
         let start = u64::from(segment == 0);
         shared.table.entry(segment).open(class, start);
+        shared.opens.fetch_add(1, Ordering::Relaxed);
         shared.advise_pages(segment, false);
         self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
     }
@@ -299,8 +330,25 @@ impl Space {
         self.classes.iter().flat_map(|class| class.parked.iter().map(|piece| (piece.at, piece.end)))
     }
 
-    /// Segments in use, by number.
+    /// Segments in use, by number; of a run the first one.
     pub(crate) fn segments<'a>(&self, table: &'a Table) -> impl Iterator<Item = (u32, &'a Entry)> + use<'a> {
-        (0..self.ids.end()).map(|id| (id, table.entry(id))).filter(|(_, entry)| entry.state() != State::Free)
+        let (mut next, end) = (0, self.ids.end());
+        let each = std::iter::from_fn(move || {
+            let id = next;
+            let entry = (id < end).then(|| table.entry(id))?;
+            // A run may have hundreds of tails, of which there is nothing to tell.
+            next += match entry.state() {
+                State::Run | State::Retired => entry.run_len.load(Ordering::Relaxed),
+                _ => 1,
+            };
+            Some((id, entry))
+        });
+        each.filter(|(_, entry)| entry.state() != State::Free)
     }
+}
+
+/// Who asks first (`Log::has_addresses`) never comes here.
+pub(crate) fn exhausted(shared: &Shared) -> ! {
+    let bytes = shared.geometry.reserve_bytes;
+    panic!("the {bytes} bytes reserved for segments are exhausted, or the system promises no memory for more")
 }

@@ -4,7 +4,8 @@
 //! nothing is owed, each step bounded by itself, taking shards by `try_lock` only:
 //!
 //! ```text
-//! expiry (home shards) -> index growth -> eviction over the limit -> reclaim -> release of runs -> sweeps -> collections
+//! expiry (home shards) -> index growth -> eviction over the limit -> reclaim -> release of runs and of memory that is
+//! kept in vain -> sweeps -> collections
 //! -> detached tables
 //! ```
 //! A shard's home worker is its number modulo the workers. Tests drive the same steps by hand.
@@ -73,11 +74,23 @@ impl Local {
         if now_ms.abs_diff(self.due_checked_ms) >= DUE_CHECK_MS as u64 {
             self.due_checked_ms = now_ms;
             store.look_at_live();
+            store.follow_defrag(now_ms);
+            store.look_at_kept(now_ms);
             let still = store.still_until.load(Relaxed);
             let due = self.home_shards(store).map(|id| store.shards[id].due()).min().unwrap_or(NEVER);
             self.next_due = (due != NEVER && store.active_expire.load(Relaxed)).then_some(due.max(still));
         }
         self.next_due.is_some_and(|t| t <= now_ms)
+    }
+
+    /// The next home shard, round and round, where something is due: from the first one always, the last ones would wait
+    /// for as long as there is too much to do.
+    fn due_shard(&mut self, store: &Store, now_ms: i64) -> Option<usize> {
+        let (count, step, from) = (store.shards.len(), store.workers(), self.expiry_at.max(self.id));
+        let mut round = (from..count).step_by(step).chain((self.id..from).step_by(step));
+        let id = round.find(|&id| store.shards[id].due() <= now_ms)?;
+        self.expiry_at = id + step;
+        Some(id)
     }
 
     fn home_shards(&self, store: &Store) -> impl Iterator<Item = usize> + use<> {
@@ -89,6 +102,7 @@ impl Store {
     fn owes_any(&self) -> bool {
         self.growing.iter().any(|word| word.load(Relaxed) != 0)
             || self.owes_reclaim()
+            || self.owes_cooling()
             || self.log.owes_release()
             || self.databases.dying().is_some()
             || self.leftovers.any_tables()
@@ -101,7 +115,7 @@ impl Store {
         left |= self.index_step(local);
         left |= self.limit_step(local);
         left |= self.reclaim_step(local);
-        left |= self.log.release_step(RELEASE_BYTES);
+        left |= self.log.release_step(RELEASE_BYTES) | self.cool_step();
         left |= self.sweep_step();
         left |= self.collections_step(local);
         left | self.drop_table_step()
@@ -115,7 +129,9 @@ impl Store {
             return false;
         }
         local.slices += 1;
-        matches!(self.reclaim_slice(local, RECLAIM_OBJECTS, false), Slice::Progress | Slice::Drained)
+        let slice = self.reclaim_slice(local, RECLAIM_OBJECTS, false);
+        self.count_background_slice(slice, &local.tally);
+        matches!(slice, Slice::Progress | Slice::Drained)
     }
 
     /// Removes some keys whose time has come from the next due home shard.
@@ -124,7 +140,7 @@ impl Store {
             return false;
         }
         let now = local.now_ms;
-        let Some(id) = local.home_shards(self).find(|&id| self.shards[id].due() <= now) else { return false };
+        let Some(id) = local.due_shard(self, now) else { return false };
         let cell = &self.shards[id];
         let Some(mut shard) = cell.lock.try_lock() else { return true };
         if cell.due() > 0 {

@@ -39,7 +39,7 @@ impl Leftovers {
 impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut Worker) {
-        self.report_emptied();
+        self.report_emptied(&w.local);
         w.local.appender.park(&self.log);
         self.reclaim.reset(&self.log);
         let (mut roots, mut table_bytes) = (Vec::new(), 0);
@@ -73,7 +73,7 @@ impl Store {
             self.flush_all(w);
             return;
         }
-        self.report_emptied();
+        self.report_emptied(&w.local);
         if self.is_empty(db) {
             return;
         }

@@ -31,7 +31,7 @@ pub trait Observer: Send + Sync {
     /// A key has changed, or is gone; in which database is not told.
     fn changed(&self, by: Author, key: &[u8]);
     /// A database was emptied.
-    fn emptied(&self);
+    fn emptied(&self, by: Author);
 }
 
 /// The store's place for an observer.
@@ -60,9 +60,9 @@ impl Store {
     }
 
     /// Reports that a database was emptied.
-    pub(crate) fn report_emptied(&self) {
+    pub(crate) fn report_emptied(&self, local: &Local) {
         if let Some(observer) = self.observer() {
-            observer.emptied();
+            observer.emptied(Author { worker: local.id, client: local.client });
         }
     }
 }

@@ -8,7 +8,8 @@
 //! settled under its own shard's lock: dead if the index does not hold this very Ref, else copied and repointed. A
 //! busy shard ends a slice; nobody waits for one while holding another lock.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use varve_base::hash::hash64;
 use varve_packed::intset::IntSet;
@@ -19,6 +20,7 @@ use crate::coll::Encoding;
 use crate::events::EventClass;
 use crate::evict::Cutoff;
 use crate::key::hash_of;
+use crate::meter::{DefragMeter, Tally};
 use crate::policy::Policy;
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;
@@ -47,10 +49,17 @@ const FULL_PERCENT: u64 = 92;
 const BARREN_MAX: u32 = 2;
 /// Pieces of work in one step of the background over the limit.
 const BACKGROUND_ROUNDS: usize = 4;
-/// Slices of one MEMORY PURGE at most.
-const PURGE_SLICES_MAX: usize = 10_000;
+/// Slices that MEMORY PURGE does itself: some ten milliseconds.
+const PURGE_SLICES_MAX: usize = 2000;
+/// What it leaves: one part in so many of what is used, which would cost as many times its size to copy, and what sealing
+/// segments early leaves as fillers.
+const PURGE_LEAVES_PART: u64 = 50;
 /// How long the background waits where nothing helped, ms.
 const LIMIT_RETRY_MS: i64 = 100;
+/// How long memory is kept for new segments while none is opened, ms: then taking it anew costs next to nothing.
+const KEPT_MS: i64 = 100;
+/// Megabytes of dead large values that one admission gives back for their addresses.
+const RELEASES_MAX: usize = 1024;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
 
@@ -64,6 +73,11 @@ pub(crate) struct Reclaimer {
     /// How victims are chosen, and what they have cost.
     pub(crate) settings: Settings,
     pub(crate) cost: CostCounters,
+    /// What the background has moved for active defragmentation.
+    pub(crate) meter: DefragMeter,
+    pub(crate) cooling: Cooling,
+    /// MEMORY PURGE has asked for all that is dead, and the background is at it.
+    purging: AtomicBool,
     /// Bytes that draining cannot free, as of the last look: live ones, and large values dead or alive.
     live: AtomicU64,
     /// Of these, large values.
@@ -75,6 +89,15 @@ pub(crate) struct Reclaimer {
 struct Draining {
     drain: Option<Drain>,
     seen: Seen,
+}
+
+/// Memory that is kept for new segments goes back where none is opened.
+#[derive(Default)]
+pub(crate) struct Cooling {
+    /// Segments opened as of the last look, and since when that has been so, ms of Unix time.
+    opens: AtomicU64,
+    since_ms: AtomicI64,
+    on: AtomicBool,
 }
 
 /// What making room has come to so far.
@@ -124,6 +147,9 @@ impl Reclaimer {
             drain: RankedMutex::new(Rank::Drain, Draining::default()),
             settings: Settings::new(),
             cost: CostCounters::default(),
+            meter: DefragMeter::default(),
+            cooling: Cooling::default(),
+            purging: AtomicBool::new(false),
             live: AtomicU64::new(0),
             runs: AtomicU64::new(0),
         }
@@ -140,29 +166,35 @@ impl Reclaimer {
 }
 
 impl Store {
-    /// True if a write of at most `bytes` fits under the limit as things are.
+    /// True if a write of at most `bytes` fits under the limit as things are, and there are addresses for it.
     #[inline]
     pub fn has_room(&self, bytes: u64) -> bool {
         let limit = self.limit.bytes();
-        limit == 0 || self.used_memory() + bytes <= limit
+        (limit == 0 || self.used_memory() + bytes <= limit) && self.log.has_addresses(bytes)
     }
 
     /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left.
     #[inline]
     pub fn admit(&self, local: &mut Local, bytes: u64) -> Result<(), OutOfMemory> {
         if self.has_room(bytes) {
             return Ok(());
         }
-        self.make_room(local, bytes, self.limit.bytes())
+        let start = Instant::now();
+        let made = self.make_room(local, bytes, self.limit.bytes());
+        local.room_ns += start.elapsed().as_nanos() as u64;
+        made
     }
 
     #[cold]
     fn make_room(&self, local: &mut Local, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
-        if bytes + self.fixed_bytes() > limit {
+        if !self.find_addresses(bytes) || (limit != 0 && bytes + self.fixed_bytes() > limit) {
             return Err(OutOfMemory);
+        }
+        if limit == 0 {
+            return Ok(());
         }
         let mut pursuit = Pursuit::new(self.look_at_live());
         for _ in 0..ADMIT_SLICES_MAX {
@@ -174,6 +206,16 @@ impl Store {
             }
         }
         Err(OutOfMemory)
+    }
+
+    /// True if there are addresses for a write, once those of large values that have died are free again.
+    fn find_addresses(&self, bytes: u64) -> bool {
+        for _ in 0..RELEASES_MAX {
+            if self.log.has_addresses(bytes) || !self.log.release_step(1 << 20) {
+                break;
+            }
+        }
+        self.log.has_addresses(bytes)
     }
 
     /// What draining and eviction cannot free: where that leaves no room, no other key must lose its place.
@@ -203,8 +245,8 @@ impl Store {
             // Buffers may take the place of keys, but not of all: what they take over three quarters is not made up for.
             let excess = self.limit.outside.load(Relaxed).saturating_sub(limit / 4 * 3);
             let limit = limit + excess;
-            if self.used_memory() <= limit || self.fixed_bytes() > limit || !self.pursue(local, &mut pursuit, 0, limit)
-            {
+            // As the peer does: where the limit cannot be met at all, all that may go goes.
+            if self.used_memory() <= limit || !self.pursue(local, &mut pursuit, 0, limit) {
                 local.limit_retry_ms = local.now_ms + LIMIT_RETRY_MS;
                 return false;
             }
@@ -281,19 +323,37 @@ impl Store {
             return SLICES_MAX;
         }
         let dead = used.saturating_sub(live);
-        if dead * 2 > used && dead > BACKGROUND_DEAD_BYTES {
+        let purging = self.reclaim.purging.load(Relaxed);
+        if purging && dead <= purge_floor(used) {
+            self.reclaim.purging.store(false, Relaxed);
+        } else if purging || (dead * 2 > used && dead > BACKGROUND_DEAD_BYTES) {
             return SLICES_MAX;
         }
         let limited = self.limit.bytes() != 0;
         let percent = if limited { BACKGROUND_DEAD_PERCENT_LIMITED } else { BACKGROUND_DEAD_PERCENT };
         let over = (dead * 100).saturating_sub(used * percent);
         let mut slices = 0;
-        if over > 0 && dead > 2 * self.log.geometry().segment_bytes as u64 {
+        if over > 0 && dead > self.log.geometry().segment_bytes as u64 / 2 {
             // At half as much again as is tolerated, all that there is time for.
             slices = 1 + (over * u64::from(SLICES_MAX) / (used * percent / 2).max(1)).min(SLICES_MAX.into()) as u32;
         }
-        let cycle = self.reclaim.settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live));
-        slices.max((cycle * SLICES_MAX).div_ceil(100))
+        slices.max((self.defrag_cycle(dead, live) * SLICES_MAX).div_ceil(100))
+    }
+
+    /// Tells the meter of active defragmentation whether there is something to do; after a look at what lives.
+    pub(crate) fn follow_defrag(&self, now_ms: i64) {
+        let (used, live) = (self.log.used_bytes(), self.reclaim.live.load(Relaxed));
+        self.reclaim.meter.follow(self.defrag_cycle(used.saturating_sub(live), live), now_ms);
+    }
+
+    /// What a slice of the background came to.
+    pub(crate) fn count_background_slice(&self, slice: Slice, tally: &Tally) {
+        if self.reclaim.meter.is_active() {
+            self.reclaim.meter.add(tally);
+        }
+        if slice == Slice::Nothing {
+            self.reclaim.purging.store(false, Relaxed);
+        }
     }
 
     /// Adds up the bytes that draining cannot free, for the decisions until the next look.
@@ -304,22 +364,59 @@ impl Store {
         live
     }
 
-    /// Gives back what holds nothing: large values that died, segments without a live object. Called inside the gate; a
-    /// busy lock leaves the rest to the background.
+    /// Looks whether segments are still being opened.
+    pub(crate) fn look_at_kept(&self, now_ms: i64) {
+        let (cooling, opens) = (&self.reclaim.cooling, self.log.opens());
+        if cooling.opens.swap(opens, Relaxed) != opens {
+            cooling.since_ms.store(now_ms, Relaxed);
+            cooling.on.store(false, Relaxed);
+        } else if now_ms - cooling.since_ms.load(Relaxed) >= KEPT_MS && self.log.keeps_memory() {
+            cooling.on.store(true, Relaxed);
+        }
+    }
+
+    pub(crate) fn owes_cooling(&self) -> bool {
+        self.reclaim.cooling.on.load(Relaxed)
+    }
+
+    /// Gives some of the kept memory back if nobody seems to need it; true while there is more.
+    pub(crate) fn cool_step(&self) -> bool {
+        let on = &self.reclaim.cooling.on;
+        let drained = |store: &Store| {
+            let mut draining = store.reclaim.drain.try_lock()?;
+            Some(store.log.release_drained_step(draining.drain.as_mut()?))
+        };
+        let more = on.load(Relaxed) && (self.log.release_kept_step() || drained(self).unwrap_or(false));
+        if !more {
+            on.store(false, Relaxed);
+        }
+        more
+    }
+
+    /// Gives back what died: large values, and by draining all else that is worth it. Called inside the gate; what a busy
+    /// lock or too much of it leaves is the background's, which goes on until it is done.
     pub fn purge(&self, w: &mut Worker) {
-        while self.log.release_step(1 << 20) {}
+        while self.log.release_step(1 << 20) || self.log.release_kept_step() {}
+        self.reclaim.purging.store(true, Relaxed);
         for _ in 0..PURGE_SLICES_MAX {
-            let dead = self.log.segments().iter().any(|info| info.live_objects == 0 && info.used > 0);
-            if !dead
-                || !matches!(self.reclaim_slice(&mut w.local, SLICE_OBJECTS, false), Slice::Progress | Slice::Drained)
-            {
-                return;
+            let used = self.log.used_bytes();
+            if used.saturating_sub(self.look_at_live()) <= purge_floor(used) {
+                break;
+            }
+            match self.reclaim_slice(&mut w.local, SLICE_OBJECTS, false) {
+                Slice::Progress | Slice::Drained => {}
+                Slice::Busy => return,
+                Slice::Nothing => {
+                    self.reclaim.purging.store(false, Relaxed);
+                    return;
+                }
             }
         }
     }
 
     /// Settles up to `objects` of the victim, choosing one if none is being drained.
     pub(crate) fn reclaim_slice(&self, local: &mut Local, objects: usize, evicting: bool) -> Slice {
+        local.tally = Tally::default();
         let Some(mut draining) = self.reclaim.drain.try_lock() else { return Slice::Busy };
         let Draining { drain, seen } = &mut *draining;
         let cutoff = if evicting { self.cutoff(local, objects) } else { None };
@@ -327,8 +424,10 @@ impl Store {
             *drain = self.choose(local, seen, cutoff.as_ref());
         }
         let Some(victim) = drain.as_mut() else { return Slice::Nothing };
-        let mut mover = Mover { store: self, local, cutoff, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
+        let tally = Tally::default();
+        let mut mover = Mover { store: self, local, cutoff, tally, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
         let state = self.log.drain_step(victim, &mut mover, objects);
+        mover.local.tally = mover.tally;
         mover.local.appender.park(&self.log);
         match state {
             DrainState::More => Slice::Progress,
@@ -341,12 +440,18 @@ impl Store {
     }
 }
 
+/// Dead bytes that a purge leaves.
+fn purge_floor(used: u64) -> u64 {
+    (used / PURGE_LEAVES_PART).max(BACKGROUND_DEAD_BYTES)
+}
+
 /// Answers the log's question what becomes of an object.
 struct Mover<'a> {
     store: &'a Store,
     local: &'a mut Local,
     /// What is beyond it is evicted.
     cutoff: Option<Cutoff>,
+    tally: Tally,
     /// Hashes of the heads read ahead, with the Refs that they belong to.
     hashes: [u64; SLICE],
     refs: [u64; SLICE],
@@ -425,9 +530,19 @@ impl Relocate for Mover<'_> {
     }
 
     fn settle(&mut self, head: &Head<'_>) -> Settled {
-        if let Owner::Slot(slot) = head.owner {
-            return self.settle_part(head, slot);
+        let settled = match head.owner {
+            Owner::Slot(slot) => self.settle_part(head, slot),
+            Owner::Database(_) => self.settle_key(head),
+        };
+        if matches!(settled, Settled::Moved | Settled::Dead) {
+            self.tally.count(head.owner, settled == Settled::Moved);
         }
+        settled
+    }
+}
+
+impl Mover<'_> {
+    fn settle_key(&mut self, head: &Head<'_>) -> Settled {
         let hash = self.hash(head);
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.shards[id].lock.try_lock() else { return Settled::Busy };

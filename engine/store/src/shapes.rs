@@ -1,6 +1,17 @@
 //! The limits at which collections change their encoding, as the settings of the same names have them.
 
+//!
+//! The settings may be of any size; what they allow is bounded here. A small collection is searched from its front and made
+//! a big one by a single command, which takes a fifth of a microsecond an entry, and several times that on a loaded machine:
+//! neither must hold others up for 500 us. So a hash, set or sorted set over `SMALL_ENTRIES_MAX` or `SMALL_BYTES_MAX` is a
+//! big one although Redis's OBJECT ENCODING would still say listpack or intset.
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Most fields, integers or members of a small hash, set or sorted set, whatever the settings say.
+pub const SMALL_ENTRIES_MAX: u64 = 1024;
+/// Most bytes of its entries, and of one of them: with its free room it still is no large value.
+pub const SMALL_BYTES_MAX: usize = 192 << 10;
 
 /// Changed by CONFIG SET while workers run; what exists already keeps its encoding until it is written to.
 #[derive(Debug)]
@@ -66,15 +77,15 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    /// Sets all limits.
+    /// Sets all limits, those of what is small to no more than [`SMALL_ENTRIES_MAX`] and [`SMALL_BYTES_MAX`].
     pub fn set(&self, l: &Limits) {
         self.list_fill.store(l.list_fill, Relaxed);
         self.list_depth.store(l.list_depth, Relaxed);
-        self.hash_entries.store(l.hash_entries, Relaxed);
-        self.hash_value.store(l.hash_value, Relaxed);
-        self.set_entries.store(l.set_entries, Relaxed);
-        self.zset_entries.store(l.zset_entries, Relaxed);
-        self.zset_value.store(l.zset_value, Relaxed);
+        self.hash_entries.store(l.hash_entries.min(SMALL_ENTRIES_MAX), Relaxed);
+        self.hash_value.store(l.hash_value.min(SMALL_BYTES_MAX as u64), Relaxed);
+        self.set_entries.store(l.set_entries.min(SMALL_ENTRIES_MAX), Relaxed);
+        self.zset_entries.store(l.zset_entries.min(SMALL_ENTRIES_MAX), Relaxed);
+        self.zset_value.store(l.zset_value.min(SMALL_BYTES_MAX as u64), Relaxed);
     }
 
     /// See [`Limits::list_fill`].

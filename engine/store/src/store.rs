@@ -22,6 +22,7 @@ use crate::flush::Leftovers;
 use crate::gate::Gate;
 use crate::hist::Hist;
 use crate::key::{Key, SHARDS_MAX, shard_of};
+use crate::meter::{ProcessMemory, Told};
 use crate::policy::Limit;
 use crate::reclaim::Reclaimer;
 use crate::shapes::Shapes;
@@ -80,6 +81,7 @@ pub struct Store {
     /// Who wants to know of reads and changes (`observe.rs`).
     pub(crate) observed: crate::observe::Observed,
     counters: Box<[Arc<StoreCounters>]>,
+    told: Told,
     /// Durations of the background's turns.
     pub slices: Hist,
     /// Durations of its rounds of steps: no lock is held for longer than one.
@@ -127,6 +129,7 @@ impl Store {
             still_until: AtomicI64::new(0),
             observed: Default::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            told: Told::default(),
             slices: Hist::new(),
             rounds: Hist::new(),
             expiry_lag: Hist::new(),
@@ -188,6 +191,21 @@ impl Store {
         self.log.used_bytes() + tables + self.limit.outside.load(Relaxed)
     }
 
+    /// What the process takes, told by the server now and then.
+    pub fn tell_process(&self, memory: ProcessMemory) {
+        self.told.tell(memory);
+    }
+
+    /// What the process took when the server last told.
+    pub fn process(&self) -> ProcessMemory {
+        self.told.read()
+    }
+
+    /// Bytes of connection buffers and the like, part of `used_memory`.
+    pub fn outside_bytes(&self) -> u64 {
+        self.limit.outside.load(Relaxed)
+    }
+
     /// Sums of all workers' counters.
     pub fn totals(&self) -> StoreTotals {
         let mut totals = StoreTotals::default();
@@ -198,6 +216,7 @@ impl Store {
     /// Back to nothing: what background steps take, how late keys expire, what reclaim costs (CONFIG RESETSTAT).
     pub fn reset_measures(&self) {
         self.reclaim.cost.reset();
+        self.reclaim.meter.reset();
         [&self.slices, &self.rounds, &self.expiry_lag].into_iter().for_each(Hist::reset);
     }
 

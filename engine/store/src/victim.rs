@@ -20,6 +20,7 @@ use varve_segment::{Drain, Head, Owner, SegmentInfo, State};
 
 use crate::evict::Cutoff;
 use crate::key::hash_of;
+use crate::meter::Defragged;
 use crate::policy::{Measure, idle_s};
 use crate::store::Store;
 use crate::worker::Local;
@@ -309,6 +310,16 @@ impl Store {
             lifetime_s: (known * 2 > looked).then(|| sum_s / f64::from(known)),
             beyond: if looked == 0 { BEYOND_USUAL } else { f64::from(beyond as u32) / f64::from(looked) },
         }
+    }
+
+    /// The share of its time, in percent, that active defragmentation has the background spend; 0 without it.
+    pub(crate) fn defrag_cycle(&self, dead: u64, live: u64) -> u32 {
+        self.reclaim.settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live))
+    }
+
+    /// What active defragmentation has come to.
+    pub fn defragged(&self, now_ms: i64) -> Defragged {
+        self.reclaim.meter.read(now_ms)
     }
 
     /// Sets how victims are chosen, and whether the background reclaims earlier than by itself.

@@ -36,8 +36,12 @@ pub struct Local {
     pub(crate) candidates: crate::evict::Candidates,
     /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
     pub(crate) limit_retry_ms: i64,
+    /// Time spent on making room since somebody asked, ns.
+    pub(crate) room_ns: u64,
     /// Slices of reclaim done in this turn of the background.
     pub(crate) slices: u32,
+    /// What the last of them settled.
+    pub(crate) tally: crate::meter::Tally,
     /// There were no more for this turn.
     pub(crate) slices_spent: bool,
     /// Scratch for hashes that the wheel fires.
@@ -50,6 +54,8 @@ pub struct Local {
     pub(crate) moved: Vec<u8>,
     /// Turns the background round over the shards.
     pub(crate) turn: u64,
+    /// The home shard after the last one in which something was due.
+    pub(crate) expiry_at: usize,
     /// Lower bound of the next expiry in the home shards, as of the last look.
     pub(crate) next_due: Option<i64>,
     /// When that look was, ms of Unix time.
@@ -77,13 +83,16 @@ impl Worker {
             cutoff: None,
             candidates: Default::default(),
             limit_retry_ms: 0,
+            room_ns: 0,
             slices: 0,
+            tally: Default::default(),
             slices_spent: false,
             due: Vec::new(),
             scratch: Vec::new(),
             press: None,
             moved: Vec::new(),
             turn: 0,
+            expiry_at: id,
             next_due: None,
             due_checked_ms: 0,
         };

@@ -108,3 +108,40 @@ fn a_limit_of_two_segments_holds() {
         store.verify();
     }
 }
+
+/// A range of addresses that large values use up though they take little memory: writes are refused, and go on once some
+/// are gone.
+#[test]
+fn addresses_that_are_used_up_are_an_error() {
+    let geometry = Geometry {
+        segment_bytes: 64 << 10,
+        piece_bytes: 4 << 10,
+        run_min_bytes: 8 << 10,
+        release_bytes: 4 << 10,
+        reserve_bytes: 16 << 20,
+    };
+    let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
+    let mut worker = store.worker(0);
+    let value = vec![b'v'; 10_000];
+    let act = |worker: &mut Worker, n: u32, write: bool| {
+        if write && store.admit(&mut worker.local, 10_100).is_err() {
+            return false;
+        }
+        let name = format!("key:{n}").into_bytes();
+        let _inside = store.gate().enter(worker.local.id());
+        let mut tx = Tx::new(&store, &mut worker.local, 0);
+        let key = tx.key(&name);
+        tx.hold(&[tx.shard_of(key.hash)]);
+        let done = if write { tx.append(&key, &value).is_ok() } else { tx.remove(&key) };
+        tx.finish();
+        done
+    };
+    let written = (0..1000).take_while(|&n| act(&mut worker, n, true)).count() as u32;
+    assert!((100..260).contains(&written), "{written} values in 256 segments");
+    assert!(store.used_memory() < 4 << 20, "{} bytes in use", store.used_memory());
+    assert!(!act(&mut worker, 1000, true), "still refused");
+    (0..60).for_each(|n| assert!(act(&mut worker, n, false)));
+    assert!(act(&mut worker, 1000, true), "what died has made room");
+    worker.park();
+    store.verify();
+}

@@ -224,3 +224,24 @@ fn hit_rates_follow_the_policy() {
     println!("hit rates: random {:.3}, lru {:.3}, lfu {:.3}", rates[0], rates[1], rates[2]);
     assert!(rates[1..].iter().all(|&rate| rate > rates[0] + 0.008), "{rates:?}");
 }
+
+/// A limit that is less than tables and roots take: all that the policy lets go goes, and nothing is written any more.
+#[test]
+fn a_limit_that_cannot_be_met_takes_all_that_may_go() {
+    for (policy, left) in
+        [(Policy::AllKeysLru, [false, false]), (Policy::VolatileTtl, [true, false]), (Policy::NoEviction, [true, true])]
+    {
+        let (store, mut worker) = store();
+        let later = worker.now_ms() + 1000 * SECOND;
+        assert!(set(&mut worker, b"stays", 10, Ttl::Clear) && set(&mut worker, b"ends", 10, Ttl::At(later)));
+        store.set_limit(1, policy);
+        let now = worker.now_ms();
+        while worker.background(now, std::time::Duration::from_millis(1)).is_some_and(|due| due <= now) {}
+        assert_eq!([exists(&mut worker, b"stays"), exists(&mut worker, b"ends")], left, "{policy:?}");
+        assert!(!set(&mut worker, b"more", 10, Ttl::Clear), "{policy:?}");
+        store.set_limit(0, policy);
+        assert!(set(&mut worker, b"more", 10, Ttl::Clear), "{policy:?}");
+        worker.park();
+        store.verify();
+    }
+}

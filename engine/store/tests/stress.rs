@@ -5,13 +5,18 @@
 //! ```text
 //! kept    database 0: counters; a hash, a sorted set, a list and a set that move between two names each
 //! shared  databases 0 to 3, SWAPDB and FLUSHDB of 1 to 3: whatever comes
+//! mixed   database 0, where nothing is evicted: transfers under WATCH, clients that wait (mixed/mod.rs)
 //! ```
+//! In both runs somebody observes the store, and wants all events.
 //! `VARVE_SEED` sets the seed, `VARVE_STRESS_SECONDS` the length. Small enough to run under the thread sanitizer.
+
+mod mixed;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use mixed::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
     Entry, Form, Geometry, Key, Limits, ListEnd, ListPart, Options, Policy, SetOp, Store, Ttl, Tx, Worker, ZAdd, ZRange,
@@ -311,8 +316,8 @@ fn wide(worker: &mut Worker, rng: &mut Rng, flush_all: bool) {
     }
 }
 
-fn work(mut worker: Worker, mut rng: Rng, tally: &Tally, keeps: bool, length: Duration) -> Worker {
-    let begin = Instant::now();
+fn work(mut worker: Worker, mut rng: Rng, (tally, mixed): (&Tally, &Mixed), keeps: bool, length: Duration) -> Worker {
+    let (begin, mut hand) = (Instant::now(), Hand::default());
     let mut growing = true;
     while begin.elapsed() < length {
         let now = 1_000_000 + begin.elapsed().as_millis() as i64;
@@ -331,12 +336,15 @@ fn work(mut worker: Worker, mut rng: Rng, tally: &Tally, keeps: bool, length: Du
         }
         if keeps {
             keep(&mut worker, &mut rng, tally, growing && admitted);
+            mixed.step(&mut worker, &mut rng, &mut hand, admitted);
         }
         if rng.below(200) == 0 {
             wide(&mut worker, &mut rng, !keeps);
         }
         worker.background(now, Duration::from_micros(100));
+        hand.listen(&mut worker);
     }
+    mixed.finish(&mut worker, hand);
     worker.park();
     worker
 }
@@ -344,13 +352,14 @@ fn work(mut worker: Worker, mut rng: Rng, tally: &Tally, keeps: bool, length: Du
 fn run(seed: u64, policy: Policy) {
     println!("VARVE_SEED={seed} policy {policy:?}");
     let (store, tally, keeps) = (store(seed, policy), Tally::default(), policy == Policy::NoEviction);
+    let mixed = Mixed::new(&store, WORKERS, COUNTERS as usize);
     let (start, length) = (Barrier::new(WORKERS), length());
     let mut workers: Vec<Worker> = std::thread::scope(|scope| {
         let work = |id| {
-            let (worker, tally, start) = (store.worker(id), &tally, &start);
+            let (worker, both, start) = (store.worker(id), (&tally, &mixed), &start);
             scope.spawn(move || {
                 start.wait();
-                work(worker, Rng::seeded(seed ^ id as u64), tally, keeps, length)
+                work(worker, Rng::seeded(seed ^ id as u64), both, keeps, length)
             })
         };
         let threads: Vec<_> = (0..WORKERS).map(work).collect();
@@ -360,6 +369,7 @@ fn run(seed: u64, policy: Policy) {
     workers.iter_mut().for_each(|worker| worker.set_now(2_000_000));
     if keeps {
         check(&mut workers[0], &tally);
+        mixed.check(&mut workers[0], &tally.counters);
     }
     let totals = store.totals();
     println!("{totals:?}");

@@ -132,29 +132,29 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     out
 }
 
-/// The letters of `flags`; N where there is none.
+/// The letters of `flags`, in the peer's order; N where there is none.
 fn flags(conn: &Conn) -> String {
     let mut out = String::new();
-    if conn.phase == Phase::Blocked || conn.held {
-        out.push('b');
-    }
     if conn.session.monitors {
         out.push('O');
     }
     if conn.session.subscriptions > 0 {
         out.push('P');
     }
-    let tracking = &conn.session.tracking;
-    let letters = [(tracking.on, 't'), (tracking.broken, 'R'), (tracking.bcast, 'B')];
-    out.extend(letters.iter().filter(|(is, _)| *is).map(|(_, letter)| letter));
-    if conn.phase == Phase::Closing || conn.session.close_after_reply {
-        out.push('c');
-    }
     if conn.session.queued().is_some() {
         out.push('x');
     }
+    if conn.phase == Phase::Blocked || conn.held {
+        out.push('b');
+    }
+    let tracking = &conn.session.tracking;
+    let letters = [(tracking.on, 't'), (tracking.broken, 'R'), (tracking.bcast, 'B')];
+    out.extend(letters.iter().filter(|(is, _)| *is).map(|(_, letter)| letter));
     if conn.session.watching.as_ref().is_some_and(|watching| watching.is_touched()) {
         out.push('d');
+    }
+    if conn.phase == Phase::Closing || conn.session.close_after_reply {
+        out.push('c');
     }
     if matches!(conn.ends, Ends::Unix(_)) {
         out.push('U');

@@ -262,6 +262,8 @@ fn keyspace_events(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
         text.extend(Some(b'n').filter(|&c| has(c)));
     }
     text.extend(b"KEm".iter().filter(|&&c| has(c)));
+    // 7.0 leaves it out beside A, and so forgets it in a file that it writes; later versions show it here.
+    text.extend(Some(b'n').filter(|&c| has(c) && text.starts_with(b"A")));
     Ok(text)
 }
 

@@ -197,6 +197,8 @@ pub(crate) struct Conn {
     pub(crate) held: bool,
     /// It has published more than a worker's inbox takes, and waits for room there.
     pub(crate) crowded: bool,
+    /// Its replies wait until those have been told who keep what it has changed.
+    pub(crate) awaits: bool,
 }
 
 impl fmt::Debug for Conn {
@@ -234,6 +236,7 @@ impl Conn {
             due: None,
             held: false,
             crowded: false,
+            awaits: false,
         };
         conn.set_limits(config);
         conn
@@ -285,7 +288,12 @@ impl Conn {
 
     /// True if requests may be executed.
     pub(crate) fn may_run(&self) -> bool {
-        self.phase == Phase::Open && !self.paused && !self.held && !self.crowded
+        self.phase == Phase::Open && !self.paused && !self.held && !self.crowded && !self.awaits
+    }
+
+    /// True if output may be written to the socket.
+    pub(crate) fn may_write(&self) -> bool {
+        !self.blocked && !self.awaits
     }
 
     /// Pauses or resumes execution as the unsent output asks.

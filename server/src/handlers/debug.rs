@@ -33,9 +33,10 @@ pub(crate) fn debug(ctx: &mut HostCtx<'_>) -> Outcome {
             ctx.shared.ticks_paused.store(args.get(2) != b"0", Ordering::Relaxed);
             ctx.out.ok();
         }
-        // Replies wait in the worker's buffer, and what a client has not taken is freed as soon as it has: there is no
-        // buffer of the client's own that anything would resize behind a test's back.
-        (b"REPLYBUFFER", 4) if args.is(2, "RESIZING") => ctx.out.ok(),
+        (b"REPLYBUFFER", 4) if args.is(2, "RESIZING") => {
+            ctx.shared.outputs_kept.store(args.get(3) == b"0", Ordering::Relaxed);
+            ctx.out.ok();
+        }
         _ => keyspace(ctx),
     }
     Outcome::Done

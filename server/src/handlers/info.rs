@@ -37,8 +37,7 @@ pub(crate) fn reset(shared: &Shared) {
 fn facts(shared: &Shared) -> Facts {
     let counted = counted(shared);
     let changes = shared.store.totals().changes;
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-    let expire_lag_ms = Some(shared.store.expiry_lag_ms(now_ms));
+    let expire_lag_ms = Some(shared.store.expiry_lag_ms(now_ms()));
     let clients = ClientFacts {
         connected: shared.total(|stats| &stats.connected),
         blocked: shared.total(|stats| &stats.blocked) + shared.total(|stats| &stats.held),
@@ -60,6 +59,10 @@ fn facts(shared: &Shared) -> Facts {
         errors: errors(shared),
         databases: databases(shared),
     }
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }
 
 fn server(shared: &Shared) -> ServerFacts {
@@ -91,6 +94,7 @@ fn memory(shared: &Shared) -> MemoryFacts {
         opened_bytes: log.opened_bytes,
         client_bytes,
         freeing_objects: 0,
+        defragged: shared.store.defragged(now_ms()),
     }
 }
 

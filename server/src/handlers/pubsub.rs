@@ -39,6 +39,10 @@ pub(crate) fn sunsubscribe(ctx: &mut HostCtx<'_>) -> Outcome {
 }
 
 fn add(ctx: &mut HostCtx<'_>, kind: Kind) -> Outcome {
+    if kind == Kind::Shard && ctx.conn.session.in_exec {
+        ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+        return Outcome::Done;
+    }
     let who = (ctx.slot, ctx.conn.session.id);
     for name in ctx.args.skip(1).iter() {
         let subscriptions = ctx.conn.subscriptions.get_or_insert_default();

@@ -9,7 +9,9 @@ const SHOWN: usize = 10;
 /// `SLOWLOG GET [count]`
 pub(crate) fn get(ctx: &mut HostCtx<'_>) -> Outcome {
     if ctx.args.len() > 3 {
-        ctx.out.error("ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.");
+        let name = String::from_utf8_lossy(ctx.args.get(1));
+        let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try SLOWLOG HELP.");
+        ctx.out.error(&text);
         return Outcome::Done;
     }
     let count = match ctx.args.opt(2).map(integer) {

@@ -145,7 +145,7 @@ fn disable(ctx: &mut HostCtx<'_>) {
 pub(crate) fn caching(ctx: &mut HostCtx<'_>) -> Outcome {
     let args = ctx.args;
     let tracking = &mut ctx.conn.session.tracking;
-    let refusal = if !tracking.opt_in && !tracking.opt_out {
+    let refusal = if !tracking.on {
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
     } else if args.is(2, "YES") && !tracking.opt_in {
         "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use varve_command::segments::Census;
-use varve_store::ReclaimCost;
 use varve_store::hist::Counts;
+use varve_store::{Defragged, ReclaimCost};
 
 use crate::config::Config;
 
@@ -73,6 +73,8 @@ pub(crate) struct MemoryFacts {
     pub(crate) client_bytes: u64,
     /// Objects (collections, databases) that are being freed in the background.
     pub(crate) freeing_objects: u64,
+    /// What active defragmentation comes to.
+    pub(crate) defragged: Defragged,
 }
 
 /// Counters since the start or CONFIG RESETSTAT, and rates.

@@ -14,7 +14,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use about::{about, start};
+pub(crate) use about::{about, start, tell_memory};
 pub(crate) use facts::{
     BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts,
     StatFacts,

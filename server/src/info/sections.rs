@@ -1,5 +1,7 @@
 //! One function a section. The order of the fields is Redis's.
 
+use varve_store::Defragged;
+
 use super::{Facts, Lines, human};
 use crate::version;
 
@@ -72,7 +74,7 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.put("mem_clients_normal", memory.client_bytes);
     out.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     out.put("mem_allocator", version::ALLOCATOR);
-    out.put("active_defrag_running", 0);
+    out.put("active_defrag_running", memory.defragged.running_percent);
     out.put("lazyfree_pending_objects", memory.freeing_objects);
     out.put("lazyfreed_objects", 0);
 }
@@ -158,9 +160,8 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("pubsub_patterns", stats.pubsub_patterns);
     out.put("pubsubshard_channels", stats.pubsub_shard_channels);
     out.zeros(&["latest_fork_usec", "total_forks"]);
-    out.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
-    out.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
-    out.put("current_active_defrag_time", 0);
+    out.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    defragged(&facts.memory.defragged, out);
     out.put("tracking_total_keys", stats.tracking_keys);
     out.put("tracking_total_items", stats.tracking_items);
     out.put("tracking_total_prefixes", stats.tracking_prefixes);
@@ -174,6 +175,15 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("io_threaded_reads_processed", if threaded { stats.reads } else { 0 });
     out.put("io_threaded_writes_processed", if threaded { stats.writes } else { 0 });
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+}
+
+fn defragged(defragged: &Defragged, out: &mut Lines) {
+    out.put("active_defrag_hits", defragged.moved);
+    out.put("active_defrag_misses", defragged.missed);
+    out.put("active_defrag_key_hits", defragged.moved_keys);
+    out.put("active_defrag_key_misses", defragged.missed_keys);
+    out.put("total_active_defrag_time", defragged.total_ms);
+    out.put("current_active_defrag_time", defragged.current_ms);
 }
 
 fn expiry(facts: &Facts, out: &mut Lines) {

@@ -315,3 +315,53 @@ fn set(listeners: &mut Listeners, id: u64, listener: Option<Listener>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Inbox;
+    use super::*;
+
+    /// A turn gives no more than it is asked to, whoever comes and goes between two turns.
+    #[test]
+    fn a_message_for_thousands_is_delivered_in_slices() {
+        const SLICE: usize = 128;
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let registry = Registry::new([Inbox::new(waker)]);
+        let mut hub = Hub::new(0);
+        let mut all: Vec<Subscriptions> = (0..3000).map(|_| Subscriptions::default()).collect();
+        for (id, subscriptions) in all.iter_mut().enumerate() {
+            hub.subscribe(&registry, Kind::Channel, b"c", (id, id as u64), subscriptions);
+        }
+        for round in 1..=3 {
+            // Two less and one more a round.
+            assert_eq!(registry.publish(Kind::Channel, b"c", b"m", 0), 3000 - (round - 1));
+            let (mut got, mut slices) = (vec![0_u64; 3002], 0);
+            loop {
+                let mut given = 0;
+                let more = hub.deliver(&registry, SLICE, |delivery| {
+                    given += 1;
+                    got[delivery.slot] += 1;
+                });
+                assert!(given <= SLICE, "{given} deliveries in one turn");
+                slices += 1;
+                if !more {
+                    break;
+                }
+                if slices == 2 {
+                    // One that had it and one that would have had it leave; who comes now is not meant.
+                    for gone in [round as usize, 3000 - round as usize] {
+                        hub.unsubscribe(&registry, Kind::Channel, b"c", gone as u64, &mut all[gone]);
+                    }
+                    let (who, mut late) = ((3001, 9000 + round), Subscriptions::default());
+                    hub.subscribe(&registry, Kind::Channel, b"c", who, &mut late);
+                    all.push(late);
+                }
+            }
+            assert!(slices >= 3000 / SLICE, "{slices} turns");
+            // All who are there to the end have it once; of the late ones those of the rounds before.
+            assert!(got[10..2990].iter().all(|&count| count == 1), "{got:?}");
+            assert_eq!(got[3001], round - 1);
+        }
+    }
+}

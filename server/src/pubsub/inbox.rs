@@ -1,21 +1,25 @@
 //! A worker's inbox: what concerns some of its connections and was not asked for by them, in the order in which it came.
 //!
 //! ```text
-//!  number:   taken                 pushed
-//!            | item | item | item |          pushed counts all that ever came, so an item's number never changes
+//!  number:   settled   delivered   taken                 pushed
+//!            |         |           | item | item | item |     pushed counts all that ever came: an item's number never
+//!                                                             changes, and it is done when the other counts pass it
 //! ```
+//! Delivered is what has been written to connections as far as their sockets take it; settled is that, and what had to be
+//! passed on to connections of other workers has got there too.
+//!
 //!
 //! Apart from the mailbox, since it is worked off in slices. The poll is woken when something comes into an empty inbox;
 //! the worker looks here before it waits. The lock is a leaf.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use mio::Waker;
 use parking_lot::Mutex;
 
-use super::{Kind, Name};
+use super::{Kind, Name, Payload};
 use crate::tracking::Stale;
 
 /// What is delivered to connections out of turn.
@@ -47,6 +51,19 @@ impl Item {
             Item::Monitor(line) => line.len(),
         }
     }
+
+    /// True for what must be with the connections that it is for before its author gets a reply: stale keys, unless
+    /// nobody but the author hears of them.
+    fn is_owed(&self) -> bool {
+        match self {
+            Item::Message(_) | Item::Monitor(_) => false,
+            Item::Stale(stale, clients) => match (&**stale, &**clients) {
+                (Stale::Keys(keys), [only]) => keys.iter().any(|(_, by)| by != only),
+                _ => true,
+            },
+            Item::Prefix(..) | Item::AllStale | Item::Redirected(..) => true,
+        }
+    }
 }
 
 /// A published message, shared by all workers that it goes to.
@@ -55,7 +72,7 @@ pub(crate) struct Message {
     /// [`Kind::Channel`] or [`Kind::Shard`].
     pub(crate) kind: Kind,
     pub(crate) channel: Name,
-    pub(crate) payload: Arc<[u8]>,
+    pub(crate) payload: Payload,
     /// The patterns that match the channel and have subscribers anywhere.
     pub(crate) patterns: Vec<Name>,
 }
@@ -65,8 +82,24 @@ pub(crate) struct Message {
 pub(crate) struct Inbox {
     queue: Mutex<VecDeque<Item>>,
     pushed: AtomicU64,
+    delivered: AtomicU64,
+    settled: AtomicU64,
+    /// Somebody waits for one of these two to rise.
+    awaited: AtomicBool,
     waiting_bytes: AtomicUsize,
     waker: Arc<Waker>,
+}
+
+/// What [`Inbox::push`] came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pushed {
+    /// The item is done when [`Inbox::delivered`] or [`Inbox::settled`] has come to this.
+    pub(crate) count: u64,
+    /// The inbox was empty: the worker has to be woken, which the caller does with [`Inbox::wake`] after it has let its own
+    /// locks go.
+    pub(crate) was_empty: bool,
+    /// See [`Item::is_owed`].
+    pub(crate) owed: bool,
 }
 
 impl Inbox {
@@ -75,20 +108,24 @@ impl Inbox {
         Inbox {
             queue: Mutex::new(VecDeque::new()),
             pushed: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
+            awaited: AtomicBool::new(false),
             waiting_bytes: AtomicUsize::new(0),
             waker,
         }
     }
 
-    /// Puts an item. True if the worker has to be woken, which the caller does with [`Inbox::wake`] after it has let its
-    /// own locks go.
+    /// Puts an item.
     #[must_use]
-    pub(crate) fn push(&self, item: Item) -> bool {
+    pub(crate) fn push(&self, item: Item) -> Pushed {
+        let owed = item.is_owed();
         self.waiting_bytes.fetch_add(item.bytes(), Ordering::Relaxed);
         let mut queue = self.queue.lock();
         queue.push_back(item);
-        self.pushed.store(self.pushed.load(Ordering::Relaxed) + 1, Ordering::Release);
-        queue.len() == 1
+        let count = self.pushed.load(Ordering::Relaxed) + 1;
+        self.pushed.store(count, Ordering::Release);
+        Pushed { count, was_empty: queue.len() == 1, owed }
     }
 
     /// Wakes the worker's poll.
@@ -111,5 +148,29 @@ impl Inbox {
     /// How many items ever came: the number of the next.
     pub(crate) fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::Acquire)
+    }
+
+    /// How many items have been written to the connections that they are for.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::SeqCst)
+    }
+
+    /// The same of what was passed on, too.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled.load(Ordering::SeqCst)
+    }
+
+    /// The worker says how far it is; true if somebody waits for that, who is to be woken.
+    #[must_use]
+    pub(crate) fn report(&self, delivered: u64, settled: u64) -> bool {
+        assert!(settled <= delivered, "what is not written is not settled");
+        self.delivered.store(delivered, Ordering::SeqCst);
+        self.settled.store(settled, Ordering::SeqCst);
+        self.awaited.swap(false, Ordering::SeqCst)
+    }
+
+    /// Asks to be woken at the next [`Inbox::report`]; who calls this looks at the counts afterwards.
+    pub(crate) fn await_report(&self) {
+        self.awaited.store(true, Ordering::SeqCst);
     }
 }

@@ -21,10 +21,12 @@
 
 mod hub;
 mod inbox;
+mod payload;
 mod registry;
 
 pub(crate) use hub::{Delivery, Hub, Subscriptions, What};
 pub(crate) use inbox::{Inbox, Item, Message};
+pub(crate) use payload::Payload;
 pub(crate) use registry::{Registry, Sink};
 
 use std::sync::Arc;

@@ -13,14 +13,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
 use varve_command::notify::Events;
 
-use super::inbox::{Inbox, Item, Message};
-use super::{Home, Kind, Name};
+use super::inbox::{Inbox, Item, Message, Pushed};
+use super::{Home, Kind, Name, Payload};
 
 /// Independent locks of each name space.
 const STRIPES: usize = 64;
@@ -49,6 +49,16 @@ struct Tried {
     len: AtomicUsize,
 }
 
+/// What a worker's commands have made stale, which their replies wait for: the counts that inboxes must come to.
+#[derive(Debug)]
+struct Owed {
+    any: AtomicBool,
+    /// By worker whose inbox it is; 0: nothing.
+    counts: Box<[AtomicU64]>,
+    /// The worker waits for another one's report.
+    waits: AtomicBool,
+}
+
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -60,6 +70,10 @@ pub(crate) struct Registry {
     inboxes: Box<[Inbox]>,
     /// By worker: its connections have filled an inbox too far.
     crowded: Box<[AtomicBool]>,
+    /// By worker.
+    owed: Box<[Owed]>,
+    /// Bytes of the large payloads that inboxes and outputs hold.
+    payload_bytes: Arc<AtomicUsize>,
     hasher: RandomState,
 }
 
@@ -94,6 +108,16 @@ impl Exact {
     }
 }
 
+impl Owed {
+    fn new(workers: usize) -> Owed {
+        Owed {
+            any: AtomicBool::new(false),
+            counts: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            waits: AtomicBool::new(false),
+        }
+    }
+}
+
 impl Registry {
     /// For the workers with these inboxes.
     pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
@@ -105,6 +129,8 @@ impl Registry {
             prefixes: Tried::default(),
             homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
             crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            owed: inboxes.iter().map(|_| Owed::new(inboxes.len())).collect(),
+            payload_bytes: Arc::default(),
             inboxes,
             hasher: RandomState::new(),
         }
@@ -208,7 +234,7 @@ impl Registry {
             let message = Arc::new(Message {
                 kind,
                 channel: direct.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name)),
-                payload: payload.into(),
+                payload: Payload::new(payload, &self.payload_bytes),
                 patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
             });
             let concerned = |worker: usize| counts().any(|counts| counts[worker] > 0);
@@ -233,11 +259,12 @@ impl Registry {
     /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
     fn put(&self, worker: usize, own: usize, item: Item) -> bool {
         let inbox = &self.inboxes[worker];
-        let was_empty = inbox.push(item);
-        if inbox.waiting_bytes() > CROWDED_BYTES
-            && let Some(crowded) = self.crowded.get(own)
-        {
-            crowded.store(true, Ordering::Relaxed);
+        let Pushed { count, was_empty, owed } = inbox.push(item);
+        if owed {
+            self.owe(own, worker, count);
+        }
+        if inbox.waiting_bytes() > CROWDED_BYTES {
+            self.crowded[own].store(true, Ordering::Relaxed);
         }
         was_empty && worker != own
     }
@@ -256,6 +283,47 @@ impl Registry {
     /// True if all inboxes have room again.
     pub(crate) fn has_room(&self) -> bool {
         self.inboxes.iter().all(|inbox| inbox.waiting_bytes() <= CROWDED_BYTES / 2)
+    }
+
+    /// Bytes of the large payloads that are held anywhere.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if this worker has made something stale since it was last asked what.
+    #[inline]
+    pub(crate) fn owes(&self, worker: usize) -> bool {
+        self.owed[worker].any.load(Ordering::Relaxed)
+    }
+
+    /// What that is: inboxes, and the counts that they must come to.
+    pub(crate) fn take_owed(&self, worker: usize) -> Vec<(usize, u64)> {
+        let owed = &self.owed[worker];
+        owed.any.store(false, Ordering::Relaxed);
+        let counts = owed.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
+        counts.enumerate().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The worker's next reply waits until the inbox has come to this count.
+    pub(crate) fn owe(&self, worker: usize, inbox: usize, count: u64) {
+        self.owed[worker].counts[inbox].fetch_max(count, Ordering::Relaxed);
+        self.owed[worker].any.store(true, Ordering::Relaxed);
+    }
+
+    /// The worker wants to be woken when one of these inboxes is further; it looks how far they are afterwards.
+    pub(crate) fn await_reports(&self, worker: usize, inboxes: impl Iterator<Item = usize>) {
+        // First what the other looks at last.
+        self.owed[worker].waits.store(true, Ordering::SeqCst);
+        inboxes.for_each(|inbox| self.inboxes[inbox].await_report());
+    }
+
+    /// The worker says how far its inbox is; wakes those who wait for that.
+    pub(crate) fn report(&self, worker: usize, delivered: u64, settled: u64) {
+        if self.inboxes[worker].report(delivered, settled) {
+            let waiting =
+                (0..self.owed.len()).filter(|&w| w != worker && self.owed[w].waits.swap(false, Ordering::SeqCst));
+            waiting.for_each(|w| self.inboxes[w].wake());
+        }
     }
 
     /// Puts an item into one worker's inbox.

@@ -36,6 +36,16 @@ pub(crate) fn set_open_files(limit: OpenFiles) -> io::Result<()> {
     Ok(())
 }
 
+/// Has the allocator give back what it keeps of freed memory, pages within its heaps included. Takes some milliseconds in
+/// which other threads' allocations may wait.
+pub(crate) fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim may be called by any thread at any time, and touches only what is not allocated.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// CPU time used so far, in microseconds, split as the kernel splits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {

@@ -44,8 +44,9 @@ pub(crate) struct Table {
     items: AtomicUsize,
     clients: Mutex<usize>,
     pending: Box<[Pending]>,
-    /// Stripe that the next eviction looks at first.
-    turn: AtomicUsize,
+    /// Stripe that the next eviction looks at first; held by the worker that evicts, so that two do not both take the
+    /// last key too many.
+    turn: Mutex<usize>,
     hasher: RandomState,
 }
 
@@ -57,7 +58,7 @@ impl Table {
             items: AtomicUsize::new(0),
             clients: Mutex::new(0),
             pending: (0..registry.workers()).map(|_| Pending::default()).collect(),
-            turn: AtomicUsize::new(0),
+            turn: Mutex::new(0),
             hasher: RandomState::new(),
             registry,
         }
@@ -118,13 +119,14 @@ impl Table {
     /// Takes keys out until there are at most `most` (0: no limit), a bounded number a call; who read them is told that
     /// they changed.
     pub(crate) fn limit(&self, most: usize, worker: usize) {
+        let Some(mut turn) = self.turn.try_lock() else { return };
         for _ in 0..EVICT_MAX {
             if most == 0 || self.keys() <= most {
                 return;
             }
-            let first = self.turn.fetch_add(1, Relaxed);
+            *turn = (*turn + 1) % STRIPES;
             let taken = (0..STRIPES).find_map(|n| {
-                let mut stripe = self.stripes[(first + n) % STRIPES].lock();
+                let mut stripe = self.stripes[(*turn + n) % STRIPES].lock();
                 let key = stripe.keys().next()?.clone();
                 stripe.remove(&key).map(|clients| (key, clients))
             });
@@ -202,10 +204,36 @@ impl Observer for Table {
         }
     }
 
-    fn emptied(&self) {
+    fn emptied(&self, by: Author) {
         self.clear();
-        let nobody = usize::MAX;
-        let wake: Vec<usize> = self.registry.push_where(|_| true, nobody, || Item::AllStale).collect();
+        let wake: Vec<usize> = self.registry.push_where(|_| true, by.worker, || Item::AllStale).collect();
         self.registry.wake(&wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pubsub::Inbox;
+
+    #[test]
+    fn workers_that_evict_together_leave_what_may_stay() {
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let table = Table::new(Arc::new(Registry::new((0..2).map(|_| Inbox::new(Arc::clone(&waker))))));
+        for round in 0..50_u32 {
+            (0..60_u32).for_each(|n| table.read(1, format!("key {round} {n}").as_bytes()));
+            std::thread::scope(|s| {
+                for worker in 0..2 {
+                    let table = &table;
+                    s.spawn(move || {
+                        while table.is_over(10) {
+                            table.limit(10, worker);
+                        }
+                    });
+                }
+            });
+            assert_eq!((table.keys(), table.items()), (10, 10), "round {round}");
+        }
     }
 }

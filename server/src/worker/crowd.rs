@@ -41,7 +41,7 @@ impl Worker {
             self.tick.pool_bytes = pool;
         }
         // What is over the limit goes at once, and must not cost a key its place before.
-        let buffers = self.shared.total(|stats| &stats.buffer_bytes);
+        let buffers = self.shared.total(|stats| &stats.buffer_bytes) + self.shared.pubsub.payload_bytes() as u64;
         self.shared.store.set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
         if max > 0 && weight > max {
             self.evict_clients(max);

@@ -18,19 +18,7 @@ use crate::pubsub::{Delivery, Home, Item, Kind, Message, Name, Registry, What};
 use crate::tracking::Stale;
 
 /// Deliveries of one turn of the loop.
-const SLICE: usize = 128;
-/// Payloads from this size on are sent from where they lie, once for all receivers.
-const SHARED_BYTES: usize = 16 * 1024;
-
-/// A payload as an output holds it.
-struct Payload(Arc<[u8]>);
-
-impl AsRef<[u8]> for Payload {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
+const SLICE: usize = 64;
 impl Worker {
     /// True if something lies in the inbox or is not delivered to everybody.
     #[inline]
@@ -70,6 +58,7 @@ impl Worker {
     /// Delivers a slice. The connection that is being served has its output elsewhere.
     fn deliver_slice(&mut self, mut served: Option<(usize, &mut Reply)>) {
         let (conns, registry, own) = (&mut self.conns, &self.shared.pubsub, self.index);
+        let (before, mine) = (self.hub.done(), if registry.owes(own) { registry.take_owed(own) } else { Vec::new() });
         let mut reached = Vec::with_capacity(SLICE);
         self.hub.deliver(registry, SLICE, |delivery| {
             let Delivery { slot, id, what } = delivery;
@@ -88,6 +77,7 @@ impl Worker {
                 }
             }
         });
+        self.relay(before, &mine);
         for (slot, id) in reached {
             if self.conns.get(slot).is_none_or(|conn| conn.session.id != id) {
                 continue;
@@ -199,9 +189,9 @@ fn write_message(out: &mut Reply, message: &Message, pattern: Option<&Name>) {
         }
     }
     out.bulk(&message.channel);
-    if message.payload.len() < SHARED_BYTES {
-        out.bulk(&message.payload);
+    if message.payload.is_large() {
+        out.bulk_pinned(Box::new(message.payload.clone()));
     } else {
-        out.bulk_pinned(Box::new(Payload(Arc::clone(&message.payload))));
+        out.bulk(message.payload.as_ref());
     }
 }

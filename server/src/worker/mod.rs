@@ -23,6 +23,7 @@ mod held;
 mod mail;
 mod serve;
 mod tick;
+mod told;
 mod transaction;
 
 #[cfg(test)]
@@ -111,6 +112,8 @@ struct Worker {
     hub: Hub,
     /// Connections that CLIENT PAUSE holds back.
     held: held::Held,
+    /// Connections whose replies wait until others have been told.
+    told: told::Told,
     now: Now,
     /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
@@ -201,6 +204,7 @@ impl Worker {
             store,
             hub: Hub::new(index),
             held: held::Held::default(),
+            told: told::Told::default(),
             now: Now::read(),
             accept_due: false,
             tick: tick::Tick::default(),
@@ -229,6 +233,7 @@ impl Worker {
             self.release_held();
             self.fan_out();
             self.serve_ready();
+            self.report_told();
             self.limit_clients();
             if self.accept_due {
                 self.accept();
@@ -242,6 +247,7 @@ impl Worker {
             background_due_ms = self.background();
             self.batch.publish_events(&mut self.store);
             self.shared.tracking.flush(self.index);
+            self.forget_owed();
         }
         self.farewell();
     }

@@ -15,6 +15,7 @@
 
 use std::io;
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use varve_command::Descriptor;
@@ -85,10 +86,12 @@ impl Worker {
 
     /// See the module's picture.
     pub(super) fn visit(&mut self, slot: usize) {
-        if self.is_behind(slot) {
-            return;
-        }
-        match self.serve(slot) {
+        let served = match self.flush_waiting(slot) {
+            Ok(()) if self.is_behind(slot) => return,
+            Ok(()) => self.serve(slot),
+            Err(broken) => Err(broken),
+        };
+        match served {
             Ok(Stop::Ask(question)) => self.ask(slot, question),
             Ok(stop) => self.settle(slot, &stop),
             Err(Broken(error)) => {
@@ -98,21 +101,27 @@ impl Worker {
         }
     }
 
-    fn serve(&mut self, slot: usize) -> Result<Stop, Broken> {
+    /// Writes what waits in the connection's output.
+    fn flush_waiting(&mut self, slot: usize) -> Result<(), Broken> {
         let conn = &mut *self.conns[slot];
-        if !conn.output.is_empty() && !conn.blocked {
+        if !conn.output.is_empty() && conn.may_write() {
             let mut output = mem::take(&mut conn.output);
             self.write(slot, &mut output)?;
-            if !output.is_empty() {
+            if !output.is_empty() || self.shared.outputs_kept.load(Ordering::Relaxed) {
                 self.conns[slot].output = output;
             }
             self.conns[slot].balance();
         }
+        Ok(())
+    }
+
+    fn serve(&mut self, slot: usize) -> Result<Stop, Broken> {
         let fresh = self.read(slot)?;
         let conn = &mut *self.conns[slot];
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, &mut out);
         self.shared.tracking.flush(self.index);
+        self.stand_by(slot);
         self.deliver_behind_replies(slot, &mut out);
         if self.over_output_limit(slot, out.len()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
@@ -416,7 +425,7 @@ impl Worker {
     /// Writes replies to the connection's socket as far as it takes them.
     fn write(&mut self, slot: usize, replies: &mut Reply) -> Result<(), Broken> {
         let conn = &mut *self.conns[slot];
-        if replies.is_empty() || conn.blocked {
+        if replies.is_empty() || !conn.may_write() {
             return Ok(());
         }
         let done = flush(&conn.stream, replies).map_err(Broken)?;
@@ -448,7 +457,7 @@ impl Worker {
             return;
         }
         let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run();
-        let writes = !conn.output.is_empty() && !conn.blocked;
+        let writes = !conn.output.is_empty() && conn.may_write();
         if more || writes || conn.may_read() {
             self.queue(slot);
         }

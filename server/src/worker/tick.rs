@@ -57,8 +57,14 @@ impl Worker {
         let slots = self.conns.capacity();
         let from = self.tick.cursor;
         let to = slots.min(from + slots.div_ceil(SLICES));
+        let outputs_kept = self.shared.outputs_kept.load(Ordering::Relaxed);
         for slot in from..to {
-            let Some(conn) = self.conns.get(slot) else { continue };
+            let Some(conn) = self.conns.get_mut(slot) else { continue };
+            if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {
+                conn.output.clear(0);
+                self.weigh(slot);
+            }
+            let conn = &self.conns[slot];
             let idle_ms = self.now.unix_ms - conn.session.active_ms;
             let timeout_s = self.config.timeout_s;
             let may_idle = timeout_s > 0 && conn.phase != Phase::Blocked;

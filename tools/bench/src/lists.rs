@@ -36,7 +36,7 @@ pub(crate) fn run(quick: bool) -> io::Result<()> {
         for pipeline in [1000, 1] {
             let requests = match (quick, pipeline) {
                 (true, _) => 2_000,
-                (false, 1) => 30_000,
+                (false, 1) => 10_000,
                 (false, _) => 200_000,
             };
             let plan = Traffic { connections: 1, pipeline, requests };

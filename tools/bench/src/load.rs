@@ -12,6 +12,8 @@ use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::time::Instant;
+use varve_store::hist::Hist;
 use varve_testkit::Random;
 
 /// Kind of request.
@@ -47,7 +49,8 @@ impl Sizes {
         Sizes { rest: most.clone(), most, rest_percent: 0 }
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
+    /// A size.
+    pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let range = if random.below(100) < self.rest_percent { &self.rest } else { &self.most };
         range.start() + random.below(range.end() - range.start() + 1)
     }
@@ -101,17 +104,34 @@ pub(crate) struct Traffic {
 /// # Errors
 /// A connection that is lost or cannot be made.
 pub(crate) fn drive(address: SocketAddr, plan: Traffic, write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<Outcome> {
+    drive_timed(address, plan, write, &Hist::new())
+}
+
+/// As [`drive`]; `times` gets how long each batch took, from its writing to its last reply.
+///
+/// # Errors
+/// A connection that is lost or cannot be made.
+pub(crate) fn drive_timed(
+    address: SocketAddr,
+    plan: Traffic,
+    write: &mut dyn FnMut(&mut Vec<u8>),
+    times: &Hist,
+) -> io::Result<Outcome> {
     let mut source = Requests { left: plan.requests, pipeline: plan.pipeline, write };
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(256);
     let mut connections = Vec::new();
     for id in 0..plan.connections {
-        let std_stream = std::net::TcpStream::connect(address)?;
-        std_stream.set_nodelay(true)?;
-        std_stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(std_stream);
-        poll.registry().register(&mut stream, Token(id), Interest::READABLE | Interest::WRITABLE)?;
-        connections.push(Connection { stream, out: Vec::new(), sent: 0, waiting: 0, counter: Counter::default() });
+        let stream = connect(address, &poll, Token(id))?;
+        let begun = Instant::now();
+        connections.push(Connection {
+            stream,
+            out: Vec::new(),
+            sent: 0,
+            waiting: 0,
+            begun,
+            counter: Counter::default(),
+        });
     }
     let mut outcome = Outcome::default();
     let mut buffer = vec![0; 256 * 1024];
@@ -128,12 +148,26 @@ pub(crate) fn drive(address: SocketAddr, plan: Traffic, write: &mut dyn FnMut(&m
             }
             connection.send()?;
             connection.receive(&mut buffer, &mut outcome)?;
-            if connection.waiting == 0 && !connection.begin(&mut source)? {
-                busy -= 1;
+            if connection.waiting == 0 {
+                times.record(connection.begun.elapsed());
+                busy -= usize::from(!connection.begin(&mut source)?);
             }
         }
     }
     Ok(outcome)
+}
+
+/// A connection that reports when it can be read or written.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn connect(address: SocketAddr, poll: &Poll, token: Token) -> io::Result<TcpStream> {
+    let std_stream = std::net::TcpStream::connect(address)?;
+    std_stream.set_nodelay(true)?;
+    std_stream.set_nonblocking(true)?;
+    let mut stream = TcpStream::from_std(std_stream);
+    poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+    Ok(stream)
 }
 
 /// Bytes of one request of this kind with these sizes.
@@ -215,6 +249,8 @@ struct Connection {
     out: Vec<u8>,
     sent: usize,
     waiting: usize,
+    /// When the batch was written.
+    begun: Instant,
     counter: Counter,
 }
 
@@ -224,6 +260,7 @@ impl Connection {
         self.out.clear();
         self.sent = 0;
         self.waiting = source.batch(&mut self.out);
+        self.begun = Instant::now();
         self.send()?;
         Ok(self.waiting > 0)
     }
@@ -264,7 +301,7 @@ impl Connection {
 ///                    --"*n\r\n"---------> Line, with n more parts that are no reply of their own
 /// ```
 #[derive(Default)]
-struct Counter {
+pub(crate) struct Counter {
     line: Vec<u8>,
     skip: usize,
     /// Parts that are still to come of an array.
@@ -272,7 +309,8 @@ struct Counter {
 }
 
 impl Counter {
-    fn feed(&mut self, mut input: &[u8]) -> (u64, u64) {
+    /// Replies and errors that end in these bytes.
+    pub(crate) fn feed(&mut self, mut input: &[u8]) -> (u64, u64) {
         let (mut replies, mut errors) = (0, 0);
         while !input.is_empty() {
             if self.skip > 0 {

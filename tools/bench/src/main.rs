@@ -6,15 +6,23 @@
 #![forbid(unsafe_code)]
 
 mod collections;
+mod commands;
+mod draw;
+mod engine;
 mod floor;
 mod fragmentation;
+mod giveback;
 mod hitrate;
 mod lists;
 mod load;
 mod longlist;
+mod misses;
+mod mixes;
+mod pace;
 mod point;
 mod reclaim;
 mod report;
+mod tails;
 mod turns;
 
 use clap::{Parser, Subcommand};
@@ -77,9 +85,63 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
+    /// Memory that goes back after mass deletion and mass expiry, and what others notice of it
+    Giveback {
+        /// A fiftieth of the keys
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: return, instant, rate
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// Hit rates of the eviction policies on a Zipf trace
     Hitrate {
         /// 16 MB and some seconds a run
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Operations a second of the store in process with 1 to N threads, beside dashmap and a locked HashMap
+    Engine {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Threads at most
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+    },
+    /// CPU per operation of redis-benchmark's whole default set at pipelines 1, 16, 100
+    Commands {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only commands whose names begin so
+        #[arg(long)]
+        only: Option<String>,
+        /// Only this pipeline: 1, 16, 100
+        #[arg(long)]
+        pipeline: Option<usize>,
+    },
+    /// One client alone, the paper's mixes with 50 clients, SET that appends at a full keyspace
+    Mixes {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: alone, mixes, append
+        #[arg(long)]
+        part: Option<String>,
+    },
+    /// What GETs wait at half load while the server grows, reclaims, expires, deletes
+    Tails {
+        /// Half a second a scene, a smaller set to delete
+        #[arg(long)]
+        quick: bool,
+        /// Only this scene: quiet, growth, reclaim, expiry, deletion
+        #[arg(long)]
+        scene: Option<String>,
+    },
+    /// Instructions and simulated cache misses of GET and SET, by function
+    Misses {
+        /// Few keys
         #[arg(long)]
         quick: bool,
     },
@@ -103,7 +165,13 @@ fn main() -> ExitCode {
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
         Experiment::Reclaim { quick } => reclaim::run(quick),
+        Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
+        Experiment::Engine { quick, threads } => engine::run(threads, quick),
+        Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
+        Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
+        Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
+        Experiment::Misses { quick } => misses::run(quick),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
     };
     match result {

@@ -65,9 +65,58 @@ pub(crate) fn finish(name: &str, rows: &[Row]) -> io::Result<()> {
             row.verdict()
         );
     }
+    let lines: Vec<String> = rows.iter().map(Row::json).collect();
+    save(name, &lines)
+}
+
+/// A table whose columns are not those of [`Row`]: what a line is about, and its figures; NaN stands for none.
+pub(crate) struct Table {
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) lines: Vec<(String, Vec<f64>)>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: &'static [&'static str]) -> Table {
+        Table { columns, lines: Vec::new() }
+    }
+
+    /// Adds a line and shows it.
+    pub(crate) fn add(&mut self, name: String, figures: Vec<f64>) {
+        if self.lines.is_empty() {
+            let heads: String = self.columns.iter().map(|column| format!(" {column:>12}")).collect();
+            println!("{:<44}{heads}", "figure");
+        }
+        println!("{name:<44}{}", figures.iter().map(|figure| format!(" {:>12}", shown(*figure))).collect::<String>());
+        self.lines.push((name, figures));
+    }
+
+    /// Writes `target/bench/NAME.json`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn save(&self, name: &str) -> io::Result<()> {
+        let json = |figure: f64| if figure.is_finite() { format!("{figure:.4}") } else { "null".to_string() };
+        let line = |(name, figures): &(String, Vec<f64>)| {
+            let pairs = self.columns.iter().zip(figures);
+            let fields: String = pairs.map(|(column, figure)| format!(",\"{column}\":{}", json(*figure))).collect();
+            format!("{{\"name\":\"{name}\"{fields}}}")
+        };
+        save(name, &self.lines.iter().map(line).collect::<Vec<_>>())
+    }
+}
+
+/// Three digits behind the point of small figures, fewer of great ones.
+fn shown(figure: f64) -> String {
+    match figure.abs() {
+        _ if figure.is_nan() => "-".to_string(),
+        size if size < 100.0 => format!("{figure:.3}"),
+        _ => format!("{figure:.1}"),
+    }
+}
+
+fn save(name: &str, lines: &[String]) -> io::Result<()> {
     let dir: PathBuf = varve_testkit::server::target_dir().join("bench");
     fs::create_dir_all(&dir)?;
-    let lines: Vec<String> = rows.iter().map(Row::json).collect();
     let file = dir.join(format!("{name}.json"));
     fs::write(&file, format!("[\n  {}\n]\n", lines.join(",\n  ")))?;
     println!("\nalso in {}", file.display());

@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{peer, redispy, setup, tidy};
+use crate::{loops, peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
     "varve-command",
     "varve-server",
     "varve-testkit",
+    "varve-loops",
     "varve-bench",
     "xtask",
 ];
@@ -25,6 +26,9 @@ const SANITIZED: &[(&str, &[&str])] = &[
     ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
+
+/// Experiments that run once in `test` with tiny sizes.
+const QUICK_BENCHES: &[&str] = &["point", "engine", "commands", "mixes", "tails", "misses"];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;
@@ -83,6 +87,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         return tally;
     }
     tally.add(built);
+    tally.add(step("command loops", || loops::all(false)));
     tally.add(step("end to end", || {
         let mut tests =
             cargo(&["test", "--release", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);
@@ -93,7 +98,10 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     }));
     tally.add(step("peer suite", || peer::run_units(&[], false)));
     tally.add(step("redis-py suite", || redispy::suite(&[])));
-    tally.add(step("bench, quick", || tool("varve-bench", "varve-bench", &["point".into(), "--quick".into()])));
+    for name in QUICK_BENCHES {
+        let args = [name.to_string(), "--quick".into()];
+        tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
+    }
     tally.add(step("loom", loom));
     tally.add(step("fuzz targets", fuzz));
     for (sanitizer, crates) in SANITIZED {
@@ -166,7 +174,7 @@ pub(crate) fn smoke() -> Tally {
     cargo_test("smoke", tests.env("VARVE_SERVER", server_binary()))
 }
 
-/// The differential test with a new seed and the stress test, in turns, until the time is over or one fails.
+/// The differential test with a new seed, the stress test and the soak at the memory limit, in turns, until the time is over or one fails.
 pub(crate) fn soak(minutes: u64) -> Tally {
     let end = Instant::now() + Duration::from_secs(minutes * 60);
     let mut tally = Tally::default();
@@ -177,6 +185,19 @@ pub(crate) fn soak(minutes: u64) -> Tally {
             storm.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());
             tally.add(cargo_test("storm", &mut storm));
         }
+        if tally.failed == 0 {
+            tally.add(soak_at_limit(300, false));
+        }
     }
     tally
+}
+
+/// The soak at the memory limit; judged, a slice or a lock held for too long fails it.
+pub(crate) fn soak_at_limit(seconds: u64, judged: bool) -> Tally {
+    let mut test = cargo(&["test", "--release", "-p", "varve-tests", "--test", "soak", "--", "--nocapture"]);
+    test.env("VARVE_SOAK_SECONDS", seconds.to_string()).env("VARVE_SERVER", server_binary());
+    if judged {
+        test.env("VARVE_SOAK_JUDGE", "1");
+    }
+    cargo_test("soak at the limit", &mut test)
 }

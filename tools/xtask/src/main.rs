@@ -8,8 +8,9 @@
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
+//! loops     instructions of six command loops, beside those recorded
 //! bench     an experiment of tools/bench
-//! soak      a program run for long: the stress test and the differential test in turns
+//! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
 //! It runs programs and reads files; it never links the engine.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod loops;
 mod peer;
 mod redispy;
 mod setup;
@@ -82,11 +84,20 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The stress test and the differential test in turns for some minutes
+    /// Instructions of six command loops, counted by callgrind, beside those recorded in tools/loops/counts.txt
+    Loops {
+        /// Write the counts anew
+        #[arg(long)]
+        record: bool,
+    },
+    /// The stress test, the differential test and the soak at the memory limit in turns for some minutes
     Soak {
         /// How long
         #[arg(long, default_value_t = 60)]
         minutes: u64,
+        /// Only the soak at the memory limit, its slices and lock holds judged
+        #[arg(long)]
+        limit: bool,
     },
 }
 
@@ -100,7 +111,9 @@ fn main() -> ExitCode {
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
-        Task::Soak { minutes } => all::soak(minutes),
+        Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
+        Task::Soak { minutes, limit: false } => all::soak(minutes),
+        Task::Loops { record } => setup::packages().and(|| loops::all(record)),
     };
     finish(&tally)
 }

@@ -47,6 +47,9 @@ const UNITS: &[&str] = &[
     "unit/obuf-limits",
     "unit/client-eviction",
     "unit/querybuf",
+    "unit/memefficiency",
+    "unit/lazyfree",
+    "unit/other",
 ];
 
 /// Where the suite looks for free ports.

@@ -32,6 +32,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("stdbuf", "coreutils"),
     ("c++", "g++"),
     ("kill", "procps"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Installs the packages that are missing.

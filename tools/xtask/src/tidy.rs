@@ -38,7 +38,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("compat/command", &["varve-base", "varve-store", "varve-protocol"]),
     ("server", &["varve-base", "varve-store", "varve-protocol", "varve-command"]),
     ("tools/testkit", &[]),
-    ("tools/bench", &["varve-testkit"]),
+    ("tools/loops", &["varve-store", "varve-protocol", "varve-command", "varve-testkit"]),
+    ("tools/bench", &["varve-store", "varve-testkit"]),
     ("tools/xtask", &[]),
     ("tests", &["varve-testkit"]),
 ];

@@ -1,6 +1,6 @@
 //! What a command leaves behind beside its reply: counts, errors, time; and the replies that nobody wants.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_protocol::{Mark, Reply};
 
@@ -63,6 +63,14 @@ impl SharedTime {
         SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
     }
 
+    /// So much of it went into making room for a command before it held anything: as in the peer, that is no command's.
+    #[inline]
+    pub(super) fn skip(&mut self, nanos: u64) {
+        if nanos > 0 {
+            self.start += Duration::from_nanos(nanos);
+        }
+    }
+
     /// A command ran.
     #[inline]
     pub(super) fn ran(&mut self, d: &'static Descriptor) {
@@ -85,7 +93,7 @@ impl SharedTime {
             return 0;
         }
         let now = Instant::now();
-        let nanos = (now - self.start).as_nanos() as u64;
+        let nanos = now.saturating_duration_since(self.start).as_nanos() as u64;
         self.start = now;
         let each = nanos / self.ran;
         let kept = self.ran.min(super::KEEP_MAX.into());

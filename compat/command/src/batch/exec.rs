@@ -118,6 +118,10 @@ impl Running<'_> {
         let Ok(d) = self.batch.requests[self.next].command else { unreachable!("the step is a command's") };
         if let Err(refusal) = checks::allowed(d, self.session) {
             self.batch.stats.of(d).rejected.add(1);
+            if step == Step::Exec {
+                self.session.leave_transaction(self.worker);
+                return self.answer(d, false, |out| checks::refuse_exec(refusal, out));
+            }
             return self.answer(d, false, |out| checks::refuse(refusal, out));
         }
         let queueing = self.session.multi.is_some();

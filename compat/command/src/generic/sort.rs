@@ -14,6 +14,7 @@ use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::notify::Class;
 
 const NO_SCORE: Fault = Fault::new("ERR One or more scores can't be converted into double");
 
@@ -125,7 +126,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Outcome {
 fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> Outcome<Items> {
     let mut items = Items::default();
     match ty {
-        None => ctx.tx.note_lookup(false),
+        None => ctx.tx.note_read(key, false),
         Some(Type::List) => ctx.tx.list_range(key, 0, -1, |part| {
             if let ListPart::Element(element) = part {
                 items.push(element);
@@ -224,6 +225,8 @@ fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize],
         }
     }
     let to = ctx.key(at);
+    let taken = ctx.is_taken(&to);
     ctx.tx.list_store(&to, result.iter());
+    ctx.notify_stored(Class::List, "sortstore", &to, result.len(), taken);
     ctx.out.integer(result.len() as i64);
 }

@@ -456,6 +456,27 @@ fn elements_and_nodes_have_no_clock() {
 }
 
 #[test]
+fn large_nodes_have_no_place_for_an_expiry_and_stale_values_all_their_bytes() {
+    let geometry = Geometry { piece_bytes: 32 << 10, run_min_bytes: 32 << 10, segment_bytes: 256 << 10, ..tiny() };
+    let log = Log::new(Geometry { release_bytes: 4 << 10, reserve_bytes: 1 << 30, ..geometry }).unwrap();
+    let mut access = log.access();
+    parked(&log, |appender| {
+        let mut bytes = |appender: &mut Appender, kind, owner| {
+            let o = NewObject { kind, owner, value: Value::Stale(5000), room: 5000, ..string(b"1234", b"") };
+            let r = appender.append(&log, &o);
+            let mut object = access.open_mut(&log, r);
+            object.value_mut().fill(7);
+            assert_eq!(object.value(), [7; 5000]);
+            object.read().bytes()
+        };
+        let key = bytes(appender, Kind::List, Owner::Database(0));
+        // Two bytes of slot in place of three of clock and eight for an expiry.
+        assert_eq!(bytes(appender, Kind::Node, Owner::Slot(7)), key + 2 - 3 - 8);
+    });
+    log.verify();
+}
+
+#[test]
 fn greedy_takes_the_emptiest() {
     let log = Log::new(tiny()).unwrap();
     let mut access = log.access();

@@ -5,7 +5,8 @@
 //! big        Elements: one object a field, found through an index of the hash's own
 //! ```
 //! A packed hash becomes big when it is written to and has more fields than `hash_entries`, or is given a field or
-//! value of more than `hash_value` bytes; a big one stays big. Whole hashes and random fields are in `hashes_walk`.
+//! value of more than `hash_value` bytes, or has more than `SMALL_BYTES_MAX` bytes; a big one stays big. Whole hashes and
+//! random fields are in `hashes_walk`.
 
 use varve_base::number::{Extended, parse_i64};
 use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Place as Spot};
@@ -14,6 +15,7 @@ use super::{Place, Tx};
 use crate::coll::elements::Elements;
 use crate::coll::{Body, Encoding};
 use crate::key::Key;
+use crate::shapes::SMALL_BYTES_MAX;
 use crate::types::{Type, WrongType};
 
 /// Entries between a field and the next one.
@@ -257,7 +259,8 @@ impl Tx<'_> {
         while !big && let Some((field, value)) = pairs.next() {
             new += usize::from(self.set_packed(k, &mut p, field, value));
             set += 1;
-            big = self.packed(p).len() / STRIDE > entries_max as usize;
+            let node = self.packed(p);
+            big = node.len() / STRIDE > entries_max as usize || node.bytes() > SMALL_BYTES_MAX;
             if big {
                 self.spread_hash(k, &mut p);
             }
@@ -288,7 +291,7 @@ impl Tx<'_> {
         }
         let mut scratch = std::mem::take(&mut self.local.scratch);
         scratch.clear();
-        scratch.resize(varve_packed::node::buffer_bytes(bytes), 0);
+        scratch.resize(varve_packed::node::buffer_bytes(bytes.min(SMALL_BYTES_MAX)), 0);
         NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits");
         let p = self.put_small(k, None, Type::Hash, Encoding::Packed, &scratch);
         self.local.scratch = scratch;

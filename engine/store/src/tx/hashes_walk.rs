@@ -12,8 +12,8 @@ use crate::types::{Type, WrongType};
 
 /// Distinct elements are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
-/// Buckets that a scan looks at for each field asked for, where most of them are empty.
-const SCAN_BUCKETS_EACH: usize = 10;
+/// Buckets that a scan looks at for each element asked for, where most of them are empty.
+pub(super) const SCAN_BUCKETS_EACH: usize = 10;
 
 /// How many elements to choose at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -145,6 +145,12 @@ impl<'s> Tx<'s> {
         self.store.admit(self.local, bytes)
     }
 
+    /// Nanoseconds that admissions have spent on making room, with no shard held, since this was last asked.
+    #[inline]
+    pub fn take_room_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.local.room_ns)
+    }
+
     /// As [`Tx::admit`], for a command that finds only in the keyspace how much it needs: its shards are held again
     /// afterwards, but what it read before may no longer hold.
     ///

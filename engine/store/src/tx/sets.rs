@@ -14,6 +14,7 @@ use varve_packed::intset::{self, IntSet, IntSetMut, Width};
 use varve_packed::node::Entry;
 use varve_segment::{Access, Log};
 
+use super::hashes_walk::SCAN_BUCKETS_EACH;
 use super::{Place, Tx};
 use crate::coll::elements::Elements;
 use crate::coll::{Body, Encoding, Link};
@@ -22,14 +23,10 @@ use crate::key::Key;
 use crate::store::Store;
 use crate::types::{Type, WrongType};
 
-/// Most integers in one set of integers, whatever the setting says: the object stays under 4 GB.
-const INTEGERS_MAX: u64 = 1 << 28;
 /// Below this many bytes a set of integers is not written anew only because it has become too large for what it holds.
 const SHRINK_FROM: usize = 256;
 /// Members that are looked at together.
 const GROUP: usize = 16;
-/// Buckets that a step of a scan looks at for each member that it should show.
-const SCAN_BUCKETS_EACH: usize = 10;
 
 /// A set to read, its shard held.
 #[derive(Clone, Copy)]
@@ -305,7 +302,7 @@ impl Tx<'_> {
 
     /// Most integers in a set of integers.
     pub(super) fn integers_max(&self) -> u64 {
-        self.store.shapes().set_entries().min(INTEGERS_MAX)
+        self.store.shapes().set_entries()
     }
 
     /// Turns a set of integers into a big one.

@@ -4,8 +4,9 @@
 //! packed     | member | score | member | score | ...     one node, in order          `coll::zset::packed`
 //! big        Ordered: elements found by hash, and a tree of them by (score, member)  `coll::zset`
 //! ```
-//! A packed one becomes big when a member is added that would make it longer than `zset_entries`, or has more than
-//! `zset_value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew. What looks at ranges is in `zsets_walk`.
+//! A packed one becomes big when a member is added that would make it longer than `zset_entries` or `SMALL_BYTES_MAX`, or
+//! has more than `zset_value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew. What looks at ranges is in
+//! `zsets_walk`.
 
 use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
 
@@ -13,6 +14,7 @@ use super::{Place, Tx};
 use crate::coll::zset::{Ordered, Verdict, judge, packed};
 use crate::coll::{Body, Encoding};
 use crate::key::Key;
+use crate::shapes::SMALL_BYTES_MAX;
 use crate::types::{Type, WrongType};
 use crate::zset_types::{ZAdd, ZAdded};
 
@@ -120,8 +122,8 @@ impl Tx<'_> {
             a.1.partial_cmp(&b.1).expect("no score is NaN").then_with(|| a.0.as_ref().cmp(b.0.as_ref()))
         });
         let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
-        if self.zset_fits(items.len(), longest) {
-            let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
+        let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
+        if self.zset_fits(items.len(), longest, bytes) {
             self.put_zset(k, old, bytes, |node| {
                 for (member, score) in &*items {
                     packed::push(node, member.as_ref(), *score).expect(ROOM);
@@ -166,10 +168,11 @@ impl Tx<'_> {
         }
     }
 
-    /// Would a sorted set of so many members be packed, the longest of so many bytes?
-    fn zset_fits(&self, members: usize, longest: usize) -> bool {
+    /// Would a sorted set of so many members be packed, the longest of so many bytes, all entries of so many?
+    fn zset_fits(&self, members: usize, longest: usize, bytes: usize) -> bool {
         let shapes = self.store.shapes();
-        members as u64 <= shapes.zset_entries() && longest as u64 <= shapes.zset_value()
+        let few = members as u64 <= shapes.zset_entries() && bytes <= SMALL_BYTES_MAX;
+        few && longest as u64 <= shapes.zset_value()
     }
 
     #[inline]
@@ -183,11 +186,12 @@ impl Tx<'_> {
             if how.xx {
                 return ZAdded::Refused;
             }
-            if !self.zset_fits(packed::len(node) + 1, member.len()) {
+            let bytes = packed::pair_bytes(member, score);
+            if !self.zset_fits(packed::len(node) + 1, member.len(), node.bytes() + bytes) {
                 self.spread_zset(k, &mut p);
                 return self.add_big(p, member, score, how);
             }
-            self.edit_packed(k, &mut p, packed::pair_bytes(member, score), |node| {
+            self.edit_packed(k, &mut p, bytes, |node| {
                 packed::insert(node, member, score).expect(ROOM);
             });
             return ZAdded::Added(score);
@@ -207,8 +211,9 @@ impl Tx<'_> {
 
     /// Makes the key a sorted set of one member.
     fn new_zset(&mut self, k: &Key<'_>, member: &[u8], score: f64) {
-        if self.zset_fits(1, member.len()) {
-            self.put_zset(k, None, packed::pair_bytes(member, score), |node| {
+        let bytes = packed::pair_bytes(member, score);
+        if self.zset_fits(1, member.len(), bytes) {
+            self.put_zset(k, None, bytes, |node| {
                 packed::push(node, member, score).expect(ROOM);
             });
         } else {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use varve_base::rng::Rng;
 
-use super::hashes_walk::Pick;
+use super::hashes_walk::{Pick, SCAN_BUCKETS_EACH};
 use super::zsets::{ordered, ordered_mut};
 use super::{Place, Tx};
 use crate::coll::Encoding;
@@ -121,9 +121,10 @@ impl Tx<'_> {
             packed::for_each(self.packed(p), emit);
             return Ok(0);
         }
-        let (mut shown, mut next) = (0, Some(cursor));
+        let (mut shown, mut buckets, mut next) = (0, count.saturating_mul(SCAN_BUCKETS_EACH), Some(cursor));
         self.big_ref(p, |body, log, access| {
-            while let (Some(from), true) = (next, shown < count) {
+            while let (Some(from), true) = (next, shown < count && buckets > 0) {
+                buckets -= 1;
                 next = ordered(body).scan(from, log, access, self.store.seed, &mut |member, score| {
                     shown += 1;
                     emit(member, score);

@@ -60,7 +60,7 @@ fn time_is_up_when_it_is() {
         let start = Instant::now();
         popper.ask(&[command, &[seconds]].concat(), "*-1\r\n");
         let (took, wanted) = (start.elapsed(), Duration::from_secs_f64(seconds.parse().unwrap()));
-        assert!(took >= wanted && took < wanted + Duration::from_secs(2), "{took:?}");
+        assert!(took >= wanted && took < wanted + Duration::from_secs(15), "{took:?}");
     }
     assert_eq!(blocked(&server), 0);
     let mut pusher = server.connect();

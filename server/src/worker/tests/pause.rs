@@ -73,6 +73,42 @@ fn a_pause_of_everything_ends_by_itself() {
     assert!(start.elapsed() >= Duration::from_millis(199));
 }
 
+/// Who waited before a pause still waits no longer than it wanted, as with the peer, and can be unblocked.
+#[test]
+fn waits_end_in_time_while_all_else_is_held_back() {
+    for kind in ["ALL", "WRITE"] {
+        let server = Server::start(2, "");
+        let (mut pauser, mut other, mut waiting) = (server.connect(), server.connect(), server.connect());
+        waiting.send(&request(&["BLPOP", "q", "0.05"]));
+        wait_until("it waits", || server.shared().total(|stats| &stats.blocked) == 1);
+        pauser.ask(&["CLIENT", "PAUSE", "100000", kind], "+OK\r\n");
+        waiting.expect(b"*-1\r\n");
+        // What was not begun before has not begun: its time is counted from when it is let go.
+        other.send(&request(&["BLPOP", "q", "0.01"]));
+        if kind == "WRITE" {
+            wait_until("it is held back", || blocked(&server) == 1);
+            assert!(is_silent(&mut other));
+            pauser.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
+            other.expect(b"*-1\r\n");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_served_by_a_push_that_is_held_back() {
+    let server = Server::start(2, "");
+    let (mut pauser, mut pusher, mut waiting) = (server.connect(), server.connect(), server.connect());
+    waiting.send(&request(&["BLPOP", "q", "0"]));
+    wait_until("it waits", || server.shared().total(|stats| &stats.blocked) == 1);
+    pauser.ask(&["CLIENT", "PAUSE", "100000", "WRITE"], "+OK\r\n");
+    pusher.send(&request(&["RPUSH", "q", "v"]));
+    wait_until("it is held back", || blocked(&server) == 1);
+    assert!(is_silent(&mut waiting));
+    pauser.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
+    waiting.expect(b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n");
+    pusher.expect(b":1\r\n");
+}
+
 #[test]
 fn nothing_expires_while_writes_wait() {
     let server = Server::start(2, "");

@@ -53,6 +53,130 @@ fn a_read_key_is_told_once_when_it_changes() {
     assert!(server.shared().store.observer().is_none(), "nobody tracks");
 }
 
+/// A connection over the Unix socket: what is written to it is there at once, as it is not always over TCP.
+struct Near(UnixStream);
+
+impl Near {
+    fn ask(&mut self, words: &[&str], reply: &str) {
+        self.0.write_all(&request(words)).unwrap();
+        self.expect(reply);
+    }
+
+    fn expect(&mut self, reply: &str) {
+        let mut got = vec![0; reply.len()];
+        self.0.read_exact(&mut got).unwrap();
+        assert_eq!(got.escape_ascii().to_string(), reply.as_bytes().escape_ascii().to_string());
+    }
+
+    /// This lies in the socket already, and nothing else.
+    fn has(&mut self, message: &str) {
+        self.0.set_nonblocking(true).unwrap();
+        let mut got = [0; 1024];
+        let count = self.0.read(&mut got).unwrap_or(0);
+        assert_eq!(got[..count].escape_ascii().to_string(), message.as_bytes().escape_ascii().to_string());
+        self.0.set_nonblocking(false).unwrap();
+    }
+}
+
+/// Who has the reply to a write finds what others are told of it in their sockets, wherever they are: by the table, by
+/// prefixes, by FLUSHALL, and sent on to another connection.
+#[test]
+fn a_writer_is_answered_when_the_others_have_been_told() {
+    let path = std::env::temp_dir().join(format!("varve-told-{}.sock", std::process::id()));
+    let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let listener = Listener::Unix(mio::net::UnixListener::from_std(socket), path.clone());
+    let _server = Server::listening(3, "", vec![listener]);
+    let near = || Near(UnixStream::connect(&path).unwrap());
+    let mut readers: Vec<Near> = (0..6).map(|_| near()).collect();
+    let (mut writer, mut target, mut sender) = (near(), near(), near());
+    for reader in &mut readers {
+        reader.0.write_all(&request(&["HELLO", "3"])).unwrap();
+        let mut greeting = Vec::new();
+        while !greeting.ends_with(b"modules\r\n*0\r\n") {
+            let mut byte = [0];
+            reader.0.read_exact(&mut byte).unwrap();
+            greeting.push(byte[0]);
+        }
+    }
+    for reader in &mut readers[..4] {
+        reader.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");
+    }
+    for reader in &mut readers[4..] {
+        reader.ask(&["CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "k"], "+OK\r\n");
+    }
+    target.0.write_all(&request(&["CLIENT", "ID"])).unwrap();
+    let mut id = [0; 16];
+    let count = target.0.read(&mut id).unwrap();
+    let id = String::from_utf8_lossy(&id[1..count - 2]).into_owned();
+    target
+        .ask(&["SUBSCRIBE", "__redis__:invalidate"], "*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n");
+    sender.ask(&["CLIENT", "TRACKING", "on", "REDIRECT", &id], "+OK\r\n");
+    for round in 0..100 {
+        let value = round.to_string();
+        readers[..4].iter_mut().for_each(|reader| reader.ask(&["EXISTS", "k"], &format!(":{}\r\n", round.min(1))));
+        sender.ask(&["EXISTS", "k"], &format!(":{}\r\n", round.min(1)));
+        match round % 3 {
+            0 => writer.ask(&["SET", "k", &value], "+OK\r\n"),
+            // Several visits of one pipeline, the second of which is put off until the first is told.
+            1 => {
+                writer.0.write_all(&[request(&["SET", "k", "a"]), request(&["GET", "k"])].concat()).unwrap();
+                writer.expect("+OK\r\n$1\r\na\r\n");
+            }
+            _ => {
+                let lines = [request(&["MULTI"]), request(&["SET", "k", "b"]), request(&["EXEC"])];
+                writer.0.write_all(&lines.concat()).unwrap();
+                writer.expect("+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n");
+            }
+        }
+        readers.iter_mut().for_each(|reader| reader.has(&stale(&["k"])));
+        target.has("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n");
+    }
+    writer.ask(&["FLUSHALL"], "+OK\r\n");
+    readers.iter_mut().for_each(|reader| reader.has(ALL_STALE));
+    target.has("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n");
+}
+
+/// Two that track and write what the other one keeps, at once: nobody waits for ever.
+#[test]
+fn writers_that_wait_for_each_other_go_on() {
+    let server = Server::start(2, "");
+    let pair: Vec<_> = (0..4)
+        .map(|nth| {
+            let mut client = resp3(&server);
+            client.ask(&["CLIENT", "TRACKING", "on", "NOLOOP"], "+OK\r\n");
+            std::thread::spawn(move || {
+                for round in 0..300 {
+                    let (own, other) = (format!("k{nth}"), format!("k{}", (nth + 1) % 4));
+                    client.send(&[request(&["STRLEN", &other]), request(&["SET", &own, "v"])].concat());
+                    client.send(&request(&["ECHO", &format!("{round:03}")]));
+                    while client.line() != format!("{round:03}") {}
+                }
+            })
+        })
+        .collect();
+    pair.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn caching_is_refused_as_the_peer_does() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let (yes, no) = (["CLIENT", "CACHING", "YES"], ["CLIENT", "CACHING", "NO"]);
+    let off =
+        "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+    let not_in = "-ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.\r\n";
+    let not_out = "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n";
+    client.ask(&yes, &format!("{off}\r\n"));
+    client.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");
+    client.ask(&yes, not_in);
+    client.ask(&no, not_out);
+    client.ask(&["CLIENT", "TRACKING", "on", "OPTIN"], "+OK\r\n");
+    client.ask(&no, not_out);
+    client.ask(&["CLIENT", "CACHING", "MAYBE"], "-ERR syntax error\r\n");
+    client.ask(&yes, "+OK\r\n");
+}
+
 #[test]
 fn no_loop_leaves_out_the_own_changes() {
     let server = Server::start(2, "");

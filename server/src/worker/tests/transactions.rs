@@ -131,6 +131,51 @@ fn a_queue_that_outgrows_the_query_buffer_ends_its_client() {
     other.ask(&["EXISTS", "a"], ":0\r\n");
 }
 
+/// EXEC that is refused ends its transaction, whatever it is refused for.
+#[test]
+fn a_refused_exec_ends_the_transaction() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    client.ask(&["WATCH", "k"], "+OK\r\n");
+    client.ask(&["SUBSCRIBE", "c"], "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    client.ask(
+        &["EXEC"],
+        "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING \
+         / QUIT / RESET are allowed in this context\r\n",
+    );
+    assert_eq!(server.shared().store.watched_keys(), 0);
+    let locked = Server::start(1, "requirepass secret");
+    locked.connect().ask(&["EXEC"], "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n");
+}
+
+#[test]
+fn shard_channels_are_not_subscribed_to_in_a_transaction() {
+    let server = Server::start(2, "");
+    let mut client = server.connect();
+    let subscribed = "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+    client.send(
+        &[request(&["MULTI"]), request(&["SSUBSCRIBE", "c"]), request(&["SUBSCRIBE", "c"]), request(&["EXEC"])]
+            .concat(),
+    );
+    client.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
+    client.expect(b"-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n");
+    client.expect(subscribed.as_bytes());
+    let mut other = server.connect();
+    other.ask(&["PUBSUB", "SHARDCHANNELS"], "*0\r\n");
+}
+
+#[test]
+fn the_letters_of_a_clients_flags_stand_in_the_peers_order() {
+    let server = Server::start(1, "");
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.ask(&["WATCH", "k"], "+OK\r\n");
+    client.ask(&["CLIENT", "NO-EVICT", "ON"], "+OK\r\n");
+    client.ask(&["CLIENT", "TRACKING", "ON", "BCAST"], "+OK\r\n");
+    client.ask(&["MULTI"], "+OK\r\n");
+    other.ask(&["SET", "k", "v"], "+OK\r\n");
+    assert!(other.bulk(&["CLIENT", "LIST"]).contains(" flags=xtBde "));
+}
+
 #[test]
 fn the_classes_of_events_are_configuration() {
     let server = Server::start(1, "notify-keyspace-events Ex\n");

@@ -103,6 +103,10 @@ impl Chain {
     /// Joins a node with its neighbour towards the end `side`, if one of them is small and both fit in one.
     fn join_pair(&mut self, t: &mut Tools<'_, '_>, neighbour: Option<Leaf>, leaf: Leaf, side: End) -> bool {
         let Some(neighbour) = neighbour else { return false };
+        // Told by the spine, before the neighbour is fetched: at the ends of a list it is full most of the time.
+        if self.spine.count_of(leaf) + self.spine.count_of(neighbour) > t.shape.joined_entries() as u64 {
+            return false;
+        }
         let a = sizes(t.value(self.spine.leaf_ref(leaf)));
         let b = sizes(t.value(self.spine.leaf_ref(neighbour)));
         let any_small = t.shape.is_small(a.0, a.1) || t.shape.is_small(b.0, b.1);

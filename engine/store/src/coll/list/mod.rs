@@ -141,9 +141,14 @@ impl Shape {
         entries <= self.entries / 4 && bytes <= self.bytes / 4
     }
 
+    /// Entries of two neighbours together, so that they may become one.
+    fn joined_entries(&self) -> usize {
+        self.entries * 3 / 4
+    }
+
     /// Whether two neighbours with so many entries and bytes should be one.
     fn joins(&self, a: (usize, usize), b: (usize, usize)) -> bool {
-        let fit = a.0 + b.0 <= self.entries * 3 / 4 && a.1 + b.1 <= self.bytes * 3 / 4;
+        let fit = a.0 + b.0 <= self.joined_entries() && a.1 + b.1 <= self.bytes * 3 / 4;
         fit && !self.is_alone(a.0, a.1) && !self.is_alone(b.0, b.1)
     }
 }
@@ -462,7 +467,7 @@ impl Chain {
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(t.hands, after, Value::Zeroed(capacity), 1);
+        let leaf = self.write_leaf(t.hands, after, Value::Stale(capacity), 1);
         let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);

@@ -366,10 +366,7 @@ impl Tree {
     /// Kills up to `objects` leaves, from the end; gives how many it killed.
     pub(super) fn fell(&mut self, hands: &mut Hands<'_>, objects: usize) -> usize {
         for killed in 0..objects {
-            let Some(leaf) = self.spine.last() else {
-                self.spine = Spine::keyed();
-                return killed;
-            };
+            let Some(leaf) = self.spine.last() else { return killed };
             self.object_bytes -= self.bytes_of(Sight::of(hands), leaf);
             let r = self.spine.remove(leaf);
             hands.access.kill(hands.log, r);

@@ -1,0 +1,384 @@
+//! `engine`: the store without network or commands, driven by 1 to N threads, beside maps that people use.
+//!
+//! ```text
+//! trace of (key, read or write) --64 at a time--> gate, prefetch, try_lock, get or set --> background, as a worker does
+//! ```
+//!
+//! | map | what |
+//! |---|---|
+//! | store | one store for all threads |
+//! | apart | a store for each thread: what the machine gives when nothing is shared |
+//! | dashmap | `DashMap<Box<[u8]>, Box<[u8]>>`, one operation at a time |
+//! | mutex | `Mutex<HashMap<Box<[u8]>, Box<[u8]>>>` of the standard library |
+//!
+//! A read copies the value into a buffer, as a reply does; a write replaces it. A figure is the best of its rounds, since
+//! what else the machine does only takes away; `by CPU` counts operations by the threads' time on a CPU, so that it holds
+//! on a machine that is not quiet, but waiting asleep does not show in it.
+
+use crate::draw::{self, Draw};
+use crate::report::Table;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+use varve_store::{Form, Options, Store, Ttl, Tx, Worker};
+use varve_testkit::Random;
+
+/// Operations that are handed over at once: a turn of the executor.
+const BATCH: usize = 64;
+/// Commands in a row that keep a shard, as in the executor.
+const KEEP_MAX: usize = 16;
+/// Fruitless turns after which a thread lets others run, as in the server.
+const BUSY_SPINS: u32 = 16;
+const BACKGROUND: Duration = Duration::from_micros(100);
+/// Milliseconds of Unix time at which a store begins.
+const START_MS: i64 = 1_795_000_000_000;
+const VALUE: [u8; 64] = [b'v'; 64];
+/// Operations of a thread's trace, which it repeats.
+const TRACE: usize = 1 << 20;
+/// In an operation, beside the key's number.
+const WRITE: u32 = 1 << 31;
+/// Two threads' throughput over one's that the store should reach, for each of [`draw::NAMES`].
+const TARGETS: [f64; 3] = [1.8, 1.6, 0.9];
+
+struct Scale {
+    keys: u64,
+    rounds: usize,
+    time: Duration,
+}
+
+/// Runs the experiment with 1 to `threads` threads.
+///
+/// # Errors
+/// When a store cannot be made or the table cannot be written.
+pub(crate) fn run(threads: usize, quick: bool) -> io::Result<()> {
+    let scale = match quick {
+        true => Scale { keys: 20_000, rounds: 1, time: Duration::from_millis(20) },
+        false => Scale { keys: 1_000_000, rounds: 7, time: Duration::from_millis(400) },
+    };
+    let mut table = Table::new(&["threads", "M/s", "M/s/thread", "of one", "by CPU", "target"]);
+    let counts: Vec<usize> = (1..=threads.max(1)).collect();
+    for kind in Kind::ALL {
+        let mut maps = Vec::new();
+        for &count in &counts {
+            maps.push(kind.filled(count, scale.keys)?);
+        }
+        for (writes, mix) in [(5, "95:5"), (50, "50:50")] {
+            for (name, target) in draw::NAMES.iter().zip(TARGETS) {
+                let draw = Draw::named(name, scale.keys);
+                let traces: Vec<Vec<u32>> = (0..threads as u64).map(|seed| trace(&draw, writes, seed)).collect();
+                let mut best = vec![Rate::default(); counts.len()];
+                for _ in 0..scale.rounds {
+                    for (map, best) in maps.iter_mut().zip(&mut best) {
+                        best.keep_best(&measure(map.hands(), &traces, scale.time));
+                    }
+                }
+                for (&count, rate) in counts.iter().zip(&best) {
+                    let million = rate.per_second / 1e6;
+                    let target = if kind == Kind::Store && count == 2 { target } else { f64::NAN };
+                    let figures = vec![
+                        count as f64,
+                        million,
+                        million / count as f64,
+                        rate.per_second / best[0].per_second,
+                        rate.per_cpu_second * count as f64 / best[0].per_cpu_second,
+                        target,
+                    ];
+                    table.add(format!("{} {mix} {name}", kind.name()), figures);
+                }
+            }
+        }
+    }
+    table.save("engine")
+}
+
+/// Operations, their keys drawn and so many percent of them writes.
+fn trace(draw: &Draw, writes_percent: usize, seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed + 1);
+    let mut op = || {
+        let write = if random.below(100) < writes_percent { WRITE } else { 0 };
+        draw.key(&mut random) as u32 | write
+    };
+    (0..TRACE).map(|_| op()).collect()
+}
+
+/// The 16 bytes of a key.
+fn key(op: u32) -> [u8; 16] {
+    let number = u64::from(op & !WRITE);
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&number.to_le_bytes());
+    key[8..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    key
+}
+
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    per_second: f64,
+    per_cpu_second: f64,
+}
+
+impl Rate {
+    fn keep_best(&mut self, other: &Rate) {
+        self.per_second = self.per_second.max(other.per_second);
+        self.per_cpu_second = self.per_cpu_second.max(other.per_cpu_second);
+    }
+}
+
+/// Has each pair of hands work on its trace for a while.
+fn measure(hands: Vec<Box<dyn Hands + Send + '_>>, traces: &[Vec<u32>], time: Duration) -> Rate {
+    let (stop, begin) = (&AtomicBool::new(false), &Barrier::new(hands.len() + 1));
+    let count = hands.len() as f64;
+    std::thread::scope(|scope| {
+        let pairs = hands.into_iter().zip(traces);
+        let threads: Vec<_> =
+            pairs.map(|(hands, trace)| scope.spawn(|| one_thread(hands, trace, begin, stop))).collect();
+        begin.wait();
+        std::thread::sleep(time);
+        stop.store(true, Relaxed);
+        let rates = threads.into_iter().map(|thread| thread.join().expect("a thread of the experiment"));
+        rates.fold(Rate::default(), |sum, rate| Rate {
+            per_second: sum.per_second + rate.per_second,
+            per_cpu_second: sum.per_cpu_second + rate.per_cpu_second / count,
+        })
+    })
+}
+
+fn one_thread(mut hands: Box<dyn Hands + Send + '_>, trace: &[u32], begin: &Barrier, stop: &AtomicBool) -> Rate {
+    begin.wait();
+    let (start, cpu) = (Instant::now(), cpu_ns());
+    let done = work_until(&mut *hands, trace, stop) as f64;
+    let (wall, cpu) = (start.elapsed().as_secs_f64(), (cpu_ns() - cpu) as f64 / 1e9);
+    Rate { per_second: done / wall, per_cpu_second: done / cpu.max(1e-9) }
+}
+
+/// Repeats the trace until it is told to stop; operations done.
+fn work_until(hands: &mut dyn Hands, trace: &[u32], stop: &AtomicBool) -> u64 {
+    let (mut done, mut at, mut fruitless) = (0, 0, 0);
+    while !stop.load(Relaxed) {
+        let end = trace.len().min(at + BATCH);
+        let count = hands.work(&trace[at..end]);
+        fruitless = if count == 0 { fruitless + 1 } else { 0 };
+        if fruitless >= BUSY_SPINS {
+            std::thread::yield_now();
+            fruitless = 0;
+        }
+        done += count as u64;
+        at = (at + count) % trace.len();
+    }
+    done
+}
+
+/// Time of this thread on a CPU, in nanoseconds.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// What one thread works with.
+trait Hands {
+    /// Does operations in order, as many as it can without waiting for a lock, and says how many.
+    fn work(&mut self, ops: &[u32]) -> usize;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Store,
+    Apart,
+    Dash,
+    Mutex,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Store, Kind::Apart, Kind::Dash, Kind::Mutex];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Store => "store",
+            Kind::Apart => "apart",
+            Kind::Dash => "dashmap",
+            Kind::Mutex => "mutex",
+        }
+    }
+
+    /// One for so many threads, with all keys in it.
+    fn filled(self, threads: usize, keys: u64) -> io::Result<Map> {
+        let store = |workers: usize, seed: u64| Store::new(&Options { workers, seed, ..Options::default() });
+        let mut map = match self {
+            Kind::Store => {
+                let store = store(threads, 1)?;
+                Map::Store((0..threads).map(|id| store.worker(id)).collect(), Instant::now())
+            }
+            Kind::Apart => {
+                let stores: io::Result<Vec<Arc<Store>>> = (0..threads as u64).map(|id| store(1, id)).collect();
+                Map::Store(stores?.iter().map(|store| store.worker(0)).collect(), Instant::now())
+            }
+            Kind::Dash => Map::Dash(dashmap::DashMap::new(), threads),
+            Kind::Mutex => Map::Mutex(Mutex::default(), threads),
+        };
+        let all: Vec<u32> = (0..keys as u32).map(|number| number | WRITE).collect();
+        let fillers = if self == Kind::Apart { threads } else { 1 };
+        for mut hands in map.hands().into_iter().take(fillers) {
+            let mut at = 0;
+            while at < all.len() {
+                at += hands.work(&all[at..all.len().min(at + BATCH)]);
+            }
+        }
+        Ok(map)
+    }
+}
+
+type Bytes = Box<[u8]>;
+
+enum Map {
+    Store(Vec<Worker>, Instant),
+    Dash(dashmap::DashMap<Bytes, Bytes>, usize),
+    Mutex(Mutex<HashMap<Bytes, Bytes>>, usize),
+}
+
+impl Map {
+    /// What each thread works with.
+    fn hands(&mut self) -> Vec<Box<dyn Hands + Send + '_>> {
+        match self {
+            Map::Store(workers, start) => workers
+                .iter_mut()
+                .map(|worker| {
+                    let (start, hashes, out) = (*start, Vec::new(), Vec::new());
+                    Box::new(OfStore { worker, start, hashes, out }) as Box<dyn Hands + Send>
+                })
+                .collect(),
+            Map::Dash(map, threads) => (0..*threads)
+                .map(|_| Box::new(OfDash { map: &*map, out: Vec::new() }) as Box<dyn Hands + Send>)
+                .collect(),
+            Map::Mutex(map, threads) => (0..*threads)
+                .map(|_| Box::new(OfMutex { map: &*map, out: Vec::new() }) as Box<dyn Hands + Send>)
+                .collect(),
+        }
+    }
+}
+
+struct OfStore<'m> {
+    worker: &'m mut Worker,
+    /// When the store began.
+    start: Instant,
+    hashes: Vec<u64>,
+    out: Vec<u8>,
+}
+
+impl Hands for OfStore<'_> {
+    /// A turn of the executor, without its commands.
+    fn work(&mut self, ops: &[u32]) -> usize {
+        // The background looks at the store anew every few milliseconds of this clock.
+        let now_ms = START_MS + self.start.elapsed().as_millis() as i64;
+        let done = self.turn(ops, now_ms);
+        self.worker.background(now_ms, BACKGROUND);
+        done
+    }
+}
+
+impl OfStore<'_> {
+    fn turn(&mut self, ops: &[u32], now_ms: i64) -> usize {
+        self.worker.set_now(now_ms);
+        let Worker { store, local } = &mut *self.worker;
+        self.out.clear();
+        self.hashes.clear();
+        for &op in ops {
+            let hash = store.key(0, &key(op)).hash;
+            store.prefetch(hash);
+            self.hashes.push(hash);
+        }
+        let _inside = store.gate().enter(local.id());
+        let mut tx = Tx::new(store, local, 0);
+        for &hash in &self.hashes {
+            if tx.try_hold(&[tx.shard_of(hash)]) {
+                tx.prefetch_object(hash);
+            }
+        }
+        let mut done = 0;
+        for (&op, &hash) in ops.iter().zip(&self.hashes) {
+            if done % KEEP_MAX == 0 {
+                tx.release();
+            }
+            if !tx.try_hold(&[tx.shard_of(hash)]) {
+                break;
+            }
+            let bytes = key(op);
+            let key = tx.key_hashed(&bytes, hash);
+            if op & WRITE != 0 {
+                tx.set(&key, &VALUE, Ttl::Clear, Form::Auto);
+            } else if let Ok(Some(value)) = tx.get(&key) {
+                self.out.extend_from_slice(value);
+            }
+            done += 1;
+        }
+        tx.finish();
+        black_box(&self.out);
+        done
+    }
+}
+
+struct OfDash<'m> {
+    map: &'m dashmap::DashMap<Bytes, Bytes>,
+    out: Vec<u8>,
+}
+
+impl Hands for OfDash<'_> {
+    fn work(&mut self, ops: &[u32]) -> usize {
+        self.out.clear();
+        for &op in ops {
+            if op & WRITE != 0 {
+                self.map.insert(Box::from(key(op)), Box::from(VALUE));
+            } else if let Some(value) = self.map.get(&key(op)[..]) {
+                self.out.extend_from_slice(&value);
+            }
+        }
+        black_box(&self.out);
+        ops.len()
+    }
+}
+
+struct OfMutex<'m> {
+    map: &'m Mutex<HashMap<Bytes, Bytes>>,
+    out: Vec<u8>,
+}
+
+impl Hands for OfMutex<'_> {
+    fn work(&mut self, ops: &[u32]) -> usize {
+        self.out.clear();
+        for &op in ops {
+            let mut map = self.map.lock().expect("no holder panics");
+            if op & WRITE != 0 {
+                map.insert(Box::from(key(op)), Box::from(VALUE));
+            } else if let Some(value) = map.get(&key(op)[..]) {
+                self.out.extend_from_slice(value);
+            }
+        }
+        black_box(&self.out);
+        ops.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_threads_work_on_every_map() {
+        for kind in Kind::ALL {
+            let mut map = kind.filled(2, 500).unwrap();
+            let traces: Vec<Vec<u32>> = (0..2).map(|seed| trace(&Draw::Uniform(500), 50, seed)).collect();
+            let rate = measure(map.hands(), &traces, Duration::from_millis(5));
+            assert!(rate.per_second > 0.0, "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn a_store_reads_what_was_written() {
+        let mut map = Kind::Store.filled(1, 100).unwrap();
+        let Map::Store(workers, start) = &mut map else { panic!("a store") };
+        let mut hands = OfStore { worker: &mut workers[0], start: *start, hashes: Vec::new(), out: Vec::new() };
+        assert_eq!(hands.turn(&[3, 99, 100], START_MS), 3);
+        assert_eq!(hands.out, [VALUE, VALUE].concat(), "key 100 is not there");
+    }
+}

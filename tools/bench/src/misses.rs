@@ -1,0 +1,220 @@
+//! `misses`: instructions and simulated cache misses of a GET and a SET, Varve's beside the peer's: the paper's Table 2.
+//!
+//! ```text
+//!   server under callgrind, counting off --fill--> counting on --requests--> counts since then --> callgrind_annotate
+//! ```
+//! The simulated caches are fixed (32 KB of instructions, 32 KB of data, 8 MB for the last level, lines of 64 B), so that
+//! figures of different machines can be compared. Callgrind sees a prefetch as nothing and counts the access that follows
+//! as a miss: the figures are lines that are touched, not times that are waited.
+
+use crate::load::{self, Load, Op, Order, Sizes};
+use crate::point;
+use crate::report::Table;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use varve_testkit::{Launch, Server};
+
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 64;
+const PIPELINE: usize = 100;
+/// Functions and files that are shown of each server and command.
+const LINES_SHOWN: usize = 20;
+/// The events of the table, as callgrind calls them: instructions, misses of reads and writes in the first and last level.
+const EVENTS: [&str; 5] = ["Ir", "D1mr", "D1mw", "DLmr", "DLmw"];
+
+struct Scale {
+    keys: u64,
+    requests: u64,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When valgrind is not there, a server cannot be started or is lost.
+pub(crate) fn run(quick: bool) -> io::Result<()> {
+    let scale = match quick {
+        true => Scale { keys: 2_000, requests: 2_000 },
+        false => Scale { keys: 500_000, requests: 100_000 },
+    };
+    let mut table = Table::new(&["instructions", "L1 read", "L1 write", "LL read", "LL write"]);
+    let mut functions = Vec::new();
+    for (name, launch) in [("varve", Launch::varve()), ("peer", Launch::peer())] {
+        let profiles = std::env::temp_dir().join(format!("varve-misses-{}-{name}", std::process::id()));
+        fs::create_dir_all(&profiles)?;
+        let measured = measure(launch, &profiles, &scale);
+        let _ = fs::remove_dir_all(&profiles);
+        for (op, profile) in measured? {
+            let events = EVENTS.map(|event| profile.total(event) as f64 / scale.requests as f64);
+            table.add(format!("{op:?}, {name}").to_uppercase(), events.to_vec());
+            functions.push((format!("{op:?} of {name}"), profile));
+        }
+    }
+    for (what, profile) in &functions {
+        for (by, part) in [("function", Line::name as fn(&Line) -> &str), ("source file", Line::file)] {
+            println!("\n{what}: instructions and last-level misses per request by {by}");
+            for (name, instructions, misses) in profile.sums(part).iter().take(LINES_SHOWN) {
+                let each = |count: u64| count as f64 / scale.requests as f64;
+                println!("{:>9.1} {:>7.3}  {name}", each(*instructions), each(*misses));
+            }
+        }
+    }
+    table.save("misses")
+}
+
+/// Fills a server, then counts GETs and SETs.
+fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<(Op, Profile)>> {
+    let file = profiles.join("profile");
+    let out = format!("--callgrind-out-file={}", file.display());
+    let caches = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"];
+    let words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", &out].into_iter().chain(caches);
+    let server = launch.config("io-threads 1").under(words).start()?;
+    let sizes = Sizes::fixed(VALUE_BYTES);
+    let fill = Load {
+        op: Op::Set,
+        keys: scale.keys,
+        key_bytes: KEY_BYTES,
+        sizes,
+        order: Order::Sequence(0),
+        connections: 1,
+        pipeline: PIPELINE,
+        requests: scale.keys,
+        seed: 1,
+    };
+    point::refuse_errors(&load::run(server.address(), &fill)?)?;
+    let mut measured = Vec::new();
+    for (number, op) in [Op::Get, Op::Set].into_iter().enumerate() {
+        let load = Load { op, order: Order::Random, requests: scale.requests, ..fill.clone() };
+        control(&server, &["--instr=on"])?;
+        // What the caches hold comes from requests of the same kind.
+        let warm = Load { requests: scale.requests / 10, seed: 2, ..load.clone() };
+        point::refuse_errors(&load::run(server.address(), &warm)?)?;
+        control(&server, &["--zero"])?;
+        point::refuse_errors(&load::run(server.address(), &load)?)?;
+        control(&server, &["--dump=measured"])?;
+        control(&server, &["--instr=off"])?;
+        let dump = file.with_extension((number + 1).to_string());
+        measured.push((op, Profile::read(&dump)?));
+    }
+    Ok(measured)
+}
+
+fn control(server: &Server, words: &[&str]) -> io::Result<()> {
+    let output = Command::new("callgrind_control").args(words).arg(server.pid().to_string()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && !said.contains("Error") {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("callgrind_control {words:?}: {said}{}", String::from_utf8_lossy(&output.stderr))))
+}
+
+/// What callgrind_annotate says of a profile.
+#[derive(Debug)]
+struct Profile {
+    events: Vec<String>,
+    totals: Vec<u64>,
+    lines: Vec<Line>,
+}
+
+/// A function's own counts.
+#[derive(Debug)]
+struct Line {
+    counts: Vec<u64>,
+    function: String,
+}
+
+impl Profile {
+    fn read(file: &PathBuf) -> io::Result<Profile> {
+        let output = Command::new("callgrind_annotate").args(["--auto=no", "--threshold=99"]).arg(file).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Profile::parse(&text).ok_or_else(|| io::Error::other(format!("{}: no profile\n{text}", file.display())))
+    }
+
+    /// The lines `Events shown`, `PROGRAM TOTALS` and those of functions; counts that are none are dots.
+    fn parse(text: &str) -> Option<Profile> {
+        let shown = text.lines().find_map(|line| line.strip_prefix("Events shown:"))?;
+        let events: Vec<String> = shown.split_whitespace().map(String::from).collect();
+        let mut lines: Vec<Line> = text
+            .lines()
+            .filter_map(|line| counts(line, events.len()))
+            .map(|(counts, function)| Line { counts, function })
+            .collect();
+        let totals = lines.iter().position(|line| line.function == "PROGRAM TOTALS")?;
+        let totals = lines.remove(totals).counts;
+        Some(Profile { events, totals, lines })
+    }
+
+    fn place(&self, event: &str) -> usize {
+        self.events.iter().position(|name| name == event).expect("callgrind counts caches")
+    }
+
+    fn total(&self, event: &str) -> u64 {
+        self.totals[self.place(event)]
+    }
+
+    /// Instructions and last-level misses of lines of one name, the most instructions first.
+    fn sums(&self, name: fn(&Line) -> &str) -> Vec<(&str, u64, u64)> {
+        let [instructions, reads, writes] = ["Ir", "DLmr", "DLmw"].map(|event| self.place(event));
+        let mut sums: HashMap<&str, (u64, u64)> = HashMap::new();
+        for line in &self.lines {
+            let sum = sums.entry(name(line)).or_default();
+            sum.0 += line.counts[instructions];
+            sum.1 += line.counts[reads] + line.counts[writes];
+        }
+        let mut sums: Vec<(&str, u64, u64)> = sums.into_iter().map(|(name, sum)| (name, sum.0, sum.1)).collect();
+        sums.sort_by_key(|&(name, count, _)| (Reverse(count), name));
+        sums
+    }
+}
+
+impl Line {
+    /// The function's name, without the file before it and the object behind it.
+    fn name(&self) -> &str {
+        let named = self.function.split_once(':').map_or(self.function.as_str(), |(_, name)| name);
+        named.split(" [").next().unwrap_or(named)
+    }
+
+    /// The source file; where there is none, the object.
+    fn file(&self) -> &str {
+        match self.function.split_once(':') {
+            Some(("???", named)) => named.rsplit_once('[').map_or("???", |(_, object)| object.trim_end_matches(']')),
+            Some((file, _)) => file,
+            None => "???",
+        }
+    }
+}
+
+/// `1,234 (5.67%) . 89 (0.10%)  what`: so many counts, and what they are of.
+fn counts(line: &str, events: usize) -> Option<(Vec<u64>, String)> {
+    let mut rest = line.trim_start();
+    let mut counts = Vec::new();
+    while counts.len() < events {
+        let (word, behind) = rest.split_once(' ')?;
+        rest = behind.trim_start();
+        counts.push(if word == "." { 0 } else { word.replace(',', "").parse().ok()? });
+        if rest.starts_with('(') {
+            rest = rest.split_once(')')?.1.trim_start();
+        }
+    }
+    Some((counts, rest.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_callgrind_annotate_prints_is_read() {
+        let text = "Profiled target:  x\nEvents recorded:  Ir DLmr\nEvents shown:     Ir DLmr DLmw\n\
+                    --------\nIr      DLmr\n--------\n1,500 (100.0%) 12 (100.0%) .  PROGRAM TOTALS\n\n\
+                    1,000 (66.67%) 12 (100.0%) .  a.rs:f [/x]\n  500 (33.33%) .  .          ???:g (2) [/y]\n";
+        let profile = Profile::parse(text).unwrap();
+        assert_eq!((profile.total("Ir"), profile.total("DLmr"), profile.lines.len()), (1500, 12, 2));
+        assert_eq!(profile.sums(Line::name), [("f", 1000, 12), ("g (2)", 500, 0)]);
+        assert_eq!(profile.sums(Line::file), [("a.rs", 1000, 12), ("/y", 500, 0)]);
+        assert!(Profile::parse("nothing").is_none());
+    }
+}

@@ -1,0 +1,276 @@
+//! `tails`: what one GET in a thousand waits at half load, while the server has other things to do, beside the peer.
+//!
+//! | scene | what happens meanwhile |
+//! |---|---|
+//! | quiet | nothing |
+//! | growth | new keys come, several times as many as there were: the index grows |
+//! | reclaim | values of 16 to 128 B are written at 80% of maxmemory |
+//! | expiry | a million keys are due at one time |
+//! | deletion | DEL of a set of ten million members |
+//!
+//! GETs come at a fixed rate, half of what the peer takes at most, and count from when they were due ([`crate::pace`]). The
+//! client shares the machine with the server, so what it waits says little of the server alone: that is judged by the
+//! server's own histograms (INFO background) of how long a turn of the background and a command held others up.
+
+use crate::load::{self, Op, Order, Sizes, Traffic};
+use crate::pace::{self, Stream};
+use crate::point;
+use crate::report::Table;
+use crate::turns::{must, push, used_memory};
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use varve_store::hist::{Counts, Hist};
+use varve_testkit::{Launch, Random, Server};
+
+const CLIENTS: usize = 50;
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 64;
+/// Members that one request brings of the set that is deleted.
+const SET_STEP: u64 = 100;
+/// Requests a second of what happens meanwhile, where that is requests.
+const OTHERS_RATE: f64 = 10_000.0;
+/// The server's own histograms and what their p99.99 may be at most, microseconds.
+const OWN: [&str; 2] = ["background_slices", "lock_holds"];
+const OWN_US_MAX: f64 = 500.0;
+const SCENES: [Scene; 5] = [Scene::Quiet, Scene::Growth, Scene::Reclaim, Scene::Expiry, Scene::Deletion];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scene {
+    Quiet,
+    Growth,
+    Reclaim,
+    Expiry,
+    Deletion,
+}
+
+impl Scene {
+    fn name(self) -> &'static str {
+        match self {
+            Scene::Quiet => "quiet",
+            Scene::Growth => "growth",
+            Scene::Reclaim => "reclaim",
+            Scene::Expiry => "expiry",
+            Scene::Deletion => "deletion",
+        }
+    }
+}
+
+struct Scale {
+    /// Keys that are read.
+    keys: u64,
+    expiring: u64,
+    members: u64,
+    time: Duration,
+    /// What the fill of the keys that expire may take.
+    fill_time: Duration,
+}
+
+/// Runs all scenes or one.
+///
+/// # Errors
+/// When a server cannot be started, is lost, or answers an error.
+pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
+    let second = Duration::from_secs(1);
+    let scale = match quick {
+        true => {
+            let (time, fill_time) = (second / 2, second / 2);
+            Scale { keys: 20_000, expiring: 10_000, members: 2_000_000, time, fill_time }
+        }
+        false => {
+            let (time, fill_time) = (10 * second, 10 * second);
+            Scale { keys: 500_000, expiring: 1_000_000, members: 10_000_000, time, fill_time }
+        }
+    };
+    let scenes: Vec<Scene> = SCENES.into_iter().filter(|scene| only.is_none_or(|name| scene.name() == name)).collect();
+    if scenes.is_empty() {
+        return Err(io::Error::other("no such scene: quiet, growth, reclaim, expiry, deletion"));
+    }
+    let rate = half_load(&scale)?;
+    println!("{rate:.0} GETs a second; times in microseconds");
+    let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max"]);
+    let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max", "p99.99 most"]);
+    let mut own_lines = Vec::new();
+    for scene in scenes {
+        for (name, launch) in [("varve", Launch::varve()), ("peer", Launch::peer())] {
+            let server = launch.config("io-threads 1").start()?;
+            let waited = play(&server, scene, rate, &scale)?;
+            let figures = [50.0, 99.0, 99.9, 99.99].map(|percent| waited.percentile_ns(percent) as f64 / 1000.0);
+            let figures = figures.into_iter().chain([waited.max_ns() as f64 / 1000.0]).collect();
+            table.add(format!("{}, {name}", scene.name()), figures);
+            if name == "varve" {
+                let info = must(&mut server.client(), "INFO background")?.text();
+                for field in OWN {
+                    own_lines.push((format!("{}, {field}", scene.name()), own_figures(&info, field)?));
+                }
+            }
+        }
+    }
+    println!("\nthe server's own, microseconds");
+    own_lines.into_iter().for_each(|(name, figures)| own.add(name, figures));
+    let missed: Vec<&str> =
+        own.lines.iter().filter(|(_, figures)| figures[3] > OWN_US_MAX).map(|(name, _)| name.as_str()).collect();
+    println!("p99.99 at most {OWN_US_MAX} us: {}", if missed.is_empty() { "met".into() } else { missed.join("; ") });
+    table.save("tails")?;
+    own.save("tails-own")
+}
+
+/// Half of the GETs a second that the peer answers when clients ask as fast as they can.
+fn half_load(scale: &Scale) -> io::Result<f64> {
+    let server = Launch::peer().config("io-threads 1").start()?;
+    fill(&server, scale.keys, "")?;
+    let mut random = Random::new(3);
+    let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.keys.min(100_000) };
+    let start = std::time::Instant::now();
+    load::drive(server.address(), plan, &mut |out| get(out, scale.keys, &mut random))?;
+    Ok(plan.requests as f64 / start.elapsed().as_secs_f64() / 2.0)
+}
+
+fn key(prefix: &str, number: u64) -> Vec<u8> {
+    let mut key = vec![0; KEY_BYTES];
+    load::write_key(&mut key, number);
+    key[..prefix.len()].copy_from_slice(prefix.as_bytes());
+    key
+}
+
+fn get(out: &mut Vec<u8>, keys: u64, random: &mut Random) {
+    push(out, &[b"GET", &key("", random.below(keys as usize) as u64)]);
+}
+
+fn fill(server: &Server, keys: u64, prefix: &str) -> io::Result<()> {
+    let mut next = 0;
+    pipelined(server, keys, &mut |out| {
+        push(out, &[b"SET", &key(prefix, next), &[b'v'; VALUE_BYTES]]);
+        next += 1;
+    })
+}
+
+/// Requests as fast as the server takes them, before a scene begins.
+fn pipelined(server: &Server, requests: u64, write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<()> {
+    let plan = Traffic { connections: 4, pipeline: 100, requests };
+    point::refuse_errors(&load::drive(server.address(), plan, write)?)
+}
+
+/// One scene; what the GETs waited.
+fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<Counts> {
+    fill(server, scale.keys, "")?;
+    let due_ms = set_up(server, scene, scale)?;
+    must(&mut server.client(), "CONFIG RESETSTAT")?;
+    if let Some(due_ms) = due_ms {
+        // They are due in the middle of the scene.
+        let begin = (due_ms as i64 - unix_ms() as i64 - scale.time.as_millis() as i64 / 2).max(0);
+        std::thread::sleep(Duration::from_millis(begin as u64));
+    }
+    let (waited, others_waited) = (Hist::new(), Hist::new());
+    let (mut random, mut other_random) = (Random::new(4), Random::new(5));
+    let mut get = |out: &mut Vec<u8>| get(out, scale.keys, &mut random);
+    let mut next = 0;
+    let value = [b'w'; 128];
+    let mut other = |out: &mut Vec<u8>| {
+        next += 1;
+        match scene {
+            Scene::Deletion => push(out, &[b"DEL", b"big"]),
+            Scene::Reclaim => {
+                let number = other_random.below(scale.keys as usize) as u64;
+                push(out, &[b"SET", &key("", number), &value[..16 + other_random.below(113)]]);
+            }
+            _ => push(out, &[b"SET", &key("n", next), &value[..VALUE_BYTES]]),
+        }
+    };
+    let seconds = scale.time.as_secs_f64();
+    let mut streams = vec![Stream {
+        connections: CLIENTS,
+        rate,
+        first: Duration::ZERO,
+        requests: (rate * seconds) as u64,
+        write: &mut get,
+        times: &waited,
+    }];
+    let others = match scene {
+        Scene::Quiet | Scene::Expiry => None,
+        Scene::Deletion => Some((scale.time / 2, 1)),
+        Scene::Growth | Scene::Reclaim => Some((Duration::ZERO, (OTHERS_RATE * seconds) as u64)),
+    };
+    if let Some((first, requests)) = others {
+        let times = &others_waited;
+        streams.push(Stream { connections: 1, rate: OTHERS_RATE, first, requests, write: &mut other, times });
+    }
+    match pace::run(server.address(), &mut streams)? {
+        0 => Ok(waited.read()),
+        errors => Err(io::Error::other(format!("{errors} replies were errors"))),
+    }
+}
+
+/// What a scene needs beside the keys that are read; when its keys are due, milliseconds of Unix time.
+fn set_up(server: &Server, scene: Scene, scale: &Scale) -> io::Result<Option<u64>> {
+    let mut client = server.client();
+    let mut next = 0;
+    match scene {
+        Scene::Quiet | Scene::Growth => {}
+        Scene::Reclaim => {
+            let used = used_memory(&mut client)? as u64;
+            // Of few keys a fifth would not hold the buffers of the connections.
+            let limit = (used * 5 / 4).max(used + (16 << 20));
+            must(&mut client, &format!("CONFIG SET maxmemory {limit} maxmemory-policy noeviction"))?;
+            let load = load::Load {
+                op: Op::Set,
+                keys: scale.keys,
+                key_bytes: KEY_BYTES,
+                sizes: Sizes::range(16..=128),
+                order: Order::Random,
+                connections: 4,
+                pipeline: 100,
+                requests: scale.keys * 2,
+                seed: 6,
+            };
+            point::refuse_errors(&load::run(server.address(), &load)?)?;
+        }
+        Scene::Expiry => {
+            let due = unix_ms() + (scale.fill_time + scale.time / 2).as_millis() as u64;
+            let at = due.to_string();
+            pipelined(server, scale.expiring, &mut |out| {
+                push(out, &[b"SET", &key("x", next), &[b'v'; VALUE_BYTES], b"PXAT", at.as_bytes()]);
+                next += 1;
+            })?;
+            return Ok(Some(due));
+        }
+        Scene::Deletion => pipelined(server, scale.members / SET_STEP, &mut |out| {
+            let members: Vec<Vec<u8>> = (next..next + SET_STEP).map(|number| key("m", number)).collect();
+            let mut words: Vec<&[u8]> = vec![b"SADD", b"big"];
+            words.extend(members.iter().map(Vec::as_slice));
+            push(out, &words);
+            next += SET_STEP;
+        })?,
+    }
+    Ok(None)
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64)
+}
+
+/// `field:count=1,p50_us=2,p99_us=3,p99.99_us=4,max_us=5` of INFO background, and the target.
+fn own_figures(info: &str, field: &str) -> io::Result<Vec<f64>> {
+    let line = info.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
+    let pairs = line.ok_or_else(|| io::Error::other(format!("INFO background has no {field}")))?.split(',');
+    let figures = pairs.filter_map(|pair| pair.split_once('=')?.1.parse().ok());
+    let figures: Vec<f64> = figures.chain([OWN_US_MAX]).collect();
+    if figures.len() == 6 { Ok(figures) } else { Err(io::Error::other(format!("{field}: {figures:?}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_server_are_read() {
+        let info = "# Background\r\nlock_holds:count=10,p50_us=0.500,p99_us=1.5,p99.99_us=20.25,max_us=21.000\r\n";
+        assert_eq!(own_figures(info, "lock_holds").unwrap(), [10.0, 0.5, 1.5, 20.25, 21.0, 500.0]);
+        assert!(own_figures(info, "background_slices").is_err());
+    }
+
+    #[test]
+    fn keys_of_several_kinds_differ() {
+        assert_eq!(key("", 7), b"0000000000000007");
+        assert_eq!(key("x", 7), b"x000000000000007");
+    }
+}

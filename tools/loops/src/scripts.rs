@@ -1,0 +1,129 @@
+//! The loops: what fills the store, and what is then asked of it. The `n`th request is the same at any time.
+//!
+//! | loop | requests | what they cover |
+//! |---|---|---|
+//! | get | GET of a random key, 16 B and 64 B | the request path, the index |
+//! | set | SET of a random key, 16 B and 16 to 128 B | values written in place and appended to segments |
+//! | incr | INCR of a random key | values changed in place |
+//! | hget | HGET, in turn of a big hash and of small ones | elements' index, packed nodes |
+//! | list | LPUSH and LPOP in turn, of lists of 300 | packed nodes, ends of a spine |
+//! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
+
+use varve_testkit::Random;
+use varve_testkit::client::encode;
+
+/// One loop.
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) fill_requests: u64,
+    /// Writes the `n`th request of the fill.
+    pub(crate) fill: fn(u64, &mut Vec<u8>),
+    /// Writes the `n`th request of the loop.
+    pub(crate) request: fn(u64, &mut Vec<u8>),
+}
+
+const KEYS: u64 = 20_000;
+const COUNTERS: u64 = 5_000;
+const SMALL_HASHES: u64 = 1_000;
+const SMALL_HASH_FIELDS: u64 = 8;
+const LISTS: u64 = 50;
+const LIST_ELEMENTS: u64 = 300;
+/// Elements that one request of a list's fill brings.
+const LIST_STEP: u64 = 30;
+
+pub(crate) const SCRIPTS: &[Script] = &[
+    Script { name: "get", fill_requests: KEYS, fill: set_key, request: get },
+    Script { name: "set", fill_requests: KEYS, fill: set_key, request: set },
+    Script { name: "incr", fill_requests: COUNTERS, fill: set_counter, request: incr },
+    Script { name: "hget", fill_requests: KEYS + SMALL_HASHES, fill: fill_hash, request: hget },
+    Script { name: "list", fill_requests: LISTS * LIST_ELEMENTS / LIST_STEP, fill: fill_list, request: list },
+    Script { name: "zadd", fill_requests: KEYS, fill: fill_zset, request: zadd },
+];
+
+/// A number below `below` that looks drawn, the same for the same `n`.
+fn draw(n: u64, below: u64) -> u64 {
+    Random::new(n.wrapping_mul(0xd134_2543_de82_ef95)).below(below as usize) as u64
+}
+
+/// 16 bytes.
+fn name(kind: char, number: u64) -> String {
+    format!("{kind}{number:015}")
+}
+
+/// So many bytes that are no number.
+fn value(number: u64, bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(number);
+    (0..bytes).map(|_| b'a' + random.below(26) as u8).collect()
+}
+
+fn set_key(n: u64, out: &mut Vec<u8>) {
+    encode(out, &[b"SET".as_slice(), name('k', n).as_bytes(), &value(n, 64)]);
+}
+
+fn get(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["GET", &name('k', draw(n, KEYS))]);
+}
+
+fn set(n: u64, out: &mut Vec<u8>) {
+    let bytes = 16 + draw(!n, 113) as usize;
+    encode(out, &[b"SET".as_slice(), name('k', draw(n, KEYS)).as_bytes(), &value(n, bytes)]);
+}
+
+fn set_counter(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["SET", &name('c', n), &(100_000 + n).to_string()]);
+}
+
+fn incr(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["INCR", &name('c', draw(n, COUNTERS))]);
+}
+
+fn fill_hash(n: u64, out: &mut Vec<u8>) {
+    if n < KEYS {
+        encode(out, &[b"HSET".as_slice(), b"hash", name('f', n).as_bytes(), &value(n, 32)]);
+        return;
+    }
+    let mut words = vec![b"HSET".to_vec(), name('h', n - KEYS).into_bytes()];
+    words.extend((0..SMALL_HASH_FIELDS).flat_map(|field| [small_field(field).into_bytes(), value(field, 12)]));
+    encode(out, &words);
+}
+
+fn small_field(number: u64) -> String {
+    format!("field{number}")
+}
+
+fn hget(n: u64, out: &mut Vec<u8>) {
+    if n.is_multiple_of(2) {
+        encode(out, &["HGET", "hash", &name('f', draw(n, KEYS))]);
+    } else {
+        let field = small_field(draw(!n, SMALL_HASH_FIELDS));
+        encode(out, &["HGET", &name('h', draw(n, SMALL_HASHES)), &field]);
+    }
+}
+
+fn fill_list(n: u64, out: &mut Vec<u8>) {
+    let mut words = vec![b"RPUSH".to_vec(), name('l', n % LISTS).into_bytes()];
+    words.extend((0..LIST_STEP).map(|element| value(n * LIST_STEP + element, 40)));
+    encode(out, &words);
+}
+
+fn list(n: u64, out: &mut Vec<u8>) {
+    let key = name('l', draw(n, LISTS));
+    if n.is_multiple_of(2) {
+        encode(out, &[b"LPUSH".as_slice(), key.as_bytes(), &value(n, 40)]);
+    } else {
+        encode(out, &["LPOP", &key]);
+    }
+}
+
+/// A score of 0 to 1 000 000.
+fn score(n: u64) -> String {
+    draw(n.wrapping_add(77), 1_000_001).to_string()
+}
+
+fn fill_zset(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["ZADD", "zset", &score(n), &name('m', n)]);
+}
+
+fn zadd(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["ZADD", "zset", &score(n + KEYS), &name('m', draw(n, KEYS))]);
+}

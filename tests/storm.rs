@@ -56,6 +56,7 @@ fn start(policy: &str) -> Server {
 }
 
 /// What the clients share.
+#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     commands: AtomicU64,
@@ -86,18 +87,7 @@ impl Drop for StopOnPanic<'_> {
 fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shared)) {
     let seed = seed::seed(name);
     let mut server = start(policy);
-    let shared = Shared {
-        stop: AtomicBool::new(false),
-        commands: AtomicU64::new(0),
-        errors: AtomicU64::new(0),
-        refused: AtomicU64::new(0),
-        raised: Default::default(),
-        fields: AtomicU64::new(0),
-        scores: AtomicU64::new(0),
-        pushed: AtomicU64::new(0),
-        popped: AtomicU64::new(0),
-        sums: Sums::default(),
-    };
+    let shared = Shared::default();
     let length = Duration::from_secs(seconds());
     let keeps = policy == "noeviction";
     let start = Barrier::new(CLIENTS as usize + if keeps { LISTENERS } else { 0 });

@@ -464,8 +464,7 @@ fn each_command_has_its_events() {
             "0 zadd z, 0 zunionstore y, 0 zrangestore x, 0 del y",
         ),
         ("HSETNX h a 1|HSETNX h a 2|HDEL h a", "0 hset h, 0 hdel h, 0 del h"),
-        ("RPUSH l b a|SORT l ALPHA STORE m|SORT l ALPHA STORE m", "0 rpush l, 0 sortstore m, 0 sortstore m"),
-        ("RPUSH m b a|SORT l STORE m|SORT l STORE m", "0 rpush m, 0 del m"),
+        ("RPUSH l b a|SORT l ALPHA STORE m|SORT q STORE m|SORT q STORE m", "0 rpush l, 0 sortstore m, 0 del m"),
     ] {
         let mut server = server();
         server.notify("EA");

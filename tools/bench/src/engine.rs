@@ -290,11 +290,10 @@ impl OfStore<'_> {
         }
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
-        for &hash in &self.hashes {
-            if tx.try_hold(&[tx.shard_of(hash)]) {
-                tx.prefetch_object(hash);
-            }
-        }
+        // Found first and fetched in a row, as the executor does.
+        let find = |&hash| if tx.try_hold(&[tx.shard_of(hash)]) { tx.object_line(hash) } else { None };
+        let lines: Vec<_> = self.hashes.iter().filter_map(find).collect();
+        lines.iter().for_each(|line| line.fetch_pair());
         let mut done = 0;
         for (&op, &hash) in ops.iter().zip(&self.hashes) {
             if done % KEEP_MAX == 0 {

@@ -85,7 +85,7 @@ impl Now {
 }
 
 /// A connection in the ready queue; the id tells whether the slot has changed hands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     slot: usize,
     id: u64,

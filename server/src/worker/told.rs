@@ -60,9 +60,15 @@ impl Worker {
     fn stand_aside(&mut self, slot: usize) {
         let until = self.shared.pubsub.take_owed(self.index);
         let conn = &mut self.conns[slot];
-        assert!(!conn.awaits, "a connection that waits runs nothing");
-        conn.awaits = true;
-        self.told.waiting.push(Waiting { who: Ready { slot, id: conn.session.id }, until });
+        let who = Ready { slot, id: conn.session.id };
+        if !conn.awaits {
+            conn.awaits = true;
+            self.told.waiting.push(Waiting { who, until });
+            return;
+        }
+        // It runs nothing, but what it reads is admitted, and keys are evicted for that.
+        let waiting = self.told.waiting.iter_mut().find(|waiting| waiting.who == who).expect("it waits");
+        waiting.until.extend(until);
     }
 
     /// What nobody waits for: made stale by the background.

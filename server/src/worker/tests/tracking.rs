@@ -158,6 +158,31 @@ fn writers_that_wait_for_each_other_go_on() {
     pair.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// A connection that waits still reads, and keys are evicted for what it reads.
+#[test]
+fn what_is_evicted_for_one_who_waits_does_not_disturb_it() {
+    let server = Server::start(2, "enable-debug-command yes");
+    let (mut reader, mut writer, mut sleeper) = (resp3(&server), server.connect(), server.connect());
+    reader.ask(&["CLIENT", "TRACKING", "on", "BCAST"], "+OK\r\n");
+    writer.ask(&["CONFIG", "SET", "maxmemory", "16mb", "maxmemory-policy", "allkeys-random"], "+OK\r\n");
+    let value = "v".repeat(1000);
+    for n in 0..20 {
+        let lines = (0..1000).map(|i| request(&["SET", &format!("key {n} {i}"), &value]));
+        writer.send(&lines.collect::<Vec<_>>().concat());
+        writer.expect("+OK\r\n".repeat(1000).as_bytes());
+    }
+    for n in 0..40 {
+        let large = request(&["SET", &format!("large {n}"), &"l".repeat(1 << 20)]);
+        // The reader's worker is late.
+        sleeper.send(&request(&["DEBUG", "SLEEP", "0.01"]));
+        let small = request(&["SET", &format!("key {n} 0"), "new"]);
+        writer.send(&[&small, &large[..1000]].concat());
+        writer.send(&large[1000..]);
+        writer.expect(b"+OK\r\n+OK\r\n");
+        sleeper.expect(b"+OK\r\n");
+    }
+}
+
 #[test]
 fn caching_is_refused_as_the_peer_does() {
     let server = Server::start(1, "");

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64};
+use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64, whole_f64};
 
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,6 +214,9 @@ impl Reply {
 
     /// A floating-point number, 17 digits at most; a string in RESP2.
     pub fn double(&mut self, value: f64) {
+        if let (Resp::V2, Some(whole)) = (self.resp, whole_f64(value)) {
+            return self.bulk_i64(whole);
+        }
         let mut text = Vec::with_capacity(32);
         push_f64(&mut text, value);
         if self.resp == Resp::V2 {

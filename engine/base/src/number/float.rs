@@ -18,6 +18,10 @@ pub fn parse_f64_clamped(text: &[u8]) -> Option<f64> {
 
 /// The nearest double, and whether the text is within what doubles can tell from zero and infinity.
 fn read(text: &[u8]) -> Option<(f64, bool)> {
+    // What scores mostly are; the conversion rounds to the nearest too.
+    if let Some(whole) = super::parse_i64(text) {
+        return Some((whole as f64, true));
+    }
     let (negative, value) = scan(text)?;
     let (magnitude, in_range) = match value {
         Text::Infinite => (f64::INFINITY, true),
@@ -47,11 +51,18 @@ fn from_rounded(rounded: Rounded) -> f64 {
     }
 }
 
+/// The integer whose text is that of this double, if it is a whole number that 17 digits hold: no rounding is needed, and
+/// they are what scores mostly are.
+#[inline]
+pub fn whole_f64(value: f64) -> Option<i64> {
+    let whole = value.trunc() == value && value.abs() < 1e15 && (value != 0.0 || value.is_sign_positive());
+    whole.then_some(value as i64)
+}
+
 /// Appends `value` as Redis replies a double: 17 significant digits without trailing zeros (C's `%.17g`).
 pub fn push_f64(out: &mut Vec<u8>, value: f64) {
-    // Whole numbers that 17 digits hold need no rounding; they are what scores mostly are.
-    if value.trunc() == value && value.abs() < 1e15 && (value != 0.0 || value.is_sign_positive()) {
-        return super::push_i64(out, value as i64);
+    if let Some(whole) = whole_f64(value) {
+        return super::push_i64(out, whole);
     }
     if value.is_sign_negative() {
         out.push(b'-');
@@ -141,6 +152,19 @@ mod tests {
         ];
         for (value, expected) in table {
             assert_eq!(text(value), expected);
+        }
+    }
+
+    #[test]
+    fn integers_read_as_their_decimals_do() {
+        for bits in (0..64)
+            .flat_map(|shift| [1u64 << shift, (1 << shift) - 1, (1 << shift) + 1, 0x1fff_ffff_ffff_ffff >> shift])
+        {
+            for whole in [bits as i64, (bits as i64).wrapping_neg()] {
+                let (integer, decimal) = (whole.to_string(), format!("{whole}.0"));
+                assert_eq!(parse_f64(integer.as_bytes()), parse_f64(decimal.as_bytes()), "{whole}");
+                assert_eq!(whole_f64(whole as f64).is_some(), (whole as f64).abs() < 1e15, "{whole}");
+            }
         }
     }
 

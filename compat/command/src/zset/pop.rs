@@ -29,10 +29,12 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
     let count = ctx.args.opt(2);
     let most = count.map_or(Ok(1), |text| integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(COUNT))?;
     let key = ctx.key(1);
+    if count.is_none() {
+        return pop_one(ctx, &key, max);
+    }
     let popped = ctx.tx.zset_range_len(&key, &ALL, false, 0, most)?;
     let Ctx { tx, out, .. } = ctx;
-    // One member without a count, and anything in RESP2, is flat.
-    let flat = !out.is_resp3() || count.is_none();
+    let flat = !out.is_resp3();
     out.array(if flat { 2 * popped } else { popped });
     tx.zset_pop(&key, max, popped, &mut |member, score| {
         if flat {
@@ -44,6 +46,22 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
     })?;
     if popped > 0 {
         ctx.notify_taken(Class::Zset, event(max), &key);
+    }
+    Ok(())
+}
+
+/// Takes one member, which is shown flat in RESP3 too, with one lookup of the key.
+fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> Outcome {
+    let Ctx { tx, out, .. } = ctx;
+    let popped = tx.zset_pop(key, max, 1, &mut |member, score| {
+        out.array(2);
+        out.bulk(member);
+        out.double(score);
+    })?;
+    if popped == 0 {
+        out.array(0);
+    } else {
+        ctx.notify_taken(Class::Zset, event(max), key);
     }
     Ok(())
 }

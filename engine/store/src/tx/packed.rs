@@ -73,7 +73,7 @@ impl Tx<'_> {
         more: usize,
         edit: impl FnOnce(&mut NodeMut<'_>) -> R,
     ) -> R {
-        if self.packed(*p).room() < more || self.is_pinned(*p) {
+        if more > 0 && self.packed(*p).room() < more || self.is_pinned(*p) {
             self.rewrite_packed(k, p, more);
         }
         let mut object = self.held.at_mut(p.shard).access.open_mut(&self.store.log, p.r);
@@ -118,6 +118,22 @@ impl Tx<'_> {
             set.copy_into(&mut scratch).expect("it has the bytes that the set asked for");
             self.rewrite_small(k, p, Encoding::Integers, &scratch);
             self.local.scratch = scratch;
+        }
+        let mut object = self.held.at_mut(p.shard).access.open_mut(&self.store.log, p.r);
+        edit(&mut IntSetMut::open(object.value_mut()))
+    }
+
+    /// As `edit_integers` where nothing is added.
+    pub(super) fn thin_integers<R>(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
+    ) -> R {
+        if self.is_pinned(*p) {
+            // Any value has room that is there.
+            let has = self.integers(*p).get(0);
+            return self.edit_integers(k, p, has, edit);
         }
         let mut object = self.held.at_mut(p.shard).access.open_mut(&self.store.log, p.r);
         edit(&mut IntSetMut::open(object.value_mut()))

@@ -329,9 +329,7 @@ impl Tx<'_> {
     ) -> Result<usize, WrongType> {
         let Some(mut p) = self.typed(k, Type::Set)? else { return Ok(0) };
         let (removed, left) = if self.encoding(p) == Some(Encoding::Integers) {
-            // Removing needs no room: any value does that is there.
-            let has = self.integers(p).get(0);
-            self.edit_integers(k, &mut p, has, |set| {
+            self.thin_integers(k, &mut p, |set| {
                 let values = members.into_iter().filter_map(parse_i64);
                 (values.filter(|&value| set.remove(value)).count(), set.set().len())
             })
@@ -362,10 +360,11 @@ impl Tx<'_> {
 
     /// Writes a set of integers anew that leaves most of its room unused.
     fn trim_integers(&mut self, k: &Key<'_>, p: &mut Place) {
-        if self.encoding(*p) != Some(Encoding::Integers) {
+        let object = self.object_at(*p);
+        if Encoding::of(object.form()) != Encoding::Integers {
             return;
         }
-        let (used, has) = (self.integers(*p).used(), self.object_at(*p).value().len());
+        let (used, has) = (IntSet::open(object.value()).used(), object.value().len());
         if has > SHRINK_FROM && used * 4 < has {
             let mut scratch = std::mem::take(&mut self.local.scratch);
             scratch.clear();

@@ -51,6 +51,14 @@ impl Tx<'_> {
     /// [`WrongType`] if the key holds another type.
     pub fn set_pop(&mut self, k: &Key<'_>, count: u64, mut show: impl FnMut(Entry<'_>)) -> Result<usize, WrongType> {
         let Some(mut p) = self.typed(k, Type::Set)? else { return Ok(0) };
+        if count == 1 {
+            let left = match self.encoding(p) {
+                Some(Encoding::Integers) => self.pop_integer(k, &mut p, &mut show),
+                _ => self.pop_member(p, &mut show),
+            };
+            self.after_removal(k, p, 1, left);
+            return Ok(1);
+        }
         let all = SetView::open(&self.held, self.store, p).len();
         let count = usize::try_from(count).unwrap_or(all).min(all);
         if count == all {
@@ -66,12 +74,41 @@ impl Tx<'_> {
         Ok(count)
     }
 
+    /// Takes one member out of a set of integers, unless it is the last: that one goes with the key. How many are left.
+    fn pop_integer(&mut self, k: &Key<'_>, p: &mut Place, show: &mut impl FnMut(Entry<'_>)) -> usize {
+        let set = self.integers(*p);
+        let len = set.len();
+        if len == 1 {
+            show(Entry::Int(set.get(0)));
+            return 0;
+        }
+        let at = self.local.rng.below(len as u64) as usize;
+        show(Entry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
+        len - 1
+    }
+
+    /// The same with a big set.
+    fn pop_member(&mut self, p: Place, show: &mut impl FnMut(Entry<'_>)) -> usize {
+        let mut rng = self.local.rng.clone();
+        let left = self.big(p, |body, hands| {
+            let elements = members_of_mut(body);
+            let r = elements.sample(&mut rng).expect("a set is never empty");
+            show(Entry::Bytes(hands.access.open(hands.log, r).key()));
+            let left = elements.len() - 1;
+            if left > 0 {
+                elements.remove_ref(hands, r);
+            }
+            left
+        });
+        self.local.rng = rng;
+        left
+    }
+
     fn pop_integers(&mut self, k: &Key<'_>, p: &mut Place, count: usize, show: &mut dyn FnMut(Entry<'_>)) {
         if count < REWRITE_FROM {
             for _ in 0..count {
-                let has = self.integers(*p).get(0);
                 let at = self.local.rng.below(self.integers(*p).len() as u64) as usize;
-                show(Entry::Int(self.edit_integers(k, p, has, |set| set.remove_at(at))));
+                show(Entry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
             }
             return;
         }

@@ -81,7 +81,7 @@ impl Tx<'_> {
             // What goes with its key is freed in the background.
             self.zset_shrunk(k, p, removed, 0);
         } else {
-            self.remove_span_at(k, p, (from, to), false, &mut |_, _| {});
+            self.take_span_at(k, p, |_| (from, to), false, &mut |_, _| {});
         }
         Ok(removed)
     }
@@ -99,9 +99,7 @@ impl Tx<'_> {
         emit: &mut dyn FnMut(&[u8], f64),
     ) -> Result<usize, WrongType> {
         let Some(p) = self.typed(k, Type::Zset)? else { return Ok(0) };
-        let span = cut((0, self.zset_len_at(p) as u64), max, 0, count);
-        self.remove_span_at(k, p, span, max, emit);
-        Ok((span.1 - span.0) as usize)
+        Ok(self.take_span_at(k, p, |len| cut((0, len), max, 0, count), max, emit))
     }
 
     /// ZSCAN's step: emits some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A packed
@@ -210,28 +208,57 @@ impl Tx<'_> {
         }
     }
 
-    /// Removes the members at some positions, from the high end if `rev`, and shows them.
-    fn remove_span_at(
+    /// Removes the members at the positions that `span` chooses of so many, from the high end if `rev`, and shows them; the
+    /// key goes with the last one. Gives how many.
+    #[inline]
+    fn take_span_at(
         &mut self,
         k: &Key<'_>,
         mut p: Place,
+        span: impl FnOnce(u64) -> (u64, u64),
+        rev: bool,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> usize {
+        let (taken, left) = match self.encoding(p) {
+            Some(Encoding::Big) => self.big(p, |body, hands| {
+                let set = ordered_mut(body);
+                let (from, to) = span(set.len() as u64);
+                ((to - from) as usize, set.take_span(hands, (from, to), rev, emit))
+            }),
+            _ => {
+                let (from, to) = span(packed::len(self.packed(p)) as u64);
+                ((to - from) as usize, self.take_packed(k, &mut p, (from, to), rev, emit))
+            }
+        };
+        if taken > 0 {
+            self.zset_shrunk(k, p, taken, left);
+        }
+        taken
+    }
+
+    /// The same with a packed set, but for the key. Gives how many are left.
+    fn take_packed(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
         (from, to): (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
-    ) {
+    ) -> usize {
+        let left = packed::len(self.packed(*p)) - (to - from) as usize;
         if from == to {
-            return;
+            return left;
         }
-        let left = self.zset_len_at(p) - (to - from) as usize;
-        if left > 0 && self.encoding(p) == Some(Encoding::Big) {
-            self.big(p, |body, hands| ordered_mut(body).remove_span(hands, (from, to), rev, emit));
-        } else {
-            self.walk_at(p, (from, to), rev, emit);
-            if left > 0 {
-                self.edit_packed(k, &mut p, 0, |node| packed::remove_span(node, (from, to)));
-            }
+        let first = if rev { to - 1 } else { from };
+        if left == 0 {
+            packed::walk(self.packed(*p), first, rev, to - from, emit);
+            return 0;
         }
-        self.zset_shrunk(k, p, (to - from) as usize, left);
+        self.edit_packed(k, p, 0, |node| {
+            packed::walk(node.node(), first, rev, to - from, emit);
+            packed::remove_span(node, (from, to));
+        });
+        left
     }
 }
 

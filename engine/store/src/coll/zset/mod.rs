@@ -233,23 +233,43 @@ impl Ordered {
         });
     }
 
+    /// Shows the elements at the positions `from..to`, from the high end on if `rev`, and removes them, but not if they are
+    /// all: those die with their key. Gives how many are left.
+    pub(crate) fn take_span(
+        &mut self,
+        hands: &mut Hands<'_>,
+        (from, to): (u64, u64),
+        rev: bool,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> usize {
+        let left = self.len() - (to - from) as usize;
+        if left > 0 {
+            self.remove_span(hands, (from, to), rev, emit);
+        } else {
+            self.walk((hands.log, hands.access), if rev { to - 1 } else { from }, rev, to - from, emit);
+        }
+        left
+    }
+
     /// Removes the elements at the positions `from..to` and shows each; from the high end on if `rev`.
-    pub(crate) fn remove_span(
+    fn remove_span(
         &mut self,
         hands: &mut Hands<'_>,
         (from, mut to): (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
     ) {
+        // Too large to be handed about.
+        let mut refs = SmallVec::new();
         while from < to {
-            let (spot, mut refs) = self.tree.run(Sight::of(hands), (from, to), rev);
+            let spot = self.tree.run(Sight::of(hands), (from, to), rev, &mut refs);
             to -= refs.len() as u64;
             refs.iter().for_each(|&r| hands.log.prefetch(r));
             if rev {
                 refs.reverse();
             }
             self.tree.remove(hands, spot, refs.len());
-            for r in refs {
+            for &r in &refs {
                 let (member, score) = Sight::of(hands).element(r);
                 emit(member, score);
                 let found = self.elements.find_ref(hands.seed, member, r).expect("an element is in the index");

@@ -376,3 +376,28 @@ fn leaves_are_full_whatever_the_order() {
         assert!(fill > least, "{name}: {fill:.3}");
     }
 }
+
+#[test]
+fn leaves_that_are_emptied_from_an_end_are_seldom_written_anew() {
+    for rev in [false, true] {
+        let mut world = World::new(4, CELLS_MAX);
+        for n in 0..4000u64 {
+            let member = format!("{n:08}");
+            world.with(|set, hands| set.add(hands, member.as_bytes(), (n * 7919 % 4001) as f64, ZAdd::default()));
+        }
+        let (mut written, mut before) = (0, Vec::new());
+        for left in (0..4000).rev() {
+            let span = if rev { (left, left + 1) } else { (0, 1) };
+            world.with(|set, hands| set.remove_span(hands, span, rev, &mut |_, _| ()));
+            let leaves: Vec<Ref> = world.set.tree.leaves().collect();
+            written += leaves.iter().filter(|leaf| !before.contains(*leaf)).count();
+            before = leaves;
+            if left % 50 == 0 {
+                world.set.verify(&world.log, &world.access, SEED, SLOT, &mut HashSet::new());
+            }
+        }
+        println!("{written} leaves written by 4000 removals");
+        assert!(written < 500, "{written} leaves written, rev: {rev}");
+        assert_eq!((world.set.len(), world.set.tree.object_bytes()), (0, 0));
+    }
+}

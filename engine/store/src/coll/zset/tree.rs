@@ -14,7 +14,7 @@
 //! Leaves are kept full, since their free room is memory too. One that overflows is dealt out with up to four
 //! neighbours, evenly, and only when those are full as well a leaf is added: 5 full ones become 6. At either end of the
 //! tree the leaf is cut near that end, so that members which come in order leave full leaves behind. A leaf that has
-//! fallen below half joins a neighbour.
+//! fallen below half joins a neighbour as soon as one has few enough, which is not looked at for each cell that goes.
 //!
 //! Not here: the members' index (`Ordered` has both), and what a range means.
 
@@ -36,6 +36,8 @@ const ITEMS_MAX: usize = 1024;
 const _: () = assert!(WINDOW * CELLS_MAX <= ITEMS_MAX);
 /// Of so many cells, one is left free in each leaf when a window is dealt out without another leaf.
 const SPARE: usize = 32;
+/// A leaf that loses cells looks for a neighbour to join once in so many parts of a full one, not at each of them.
+const JOIN_PARTS: usize = 16;
 /// From so many leaves on, leaves are made for as many cells as they may have; before, for a quarter more than they need.
 const LEAVES_MANY: usize = 4;
 
@@ -266,13 +268,15 @@ impl Tree {
         }
     }
 
-    /// The elements at the positions `from..to` that lie in one leaf with the first of them, or with the last if `rev`.
+    /// Puts the elements at the positions `from..to` that lie in one leaf with the first of them, or with the last if `rev`,
+    /// into `refs`; gives the place of the first.
     pub(super) fn run(
         &self,
         sight: Sight<'_>,
         (from, to): (u64, u64),
         rev: bool,
-    ) -> (Spot, SmallVec<[Ref; CELLS_MAX]>) {
+        refs: &mut SmallVec<[Ref; CELLS_MAX]>,
+    ) -> Spot {
         let (leaf, at) = self.spine.locate(if rev { to - 1 } else { from }).expect("positions of the tree");
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let (at, count) = (at as usize, usize::try_from(to - from).unwrap_or(usize::MAX));
@@ -281,7 +285,11 @@ impl Tree {
         } else {
             (at, (at.saturating_add(count)).min(cells.len()))
         };
-        (Spot { leaf, at }, (at..end).map(|at| sight.log.recall(cells.bits(at))).collect())
+        refs.clear();
+        for at in at..end {
+            refs.push(sight.log.recall(cells.bits(at)));
+        }
+        Spot { leaf, at }
     }
 
     /// Adds the cell of an element that is not there yet.
@@ -307,7 +315,7 @@ impl Tree {
             let bytes = &mut bytes[..leaf_bytes(cells + 1)];
             bytes[..leaf_bytes(cells)].copy_from_slice(object.value());
             leaf::insert(bytes, spot.at, key, r.bits());
-            self.rewrite(hands, spot.leaf, bytes);
+            self.rewrite(hands, spot.leaf, bytes, self.room_for(cells + 1));
         }
         self.spine.add(spot.leaf, 1);
         if spot.at == 0 && key < self.spine.sep(spot.leaf) {
@@ -343,10 +351,12 @@ impl Tree {
             let mut bytes = [0; leaf_bytes(CELLS_MAX)];
             let bytes = &mut bytes[..leaf_bytes(left)];
             bytes.copy_from_slice(&object.value()[..leaf_bytes(left)]);
-            self.rewrite(hands, leaf, bytes);
+            // It has become less than half full: with the room of a full one it would be written anew at each removal.
+            self.rewrite(hands, leaf, bytes, self.spare_room(left));
         }
         self.spine.add(leaf, -(count as i64));
-        if left < self.cells_max / 2 {
+        let part = (self.cells_max / JOIN_PARTS).max(1);
+        if left < self.cells_max / 2 && left / part != (left + count) / part {
             self.join(hands, leaf, left);
         }
     }
@@ -404,7 +414,12 @@ impl Tree {
     /// Bytes that a leaf of so many cells is given.
     fn room_for(&self, cells: usize) -> usize {
         let many = self.spine.leaves() >= LEAVES_MANY;
-        leaf_bytes(if many { self.cells_max } else { (cells + cells / 4 + 2).min(self.cells_max) })
+        if many { leaf_bytes(self.cells_max) } else { self.spare_room(cells) }
+    }
+
+    /// Bytes of a leaf with room for a quarter more than so many cells.
+    fn spare_room(&self, cells: usize) -> usize {
+        leaf_bytes((cells + cells / 4 + 2).min(self.cells_max))
     }
 
     /// Writes the object of a leaf that is to follow `after`. Its bytes are not counted yet.
@@ -414,11 +429,9 @@ impl Tree {
         self.spine.insert_after(after, r, cells as u32, sep)
     }
 
-    /// Writes the object of a leaf anew.
+    /// Writes the object of a leaf anew, with so much room.
     #[cold]
-    fn rewrite(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8]) {
-        let cells = (bytes.len() - leaf_bytes(0)) / CELL_BYTES;
-        let room = self.room_for(cells);
+    fn rewrite(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8], room: usize) {
         let old = self.spine.leaf_ref(leaf);
         self.object_bytes -= self.bytes_of(Sight::of(hands), leaf);
         let r = Pen::of(hands).append(leaf.number(), bytes, room);
@@ -513,7 +526,7 @@ impl Tree {
     /// Gives a leaf other cells.
     fn refill(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8], count: usize, sep: u64) {
         if !hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf)).set_value(bytes) {
-            self.rewrite(hands, leaf, bytes);
+            self.rewrite(hands, leaf, bytes, self.room_for(count));
         }
         self.spine.add(leaf, count as i64 - self.spine.count_of(leaf) as i64);
         if self.spine.sep(leaf) != sep {

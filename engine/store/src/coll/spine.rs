@@ -305,11 +305,13 @@ impl<R: Copy> Spine<R> {
     }
 
     /// The last leaf that begins before what is looked for, or with it; the first leaf if there is none such. `by_sep` tells
-    /// how a least key compares; where that does not decide, `begins` looks into the leaf. For a spine with keys.
+    /// how a least key compares; where that does not decide, `begins` looks into the leaf, and `fetch` is told which leaves
+    /// may be looked into next. For a spine with keys.
     pub(crate) fn descend_by(
         &self,
         by_sep: impl Fn(u64) -> Ordering,
         mut begins: impl FnMut(Leaf) -> bool,
+        fetch: impl Fn(Leaf),
     ) -> Option<Leaf> {
         if self.leaves == 0 {
             return None;
@@ -320,10 +322,16 @@ impl<R: Copy> Spine<R> {
             let seps = &self.seps[node as usize][..*len as usize];
             let mut before = seps.partition_point(|&s| by_sep(s) == Ordering::Less);
             let mut end = before + seps[before..].partition_point(|&s| by_sep(s) == Ordering::Equal);
+            let leaf = |slot: usize| if *level == 1 { Leaf(child[slot]) } else { self.first_under(child[slot]) };
             while before < end {
                 let middle = before + (end - before) / 2;
-                let leaf = if *level == 1 { Leaf(child[middle]) } else { self.first_under(child[middle]) };
-                if begins(leaf) { before = middle + 1 } else { end = middle }
+                if before < middle {
+                    fetch(leaf(before + (middle - before) / 2));
+                }
+                if middle + 1 < end {
+                    fetch(leaf(middle + 1 + (end - middle - 1) / 2));
+                }
+                if begins(leaf(middle)) { before = middle + 1 } else { end = middle }
             }
             let slot = before.saturating_sub(1);
             if *level == 1 {

@@ -220,6 +220,7 @@ impl Tree {
                 let (member, score) = sight.element(sight.log.recall(first));
                 probe.is_behind_or_at(member, score)
             },
+            |leaf| sight.log.prefetch(self.spine.leaf_ref(leaf)),
         )
     }
 
@@ -589,6 +590,13 @@ fn seek_cell(sight: Sight<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> usize {
     }
     while before < end {
         let middle = before + (end - before) / 2;
+        // Whichever element is asked for next is on its way meanwhile.
+        if before < middle {
+            sight.log.prefetch(sight.log.recall(cells.bits(before + (middle - before) / 2)));
+        }
+        if middle + 1 < end {
+            sight.log.prefetch(sight.log.recall(cells.bits(middle + 1 + (end - middle - 1) / 2)));
+        }
         let (member, score) = sight.element(sight.log.recall(cells.bits(middle)));
         if probe.is_behind(member, score) { before = middle + 1 } else { end = middle }
     }

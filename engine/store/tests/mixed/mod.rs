@@ -9,9 +9,10 @@
 //! observer   hears of each change of a counter once
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use varve_base::rng::Rng;
 use varve_store::{Author, Form, Key, ListEnd, ListPart, NextWaiter, Observer, Store, Ttl, Tx, Type};
 use varve_store::{Waiter, Waiting, Watcher, Worker};
@@ -165,7 +166,7 @@ impl Mixed {
             true => tx.list_move(key, &tx.key(MOVED), ListEnd::Front, ListEnd::Back, |_| ()),
         };
         assert_eq!(found, Ok(true), "who is served finds something");
-        self.posts[waiter.who().worker].lock().expect("nobody panics with it").push(given);
+        self.posts[waiter.who().worker].lock().push(given);
     }
 
     fn pop(&self, worker: &mut Worker, rng: &mut Rng) {
@@ -215,14 +216,14 @@ impl Mixed {
         } else {
             self.served.fetch_add(1, Relaxed);
             let given = loop {
-                match post.lock().expect("nobody panics with it").pop() {
+                match post.lock().pop() {
                     Some(given) => break given,
                     None => std::thread::yield_now(),
                 }
             };
             self.popped.fetch_add(given, Relaxed);
         }
-        assert!(post.lock().expect("nobody panics with it").is_empty(), "served once");
+        assert!(post.lock().is_empty(), "served once");
         Arc::clone(&worker.store).forget(worker, &waiter);
         assert_eq!(Arc::strong_count(&waiter), 1, "no queue has it any more");
     }

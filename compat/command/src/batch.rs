@@ -52,8 +52,10 @@ const TURN_BYTES: usize = 64 << 10;
 /// Bytes of replies after which no further command runs in the turn: 64 GETs of 512 MB must not all be answered before
 /// the caller sees how much waits to be sent.
 const TURN_REPLY_BYTES: usize = 1 << 20;
-/// How many commands in a row may keep the same shards held.
-const KEEP_MAX: u32 = 16;
+/// How many commands in a row may keep the same shards held; long ones count more than once.
+const KEEP_MAX: usize = 16;
+/// So many arguments count as another command: twenty fields are set in the time of six short ones.
+const KEEP_ARGS: usize = 8;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
 
@@ -421,11 +423,10 @@ impl Running<'_> {
                 refuse(refusal, d, stats, &mut ctx, mark);
                 continue;
             }
-            if !hold(&mut ctx, d, shards, kept, *patient) {
+            if !hold(&mut ctx, d, shards, (&mut kept, &mut clock), *patient) {
                 stop = Some(Stop::Busy);
                 break;
             }
-            kept += 1;
             self.next += 1;
             let alone = timed[usize::from(d.id)] || slow.times_each();
             if alone {
@@ -568,10 +569,19 @@ fn run_unkeyed(
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
-fn hold(ctx: &mut Ctx<'_, '_>, d: &Descriptor, shards: &mut Vec<u16>, kept: u32, patient: bool) -> bool {
-    if kept > 0 && kept.is_multiple_of(KEEP_MAX) {
+fn hold(
+    ctx: &mut Ctx<'_, '_>,
+    d: &Descriptor,
+    shards: &mut Vec<u16>,
+    (kept, clock): (&mut usize, &mut SharedTime),
+    patient: bool,
+) -> bool {
+    if *kept >= KEEP_MAX {
         ctx.tx.release();
+        *kept = 0;
+        clock.let_go();
     }
+    *kept += 1 + ctx.args.len() / KEEP_ARGS;
     let taken = if let [only] = ctx.keys {
         let shard = [ctx.tx.shard_of(only.hash)];
         take(&mut ctx.tx, &shard, patient)

@@ -40,3 +40,16 @@ fn replies_of_one_turn_are_bounded_and_none_is_lost() {
     let replies = server.send(&mut input);
     assert_eq!(replies.len(), 5 + 40 * (200_000 + "$200000\r\n\r\n".len()));
 }
+
+/// Others wait for a shard that is kept from command to command: no longer for long commands than for short ones.
+#[test]
+fn long_commands_keep_their_shard_for_fewer_in_a_row() {
+    let fields: Vec<String> = (0..20).map(|n| format!("f{n} v")).collect();
+    for (line, holds) in [("SET k v".to_string(), 1), (format!("HSET h {}", fields.join(" ")), 4)] {
+        let mut server = Server::new(Resp::V2);
+        let mut input = Vec::new();
+        (0..12).for_each(|_| request(&mut input, &line));
+        server.send(&mut input);
+        assert_eq!(server.holds(), holds, "{line}");
+    }
+}

@@ -55,12 +55,14 @@ pub(super) struct SharedTime {
     last: Option<&'static Descriptor>,
     same: u64,
     ran: u64,
+    /// How often the shards were let go in between.
+    let_go: u64,
     runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
 }
 
 impl SharedTime {
     pub(super) fn start() -> SharedTime {
-        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, runs: smallvec::SmallVec::new() }
+        SharedTime { start: Instant::now(), last: None, same: 0, ran: 0, let_go: 0, runs: smallvec::SmallVec::new() }
     }
 
     /// So much of it went into making room for a command before it held anything: as in the peer, that is no command's.
@@ -69,6 +71,12 @@ impl SharedTime {
         if nanos > 0 {
             self.start += Duration::from_nanos(nanos);
         }
+    }
+
+    /// The shards that were kept from command to command are let go.
+    #[inline]
+    pub(super) fn let_go(&mut self) {
+        self.let_go += 1;
     }
 
     /// A command ran.
@@ -96,8 +104,8 @@ impl SharedTime {
         let nanos = now.saturating_duration_since(self.start).as_nanos() as u64;
         self.start = now;
         let each = nanos / self.ran;
-        let kept = self.ran.min(super::KEEP_MAX.into());
-        stats.holds.record_many_ns(each * kept, self.ran / kept);
+        let holds = std::mem::take(&mut self.let_go) + 1;
+        stats.holds.record_many_ns(nanos / holds, holds);
         for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
             stats.count(d, calls, each * calls);
         }

@@ -78,6 +78,12 @@ impl Server {
         (totals.hits, totals.misses)
     }
 
+    /// How often shards were held by one or more commands in a row.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn holds(&self) -> u64 {
+        self.batch.stats().holds.read().count()
+    }
+
     /// Runs a command; its reply.
     #[allow(dead_code, reason = "not every test that shares this module sends single commands")]
     pub(crate) fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {

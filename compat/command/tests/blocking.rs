@@ -151,13 +151,10 @@ fn a_push_serves_a_move_whose_destination_somebody_waits_for() {
     }
 }
 
-/// While the destination's shard is busy the push has not happened: nobody sees the element before it is moved.
-#[test]
-fn a_push_waits_for_the_destination_of_who_waits() {
-    let mut bench = Bench::new(3);
-    bench.block(0, "BLMOVE k d LEFT RIGHT 0");
+/// Has the last worker hold `d`'s shard, finds `RPUSH k v` put back for that, and looks at what there is meanwhile.
+fn refuse_push(bench: &mut Bench, look: impl FnOnce(&mut Bench)) {
     let store = Arc::clone(&bench.store);
-    let mut other = bench.hands.pop().expect("the third worker").worker;
+    let mut other = bench.hands.pop().expect("the last worker").worker;
     let (held, is_held) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     thread::scope(|s| {
@@ -173,9 +170,17 @@ fn a_push_waits_for_the_destination_of_who_waits() {
         let (state, reply) = bench.turn(1, "RPUSH k v");
         assert!(matches!(state, TurnState::Busy), "{state:?}");
         assert!(reply.is_empty());
-        bench.run(1, "EXISTS k", ":0\r\n");
+        look(bench);
         release.send(()).expect("the thread is there");
     });
+}
+
+/// While the destination's shard is busy the push has not happened: nobody sees the element before it is moved.
+#[test]
+fn a_push_waits_for_the_destination_of_who_waits() {
+    let mut bench = Bench::new(3);
+    bench.block(0, "BLMOVE k d LEFT RIGHT 0");
+    refuse_push(&mut bench, |bench| bench.run(1, "EXISTS k", ":0\r\n"));
     bench.run(1, "RPUSH k v", ":1\r\n");
     bench.expect_served(&[(0, "$1\r\nv\r\n")]);
     bench.run(1, "LRANGE d 0 -1", "*1\r\n$1\r\nv\r\n");
@@ -189,26 +194,9 @@ fn a_push_that_comes_back_for_the_destination_serves_each_once() {
     bench.keep_journal();
     bench.block(0, "BLMOVE k d LEFT RIGHT 0");
     bench.block(2, "BLPOP d 0");
-    let store = Arc::clone(&bench.store);
-    let mut other = bench.hands.pop().expect("the fourth worker").worker;
-    let (held, is_held) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    thread::scope(|s| {
-        s.spawn(move || {
-            let _inside = store.gate().enter(other.id());
-            let mut tx = Tx::new(&store, &mut other.local, 0);
-            tx.hold(&[tx.shard_of_bytes(b"d")]);
-            held.send(()).expect("the test is there");
-            released.recv().expect("the test is there");
-            tx.finish();
-        });
-        is_held.recv().expect("the thread is there");
-        let (state, reply) = bench.turn(1, "RPUSH k v");
-        assert!(matches!(state, TurnState::Busy), "{state:?}");
-        assert!(reply.is_empty());
+    refuse_push(&mut bench, |bench| {
         bench.expect_journal(&[]);
         bench.expect_served(&[]);
-        release.send(()).expect("the thread is there");
     });
     bench.run(1, "MULTI", "+OK\r\n");
     bench.run(1, "RPUSH k v", "+QUEUED\r\n");

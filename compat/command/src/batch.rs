@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_protocol::{Args, Body, Mark, Outside, Parser, Reply, Span};
+use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
 use varve_store::{Tx, Worker};
 
 use crate::blocking::{self, Blocked, Served};
@@ -29,7 +29,7 @@ use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
-use crate::table::{self, CommandTable, Unresolved};
+use crate::table::{CommandTable, Unresolved};
 use crate::tracking;
 use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
 use crate::{Ctx, SessionCtx, WideCtx};
@@ -43,7 +43,7 @@ use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
 use ahead::FetchAhead;
 pub use exec::Transaction;
 pub use parse::KeyArg;
-use parse::{Request, Tail};
+use parse::{Recent, Request, Tail};
 
 /// Commands of one turn at most.
 const TURN_COMMANDS: usize = 64;
@@ -72,9 +72,11 @@ pub struct Batch {
     pause: Pause,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<Served>,
-    /// By id: commands whose cost is not constant, which are timed one by one.
-    timed: Box<[bool]>,
     ahead: FetchAhead,
+    /// Commands found lately.
+    recent: Recent,
+    /// Some request of the turn names an element of a collection.
+    names_elements: bool,
     /// The state of the database map that the keys were hashed by.
     database_changes: u64,
     /// Bytes of the input that were parsed in this turn.
@@ -180,10 +182,6 @@ enum Stop {
 impl Batch {
     /// Empty scratch space, with the counters that it feeds.
     pub fn new(stats: Arc<CommandStats>) -> Batch {
-        let mut timed = vec![false; table::count_ids()].into_boxed_slice();
-        for d in table::all().iter().flat_map(|d| std::iter::once(d).chain(d.subcommands)) {
-            timed[usize::from(d.id)] = !d.flags.has(Flags::FAST) && d.complexity != "O(1)";
-        }
         Batch {
             spans: Vec::new(),
             requests: Vec::new(),
@@ -194,8 +192,9 @@ impl Batch {
             told: Told::default(),
             pause: Pause::None,
             served: Vec::new(),
-            timed,
             ahead: FetchAhead::default(),
+            recent: Recent::default(),
+            names_elements: false,
             database_changes: 0,
             parsed_bytes: 0,
             patient: false,
@@ -387,17 +386,19 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
-        let Batch { spans, requests, keys, shards, stats, slow, timed, patient, served, told, ahead, .. } =
+        let Batch { spans, requests, keys, shards, stats, slow, patient, served, told, ahead, names_elements, .. } =
             &mut *self.batch;
+        // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
+        let plain = self.session.is_plain() && pause == Pause::None && told.monitored.is_none() && !slow.times_each();
         let tx = Tx::new(store, local, self.session.db);
-        let none: &[Span] = &[];
         let (out, session) = (&mut *self.out, &mut *self.session);
-        let mut ctx = Ctx { args: Args::new(&[], none), keys: &[], bodies: self.bodies, tx, out, session };
-        ahead.objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
+        let mut ctx = Ctx { args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         let (input, outside) = (self.input, self.outside);
-        ahead.elements(&mut ctx.tx, &requests[self.next..], keys, |request| {
-            Args::with_bodies(&input[request.start..request.end], &spans[request.spans.clone()], outside)
-        });
+        let args_of = |r: &Request| Args::with_bodies(&input[r.start..r.end], &spans[r.spans.clone()], outside);
+        ahead.objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
+        if *names_elements {
+            ahead.elements(&mut ctx.tx, &requests[self.next..], keys, args_of);
+        }
         let mut clock = SharedTime::start();
         let mut kept = 0;
         let mut stop = None;
@@ -408,19 +409,15 @@ impl Running<'_> {
                 break;
             }
             let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
-            if pause.holds(d, ctx.session) {
+            if !plain && pause.holds(d, ctx.session) {
                 break;
             }
-            let bytes = &self.input[request.start..request.end];
-            ctx.args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside);
+            ctx.args = args_of(request);
             ctx.keys = &keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            let admitted = admitted(d, slow, &mut ctx);
-            clock.skip(ctx.tx.take_room_ns());
-            if let Err(refusal) = admitted {
+            if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, slow, stats, &mut ctx, &mut clock) {
                 self.next += 1;
-                refuse(refusal, d, stats, &mut ctx, mark);
                 continue;
             }
             if !hold(&mut ctx, d, shards, (&mut kept, &mut clock), *patient) {
@@ -428,12 +425,14 @@ impl Running<'_> {
                 break;
             }
             self.next += 1;
-            let alone = timed[usize::from(d.id)] || slow.times_each();
+            let alone = d.timed || !plain && slow.times_each();
             if alone {
                 clock.settle(stats);
             }
             run(&mut ctx);
-            told.after(d, &mut ctx);
+            if !plain || ctx.tx.has_events() {
+                told.after(d, &mut ctx);
+            }
             clock.ran(d);
             if alone {
                 clock.skip(ctx.tx.take_room_ns());
@@ -443,11 +442,13 @@ impl Running<'_> {
                 stop = Some(Stop::Blocked(blocked));
                 break;
             }
-            finish(stats, d, true, ctx.session, ctx.out, mark);
+            if !plain || ctx.out.since(mark).first() == Some(&b'-') {
+                finish(stats, d, true, ctx.session, ctx.out, mark);
+            }
+            ctx.session.last = Some(d);
         }
         clock.settle(stats);
-        let Ctx { tx, .. } = ctx;
-        tx.finish();
+        ctx.tx.finish();
         stop
     }
 
@@ -583,13 +584,13 @@ fn hold(
     }
     *kept += 1 + ctx.args.len() / KEEP_ARGS;
     let taken = if let [only] = ctx.keys {
-        let shard = [ctx.tx.shard_of(only.hash)];
-        take(&mut ctx.tx, &shard, patient)
+        let shard = ctx.tx.shard_of(only.hash);
+        if patient { take(&mut ctx.tx, &[shard], true) } else { ctx.tx.try_hold_one(shard) }
     } else {
         list_shards(ctx, shards);
         take(&mut ctx.tx, shards, patient)
     };
-    taken && (!ctx.tx.any_waiters() || !d.flags.has(Flags::WRITE) || hold_for_waiters(ctx, shards, patient))
+    taken && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, patient))
 }
 
 fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut Vec<u16>) {
@@ -617,9 +618,24 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool)
     blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
 }
 
+/// As [`admitted`]; a command that is not has been answered.
+#[inline]
+fn admitted_or_refused(
+    d: &'static Descriptor,
+    slow: &mut Slow,
+    stats: &CommandStats,
+    ctx: &mut Ctx<'_, '_>,
+    clock: &mut SharedTime,
+) -> bool {
+    let admitted = admitted(d, slow, ctx);
+    clock.skip(ctx.tx.take_room_ns());
+    admitted.map_err(|refusal| refuse(refusal, d, stats, ctx)).is_ok()
+}
+
 /// Ends a command on keys that may not run.
 #[cold]
-fn refuse(refusal: Refusal, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>, mark: Mark) {
+fn refuse(refusal: Refusal, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
+    let mark = ctx.out.mark();
     stats.of(d).rejected.add(1);
     checks::refuse(refusal, ctx.out);
     finish(stats, d, false, ctx.session, ctx.out, mark);
@@ -644,9 +660,9 @@ fn serve(
         blocking::serve_ready(&mut ctx.tx, stats, served);
         publish(events, &mut ctx.tx);
     }
-    let blocked = ctx.session.blocked.take();
-    if blocked.is_some() {
+    if ctx.session.blocked.is_some() {
         ctx.session.last = Some(d);
+        return ctx.session.blocked.take();
     }
-    blocked
+    None
 }

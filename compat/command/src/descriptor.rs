@@ -58,6 +58,10 @@ pub struct Descriptor {
     pub vary: Option<fn(varve_protocol::Args<'_>) -> KeyFlags>,
     /// Which argument names an element of the collection at its one key, 0 if none does: it is fetched ahead.
     pub element: u8,
+    /// Its only key is argument 1, which every request has that it takes. Derived.
+    pub one_key: bool,
+    /// Its cost is not constant: each call is timed by itself. Derived.
+    pub timed: bool,
     /// Who runs it, and under which locks.
     pub run: Run,
     /// Dense number, containers and subcommands in one sequence from 0: see `table::count_ids`.
@@ -547,6 +551,8 @@ impl Descriptor {
             subcommands: &[],
             vary: None,
             element: 0,
+            one_key: false,
+            timed: false,
             run,
             id: 0,
         }
@@ -637,6 +643,7 @@ impl Descriptor {
     }
 
     /// True if a request of so many arguments is neither too short nor too long.
+    #[inline]
     pub fn takes(&self, arguments: usize) -> bool {
         let want = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { arguments >= want } else { arguments == want }
@@ -672,6 +679,9 @@ impl Descriptor {
         if movable {
             self.flags = self.flags | Flags::MOVABLEKEYS;
         }
+        let behind_name = (range.first, range.last) == (1, 1) && self.arity.unsigned_abs() > 1;
+        self.one_key = behind_name && !movable && matches!(self.run, Run::Store(_));
+        self.timed = !self.flags.has(Flags::FAST) && self.complexity != "O(1)";
         self
     }
 }

@@ -73,7 +73,7 @@ impl From<WrongType> for Fault {
 }
 
 /// Writes the error of a handler that failed.
-#[inline]
+#[inline(always)]
 pub fn settle(ctx: &mut Ctx<'_, '_>, outcome: Outcome) {
     if let Err(fault) = outcome {
         fault.reply(ctx.out);

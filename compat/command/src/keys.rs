@@ -36,12 +36,7 @@ impl Descriptor {
     #[inline]
     pub fn for_each_key(&self, args: Args<'_>, mut visit: impl FnMut(usize)) -> Result<(), NoKeys> {
         if !self.flags.has(Flags::MOVABLEKEYS) {
-            // One key behind the name: no division by the step.
-            if self.range.first == 1 && self.range.last == 1 && args.len() > 1 {
-                visit(1);
-            } else {
-                self.fixed_keys(args.len()).for_each(visit);
-            }
+            self.fixed_keys(args.len()).for_each(visit);
             return Ok(());
         }
         self.for_each_key_and_flags(args, |at, _| visit(at))

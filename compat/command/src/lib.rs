@@ -105,8 +105,16 @@ pub struct SessionCtx<'c> {
 
 impl<'a> Ctx<'_, 'a> {
     /// The key that argument `at` names, in the selected database.
-    #[inline]
+    #[inline(always)]
     pub fn key(&self, at: usize) -> Key<'a> {
+        match self.keys {
+            [first, ..] if first.arg as usize == at => self.tx.key_hashed(self.args.get(at), first.hash),
+            _ => self.other_key(at),
+        }
+    }
+
+    /// As [`Ctx::key`], for one that is not the first.
+    fn other_key(&self, at: usize) -> Key<'a> {
         let bytes = self.args.get(at);
         match self.keys.iter().find(|key| key.arg as usize == at) {
             Some(key) => self.tx.key_hashed(bytes, key.hash),

@@ -131,6 +131,13 @@ impl Session {
         self.queued_bytes = 0;
     }
 
+    /// True if nothing is special about it: what runs for it is only to be run, replied and counted.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let tracks = self.tracking.on || self.tracking.caching;
+        self.authenticated && !self.monitors && self.subscriptions == 0 && self.reply == ReplyMode::On && !tracks
+    }
+
     /// True while it may do nothing but subscribe, unsubscribe and a few things more.
     #[inline]
     pub fn only_listens(&self) -> bool {

@@ -13,6 +13,7 @@
 use crate::descriptor::{Descriptor, Run};
 use crate::transaction::Step;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use varve_protocol::{Args, Reply};
 
 /// Every command, numbered; subcommands hang below their containers.
@@ -80,7 +81,12 @@ pub struct CommandTable {
     /// Open addressing, linear probing; a power of two, at most half full.
     slots: Box<[Option<Named>]>,
     len: usize,
+    /// Tells tables apart that do not hold the same names.
+    edition: u64,
 }
+
+/// The edition of the table that was made or changed last.
+static EDITIONS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Debug)]
 struct Named {
@@ -127,7 +133,7 @@ impl CommandTable {
     /// All commands under their own names.
     pub fn new() -> CommandTable {
         let size = (all().len() * 4).next_power_of_two();
-        let mut table = CommandTable { slots: vec![None; size].into(), len: 0 };
+        let mut table = CommandTable { slots: vec![None; size].into(), len: 0, edition: 0 };
         for descriptor in all() {
             table.insert(descriptor.name.as_bytes().into(), descriptor);
         }
@@ -140,6 +146,7 @@ impl CommandTable {
         let mut names: Vec<Named> = self.slots.iter_mut().filter_map(Option::take).collect();
         names.retain(|named| !named.name.eq_ignore_ascii_case(old));
         self.len = 0;
+        self.edition = EDITIONS.fetch_add(1, Relaxed) + 1;
         for named in names {
             self.insert(named.name, named.descriptor);
         }
@@ -152,6 +159,12 @@ impl CommandTable {
         }
         self.insert(new.into(), descriptor);
         Ok(())
+    }
+
+    /// A number that no table has which holds other names, 0 for none.
+    #[inline]
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
     }
 
     /// Number of commands, subcommands not counted.
@@ -210,6 +223,7 @@ impl CommandTable {
     }
 
     fn insert(&mut self, name: Box<[u8]>, descriptor: &'static Descriptor) {
+        self.edition = EDITIONS.fetch_add(1, Relaxed) + 1;
         let mask = self.slots.len() - 1;
         let print = Print::of(&name);
         let mut at = print.hash() & mask;

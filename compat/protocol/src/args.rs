@@ -76,6 +76,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Where the i-th argument lies, if there is one.
+    #[inline]
+    pub fn span(&self, i: usize) -> Option<Span> {
+        self.spans.get(i).copied()
+    }
+
     /// Number of arguments, the name included.
     #[inline]
     pub fn len(&self) -> usize {

@@ -247,17 +247,22 @@ impl Parser {
 
     /// A request of the common form, whole and at its first byte: one to nine arguments, each of less than 1000 bytes,
     /// all numbers canonical. Gives the bytes that it takes. Any other is left as it is, for the general way.
+    ///
+    /// It may be asked only where no partial request is held.
     #[inline]
-    fn short_request(&mut self, input: &[u8], args: &mut Vec<Span>) -> Option<usize> {
+    pub fn short_request(&mut self, input: &[u8], args: &mut Vec<Span>) -> Option<usize> {
+        debug_assert!(self.state == State::Start, "a partial request is held");
         let [b'*', count, b'\r', _, ..] = input else { return None };
         let count = usize::from(count.wrapping_sub(b'0'));
         if !(1..=9).contains(&count) || count > self.limits.args_max {
             return None;
         }
         let base = args.len();
+        args.reserve(count);
         let mut at = 4;
         for _ in 0..count {
-            let end = match short_length(input.get(at..).unwrap_or_default()) {
+            let length = input.get(at..).and_then(|rest| rest.first_chunk()).and_then(short_length);
+            let end = match length {
                 Some((len, head)) if len <= self.limits.bulk_max => {
                     args.push(Span { start: at + head, len });
                     at + head + len + 2
@@ -356,7 +361,7 @@ impl Parser {
     /// The length behind `$`.
     #[inline]
     fn length(&mut self, input: &[u8]) -> Result<usize, Parsed> {
-        if let Some((len, head)) = short_length(&input[self.at..])
+        if let Some((len, head)) = input[self.at..].first_chunk().and_then(short_length)
             && len <= self.limits.bulk_max.min(UNAUTHENTICATED_BULK_MAX)
         {
             self.at += head;
@@ -413,26 +418,25 @@ fn search(bytes: &[u8], end: u8) -> usize {
     bytes.iter().position(|b| *b == end || *b == 0).unwrap_or(bytes.len())
 }
 
-/// `$` and one to three digits in canonical form and a line's end, all there: the length and the bytes that the head takes.
-#[inline]
-fn short_length(head: &[u8]) -> Option<(usize, usize)> {
-    let digit = |b: u8| b.wrapping_sub(b'0');
-    let [b'$', a, b, rest @ ..] = head else { return None };
-    if digit(*a) > 9 {
-        return None;
-    }
-    let len = usize::from(digit(*a));
-    if *b == b'\r' {
-        return (!rest.is_empty()).then_some((len, 4));
-    }
-    if len == 0 || digit(*b) > 9 {
-        return None;
-    }
-    let len = len * 10 + usize::from(digit(*b));
-    match rest {
-        [b'\r', _, ..] => Some((len, 5)),
-        [c, b'\r', _, ..] if digit(*c) <= 9 => Some((len * 10 + usize::from(digit(*c)), 6)),
-        _ => None,
+/// The length of an argument, canonical and below 1000, and the bytes of its head, which begins here: an argument takes
+/// six bytes at least.
+#[inline(always)]
+fn short_length(head: &[u8; 6]) -> Option<(usize, usize)> {
+    let [b'$', a, b, c, d, _] = head else { return None };
+    let digit = |b: &u8| usize::from(b.wrapping_sub(b'0'));
+    let (first, second, third) = (digit(a), digit(b), digit(c));
+    if first > 9 {
+        None
+    } else if *b == b'\r' {
+        Some((first, 4))
+    } else if first == 0 || second > 9 {
+        None
+    } else if *c == b'\r' {
+        Some((10 * first + second, 5))
+    } else if third <= 9 && *d == b'\r' {
+        Some((100 * first + 10 * second + third, 6))
+    } else {
+        None
     }
 }
 

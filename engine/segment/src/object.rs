@@ -342,6 +342,14 @@ pub struct ObjectMut<'a> {
     r: Ref,
 }
 
+impl<'a> ObjectMut<'a> {
+    /// To read it from now on.
+    #[inline(always)]
+    pub fn into_read(self) -> Object<'a> {
+        self.object
+    }
+}
+
 impl ObjectMut<'_> {
     /// To read it. The view may not outlive this borrow, or its value could change under it.
     #[inline]

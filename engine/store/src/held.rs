@@ -53,14 +53,21 @@ impl<'s> Held<'s> {
         debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
         let [id, more @ ..] = ids else { return true };
-        let Some(guard) = try_lock(&cells[usize::from(*id)]) else { return false };
-        self.first = Some(One { id: *id, guard });
-        more.is_empty() || self.try_take_more(cells, more)
+        self.try_take_one(cells, *id) && (more.is_empty() || self.try_take_more(cells, more))
+    }
+
+    /// Takes one shard, spinning briefly; nothing may be held.
+    #[inline(always)]
+    pub(crate) fn try_take_one(&mut self, cells: &'s [ShardCell], id: u16) -> bool {
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+        let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else { return false };
+        self.first = Some(One { id, guard });
+        true
     }
 
     fn try_take_more(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
         for &id in ids {
-            let Some(guard) = try_lock(&cells[usize::from(id)]) else {
+            let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else {
                 self.release();
                 return false;
             };
@@ -161,23 +168,4 @@ impl<'s> Held<'s> {
             more => &mut self.rest[more - 1].guard,
         }
     }
-}
-
-#[inline(always)]
-fn try_lock(cell: &ShardCell) -> Option<RankedGuard<'_, Shard>> {
-    if let Some(guard) = cell.lock.try_lock() {
-        return Some(guard);
-    }
-    try_lock_longer(cell)
-}
-
-#[cold]
-fn try_lock_longer(cell: &ShardCell) -> Option<RankedGuard<'_, Shard>> {
-    for _ in 0..SPINS_MAX {
-        std::hint::spin_loop();
-        if let Some(guard) = cell.lock.try_lock() {
-            return Some(guard);
-        }
-    }
-    None
 }

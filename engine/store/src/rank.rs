@@ -19,10 +19,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-#[cfg(loom)]
-use loom::sync as raw;
-#[cfg(not(loom))]
-use parking_lot as raw;
+use varve_base::lock::{SpinGuard, SpinMutex};
 
 /// The place of a lock in the order. Derived comparison is the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,18 +84,18 @@ impl Drop for Held {
 #[cfg(not(all(debug_assertions, not(loom))))]
 const _: () = assert!(size_of::<Held>() == 0);
 
-/// A mutex that has a rank. Fair enough and one byte beside its data (parking_lot); never poisoned.
+/// A mutex that has a rank, one byte beside its data; never poisoned.
 pub struct RankedMutex<T> {
     #[cfg(all(debug_assertions, not(loom)))]
     rank: Rank,
-    inner: raw::Mutex<T>,
+    inner: SpinMutex<T>,
 }
 
 /// Holds a [`RankedMutex`] and its rank.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RankedGuard<'a, T> {
     // Fields drop in this order: the lock is free before its rank is.
-    guard: raw::MutexGuard<'a, T>,
+    guard: SpinGuard<'a, T>,
     _held: Held,
 }
 
@@ -107,12 +104,12 @@ impl<T> RankedMutex<T> {
     pub fn new(rank: Rank, value: T) -> RankedMutex<T> {
         #[cfg(all(debug_assertions, not(loom)))]
         {
-            RankedMutex { rank, inner: raw::Mutex::new(value) }
+            RankedMutex { rank, inner: SpinMutex::new(value) }
         }
         #[cfg(not(all(debug_assertions, not(loom))))]
         {
             let _ = rank;
-            RankedMutex { inner: raw::Mutex::new(value) }
+            RankedMutex { inner: SpinMutex::new(value) }
         }
     }
 
@@ -124,26 +121,29 @@ impl<T> RankedMutex<T> {
     #[track_caller]
     pub fn lock(&self) -> RankedGuard<'_, T> {
         let held = self.enter();
-        #[cfg(not(loom))]
-        let guard = self.inner.lock();
-        #[cfg(loom)]
-        let guard = self.inner.lock().expect("loom fails the model when a thread panics");
-        RankedGuard { guard, _held: held }
+        RankedGuard { guard: self.inner.lock(), _held: held }
     }
 
     /// Takes the lock if it is free now.
     ///
     /// # Panics
     /// In debug builds, if the thread holds this rank or a higher one, whether or not the lock is free.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn try_lock(&self) -> Option<RankedGuard<'_, T>> {
         let held = self.enter();
-        #[cfg(not(loom))]
-        let guard = self.inner.try_lock()?;
-        #[cfg(loom)]
-        let guard = self.inner.try_lock().ok()?;
-        Some(RankedGuard { guard, _held: held })
+        Some(RankedGuard { guard: self.inner.try_lock()?, _held: held })
+    }
+
+    /// Takes the lock if it is free now or within so many looks at it.
+    ///
+    /// # Panics
+    /// As [`RankedMutex::try_lock`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn try_lock_for(&self, looks: u32) -> Option<RankedGuard<'_, T>> {
+        let held = self.enter();
+        Some(RankedGuard { guard: self.inner.try_lock_for(looks)?, _held: held })
     }
 
     /// The data without locking: nobody else can hold the lock.
@@ -152,7 +152,7 @@ impl<T> RankedMutex<T> {
         self.inner.get_mut()
     }
 
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn enter(&self) -> Held {
         #[cfg(all(debug_assertions, not(loom)))]
@@ -165,14 +165,14 @@ impl<T> RankedMutex<T> {
 
 impl<T> Deref for RankedGuard<'_, T> {
     type Target = T;
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &T {
         &self.guard
     }
 }
 
 impl<T> DerefMut for RankedGuard<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
@@ -272,7 +272,7 @@ mod tests {
     #[cfg(not(debug_assertions))]
     #[test]
     fn release_builds_pay_nothing() {
-        assert_eq!(size_of::<RankedMutex<u64>>(), size_of::<parking_lot::Mutex<u64>>());
+        assert_eq!(size_of::<RankedMutex<u64>>(), size_of::<SpinMutex<u64>>());
         let leaf = enter(Rank::Leaf);
         drop(enter(Rank::Gate));
         drop(leaf);

@@ -32,7 +32,7 @@ impl FetchAhead {
         }
         self.lines.clear();
         for key in keys {
-            if tx.try_hold(&[tx.shard_of(key.hash)]) {
+            if tx.try_hold_one(tx.shard_of(key.hash)) {
                 self.lines.extend(tx.object_line(key.hash));
             }
         }

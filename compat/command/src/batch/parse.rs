@@ -63,8 +63,11 @@ impl Batch {
         self.spans.clear();
         self.keys.clear();
         self.patient = false;
+        self.names_elements = false;
+        self.recent.follow(table);
         self.database_changes = worker.store.database_changes();
-        let mut at = 0;
+        let plain = self.pause == Pause::None && outside.0.is_empty() && !parser.is_partial();
+        let mut at = if plain { self.parse_short(worker, table, parser, db, input) } else { 0 };
         let tail = loop {
             if at == input.len() {
                 break Tail::Partial { want: 1 };
@@ -97,8 +100,29 @@ impl Batch {
         tail
     }
 
-    /// Looks a request's command up and hashes its keys.
+    /// Takes requests of the common form from the front of the input, up to the first of another one. Gives the bytes
+    /// that they take.
     #[inline]
+    fn parse_short(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        db: u32,
+        input: &[u8],
+    ) -> usize {
+        let mut at = 0;
+        while self.requests.len() < TURN_COMMANDS && at < TURN_BYTES {
+            let (rest, first) = (&input[at..], self.spans.len());
+            let Some(consumed) = parser.short_request(rest, &mut self.spans) else { break };
+            self.resolve(worker, table, db, &rest[..consumed], Outside::NONE, at, first);
+            at += consumed;
+        }
+        at
+    }
+
+    /// Looks a request's command up and hashes its keys.
+    #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
     fn resolve(
         &mut self,
@@ -111,9 +135,15 @@ impl Batch {
         first_span: usize,
     ) {
         let args = Args::with_bodies(request, &self.spans[first_span..], outside);
-        let command = table.resolve(args);
+        let command = self.recent.resolve(table, request, args);
         let first_key = self.keys.len();
         if let Ok(d) = command
+            && d.one_key
+        {
+            let hash = worker.store.key(db, args.get(1)).hash;
+            self.keys.push(KeyArg { arg: 1, hash });
+            self.names_elements |= d.element != 0;
+        } else if let Ok(d) = command
             && let Run::Store(_) = d.run
         {
             let list = &mut self.keys;
@@ -134,6 +164,71 @@ impl Batch {
             command,
         });
     }
+}
+
+/// Commands found lately, by their names as they were written: a client uses few, and spells each in one way.
+#[derive(Default)]
+pub(super) struct Recent {
+    /// The table in which they were found.
+    edition: u64,
+    found: [Option<Found>; RECENT],
+}
+
+/// A name of 1 to 8 bytes, behind which are zeros, its length, and its command, which is all that the name says.
+#[derive(Clone, Copy)]
+struct Found {
+    word: u64,
+    len: usize,
+    command: &'static Descriptor,
+}
+
+/// Names that are kept, a power of two.
+const RECENT: usize = 16;
+
+impl Recent {
+    /// Forgets what was found in another table.
+    #[inline]
+    fn follow(&mut self, table: &CommandTable) {
+        if self.edition != table.edition() {
+            *self = Recent { edition: table.edition(), ..Recent::default() };
+        }
+    }
+
+    /// As [`CommandTable::resolve`].
+    #[inline(always)]
+    fn resolve(
+        &mut self,
+        table: &CommandTable,
+        request: &[u8],
+        args: Args<'_>,
+    ) -> Result<&'static Descriptor, Unresolved> {
+        let Some((word, len)) = word(request, args) else { return table.resolve(args) };
+        let place = &mut self.found[(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize];
+        match place {
+            Some(found) if found.word == word && found.len == len => {
+                let d = found.command;
+                if d.takes(args.len()) { Ok(d) } else { Err(Unresolved::Arity(d)) }
+            }
+            _ => {
+                let command = table.resolve(args)?;
+                // Neither a subcommand, which another argument names, nor a container.
+                if command.subcommands.is_empty() && command.full_name == command.name {
+                    *place = Some(Found { word, len, command });
+                }
+                Ok(command)
+            }
+        }
+    }
+}
+
+/// The name of a request as one word, and its length, if it has 1 to 8 bytes and the request is not shorter than that
+/// behind it.
+#[inline(always)]
+fn word(request: &[u8], args: Args<'_>) -> Option<(u64, usize)> {
+    let name = args.span(0)?;
+    let bytes = request.get(name.start..)?.first_chunk::<8>()?;
+    let unused = 8usize.checked_sub(name.len).filter(|unused| *unused < 8)?;
+    Some((u64::from_le_bytes(*bytes) << (8 * unused) >> (8 * unused), name.len))
 }
 
 impl Batch {
@@ -171,4 +266,67 @@ fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
     }
     let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
     line.iter().any(|b| matches!(b, b'"' | b'\''))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a request names, in this table and among what was found lately.
+    fn found(recent: &mut Recent, table: &CommandTable, line: &str) -> String {
+        let mut request = Vec::new();
+        let mut spans = Vec::new();
+        for word in line.split(' ') {
+            spans.push(varve_protocol::Span { start: request.len(), len: word.len() });
+            request.extend_from_slice(word.as_bytes());
+            request.extend_from_slice(b"\r\n");
+        }
+        let args = Args::new(&request, &spans);
+        recent.follow(table);
+        let told = |found: Result<&'static Descriptor, Unresolved>| format!("{:?}", found.map(|d| d.full_name));
+        let known = told(recent.resolve(table, &request, args));
+        assert_eq!(known, told(table.resolve(args)), "{line}");
+        known
+    }
+
+    #[test]
+    fn what_was_found_lately_is_what_the_table_finds() {
+        let lines = [
+            "GET key",
+            "get key",
+            "Get key",
+            "get",
+            "get key more",
+            "set k v",
+            "set k",
+            "sethello k",
+            "zrangebyscore k 1 2",
+            "command getkeys get a",
+            "command getkeysandflags get a",
+            "command count",
+            "command",
+            "getrange k 0 1",
+            "client id",
+            "client",
+            "client nonsense",
+            "ping",
+            "p",
+            "expireat k 1",
+            "incrbyfl k",
+            "incrbyfloat k 1.5",
+        ];
+        let (mut table, mut recent) = (CommandTable::new(), Recent::default());
+        for _ in 0..3 {
+            lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
+        }
+        table.rename(b"get", b"fetch").unwrap();
+        assert!(
+            found(&mut recent, &table, "get key").contains("Err")
+                && found(&mut recent, &table, "fetch k") == "Ok(\"get\")"
+        );
+        table.rename(b"set", b"").unwrap();
+        lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
+        let other = CommandTable::new();
+        assert_eq!(found(&mut recent, &other, "get key"), "Ok(\"get\")");
+    }
 }

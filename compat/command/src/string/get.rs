@@ -15,7 +15,7 @@ pub fn get(ctx: &mut Ctx<'_, '_>) {
 }
 
 /// Replies with the string or null; true if there was one.
-#[inline]
+#[inline(always)]
 pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool> {
     let large = ctx.tx.pin_min();
     match ctx.tx.get(key)? {

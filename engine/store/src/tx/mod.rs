@@ -111,6 +111,16 @@ impl<'s> Tx<'s> {
         self.held.try_take(&self.store.shards, shards)
     }
 
+    /// As [`Tx::try_hold`], for one shard.
+    #[inline(always)]
+    pub fn try_hold_one(&mut self, shard: u16) -> bool {
+        if self.held.is(&[shard]) {
+            return true;
+        }
+        self.held.release();
+        self.held.try_take_one(&self.store.shards, shard)
+    }
+
     /// Takes these shards, waiting as long as it takes.
     pub fn hold(&mut self, shards: &[u16]) {
         if !self.held.is(shards) {
@@ -241,8 +251,13 @@ impl<'s> Tx<'s> {
     }
 
     /// The place of a key that is there and not expired; an expired one is removed on the way.
-    #[inline]
     fn live(&mut self, k: &Key<'_>) -> Option<Place> {
+        self.live_inlined(k)
+    }
+
+    /// As [`Tx::live`], for the commands that nearly every request is.
+    #[inline(always)]
+    fn live_inlined(&mut self, k: &Key<'_>) -> Option<Place> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
@@ -275,6 +290,7 @@ impl<'s> Tx<'s> {
         self.local.counters.expired.add(1);
     }
 
+    #[inline(always)]
     fn object_at(&self, p: Place) -> Object<'_> {
         self.held.at(p.shard).access.open(&self.store.log, p.r)
     }
@@ -296,6 +312,21 @@ impl<'s> Tx<'s> {
         if before != clock {
             shard.access.open_mut(&self.store.log, p.r).set_clock(clock);
         }
+    }
+
+    /// As [`Tx::touch_at`], for who reads it then.
+    #[inline(always)]
+    fn used_at(&mut self, p: Place) -> Object<'_> {
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(&self.store.log, p.r);
+        if !self.local.no_touch {
+            let before = object.read().clock();
+            let clock = self.local.used_clock(self.store, before);
+            if before != clock {
+                object.set_clock(clock);
+            }
+        }
+        object.into_read()
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.

@@ -22,20 +22,22 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, k: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
-        match self.live(k) {
-            Some(p) => {
-                self.local.counters.hits.add(1);
-                self.touch_at(p);
-                self.string_at(p).map(Some)
-            }
-            None => {
-                self.local.counters.misses.add(1);
-                self.notify(EventClass::Miss, "keymiss", k);
-                Ok(None)
-            }
-        }
+        let Some(p) = self.live_inlined(k) else {
+            self.missed(k);
+            return Ok(None);
+        };
+        self.local.counters.hits.add(1);
+        let object = self.used_at(p);
+        if object.kind() == Kind::String { Ok(Some(object.value())) } else { Err(WrongType) }
+    }
+
+    /// Counts a read of a key that is not there.
+    #[cold]
+    fn missed(&mut self, k: &Key<'_>) {
+        self.local.counters.misses.add(1);
+        self.notify(EventClass::Miss, "keymiss", k);
     }
 
     /// A string for a writer: no hit or miss is counted.

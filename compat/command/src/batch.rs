@@ -36,14 +36,17 @@ use crate::{Ctx, SessionCtx, WideCtx};
 
 mod account;
 mod ahead;
+mod early;
 mod exec;
 mod parse;
 
 use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
 use ahead::FetchAhead;
+use early::Early;
+pub use early::EarlyTurn;
 pub use exec::Transaction;
 pub use parse::KeyArg;
-use parse::{Recent, Request, Tail};
+use parse::{Recent, Tail, Work};
 
 /// Commands of one turn at most.
 const TURN_COMMANDS: usize = 64;
@@ -61,9 +64,8 @@ const BODY_WANT_MIN: usize = 1024;
 
 /// Scratch space of a worker's turns, and its counters.
 pub struct Batch {
-    spans: Vec<Span>,
-    requests: Vec<Request>,
-    keys: Vec<KeyArg>,
+    work: Work,
+    early: Early,
     shards: Vec<u16>,
     stats: Arc<CommandStats>,
     slow: Slow,
@@ -75,14 +77,6 @@ pub struct Batch {
     ahead: FetchAhead,
     /// Commands found lately.
     recent: Recent,
-    /// Some request of the turn names an element of a collection.
-    names_elements: bool,
-    /// The state of the database map that the keys were hashed by.
-    database_changes: u64,
-    /// Bytes of the input that were parsed in this turn.
-    parsed_bytes: usize,
-    /// The turn's only request must not be parsed again: it waits for its shards.
-    patient: bool,
 }
 
 /// Who else is told of what commands do.
@@ -183,9 +177,8 @@ impl Batch {
     /// Empty scratch space, with the counters that it feeds.
     pub fn new(stats: Arc<CommandStats>) -> Batch {
         Batch {
-            spans: Vec::new(),
-            requests: Vec::new(),
-            keys: Vec::new(),
+            work: Work::default(),
+            early: Early::default(),
             shards: Vec::new(),
             stats,
             slow: Slow::default(),
@@ -194,10 +187,6 @@ impl Batch {
             served: Vec::new(),
             ahead: FetchAhead::default(),
             recent: Recent::default(),
-            names_elements: false,
-            database_changes: 0,
-            parsed_bytes: 0,
-            patient: false,
         }
     }
 
@@ -214,8 +203,7 @@ impl Batch {
 
     /// The arguments of a parsed request.
     fn args_of<'t>(&'t self, n: usize, input: &'t [u8], outside: &'t Outside<'t>) -> Args<'t> {
-        let request = &self.requests[n];
-        Args::with_bodies(&input[request.start..request.end], &self.spans[request.spans.clone()], outside)
+        self.work.args(&self.work.requests[n], input, outside)
     }
 
     /// Says who is told of keyspace events.
@@ -300,8 +288,8 @@ impl Batch {
         let stop = running.all();
         let done = running.next;
         let consumed = match (&stop, done.checked_sub(1)) {
-            (None, _) => self.parsed_bytes,
-            (Some(_), Some(last)) => self.requests[last].end,
+            (None, _) => self.work.parsed_bytes,
+            (Some(_), Some(last)) => self.work.requests[last].end,
             (Some(_), None) => 0,
         };
         if stop.is_some() {
@@ -316,8 +304,9 @@ impl Batch {
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Host(descriptor)) => {
-                let request = &self.requests[done - 1];
-                TurnState::Host { descriptor, start: request.start, spans: self.spans[request.spans.clone()].to_vec() }
+                let request = &self.work.requests[done - 1];
+                let spans = self.work.spans[request.spans.clone()].to_vec();
+                TurnState::Host { descriptor, start: request.start, spans }
             }
             None => match tail {
                 Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
@@ -358,7 +347,7 @@ struct Running<'t> {
 impl Running<'_> {
     /// Runs requests in order until the last or until something stops it.
     fn all(&mut self) -> Option<Stop> {
-        while let Some(request) = self.batch.requests.get(self.next) {
+        while let Some(request) = self.batch.work.requests.get(self.next) {
             if self.out.len() > self.out_max {
                 return Some(Stop::Full);
             }
@@ -384,26 +373,26 @@ impl Running<'_> {
     fn on_shards(&mut self) -> Option<Stop> {
         let Worker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
-        self.batch.follow_databases(store, self.session.db, self.next, self.input, self.outside);
+        self.batch.work.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
-        let Batch { spans, requests, keys, shards, stats, slow, patient, served, told, ahead, names_elements, .. } =
-            &mut *self.batch;
+        let Batch { work, shards, stats, slow, served, told, ahead, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && pause == Pause::None && told.monitored.is_none() && !slow.times_each();
         let tx = Tx::new(store, local, self.session.db);
         let (out, session) = (&mut *self.out, &mut *self.session);
         let mut ctx = Ctx { args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         let (input, outside) = (self.input, self.outside);
-        let args_of = |r: &Request| Args::with_bodies(&input[r.start..r.end], &spans[r.spans.clone()], outside);
-        ahead.objects(&mut ctx.tx, &keys[requests[self.next].keys.start..]);
-        if *names_elements {
-            ahead.elements(&mut ctx.tx, &requests[self.next..], keys, args_of);
+        if !work.fetched {
+            ahead.objects(&mut ctx.tx, &work.keys[work.requests[self.next].keys.start..]);
+        }
+        if work.names_elements {
+            ahead.elements(&mut ctx.tx, &work.requests[self.next..], &work.keys, |r| work.args(r, input, outside));
         }
         let mut clock = SharedTime::start();
         let mut kept = 0;
         let mut stop = None;
         ctx.tx.keep_expired(pause != Pause::None);
-        while let Some(request) = requests.get(self.next) {
+        while let Some(request) = work.requests.get(self.next) {
             if ctx.out.len() > self.out_max {
                 stop = Some(Stop::Full);
                 break;
@@ -412,15 +401,15 @@ impl Running<'_> {
             if !plain && pause.holds(d, ctx.session) {
                 break;
             }
-            ctx.args = args_of(request);
-            ctx.keys = &keys[request.keys.clone()];
+            ctx.args = work.args(request, input, outside);
+            ctx.keys = &work.keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
             if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, slow, stats, &mut ctx, &mut clock) {
                 self.next += 1;
                 continue;
             }
-            if !hold(&mut ctx, d, shards, (&mut kept, &mut clock), *patient) {
+            if !hold(&mut ctx, d, shards, (&mut kept, &mut clock), work.patient) {
                 stop = Some(Stop::Busy);
                 break;
             }
@@ -454,11 +443,10 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
     fn other(&mut self) -> Option<Stop> {
-        let Batch { spans, requests, stats, slow, served, told, .. } = &mut *self.batch;
-        let request = &requests[self.next];
+        let Batch { work, stats, slow, served, told, .. } = &mut *self.batch;
+        let request = &work.requests[self.next];
         self.next += 1;
-        let bytes = &self.input[request.start..request.end];
-        let args = Args::with_bodies(bytes, &spans[request.spans.clone()], self.outside);
+        let args = work.args(request, self.input, self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
         let d = match request.command {

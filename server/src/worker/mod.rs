@@ -1,9 +1,9 @@
 //! A worker: a thread with an event loop, its own connections, and a mailbox. As many as cores unless configured.
 //!
 //! ```text
-//!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      serve.rs
+//!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs
 //!   |                                         -> listeners (worker 0): accept      accept.rs
-//!   |   ready queue: connections with more to do, one turn each                    serve.rs
+//!   |   ready queue: connections with more to do, one turn each                    group.rs
 //!   |   mailbox: newcomers, questions, a new configuration, stop                   here, answer.rs
 //!   |   blocked clients whose time is up                                           blocked.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
@@ -19,6 +19,7 @@ mod blocked;
 mod crowd;
 mod deliver;
 mod gather;
+mod group;
 mod held;
 mod mail;
 mod serve;
@@ -102,6 +103,10 @@ struct Worker {
     poll: Poll,
     conns: Slab<Box<Conn>>,
     ready: VecDeque<Ready>,
+    /// Connections that events or the queue name: whose turn it is.
+    turns: Vec<Ready>,
+    /// Those of them that were read together.
+    group: Vec<group::Arrived>,
     mail: Vec<Message>,
     scratch: Box<[u8]>,
     pool: Pool,
@@ -196,6 +201,8 @@ impl Worker {
             poll,
             conns: Slab::new(),
             ready: VecDeque::new(),
+            turns: Vec::new(),
+            group: Vec::new(),
             mail: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             pool: Pool::default(),
@@ -230,6 +237,7 @@ impl Worker {
             for event in &events {
                 self.dispatch(event);
             }
+            self.serve_arrived();
             self.release_held();
             self.fan_out();
             self.serve_ready();
@@ -300,8 +308,16 @@ impl Worker {
             conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
             conn.hung_up |= event.is_read_closed() || event.is_error();
             conn.blocked &= !(event.is_writable() || event.is_error());
-            self.visit(token.0);
+            self.turns.push(Ready { slot: token.0, id: conn.session.id });
         }
+    }
+
+    /// Visits the connections that the events named.
+    fn serve_arrived(&mut self) {
+        let mut turns = std::mem::take(&mut self.turns);
+        self.serve_all(&turns);
+        turns.clear();
+        self.turns = turns;
     }
 
     fn read_mail(&mut self) {

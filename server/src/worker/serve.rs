@@ -1,4 +1,5 @@
-//! One visit to a connection: write what waits, read once, execute one turn, write the replies.
+//! One visit to a connection: write what waits, read once, execute one turn, write the replies. Several connections are
+//! read before the first of them is executed: group.rs.
 //!
 //! ```text
 //!   flush what waits --> read once --> one turn (64 commands or 64 KB) --> write the replies --> settle
@@ -15,11 +16,12 @@
 
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use varve_command::Descriptor;
-use varve_command::batch::TurnState;
+use varve_command::batch::{EarlyTurn, TurnState};
 use varve_command::bodies;
 use varve_command::monitor::Seen;
 use varve_command::stats::{CommandStats, SlowCommand};
@@ -51,7 +53,7 @@ const CLOCK_STEP: Duration = Duration::from_millis(1);
 
 /// Why a turn ended.
 #[derive(Debug)]
-enum Stop {
+pub(super) enum Stop {
     /// All that is here is done.
     Idle,
     /// There is more, for a later turn.
@@ -69,28 +71,21 @@ enum Stop {
 }
 
 /// A connection that failed; the reason is of interest for the log only.
-struct Broken(io::Error);
+pub(super) struct Broken(io::Error);
 
 impl Worker {
-    /// Gives each connection that stood in the ready queue one visit.
-    pub(super) fn serve_ready(&mut self) {
-        for _ in 0..self.ready.len() {
-            let Some(ready) = self.ready.pop_front() else { return };
-            let Some(conn) = self.conns.get_mut(ready.slot).filter(|conn| conn.session.id == ready.id) else {
-                continue;
-            };
-            conn.queued = false;
-            self.visit(ready.slot);
-        }
-    }
-
     /// See the module's picture.
     pub(super) fn visit(&mut self, slot: usize) {
         let served = match self.flush_waiting(slot) {
             Ok(()) if self.is_behind(slot) => return,
-            Ok(()) => self.serve(slot),
+            Ok(()) => self.read(slot, 0).and_then(|fresh| self.serve(slot, fresh, None)),
             Err(broken) => Err(broken),
         };
+        self.follow(slot, served);
+    }
+
+    /// What follows on what was done for a connection.
+    pub(super) fn follow(&mut self, slot: usize, served: Result<Stop, Broken>) {
         match served {
             Ok(Stop::Ask(question)) => self.ask(slot, question),
             Ok(stop) => self.settle(slot, &stop),
@@ -115,11 +110,11 @@ impl Worker {
         Ok(())
     }
 
-    fn serve(&mut self, slot: usize) -> Result<Stop, Broken> {
-        let fresh = self.read(slot)?;
+    /// Executes what lies in this part of the scratch buffer, or in the connection's own, and writes the replies.
+    pub(super) fn serve(&mut self, slot: usize, fresh: Range<usize>, early: Option<EarlyTurn>) -> Result<Stop, Broken> {
         let conn = &mut *self.conns[slot];
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
-        let stop = self.execute(slot, fresh, &mut out);
+        let stop = self.execute(slot, fresh, early, &mut out);
         self.shared.tracking.flush(self.index);
         self.stand_by(slot);
         self.deliver_behind_replies(slot, &mut out);
@@ -138,19 +133,19 @@ impl Worker {
         Ok(stop)
     }
 
-    /// Reads once, if there may be something. Returns the number of bytes that lie in the scratch buffer; what a
-    /// connection with half a request gets goes to its own buffer.
-    fn read(&mut self, slot: usize) -> Result<usize, Broken> {
+    /// Reads once, if there may be something. Returns what lies in the scratch buffer, from `at` on; what a connection
+    /// with half a request gets goes to its own buffer.
+    pub(super) fn read(&mut self, slot: usize, at: usize) -> Result<Range<usize>, Broken> {
         let conn = &mut *self.conns[slot];
         if !conn.may_read() {
-            return Ok(0);
+            return Ok(at..at);
         }
         if conn.large.is_filling() {
             self.read_body(slot)?;
-            return Ok(0);
+            return Ok(at..at);
         }
         let own = !conn.input.is_empty();
-        let room = if own { conn.input.room(conn.want, &mut self.pool) } else { &mut self.scratch[..] };
+        let room = if own { conn.input.room(conn.want, &mut self.pool) } else { &mut self.scratch[at..] };
         let bound = room.len().min(READ_BYTES);
         let result = conn.stream.read(&mut room[..bound]);
         let count = self.count_read(slot, result, bound)?;
@@ -159,9 +154,9 @@ impl Worker {
             conn.input.filled(count);
             let stats = &self.shared.workers[self.index].stats;
             stats.input_peak_bytes.raise(conn.input.len() as u64);
-            return Ok(0);
+            return Ok(at..at);
         }
-        Ok(count)
+        Ok(at..at + count)
     }
 
     /// What a read of at most `bound` bytes came to: the bytes that are there.
@@ -243,17 +238,17 @@ impl Worker {
         conn.input.truncate(body.at);
     }
 
-    /// Executes one turn's worth of what is in the scratch buffer (`fresh` bytes) or in the connection's own, and keeps
-    /// the rest for the connection.
-    fn execute(&mut self, slot: usize, fresh: usize, out: &mut Reply) -> Stop {
+    /// Executes one turn's worth of what is in this part of the scratch buffer or in the connection's own, and keeps the
+    /// rest for the connection.
+    fn execute(&mut self, slot: usize, fresh: Range<usize>, early: Option<EarlyTurn>, out: &mut Reply) -> Stop {
         if self.conns[slot].large.is_filling() {
             return Stop::Idle;
         }
         let mut held = mem::take(&mut self.conns[slot].input);
         let mut scratch = mem::take(&mut self.scratch);
-        let data = if fresh > 0 { &mut scratch[..fresh] } else { held.data_mut() };
-        let (done, stop) = self.turns(slot, data, out);
-        keep(&mut held, &scratch[..fresh], done, &mut self.pool);
+        let data = if fresh.is_empty() { held.data_mut() } else { &mut scratch[fresh.clone()] };
+        let (done, stop) = self.turns(slot, data, early, out);
+        keep(&mut held, &scratch[fresh], done, &mut self.pool);
         self.scratch = scratch;
         self.conns[slot].input = held;
         match stop {
@@ -266,15 +261,15 @@ impl Worker {
     }
 
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
-    fn turns(&mut self, slot: usize, data: &mut [u8], out: &mut Reply) -> (usize, Stop) {
+    fn turns(&mut self, slot: usize, data: &mut [u8], early: Option<EarlyTurn>, out: &mut Reply) -> (usize, Stop) {
         let conn = &mut *self.conns[slot];
         if !conn.may_run() || data.is_empty() {
             conn.want = 1;
             return (0, Stop::Idle);
         }
         out.set_resp(conn.session.resp);
-        let mut done = 0;
-        let mut turns = 0;
+        self.batch.resume(early);
+        let (mut done, mut turns) = (0, 0);
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
             self.batch.set_monitoring(self.shared.monitors.any());
@@ -443,7 +438,8 @@ impl Worker {
         let over_query = self.over_query_limit(slot);
         let conn = &mut *self.conns[slot];
         conn.balance();
-        if conn.session.close_after_reply || matches!(stop, Stop::Close) {
+        // While a question is out its answer is still to come.
+        if conn.phase != Phase::Waiting && (conn.session.close_after_reply || matches!(stop, Stop::Close)) {
             conn.phase = Phase::Closing;
         }
         let done = match conn.phase {

@@ -1,6 +1,7 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
 mod blocked;
+mod group;
 mod large;
 mod limits;
 mod pause;
@@ -379,6 +380,20 @@ fn client_kill_reaches_every_worker() {
     killer.send(&[request(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"]), request(&["PING"])].concat());
     killer.expect(b":1\r\n");
     assert!(killer.is_closed());
+}
+
+#[test]
+fn who_kills_itself_and_goes_on_sending_is_answered_first() {
+    let server = Server::start(3, "");
+    for _ in 0..100 {
+        let mut client = server.connect();
+        client.ask(&["PING"], "+PONG\r\n");
+        client.send(&request(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"]));
+        // Wakes the worker while others are being asked, or finds the connection closed.
+        let _ = client.stream.write_all(b"PI");
+        client.expect(b":1\r\n");
+        assert!(client.is_closed());
+    }
 }
 
 #[test]

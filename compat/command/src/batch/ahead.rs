@@ -17,6 +17,22 @@ use super::parse::{KeyArg, Request};
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;
 
+/// Matches the tags of keys: where their objects are.
+#[inline(always)]
+pub(super) fn find_objects(tx: &mut Tx<'_>, keys: &[KeyArg], lines: &mut Vec<Line>) {
+    for key in keys {
+        if tx.try_hold_one(tx.shard_of(key.hash)) {
+            lines.extend(tx.object_line(key.hash));
+        }
+    }
+}
+
+/// Asks for a short key, and a value of some tens of bytes, at each place.
+#[inline(always)]
+pub(super) fn fetch_objects(lines: &mut Vec<Line>) {
+    lines.drain(..).for_each(|line| line.fetch_pair());
+}
+
 /// The scratch of the passes.
 #[derive(Default)]
 pub(super) struct FetchAhead {
@@ -30,14 +46,8 @@ impl FetchAhead {
         if keys.len() < KEYS_MIN {
             return;
         }
-        self.lines.clear();
-        for key in keys {
-            if tx.try_hold_one(tx.shard_of(key.hash)) {
-                self.lines.extend(tx.object_line(key.hash));
-            }
-        }
-        // A short key, and a value of some tens of bytes.
-        self.lines.iter().for_each(|line| line.fetch_pair());
+        find_objects(tx, keys, &mut self.lines);
+        fetch_objects(&mut self.lines);
     }
 
     /// For commands that name an element of a collection: its bucket in one pass, its object in the next.

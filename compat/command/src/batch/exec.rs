@@ -49,7 +49,7 @@ impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
     #[cold]
     pub(super) fn in_multi(&mut self) -> Option<Stop> {
-        let d = match self.batch.requests[self.next].command {
+        let d = match self.batch.work.requests[self.next].command {
             Ok(d) if is_never_queued(d) => match d.run {
                 Run::Transaction(step) => return self.transaction(step),
                 Run::Store(_) => {
@@ -92,7 +92,7 @@ impl Running<'_> {
             return Err(Refusal::InTransaction);
         }
         checks::allowed(d, self.session)?;
-        let request = &self.batch.requests[self.next];
+        let request = &self.batch.work.requests[self.next];
         let bytes = (request.end - request.start) as u64;
         if self.bodies.denied() || !admit(self.worker, bytes) {
             return Err(Refusal::OutOfMemory);
@@ -115,7 +115,7 @@ impl Running<'_> {
     /// MULTI, EXEC, DISCARD, UNWATCH.
     #[cold]
     pub(super) fn transaction(&mut self, step: Step) -> Option<Stop> {
-        let Ok(d) = self.batch.requests[self.next].command else { unreachable!("the step is a command's") };
+        let Ok(d) = self.batch.work.requests[self.next].command else { unreachable!("the step is a command's") };
         if let Err(refusal) = checks::allowed(d, self.session) {
             self.batch.stats.of(d).rejected.add(1);
             if step == Step::Exec {
@@ -147,8 +147,8 @@ impl Running<'_> {
 
     /// Remembers how the client wrote EXEC.
     fn keep_word(&mut self) {
-        let request = &self.batch.requests[self.next];
-        let name = &self.batch.spans[request.spans.start];
+        let request = &self.batch.work.requests[self.next];
+        let name = &self.batch.work.spans[request.spans.start];
         let word = &self.input[request.start..][name.start..name.start + name.len];
         if let (Some(multi), Ok(word)) = (&mut self.session.multi, word.try_into()) {
             multi.word = word;
@@ -212,7 +212,7 @@ impl Running<'_> {
         }
         shards.sort_unstable();
         shards.dedup();
-        let patient = batch.patient || multi.tries >= TRIES_MAX;
+        let patient = batch.work.patient || multi.tries >= TRIES_MAX;
         if patient {
             tx.hold(&shards);
         }

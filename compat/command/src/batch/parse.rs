@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use varve_protocol::{Args, Outside, Parsed, Parser, ProtocolError};
+use varve_protocol::{Args, Outside, Parsed, Parser, ProtocolError, Span};
 use varve_store::{Store, Worker};
 
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
@@ -43,8 +43,27 @@ pub(super) enum Tail {
     Error(ProtocolError),
 }
 
+/// The requests of one turn: found in place, their commands looked up, their keys hashed.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) spans: Vec<Span>,
+    pub(super) requests: Vec<Request>,
+    pub(super) keys: Vec<KeyArg>,
+    /// Some request names an element of a collection.
+    pub(super) names_elements: bool,
+    /// The state of the database map that the keys were hashed by.
+    pub(super) database_changes: u64,
+    /// Bytes of the input that were parsed.
+    pub(super) parsed_bytes: usize,
+    /// The only request must not be parsed again: it waits for its shards.
+    pub(super) patient: bool,
+    /// The keys' objects were asked for already.
+    pub(super) fetched: bool,
+}
+
 impl Batch {
-    /// Finds the complete requests of the input, their commands and their keys' hashes.
+    /// Finds the complete requests of the input, their commands and their keys' hashes, behind those that were parsed
+    /// early.
     ///
     /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
     /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
@@ -59,34 +78,36 @@ impl Batch {
         input: &mut [u8],
         outside: &Outside<'_>,
     ) -> Tail {
-        self.requests.clear();
-        self.spans.clear();
-        self.keys.clear();
-        self.patient = false;
-        self.names_elements = false;
         self.recent.follow(table);
-        self.database_changes = worker.store.database_changes();
-        let plain = self.pause == Pause::None && outside.0.is_empty() && !parser.is_partial();
-        let mut at = if plain { self.parse_short(worker, table, parser, db, input) } else { 0 };
+        let Batch { work, recent, early, .. } = self;
+        if !early.take_resumed() {
+            work.clear(worker);
+            if self.pause == Pause::None && outside.0.is_empty() && !parser.is_partial() {
+                work.short_requests(worker, (table, recent), parser, db, input);
+            }
+        }
+        let known = work.keys.len();
+        let mut at = work.parsed_bytes;
         let tail = loop {
             if at == input.len() {
                 break Tail::Partial { want: 1 };
             }
-            let full = self.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
+            let full = work.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
             // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = input[at] != b'*' && changes_when_parsed(&input[at..], parser);
-            if full || self.patient || once && !self.requests.is_empty() {
+            if full || work.patient || once && !work.requests.is_empty() {
                 break Tail::More;
             }
-            let first = self.spans.len();
+            let first = work.spans.len();
             if self.pause != Pause::None && (once || !outside.0.is_empty()) {
                 // It could not be parsed again when the pause ends.
-                break if self.requests.is_empty() { Tail::Paused } else { Tail::More };
+                break if work.requests.is_empty() { Tail::Paused } else { Tail::More };
             }
-            match parser.parse(&mut input[at..], &mut self.spans) {
+            match parser.parse(&mut input[at..], &mut work.spans) {
                 Parsed::Request { consumed } => {
-                    self.patient = once || !outside.0.is_empty();
-                    self.resolve(worker, table, db, &input[at..at + consumed], outside, at, first);
+                    work.patient = once || !outside.0.is_empty();
+                    let bytes = &input[at..at + consumed];
+                    work.resolve(worker, (table, recent), db, bytes, outside, at, first);
                     at += consumed;
                 }
                 Parsed::Empty { consumed } => at += consumed,
@@ -94,31 +115,60 @@ impl Batch {
                 Parsed::Error(error) => break Tail::Error(error),
             }
         };
-        self.parsed_bytes = at;
-        // One right behind the other, so that their waits for translations overlap.
-        self.keys.iter().for_each(|key| worker.store.prefetch(key.hash));
+        work.parsed_bytes = at;
+        work.fetched &= work.keys.len() == known;
+        work.prefetch(worker, known);
         tail
     }
+}
 
-    /// Takes requests of the common form from the front of the input, up to the first of another one. Gives the bytes
-    /// that they take.
+impl Work {
+    /// Nothing, at the front of an input.
     #[inline]
-    fn parse_short(
+    pub(super) fn clear(&mut self, worker: &Worker) {
+        self.requests.clear();
+        self.spans.clear();
+        self.keys.clear();
+        self.patient = false;
+        self.names_elements = false;
+        self.fetched = false;
+        self.parsed_bytes = 0;
+        self.database_changes = worker.store.database_changes();
+    }
+
+    /// Fetches the buckets of the keys from the `from`th on: one right behind the other, so that their waits for
+    /// translations overlap.
+    #[inline]
+    fn prefetch(&self, worker: &Worker, from: usize) {
+        self.keys[from..].iter().for_each(|key| worker.store.prefetch(key.hash));
+    }
+
+    /// The arguments of a request.
+    #[inline(always)]
+    pub(super) fn args<'w>(&'w self, request: &Request, input: &'w [u8], outside: &'w Outside<'w>) -> Args<'w> {
+        Args::with_bodies(&input[request.start..request.end], &self.spans[request.spans.clone()], outside)
+    }
+
+    /// Takes requests of the common form from the front of the input, up to the first of another one, and fetches their
+    /// keys' buckets. No partial request may be held.
+    #[inline]
+    pub(super) fn short_requests(
         &mut self,
         worker: &Worker,
-        table: &CommandTable,
+        (table, recent): (&CommandTable, &mut Recent),
         parser: &mut Parser,
         db: u32,
         input: &[u8],
-    ) -> usize {
+    ) {
         let mut at = 0;
         while self.requests.len() < TURN_COMMANDS && at < TURN_BYTES {
             let (rest, first) = (&input[at..], self.spans.len());
             let Some(consumed) = parser.short_request(rest, &mut self.spans) else { break };
-            self.resolve(worker, table, db, &rest[..consumed], Outside::NONE, at, first);
+            self.resolve(worker, (table, recent), db, &rest[..consumed], Outside::NONE, at, first);
             at += consumed;
         }
-        at
+        self.parsed_bytes = at;
+        self.prefetch(worker, 0);
     }
 
     /// Looks a request's command up and hashes its keys.
@@ -127,7 +177,7 @@ impl Batch {
     fn resolve(
         &mut self,
         worker: &Worker,
-        table: &CommandTable,
+        (table, recent): (&CommandTable, &mut Recent),
         db: u32,
         request: &[u8],
         outside: &Outside<'_>,
@@ -135,7 +185,7 @@ impl Batch {
         first_span: usize,
     ) {
         let args = Args::with_bodies(request, &self.spans[first_span..], outside);
-        let command = self.recent.resolve(table, request, args);
+        let command = recent.resolve(table, request, args);
         let first_key = self.keys.len();
         if let Ok(d) = command
             && d.one_key
@@ -164,6 +214,30 @@ impl Batch {
             command,
         });
     }
+
+    /// Inside the gate: hashes the keys from request `from` on again if, since they were parsed, a database came to stand
+    /// for another.
+    #[inline]
+    pub(super) fn follow_databases(
+        &mut self,
+        store: &Store,
+        db: u32,
+        from: usize,
+        input: &[u8],
+        outside: &Outside<'_>,
+    ) {
+        if self.database_changes == store.database_changes() {
+            return;
+        }
+        self.database_changes = store.database_changes();
+        for request in &self.requests[from..] {
+            let bytes = &input[request.start..request.end];
+            let args = Args::with_bodies(bytes, &self.spans[request.spans.clone()], outside);
+            for key in &mut self.keys[request.keys.clone()] {
+                key.hash = store.key(db, args.get(key.arg as usize)).hash;
+            }
+        }
+    }
 }
 
 /// Commands found lately, by their names as they were written: a client uses few, and spells each in one way.
@@ -188,7 +262,7 @@ const RECENT: usize = 16;
 impl Recent {
     /// Forgets what was found in another table.
     #[inline]
-    fn follow(&mut self, table: &CommandTable) {
+    pub(super) fn follow(&mut self, table: &CommandTable) {
         if self.edition != table.edition() {
             *self = Recent { edition: table.edition(), ..Recent::default() };
         }
@@ -229,32 +303,6 @@ fn word(request: &[u8], args: Args<'_>) -> Option<(u64, usize)> {
     let bytes = request.get(name.start..)?.first_chunk::<8>()?;
     let unused = 8usize.checked_sub(name.len).filter(|unused| *unused < 8)?;
     Some((u64::from_le_bytes(*bytes) << (8 * unused) >> (8 * unused), name.len))
-}
-
-impl Batch {
-    /// Inside the gate: hashes the keys from request `from` on again if, since they were parsed, a database came to stand
-    /// for another.
-    #[inline]
-    pub(super) fn follow_databases(
-        &mut self,
-        store: &Store,
-        db: u32,
-        from: usize,
-        input: &[u8],
-        outside: &Outside<'_>,
-    ) {
-        if self.database_changes == store.database_changes() {
-            return;
-        }
-        self.database_changes = store.database_changes();
-        for request in &self.requests[from..] {
-            let bytes = &input[request.start..request.end];
-            let args = Args::with_bodies(bytes, &self.spans[request.spans.clone()], outside);
-            for key in &mut self.keys[request.keys.clone()] {
-                key.hash = store.key(db, args.get(key.arg as usize)).hash;
-            }
-        }
-    }
 }
 
 /// True if the request at the front, which does not begin with `*`, is an inline one with quotes, which parsing rewrites.

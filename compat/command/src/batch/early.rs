@@ -1,0 +1,116 @@
+//! Requests of several connections parsed before the first of them runs, so that what they touch is fetched while others
+//! are still being read: without pipelines a turn has one key, and nothing to wait beside.
+//!
+//! ```text
+//!   A: read, parse, buckets --> B: read, parse, buckets --> C: ...      parse_early, behind each read
+//!   objects of A, B, C ...                                              fetch_early, once
+//!   A: resume, turn, write --> B: ... --> C: ...                        in the order in which they were read
+//! ```
+//! Only requests of the common form are parsed early, since they can be parsed again or forgotten at any time: what runs
+//! for A may close B, or hold everything back.
+
+use varve_base::mem::Line;
+use varve_protocol::Parser;
+use varve_store::{Tx, Worker};
+
+use super::Batch;
+use super::parse::Work;
+use crate::pause::Pause;
+use crate::session::Session;
+use crate::table::CommandTable;
+
+/// Keys from which on no more are fetched early: their lines have to stay in the cache until they are used.
+const EARLY_KEYS: usize = 64;
+
+/// The early requests of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlyTurn(usize);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Early {
+    works: Vec<Work>,
+    /// How many of them hold something.
+    used: usize,
+    keys: usize,
+    lines: Vec<Line>,
+    /// What the next turn runs was parsed early.
+    resumed: bool,
+}
+
+impl Early {
+    /// True if what the turn begins with is parsed.
+    #[inline]
+    pub(super) fn take_resumed(&mut self) -> bool {
+        std::mem::take(&mut self.resumed)
+    }
+}
+
+impl Batch {
+    /// Forgets what was parsed early.
+    pub fn begin_early(&mut self) {
+        self.early.used = 0;
+        self.early.keys = 0;
+    }
+
+    /// True if no more is to be parsed early.
+    #[inline]
+    pub fn is_early_full(&self) -> bool {
+        self.early.keys >= EARLY_KEYS
+    }
+
+    /// Parses what a connection has sent and asks for its keys' buckets. None if it does not begin with a request of the
+    /// common form, or must wait.
+    pub fn parse_early(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        session: &Session,
+        input: &[u8],
+    ) -> Option<EarlyTurn> {
+        if self.pause != Pause::None || parser.is_partial() {
+            return None;
+        }
+        self.recent.follow(table);
+        let Early { works, used, keys, .. } = &mut self.early;
+        if *used == works.len() {
+            works.push(Work::default());
+        }
+        let work = &mut works[*used];
+        work.clear(worker);
+        work.short_requests(worker, (table, &mut self.recent), parser, session.db, input);
+        if work.requests.is_empty() {
+            return None;
+        }
+        *used += 1;
+        *keys += work.keys.len();
+        Some(EarlyTurn(*used - 1))
+    }
+
+    /// Asks for the objects of all keys that were parsed early.
+    pub fn fetch_early(&mut self, worker: &mut Worker) {
+        let Early { works, used, keys, lines, .. } = &mut self.early;
+        if *keys == 0 {
+            return;
+        }
+        let Worker { store, local } = worker;
+        let _inside = store.gate().enter(local.id());
+        let mut tx = Tx::new(store, local, 0);
+        for work in &mut works[..*used] {
+            super::ahead::find_objects(&mut tx, &work.keys, lines);
+            work.fetched = true;
+        }
+        tx.finish();
+        super::ahead::fetch_objects(lines);
+    }
+
+    /// The next turn begins with what was parsed early of its input, if anything was; the input is what it was then.
+    #[inline]
+    pub fn resume(&mut self, turn: Option<EarlyTurn>) {
+        let Some(turn) = turn else { return };
+        assert!(turn.0 < self.early.used, "what is resumed was parsed");
+        std::mem::swap(&mut self.work, &mut self.early.works[turn.0]);
+        self.early.resumed = true;
+    }
+}

@@ -10,7 +10,9 @@
 //!
 //! GETs come at a fixed rate, half of what the peer takes at most, and count from when they were due ([`crate::pace`]). The
 //! client shares the machine with the server, so what it waits says little of the server alone: that is judged by the
-//! server's own histograms (INFO background) of how long a turn of the background and a command held others up.
+//! server's own histograms (INFO background) of how long a turn of the background and a command held others up. Where there
+//! are two cores the server has the first and the client the second, so that neither is put off its core by the other: those
+//! histograms are told by a clock that runs on meanwhile.
 
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::pace::{self, Stream};
@@ -18,6 +20,7 @@ use crate::point;
 use crate::report::Table;
 use crate::turns::{must, push, used_memory};
 use std::io;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use varve_store::hist::{Counts, Hist};
 use varve_testkit::{Launch, Random, Server};
@@ -32,6 +35,8 @@ const OTHERS_RATE: f64 = 10_000.0;
 /// The server's own histograms and what their p99.99 may be at most, microseconds.
 const OWN: [&str; 2] = ["background_slices", "lock_holds"];
 const OWN_US_MAX: f64 = 500.0;
+const SERVER_CORE: u32 = 0;
+const CLIENT_CORE: u32 = 1;
 const SCENES: [Scene; 5] = [Scene::Quiet, Scene::Growth, Scene::Reclaim, Scene::Expiry, Scene::Deletion];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,6 +90,9 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
     if scenes.is_empty() {
         return Err(io::Error::other("no such scene: quiet, growth, reclaim, expiry, deletion"));
     }
+    if !pin(std::process::id(), CLIENT_CORE) {
+        println!("client and server could not be given cores of their own: the times are the scheduler's too");
+    }
     let rate = half_load(&scale)?;
     println!("{rate:.0} GETs a second; times in microseconds");
     let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max"]);
@@ -93,6 +101,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
     for scene in scenes {
         for (name, launch) in [("varve", Launch::varve()), ("peer", Launch::peer())] {
             let server = launch.config("io-threads 1").start()?;
+            pin(server.pid(), SERVER_CORE);
             let waited = play(&server, scene, rate, &scale)?;
             let figures = [50.0, 99.0, 99.9, 99.99].map(|percent| waited.percentile_ns(percent) as f64 / 1000.0);
             let figures = figures.into_iter().chain([waited.max_ns() as f64 / 1000.0]).collect();
@@ -114,9 +123,17 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
     own.save("tails-own")
 }
 
+/// Keeps a process with all its threads on one core; false if that cannot be had.
+fn pin(pid: u32, core: u32) -> bool {
+    let mut command = Command::new("taskset");
+    command.args(["-acp", &core.to_string(), &pid.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// Half of the GETs a second that the peer answers when clients ask as fast as they can.
 fn half_load(scale: &Scale) -> io::Result<f64> {
     let server = Launch::peer().config("io-threads 1").start()?;
+    pin(server.pid(), SERVER_CORE);
     fill(&server, scale.keys, "")?;
     let mut random = Random::new(3);
     let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.keys.min(100_000) };

@@ -1,7 +1,7 @@
 //! Numbers kept in strings: INCR and its kin on 64-bit integers, INCRBYFLOAT on 80-bit floating point.
 
 use varve_base::number::Extended;
-use varve_store::{Form, Ttl};
+use varve_store::Form;
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, settle};
@@ -36,35 +36,48 @@ pub fn decrby(ctx: &mut Ctx<'_, '_>) {
 fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
     const OVERFLOW: Fault = Fault::new("ERR increment or decrement would overflow");
     let key = ctx.key(1);
-    let old = ctx.tx.peek(&key)?.map_or(Ok(0), integer)?;
-    let new = old.checked_add(by).ok_or(OVERFLOW)?;
-    let mut text = [0; DIGITS_MAX];
-    ctx.tx.set(&key, decimal(&mut text, new), Ttl::Keep, Form::Auto);
+    let new = ctx.tx.rewrite(&key, Form::Auto, |old| {
+        let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
+        Ok::<_, Fault>(Decimal::of(new))
+    })?;
     ctx.notify(Class::String, "incrby", &key);
-    ctx.out.integer(new);
+    ctx.out.raw(b":");
+    ctx.out.raw(new.as_ref());
+    ctx.out.raw(b"\r\n");
     Ok(())
 }
 
-/// A sign and 19 digits.
-const DIGITS_MAX: usize = 20;
+/// The decimal form of a number, at the end of as many bytes as a sign and 19 digits take: no allocation.
+struct Decimal {
+    text: [u8; 20],
+    at: usize,
+}
 
-/// The decimal form of a number, written at the end of `text`: no allocation.
-fn decimal(text: &mut [u8; DIGITS_MAX], value: i64) -> &[u8] {
-    let mut rest = value.unsigned_abs();
-    let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        text[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
+impl Decimal {
+    fn of(value: i64) -> Decimal {
+        let mut text = [0; 20];
+        let mut rest = value.unsigned_abs();
+        let mut at = text.len();
+        loop {
+            at -= 1;
+            text[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
         }
+        if value < 0 {
+            at -= 1;
+            text[at] = b'-';
+        }
+        Decimal { text, at }
     }
-    if value < 0 {
-        at -= 1;
-        text[at] = b'-';
+}
+
+impl AsRef<[u8]> for Decimal {
+    fn as_ref(&self) -> &[u8] {
+        &self.text[self.at..]
     }
-    &text[at..]
 }
 
 /// INCRBYFLOAT key increment
@@ -77,14 +90,16 @@ fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
     const NOT_FINITE: Fault = Fault::new("ERR increment would produce NaN or Infinity");
     let number = |text: &[u8]| Extended::parse(text).ok_or(Fault::NOT_FLOAT);
     let key = ctx.key(1);
-    let old = ctx.tx.peek(&key)?.map_or(Ok(Extended::ZERO), number)?;
-    let new = old + number(ctx.args.get(2))?;
-    if !new.is_finite() {
-        return Err(NOT_FINITE);
-    }
-    let mut text = Vec::with_capacity(32);
-    new.push_human(&mut text);
-    ctx.tx.set(&key, &text, Ttl::Keep, Form::Plain);
+    let by = ctx.args.get(2);
+    let text = ctx.tx.rewrite(&key, Form::Plain, |old| {
+        let new = old.map_or(Ok(Extended::ZERO), number)? + number(by)?;
+        if !new.is_finite() {
+            return Err(NOT_FINITE);
+        }
+        let mut text = Vec::with_capacity(32);
+        new.push_human(&mut text);
+        Ok(text)
+    })?;
     ctx.notify(Class::String, "incrbyfloat", &key);
     ctx.out.bulk(&text);
     Ok(())

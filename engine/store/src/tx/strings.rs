@@ -83,7 +83,31 @@ impl Tx<'_> {
     /// Sets a string, whatever the key held. An expiry that has already come removes nothing here: callers that want
     /// Redis's "a time in the past deletes" remove the key instead.
     pub fn set(&mut self, k: &Key<'_>, value: &[u8], ttl: Ttl, form: Form) {
-        let old = self.live(k);
+        let old = self.live_inlined(k);
+        self.set_found(k, old, value, ttl, form);
+    }
+
+    /// Sets a string to what `new` makes of it, of nothing without the key; the expiry stays. The key is looked for once.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type, and those of `new`; the string is then as it was.
+    pub fn rewrite<T: AsRef<[u8]>, E: From<WrongType>>(
+        &mut self,
+        k: &Key<'_>,
+        form: Form,
+        new: impl FnOnce(Option<&[u8]>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let old = self.live_inlined(k);
+        let value = match old {
+            Some(p) => new(Some(self.string_at(p)?))?,
+            None => new(None)?,
+        };
+        self.set_found(k, old, value.as_ref(), Ttl::Keep, form);
+        Ok(value)
+    }
+
+    /// As [`Tx::set`], of a key that was looked for.
+    fn set_found(&mut self, k: &Key<'_>, old: Option<Place>, value: &[u8], ttl: Ttl, form: Form) {
         let expiry = self.expiry_after(old, ttl);
         if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
             return;

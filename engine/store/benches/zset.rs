@@ -74,12 +74,12 @@ fn run(kind: &str, members: u64) {
     let mut shown = 0;
     let by_rank = time(&mut worker, looks, |tx, key, n| {
         let range = ZRange::Rank { start: some(n) / 2, stop: some(n) / 2 + 9 };
-        tx.zset_range(key, &range, false, 0, usize::MAX, &mut |_, _| shown += 1).expect("a sorted set");
+        tx.zset_range(key, |_| range, false, (0, usize::MAX), &mut |_: &[u8], _| shown += 1).expect("a sorted set");
     });
     let by_score = time(&mut worker, looks, |tx, key, n| {
         let min = ScoreBound { value: score(kind, some(n)), open: false };
         let range = ZRange::Score { min, max: ScoreBound { value: f64::INFINITY, open: false } };
-        tx.zset_range(key, &range, false, 0, 10, &mut |_, _| shown += 1).expect("a sorted set");
+        tx.zset_range(key, |_| range, false, (0, 10), &mut |_: &[u8], _| shown += 1).expect("a sorted set");
     });
     let moved = time(&mut worker, looks, |tx, key, n| {
         tx.zset_add(key, &member(some(n)), score(kind, n ^ 0x777), ZAdd::default()).expect("a sorted set");

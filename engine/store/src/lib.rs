@@ -66,4 +66,4 @@ pub use waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use walk::EmitKey;
 pub use watch::Watcher;
 pub use worker::{Local, Worker};
-pub use zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange};
+pub use zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};

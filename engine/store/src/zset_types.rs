@@ -83,3 +83,19 @@ pub enum ZAdded {
     /// The sum of the old score and the given one is not a number; nothing changed.
     NotANumber,
 }
+
+/// Who is shown the members of a range. A closure is, if it need not know beforehand how many there are.
+pub trait ZShown {
+    /// So many members follow.
+    fn begin(&mut self, members: usize);
+    /// The next member and its score.
+    fn member(&mut self, member: &[u8], score: f64);
+}
+
+impl<F: FnMut(&[u8], f64)> ZShown for F {
+    fn begin(&mut self, _: usize) {}
+
+    fn member(&mut self, member: &[u8], score: f64) {
+        self(member, score);
+    }
+}

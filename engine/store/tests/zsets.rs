@@ -11,7 +11,7 @@ use std::time::Duration;
 use varve_base::rng::Rng;
 use varve_store::{
     Form, Geometry, LexBound, Limits, Options, Pick, Policy, ScoreBound, Store, Ttl, Tx, Worker, WrongType, ZAdd,
-    ZAdded, ZRange,
+    ZAdded, ZRange, ZShown,
 };
 
 const KEYS: u64 = 6;
@@ -21,6 +21,23 @@ const VERIFY_EVERY: u64 = 50;
 
 /// Members in order, with their scores.
 type Members = Vec<(Vec<u8>, f64)>;
+
+/// What a range showed.
+#[derive(Default)]
+struct Shown {
+    told: Option<usize>,
+    members: Members,
+}
+
+impl ZShown for Shown {
+    fn begin(&mut self, members: usize) {
+        assert_eq!(self.told.replace(members), None, "once");
+    }
+
+    fn member(&mut self, member: &[u8], score: f64) {
+        self.members.push((member.to_vec(), score));
+    }
+}
 
 #[derive(Clone, Default)]
 struct Zset {
@@ -311,11 +328,15 @@ impl Pair {
             _ => (0, usize::MAX),
         };
         self.with_range(db, n, |pair, range| {
-            let mut shown = Members::new();
+            let mut shown = Shown::default();
             let (told, count, all) = pair.on(db, n, |tx, key| {
-                let told = tx.zset_range_len(key, range, rev, skip, limit);
-                let shown = tx.zset_range(key, range, rev, skip, limit, &mut |m, s| shown.push((m.to_vec(), s)));
-                assert_eq!(told, shown);
+                let (told, len) = (tx.zset_range_len(key, range, rev, skip, limit), tx.zset_len(key));
+                let asked = |of: usize| {
+                    assert_eq!(Ok(of), len, "a range is told how many members there are");
+                    *range
+                };
+                let done = tx.zset_range(key, asked, rev, (skip, limit), &mut shown);
+                assert_eq!((told, shown.told), (done, done.ok()));
                 (told, tx.zset_count(key, range), tx.zset_for_each(key, &mut |_, _| {}))
             });
             let Some(zset) = pair.zset(db, n) else {
@@ -325,7 +346,7 @@ impl Pair {
             assert_eq!(all, Ok(!zset.members.is_empty()));
             assert_eq!(count, Ok(zset.span(range, false).len()));
             let expected: Members = zset.span(range, rev).into_iter().skip(skip).take(limit).collect();
-            assert_eq!(bits(&shown), bits(&expected), "{range:?} rev {rev}");
+            assert_eq!(bits(&shown.members), bits(&expected), "{range:?} rev {rev}");
             assert_eq!(told, Ok(expected.len()));
         });
     }

@@ -8,6 +8,9 @@
 //! | hget | HGET, in turn of a big hash and of small ones | elements' index, packed nodes |
 //! | list | LPUSH and LPOP in turn, of lists of 300 | packed nodes, ends of a spine |
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
+//! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
+//! | zrange | ZRANGE of 10 of 20 000 | places in a tree, members in order |
+//! | zties | ZADD of a new member, all scores equal | leaves in the order of members |
 
 use varve_testkit::Random;
 use varve_testkit::client::encode;
@@ -38,6 +41,9 @@ pub(crate) const SCRIPTS: &[Script] = &[
     Script { name: "hget", fill_requests: KEYS + SMALL_HASHES, fill: fill_hash, request: hget },
     Script { name: "list", fill_requests: LISTS * LIST_ELEMENTS / LIST_STEP, fill: fill_list, request: list },
     Script { name: "zadd", fill_requests: KEYS, fill: fill_zset, request: zadd },
+    Script { name: "zpopmin", fill_requests: KEYS, fill: fill_ties, request: zpopmin },
+    Script { name: "zrange", fill_requests: KEYS, fill: fill_ties, request: zrange },
+    Script { name: "zties", fill_requests: KEYS, fill: fill_ties, request: zties },
 ];
 
 /// A number below `below` that looks drawn, the same for the same `n`.
@@ -126,4 +132,26 @@ fn fill_zset(n: u64, out: &mut Vec<u8>) {
 
 fn zadd(n: u64, out: &mut Vec<u8>) {
     encode(out, &["ZADD", "zset", &score(n + KEYS), &name('m', draw(n, KEYS))]);
+}
+
+/// A member that hardly comes twice; all share their first 12 bytes.
+fn tied_member(n: u64) -> String {
+    format!("element:{:012}", draw(n.wrapping_add(991), 100_000_000))
+}
+
+fn fill_ties(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["ZADD", "zset", "0", &tied_member(n)]);
+}
+
+fn zties(n: u64, out: &mut Vec<u8>) {
+    fill_ties(n + KEYS, out);
+}
+
+fn zpopmin(n: u64, out: &mut Vec<u8>) {
+    if n.is_multiple_of(2) { zties(n, out) } else { encode(out, &["ZPOPMIN", "zset"]) }
+}
+
+fn zrange(n: u64, out: &mut Vec<u8>) {
+    let first = draw(n, KEYS - 10);
+    encode(out, &["ZRANGE", "zset", &first.to_string(), &(first + 9).to_string()]);
 }

@@ -8,7 +8,7 @@
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
-//! loops     instructions of six command loops, beside those recorded
+//! loops     instructions of some command loops, beside those recorded
 //! bench     an experiment of tools/bench
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
@@ -84,7 +84,7 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Instructions of six command loops, counted by callgrind, beside those recorded in tools/loops/counts.txt
+    /// Instructions of some command loops, counted by callgrind, beside those recorded in tools/loops/counts.txt
     Loops {
         /// Write the counts anew
         #[arg(long)]

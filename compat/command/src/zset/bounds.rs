@@ -65,14 +65,6 @@ impl<'a> Bounds<'a> {
         }
         ZRange::Rank { start: start as u64, stop: stop as u64 }
     }
-
-    /// How many members a range of ranks has in a set of so many.
-    pub(super) fn count(self, length: usize) -> usize {
-        match self.within(length) {
-            ZRange::Rank { start, stop } => (stop + 1 - start) as usize,
-            _ => unreachable!("asked of ranks only"),
-        }
-    }
 }
 
 /// A score, or one that is itself outside.
@@ -154,7 +146,6 @@ mod tests {
             let got = Bounds::Rank(start, stop).within(10);
             let (start, stop) = want.unwrap_or((1, 0));
             assert_eq!(got, ZRange::Rank { start, stop });
-            assert_eq!(Bounds::Rank(start as i64, stop as i64).count(10) as u64, stop + 1 - start);
         }
     }
 }

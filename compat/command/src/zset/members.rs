@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
 use varve_protocol::Args;
-use varve_store::{ZAdd, ZAdded};
+use varve_store::{Key, ZAdd, ZAdded};
 
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, is, settle};
@@ -72,38 +72,70 @@ impl Options {
     }
 }
 
-fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
-    const NOT_A_NUMBER: Fault = Fault::new("ERR resulting score is not a number (NaN)");
-    let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
-    let key = ctx.key(1);
-    // All scores are read before the first member is added.
-    let scores = (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(Fault::NOT_FLOAT));
-    let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<Outcome<_>>()?;
-    let (mut added, mut updated, mut last) = (0, 0, None);
-    for (i, &score) in scores.iter().enumerate() {
-        let member = ctx.args.get(first + 2 * i + 1);
-        last = match ctx.tx.zset_add(&key, member, score, how)? {
+/// What became of the members of an addition.
+#[derive(Default)]
+struct Tally {
+    added: i64,
+    updated: i64,
+    /// The score of the last one, unless it was refused.
+    last: Option<f64>,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> Outcome {
+        const NOT_A_NUMBER: Fault = Fault::new("ERR resulting score is not a number (NaN)");
+        self.last = match ctx.tx.zset_add(key, member, score, how)? {
             ZAdded::Added(score) => {
-                added += 1;
+                self.added += 1;
                 Some(score)
             }
             ZAdded::Updated(score) => {
-                updated += 1;
+                self.updated += 1;
                 Some(score)
             }
             ZAdded::Same(score) => Some(score),
             ZAdded::Refused => None,
             ZAdded::NotANumber => return Err(NOT_A_NUMBER),
         };
+        Ok(())
     }
-    if added + updated > 0 {
-        ctx.notify(Class::Zset, if how.incr { "zincr" } else { "zadd" }, &key);
+
+    #[inline(always)]
+    fn reply(self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, how: ZAdd, changed: bool) {
+        if self.added + self.updated > 0 {
+            ctx.notify(Class::Zset, if how.incr { "zincr" } else { "zadd" }, key);
+        }
+        match self.last {
+            Some(score) if how.incr => ctx.out.double(score),
+            None if how.incr => ctx.out.null(),
+            _ => ctx.out.integer(if changed { self.added + self.updated } else { self.added }),
+        }
     }
-    match last {
-        Some(score) if how.incr => ctx.out.double(score),
-        None if how.incr => ctx.out.null(),
-        _ => ctx.out.integer(if changed { added + updated } else { added }),
+}
+
+fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
+    // One score and one member, as mostly: what reads as a number is no option.
+    if ctx.args.len() == 4
+        && let Some(score) = parse_f64(ctx.args.get(2))
+    {
+        let (key, mut tally) = (ctx.key(1), Tally::default());
+        let member = ctx.args.get(3);
+        tally.add(ctx, &key, member, score, how)?;
+        tally.reply(ctx, &key, how, false);
+        return Ok(());
     }
+    let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
+    let key = ctx.key(1);
+    // All scores are read before the first member is added.
+    let scores = (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(Fault::NOT_FLOAT));
+    let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<Outcome<_>>()?;
+    let mut tally = Tally::default();
+    for (i, &score) in scores.iter().enumerate() {
+        let member = ctx.args.get(first + 2 * i + 1);
+        tally.add(ctx, &key, member, score, how)?;
+    }
+    tally.reply(ctx, &key, how, changed);
     Ok(())
 }
 

@@ -8,12 +8,12 @@
 //!  Z[REV]RANGEBY..   named    named       LIMIT WITHSCORES (the latter is refused with members)
 //! ```
 
-use varve_protocol::Args;
-use varve_store::{Key, Tx, WrongType, ZRange};
+use varve_protocol::{Args, Reply};
+use varve_store::ZShown;
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
-use super::{ALL, reply_head, reply_member};
+use super::{reply_head, reply_member};
 use crate::Ctx;
 use crate::grammar::{Fault, Outcome, integer, is, settle};
 use crate::notify::Class;
@@ -138,39 +138,28 @@ fn answer(ctx: &mut Ctx<'_, '_>, form: Form) {
     settle(ctx, outcome);
 }
 
-/// The members of a range, whose emission counts the lookup; where that does not follow, for the key holds another type,
-/// it is counted here.
-fn length_of(
-    tx: &mut Tx<'_>,
-    key: &Key<'_>,
-    range: &ZRange<'_>,
-    rev: bool,
-    skip: usize,
-    limit: usize,
-) -> Result<usize, WrongType> {
-    let length = tx.zset_range_len(key, range, rev, skip, limit);
-    if length.is_err() {
-        tx.note_lookup(true);
+/// The reply of a range.
+struct Shown<'o> {
+    out: &'o mut Reply,
+    with_scores: bool,
+}
+
+impl ZShown for Shown<'_> {
+    fn begin(&mut self, members: usize) {
+        reply_head(self.out, members, self.with_scores);
     }
-    length
+
+    #[inline]
+    fn member(&mut self, member: &[u8], score: f64) {
+        reply_member(self.out, member, score, self.with_scores);
+    }
 }
 
 fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
     let key = ctx.key(1);
     let Query { rev, with_scores, skip, limit, .. } = *query;
     let Ctx { tx, out, .. } = ctx;
-    let (range, count) = match query.bounds {
-        Bounds::Other(range) => (range, length_of(tx, &key, &range, rev, skip, limit)?),
-        Bounds::Rank(..) => {
-            let length = length_of(tx, &key, &ALL, false, 0, usize::MAX)?;
-            (query.bounds.within(length), query.bounds.count(length))
-        }
-    };
-    reply_head(out, count, with_scores);
-    let told = tx.zset_range(&key, &range, rev, skip, limit, &mut |member, score| {
-        reply_member(out, member, score, with_scores);
-    })?;
-    debug_assert_eq!(told, count);
+    tx.zset_range(&key, |len| query.bounds.within(len), rev, (skip, limit), &mut Shown { out, with_scores })?;
     Ok(())
 }
 
@@ -178,10 +167,10 @@ fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
     let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
     let (to, from) = (ctx.key(1), ctx.key(2));
     let mut members = Scratch::admitted(ctx, |ctx, members| {
-        let length = length_of(&mut ctx.tx, &from, &ALL, false, 0, usize::MAX)?;
-        let range = query.bounds.within(length);
         let Query { rev, skip, limit, .. } = query;
-        ctx.tx.zset_range(&from, &range, rev, skip, limit, &mut |member, score| members.push(member, score))?;
+        ctx.tx.zset_range(&from, |len| query.bounds.within(len), rev, (skip, limit), &mut |member: &[u8], score| {
+            members.push(member, score)
+        })?;
         Ok(())
     })?;
     let (taken, count) = (ctx.is_taken(&to), members.len());

@@ -25,7 +25,7 @@
 //!
 //! It does not open leaves: it knows neither the log nor what an element is.
 
-mod arena;
+pub(super) mod arena;
 mod cut;
 #[cfg(test)]
 mod tests;
@@ -305,11 +305,13 @@ impl<R: Copy> Spine<R> {
     }
 
     /// The last leaf that begins before what is looked for, or with it; the first leaf if there is none such. `by_sep` tells
-    /// how a least key compares; where that does not decide, `begins` looks into the leaf, and `fetch` is told which leaves
-    /// may be looked into next. For a spine with keys.
+    /// how a least key compares, and `by_mark`, if there is such a thing, what else is known of the beginnings of leaves with
+    /// the same least key; where that does not decide, `begins` looks into the leaf, and `fetch` is told which leaves may be
+    /// looked into next. For a spine with keys.
     pub(crate) fn descend_by(
         &self,
         by_sep: impl Fn(u64) -> Ordering,
+        by_mark: Option<impl Fn(Leaf) -> Ordering>,
         mut begins: impl FnMut(Leaf) -> bool,
         fetch: impl Fn(Leaf),
     ) -> Option<Leaf> {
@@ -320,9 +322,22 @@ impl<R: Copy> Spine<R> {
         loop {
             let Node { level, len, child, .. } = self.node(node);
             let seps = &self.seps[node as usize][..*len as usize];
-            let mut before = seps.partition_point(|&s| by_sep(s) == Ordering::Less);
-            let mut end = before + seps[before..].partition_point(|&s| by_sep(s) == Ordering::Equal);
+            let (mut before, mut end) = equal_run(seps, &by_sep);
             let leaf = |slot: usize| if *level == 1 { Leaf(child[slot]) } else { self.first_under(child[slot]) };
+            if let Some(by_mark) = &by_mark
+                && before < end
+                && seps[before] == seps[end - 1]
+            {
+                let stop = end;
+                let mut left = end - before;
+                while left > 0 {
+                    let half = left / 2;
+                    let less = by_mark(leaf(before + half)) == Ordering::Less;
+                    before += if less { half + 1 } else { 0 };
+                    left = if less { left - half - 1 } else { half };
+                }
+                end = before + (before..stop).take_while(|&slot| by_mark(leaf(slot)) == Ordering::Equal).count();
+            }
             while before < end {
                 let middle = before + (end - before) / 2;
                 if before < middle {
@@ -647,5 +662,24 @@ impl<R: Copy> Spine<R> {
         self.nodes[parent as usize].sum[at] += moved;
         self.give_node(child[at + 1]);
         self.remove_child(parent, at + 1);
+    }
+}
+
+/// The keys that are equal to what is looked for: the first of them, and the place behind the last.
+#[inline(always)]
+fn equal_run(seps: &[u64], by_sep: &impl Fn(u64) -> Ordering) -> (usize, usize) {
+    // All of them often are, or none.
+    if let [first, .., last] = seps
+        && by_sep(*first) == Ordering::Equal
+        && by_sep(*last) == Ordering::Equal
+    {
+        return (0, seps.len());
+    }
+    let before = seps.partition_point(|&s| by_sep(s) == Ordering::Less);
+    match seps.get(before) {
+        Some(&sep) if by_sep(sep) == Ordering::Equal => {
+            (before, before + seps[before..].partition_point(|&s| by_sep(s) == Ordering::Equal))
+        }
+        _ => (before, before),
     }
 }

@@ -14,7 +14,7 @@ use crate::coll::Encoding;
 use crate::coll::zset::packed;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
-use crate::zset_types::ZRange;
+use crate::zset_types::{ZRange, ZShown};
 
 /// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
@@ -30,29 +30,47 @@ impl Tx<'_> {
         Ok((to - from) as usize)
     }
 
-    /// Emits the members of a range in order, or backwards if `rev` (ranks count from the highest then): all but the
-    /// first `skip`, at most `limit`. Gives how many it emitted; O(log n) and what it emits. For readers: counts a hit or
-    /// miss.
+    /// Shows the members of a range in order, or backwards if `rev` (ranks count from the highest then): all but the
+    /// first `skip`, at most `limit`. The range is told of a set of so many members; without the key it is not asked for.
+    /// Gives how many; O(log n) and what is shown. For readers: counts a hit or miss.
     ///
     /// # Errors
-    /// [`WrongType`] if the key holds another type.
-    #[allow(clippy::too_many_arguments, reason = "each of them is one option of ZRANGE")]
-    pub fn zset_range(
+    /// [`WrongType`] if the key holds another type: nothing was shown.
+    pub fn zset_range<'r>(
         &mut self,
         k: &Key<'_>,
-        range: &ZRange<'_>,
+        range: impl FnOnce(usize) -> ZRange<'r>,
         rev: bool,
-        skip: usize,
-        limit: usize,
-        emit: &mut dyn FnMut(&[u8], f64),
+        (skip, limit): (usize, usize),
+        shown: &mut impl ZShown,
     ) -> Result<usize, WrongType> {
-        let Some(p) = self.typed_read(k, Type::Zset)? else { return Ok(0) };
-        let (from, to) = cut(self.span_at(p, range, rev), rev, skip, limit);
-        self.walk_at(p, (from, to), rev, emit);
+        let Some(p) = self.typed_read(k, Type::Zset)? else {
+            shown.begin(0);
+            return Ok(0);
+        };
+        if self.encoding(p) != Some(Encoding::Big) {
+            let node = self.packed(p);
+            let span = packed::span(node, &range(packed::len(node)), rev);
+            let (from, to) = cut(span, rev, skip, limit);
+            shown.begin((to - from) as usize);
+            if from < to {
+                let first = if rev { to - 1 } else { from };
+                packed::walk(node, first, rev, to - from, &mut |member, score| shown.member(member, score));
+            }
+            return Ok((to - from) as usize);
+        }
+        let (body, log, access) = self.big_parts(p);
+        let set = ordered(body);
+        let (from, to) = cut(set.span(log, access, &range(set.len()), rev), rev, skip, limit);
+        shown.begin((to - from) as usize);
+        if from < to {
+            let first = if rev { to - 1 } else { from };
+            set.walk((log, access), first, rev, to - from, |member, score| shown.member(member, score));
+        }
         Ok((to - from) as usize)
     }
 
-    /// How many members [`Tx::zset_range`] would emit. Counts no hit or miss: it goes before that one, or serves a writer.
+    /// How many members [`Tx::zset_range`] would show. Counts no hit or miss: it goes before that one, or serves a writer.
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.

@@ -1,33 +1,58 @@
-//! A leaf of a sorted set's tree: cells in order, each a reference to an element and 16 bits of its score's order key.
+//! A leaf of a sorted set's tree: cells in order, each a reference to an element and 16 bits of where it stands.
 //!
 //! ```text
-//!   0          8       9          17         25
-//!   +----------+-------+----------+----------+-----
-//!   | origin   | shift | cell     | cell     | …         origin: u64, shift: u8, cells: u64, all little-endian
-//!   +----------+-------+----------+----------+-----
+//!              0          8       9          17         25
+//!              +----------+-------+----------+----------+-----
+//!   by score   | origin   | shift | cell     | cell     | …      origin: u64, shift: u8, cells: u64, all little-endian
+//!              +----------+-------+----------+----------+-----
+//!
+//!              0          8            9       17       18        18 + n
+//!              +----------+------------+-------+--------+---------+----------+-----
+//!   by member  | origin   | 80 | shift | key   | n      | stem    | cell     | …      key: u64, n: u8, n bytes of stem
+//!              +----------+------------+-------+--------+---------+----------+-----        (c0 | shift: hints of digits)
 //!
 //!   cell   63              48 47                             0
 //!         +------------------+-------------------------------+
 //!         |  prefix          |  bits of the element's Ref    |
 //!         +------------------+-------------------------------+
-//!           (key >> shift) - origin
+//!           (key >> shift) - origin           by score: the score's order key
+//!           (hint >> shift) - origin          by member, where all scores are equal: see `hint`
 //! ```
 //! Prefixes never fall from cell to cell, so a search reads elements only where prefixes are equal. They are exact: none
-//! is cut off at either end. A key beyond what 16 bits reach moves the origin or widens the shift, for which the old
-//! prefixes are enough: `(key >> s) >> d = key >> (s + d)`. Only making the shift finer again needs the keys themselves;
-//! that is done when cells are dealt out anew and their prefixes have come to lie too close together ([`build`]).
+//! is cut off at either end. A leaf that has no prefix for what is to be inserted is built anew with an origin further away
+//! or a wider shift, for which the old prefixes are enough: `(key >> s) >> d = key >> (s + d)`. Only making the shift finer
+//! again needs the keys themselves; that is done when cells are dealt out anew and their prefixes have come to lie too close
+//! together ([`build`]).
 //!
 //! Four fixed bytes of the key would do as well for a search, but cost two bytes a cell more, and tell scores apart that
 //! differ in their upper 20 bits of mantissa only: timestamps in one leaf would all be equal.
 //!
 //! This file knows bytes only: no log, no spine, and not which references are alive.
 
-/// Bytes before the cells.
-pub(super) const HEAD_BYTES: usize = 9;
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use super::hint::{Alphabet, STEM_MAX, Stem, rest};
+
+/// Bytes before the cells of a leaf by score.
+const HEAD_BYTES: usize = 9;
+/// What a leaf by member has beside those and the stem.
+const TIED_BYTES: usize = 9;
+/// Beside the shift: the leaf is by member.
+const TIED: u8 = 0x80;
+/// Beside that: its hints are of digits.
+const DIGITS: u8 = 0x40;
 /// Bytes of a cell.
 pub(super) const CELL_BYTES: usize = 8;
 /// The most cells that a leaf may be made for.
 pub(super) const CELLS_MAX: usize = 128;
+/// The most bytes of a leaf.
+pub(super) const BYTES_MAX: usize = HEAD_BYTES + TIED_BYTES + STEM_MAX + CELLS_MAX * CELL_BYTES;
+/// Bytes by which the stem of a leaf may grow in place.
+const STEM_SPARE: usize = 4;
+/// Leaves of fewer cells are by score when they are built.
+const TIED_MIN: usize = 4;
 
 const REF_BITS: u32 = 48;
 const REF_MASK: u64 = (1 << REF_BITS) - 1;
@@ -37,32 +62,31 @@ const SPREAD_WANTED: u64 = PREFIX_MAX / 2;
 /// Cells that are dealt out with prefixes in so small a range get a finer scale.
 const SPREAD_MIN: u64 = 1 << 11;
 
-/// Bytes of a leaf of so many cells.
-#[inline]
-pub(super) const fn leaf_bytes(cells: usize) -> usize {
-    HEAD_BYTES + cells * CELL_BYTES
-}
-
-/// How the prefixes of a leaf follow from the keys.
+/// How the prefixes of a leaf follow from the keys, or from the hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Scale {
+struct Scale {
     /// What prefix 0 stands for.
     origin: u64,
     /// Bits that the keys are shifted by.
     shift: u32,
 }
 
-/// Where a key stands to what the prefixes of a leaf can say.
+/// Where an element stands to what the prefixes of a leaf can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
+    /// Before all that has a prefix.
     Below,
+    /// Among those with this prefix.
     At(u64),
+    /// Behind all that has a prefix.
     Above,
+    /// Anywhere: prefixes do not tell.
+    Anywhere,
 }
 
 impl Scale {
     /// The finest scale for keys from `first` to `last`, with room at either side.
-    pub(super) fn covering(first: u64, last: u64) -> Scale {
+    fn covering(first: u64, last: u64) -> Scale {
         Scale { origin: 0, shift: 0 }.covering_shifted(first, last)
     }
 
@@ -78,7 +102,7 @@ impl Scale {
     }
 
     #[inline]
-    pub(super) fn place(self, key: u64) -> Place {
+    fn place(self, key: u64) -> Place {
         match (key >> self.shift).checked_sub(self.origin) {
             None => Place::Below,
             Some(prefix) if prefix <= PREFIX_MAX => Place::At(prefix),
@@ -94,19 +118,39 @@ impl Scale {
             other => panic!("a key that lies {other:?} the scale"),
         }
     }
+}
 
-    /// True if keys with one prefix are equal.
-    #[inline]
-    pub(super) fn is_whole(self) -> bool {
-        self.shift == 0
-    }
+/// What the members of a leaf have in common that is in the order of members.
+#[derive(Clone, Copy, Debug)]
+struct Tie<'a> {
+    key: u64,
+    alphabet: Alphabet,
+    stem: &'a [u8],
 }
 
 /// A leaf to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cells<'a> {
     scale: Scale,
+    tie: Option<Tie<'a>>,
     cells: &'a [[u8; CELL_BYTES]],
+}
+
+/// Bytes before the cells of a leaf.
+#[inline]
+pub(super) fn head_bytes(value: &[u8]) -> usize {
+    if value[8] & TIED == 0 { HEAD_BYTES } else { HEAD_BYTES + TIED_BYTES + usize::from(value[17]) }
+}
+
+/// The same with room for a stem of some bytes more: that of a leaf by member changes when its cells are dealt out anew.
+pub(super) fn head_room(value: &[u8]) -> usize {
+    let stem = head_bytes(value).saturating_sub(HEAD_BYTES + TIED_BYTES);
+    head_bytes(value) + if value[8] & TIED == 0 { 0 } else { STEM_SPARE.min(STEM_MAX - stem) }
+}
+
+#[inline]
+fn word(value: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(value[at..at + 8].try_into().expect("eight bytes"))
 }
 
 impl<'a> Cells<'a> {
@@ -116,21 +160,19 @@ impl<'a> Cells<'a> {
     /// If it cannot be one.
     #[inline]
     pub(super) fn open(value: &'a [u8]) -> Cells<'a> {
-        let (head, rest) = value.split_at(HEAD_BYTES);
+        let (head, rest) = value.split_at(head_bytes(value));
         let (cells, odd) = rest.as_chunks::<CELL_BYTES>();
-        assert!(odd.is_empty() && head[8] < 64, "a leaf");
-        let origin = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
-        Cells { scale: Scale { origin, shift: u32::from(head[8]) }, cells }
+        let shift = head[8] & !(TIED | DIGITS);
+        assert!(odd.is_empty(), "a leaf");
+        let alphabet = if head[8] & DIGITS == 0 { Alphabet::Bytes } else { Alphabet::Digits };
+        let tied = || Tie { key: word(head, HEAD_BYTES), alphabet, stem: &head[HEAD_BYTES + TIED_BYTES..] };
+        let scale = Scale { origin: word(head, 0), shift: u32::from(shift) };
+        Cells { scale, tie: (head[8] & TIED != 0).then(tied), cells }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.cells.len()
-    }
-
-    #[inline]
-    pub(super) fn scale(&self) -> Scale {
-        self.scale
     }
 
     #[inline]
@@ -150,15 +192,50 @@ impl<'a> Cells<'a> {
         self.cell(at) & REF_MASK
     }
 
-    /// The cell with this reference.
+    /// Where elements of a key stand, as far as keys tell, and whether all at that place have this key.
     #[inline]
-    pub(super) fn position(&self, bits: u64) -> Option<usize> {
-        self.cells.iter().position(|cell| u64::from_le_bytes(*cell) & REF_MASK == bits)
+    pub(super) fn place_of_key(&self, key: u64) -> (Place, bool) {
+        match self.tie {
+            None => (self.scale.place(key), self.scale.shift == 0),
+            Some(tie) => match key.cmp(&tie.key) {
+                Ordering::Less => (Place::Below, true),
+                Ordering::Greater => (Place::Above, true),
+                Ordering::Equal => (Place::Anywhere, true),
+            },
+        }
     }
 
-    /// The cells whose prefix is this one: from the first of them to behind the last.
+    /// Where an element stands.
     #[inline]
-    pub(super) fn equal(&self, prefix: u64) -> (usize, usize) {
+    pub(super) fn place(&self, key: u64, member: &[u8]) -> Place {
+        match self.tie {
+            None => self.scale.place(key),
+            Some(tie) if tie.key == key => self.place_of_member(member),
+            Some(tie) if key < tie.key => Place::Below,
+            Some(_) => Place::Above,
+        }
+    }
+
+    /// Where a member stands, if all have one key.
+    #[inline]
+    pub(super) fn place_of_member(&self, member: &[u8]) -> Place {
+        let Some(tie) = self.tie else { return Place::Anywhere };
+        match rest(tie.stem, member) {
+            Ok(rest) => self.scale.place(tie.alphabet.hint(rest)),
+            Err(Ordering::Less) => Place::Below,
+            Err(_) => Place::Above,
+        }
+    }
+
+    /// The cells at a place: from the first of them to behind the last.
+    #[inline]
+    pub(super) fn at(&self, place: Place) -> (usize, usize) {
+        let prefix = match place {
+            Place::Below => return (0, 0),
+            Place::Above => return (self.len(), self.len()),
+            Place::Anywhere => return (0, self.len()),
+            Place::At(prefix) => prefix,
+        };
         let lo = self.cells.partition_point(|cell| u64::from_le_bytes(*cell) >> REF_BITS < prefix);
         let same = self.cells[lo..].iter().take_while(|cell| u64::from_le_bytes(**cell) >> REF_BITS == prefix);
         // Few are equal, or all: then it is worth another search.
@@ -169,100 +246,252 @@ impl<'a> Cells<'a> {
         (lo, lo + self.cells[lo..].partition_point(|cell| u64::from_le_bytes(*cell) >> REF_BITS == prefix))
     }
 
-    /// The cells as they may be dealt out anew.
-    pub(super) fn items(&self) -> impl Iterator<Item = Item> + use<'a> {
-        let Cells { scale, cells } = *self;
+    /// The cell with this reference, which is at this place.
+    #[inline]
+    pub(super) fn position(&self, place: Place, bits: u64) -> Option<usize> {
+        let (lo, hi) = self.at(place);
+        (lo..hi).find(|&at| self.bits(at) == bits)
+    }
+
+    /// What the cells have in common, for dealing them out anew.
+    pub(super) fn source(&self) -> Source {
+        Source { tie: self.tie.map(|tie| (tie.key, tie.alphabet, Stem::of(tie.stem))), shift: self.scale.shift }
+    }
+
+    /// The cells as they may be dealt out anew with others; theirs is the `source`th of the sources.
+    pub(super) fn items(&self, source: usize) -> impl Iterator<Item = Item> + use<'a> {
+        let Cells { scale, cells, .. } = *self;
+        let source = (source as u64) << REF_BITS;
         cells.iter().map(move |cell| {
             let cell = u64::from_le_bytes(*cell);
-            Item { shifted: scale.origin + (cell >> REF_BITS), shift: scale.shift, bits: cell & REF_MASK }
+            Item { known: scale.origin + (cell >> REF_BITS), tagged: source | cell & REF_MASK }
         })
+    }
+}
+
+/// Where cells come from that are dealt out anew.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    /// Key, alphabet and stem, if the leaf was by member.
+    tie: Option<(u64, Alphabet, Stem)>,
+    /// What is known of its cells is shifted by this, from 0 for everything to 64 for nothing.
+    shift: u32,
+}
+
+impl Source {
+    /// Cells whose keys are known.
+    pub(super) const KEYS: Source = Source { tie: None, shift: 0 };
+    /// Cells of which only the elements are known.
+    pub(super) const REFS: Source = Source { tie: None, shift: u64::BITS };
+
+    /// How keys follow from what is known.
+    fn keys(&self) -> Lens {
+        match self.tie {
+            Some((key, ..)) => Lens { right: 0, mask: 0, more: key, shift: 0 },
+            None => Lens { right: 0, mask: u64::MAX, more: 0, shift: self.shift },
+        }
+    }
+
+    /// How hints behind a stem follow from what is known.
+    fn hints(&self, stem: &[u8], alphabet: Alphabet) -> Lens {
+        const NOTHING: Lens = Lens { right: 0, mask: 0, more: 0, shift: u64::BITS };
+        let own = match &self.tie {
+            Some((_, own, stem)) if *own == alphabet => stem.get(),
+            _ => return NOTHING,
+        };
+        if let Some(gone) = stem.get(own.len()..) {
+            // The first bytes of what is known have gone to the stem, if it was them that were known.
+            let bits = if alphabet.reads(gone) { alphabet.bits() * gone.len() as u32 } else { u64::BITS };
+            let left = u64::BITS.saturating_sub(self.shift + bits);
+            let mask = 1u64.checked_shl(left).map_or(u64::MAX, |bit| bit - 1);
+            return Lens { mask, shift: u64::BITS - left, ..NOTHING };
+        }
+        let (front, moved) = (&own[stem.len()..], alphabet.bits() * (own.len() - stem.len()) as u32);
+        let more = alphabet.hint(front);
+        if moved >= u64::BITS || !alphabet.reads(front) {
+            return Lens { more, shift: 0, ..NOTHING };
+        }
+        let shift = self.shift.saturating_sub(moved);
+        Lens { right: moved.saturating_sub(self.shift), mask: u64::MAX, more: more >> shift, shift }
+    }
+}
+
+/// How a key or a hint follows from what is known of a cell.
+#[derive(Clone, Copy, Debug)]
+struct Lens {
+    right: u32,
+    mask: u64,
+    more: u64,
+    /// What comes out is shifted by this.
+    shift: u32,
+}
+
+impl Lens {
+    /// The key or the hint, as far as it is known.
+    #[inline(always)]
+    fn look(&self, known: u64) -> u64 {
+        (known >> self.right) & self.mask | self.more
+    }
+
+    /// The same shifted by `wanted`, which is no less than it is already.
+    #[inline]
+    fn shifted_by(&self, wanted: u32, known: u64) -> u64 {
+        self.look(known).checked_shr(wanted - self.shift).unwrap_or(0)
     }
 }
 
 /// A cell on its way from one leaf to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// The key, shifted; nothing of it if that is by 64.
-    shifted: u64,
-    shift: u32,
-    /// The bits of the reference.
-    pub(super) bits: u64,
+    /// The key, or the hint if the source was by member, shifted as there.
+    known: u64,
+    /// The number of the source above the bits of the reference.
+    tagged: u64,
 }
 
 impl Item {
-    /// A cell of which only the element is known.
-    pub(super) fn of_ref(bits: u64) -> Item {
-        Item { shifted: 0, shift: u64::BITS, bits }
+    /// A cell of this key, from [`Source::KEYS`] or, then the key is none, from [`Source::REFS`].
+    pub(super) fn new(key: u64, bits: u64, source: usize) -> Item {
+        Item { known: key, tagged: (source as u64) << REF_BITS | bits }
     }
 
-    /// The key shifted by so much, which is no less than it is already.
     #[inline]
-    fn shifted_by(&self, shift: u32) -> u64 {
-        self.shifted.checked_shr(shift - self.shift).unwrap_or(0)
+    fn source(&self) -> usize {
+        (self.tagged >> REF_BITS) as usize
+    }
+
+    /// The bits of the reference.
+    #[inline]
+    pub(super) fn bits(&self) -> u64 {
+        self.tagged & REF_MASK
     }
 }
 
-/// Writes a leaf of these cells over the whole of `out`; `key_of` tells the key of an element, and is asked only if the
-/// scale is to become finer.
-pub(super) fn build(out: &mut [u8], items: &[Item], key_of: impl Fn(u64) -> u64) {
-    assert_eq!(out.len(), leaf_bytes(items.len()), "a leaf's bytes");
+/// Elements, told by the bits of their references.
+pub(super) trait Elements<'e>: Copy {
+    fn key(self, bits: u64) -> u64;
+    fn member(self, bits: u64) -> &'e [u8];
+}
+
+type Lenses = SmallVec<[Lens; 8]>;
+
+/// Writes a leaf of these cells, which are in order; gives its bytes. Elements are asked about only where not enough is
+/// known of them.
+pub(super) fn build<'o, 'e>(
+    out: &'o mut [u8; BYTES_MAX],
+    items: &[Item],
+    sources: &[Source],
+    elements: impl Elements<'e>,
+) -> &'o [u8] {
     let (Some(first), Some(last)) = (items.first(), items.last()) else { panic!("a leaf has cells") };
-    let shift = items.iter().map(|item| item.shift).max().expect("a leaf has cells");
-    let (low, high) = (first.shifted_by(shift), last.shifted_by(shift));
-    if shift > 0 && high - low < SPREAD_MIN {
-        let (low, high) = (key_of(first.bits), key_of(last.bits));
-        let scale = Scale::covering(low, high);
-        let key_of = |bits| if low == high { low } else { key_of(bits) };
-        return write(out, scale, items.iter().map(|item| scale.prefix(key_of(item.bits)) << REF_BITS | item.bits));
+    let runs = items.chunk_by(|a, b| a.source() == b.source());
+    let present = runs.fold(0u64, |present, run| present | 1 << run[0].source());
+    let lenses: Lenses = sources.iter().map(Source::keys).collect();
+    let of_present = lenses.iter().enumerate().filter(|(n, _)| present & 1 << n != 0);
+    let shift = of_present.map(|(_, lens)| lens.shift).max().expect("cells have sources");
+    let [mut low, mut high] = [first, last].map(|item| lenses[item.source()].shifted_by(shift, item.known));
+    let scale = if shift > 0 && high - low < SPREAD_MIN {
+        (low, high) = (elements.key(first.bits()), elements.key(last.bits()));
+        Scale::covering(low, high)
+    } else {
+        Scale { origin: 0, shift }.covering_shifted(low, high)
+    };
+    if low == high && scale.shift == 0 && items.len() >= TIED_MIN {
+        return build_tied(out, low, items, sources, elements);
     }
-    let scale = Scale { origin: 0, shift }.covering_shifted(low, high);
-    let prefix = |item: &Item| item.shifted_by(scale.shift) - scale.origin;
-    write(out, scale, items.iter().map(|item| prefix(item) << REF_BITS | item.bits));
-}
-
-/// Writes a leaf of one cell.
-pub(super) fn build_one(out: &mut [u8; leaf_bytes(1)], key: u64, bits: u64) {
-    let scale = Scale::covering(key, key);
-    write(out, scale, std::iter::once(scale.prefix(key) << REF_BITS | bits));
-}
-
-fn write(out: &mut [u8], scale: Scale, cells: impl Iterator<Item = u64>) {
     write_head(out, scale);
-    for (place, cell) in out[HEAD_BYTES..].chunks_exact_mut(CELL_BYTES).zip(cells) {
-        place.copy_from_slice(&cell.to_le_bytes());
-    }
+    write_cells(out, HEAD_BYTES, items, &lenses, scale, |bits| if low == high { low } else { elements.key(bits) })
 }
 
-fn write_head(value: &mut [u8], scale: Scale) {
-    value[..8].copy_from_slice(&scale.origin.to_le_bytes());
-    value[8] = scale.shift as u8;
+/// The same where all have one key.
+fn build_tied<'o, 'e>(
+    out: &'o mut [u8; BYTES_MAX],
+    key: u64,
+    items: &[Item],
+    sources: &[Source],
+    elements: impl Elements<'e>,
+) -> &'o [u8] {
+    let [first, last] = [0, items.len() - 1].map(|at| elements.member(items[at].bits()));
+    let stem = Stem::common(first, last);
+    let stem = stem.get();
+    let alphabet = if sources.iter().any(|source| matches!(source.tie, Some((_, Alphabet::Bytes, _)))) {
+        // Once there were other bytes than digits nearby, so that it does not change back and forth.
+        Alphabet::Bytes
+    } else {
+        Alphabet::of(&first[stem.len()..], &last[stem.len()..])
+    };
+    let hint = |member: &[u8]| alphabet.hint(&member[stem.len()..]);
+    let (low, high) = (hint(first), hint(last));
+    // What is known less well than this would put too many cells under one prefix: their members are read.
+    let enough = ((high - low) / SPREAD_MIN).checked_ilog2().unwrap_or(0);
+    let lenses: Lenses = sources.iter().map(|source| source.hints(stem, alphabet)).collect();
+    let shift = lenses.iter().map(|lens| lens.shift).filter(|&shift| shift <= enough).max().unwrap_or(0);
+    let scale = Scale { origin: 0, shift }.covering_shifted(low >> shift, high >> shift);
+    write_head(out, scale);
+    out[8] |= TIED | if alphabet == Alphabet::Digits { DIGITS } else { 0 };
+    out[9..17].copy_from_slice(&key.to_le_bytes());
+    out[17] = stem.len() as u8;
+    let head = HEAD_BYTES + TIED_BYTES + stem.len();
+    out[HEAD_BYTES + TIED_BYTES..head].copy_from_slice(stem);
+    write_cells(out, head, items, &lenses, scale, |bits| hint(elements.member(bits)))
+}
+
+fn write_head(out: &mut [u8], scale: Scale) {
+    out[..8].copy_from_slice(&scale.origin.to_le_bytes());
+    out[8] = scale.shift as u8;
+}
+
+/// Writes the cells; `exact` tells the key or the hint of an element of which not enough is known.
+fn write_cells<'o>(
+    out: &'o mut [u8; BYTES_MAX],
+    head: usize,
+    items: &[Item],
+    lenses: &Lenses,
+    scale: Scale,
+    exact: impl Fn(u64) -> u64,
+) -> &'o [u8] {
+    let bytes = &mut out[..head + items.len() * CELL_BYTES];
+    let (mut places, _) = bytes[head..].as_chunks_mut::<CELL_BYTES>();
+    for run in items.chunk_by(|a, b| a.source() == b.source()) {
+        let lens = lenses[run[0].source()];
+        let (mine, others) = places.split_at_mut(run.len());
+        places = others;
+        if lens.shift <= scale.shift {
+            for (place, item) in mine.iter_mut().zip(run) {
+                let prefix = (lens.look(item.known) >> (scale.shift - lens.shift)) - scale.origin;
+                *place = (prefix << REF_BITS | item.bits()).to_le_bytes();
+            }
+        } else {
+            for (place, item) in mine.iter_mut().zip(run) {
+                *place = (scale.prefix(exact(item.bits())) << REF_BITS | item.bits()).to_le_bytes();
+            }
+        }
+    }
+    bytes
 }
 
 /// Inserts a cell at `at` of a leaf whose last cell's bytes are free.
-pub(super) fn insert(value: &mut [u8], at: usize, key: u64, bits: u64) {
-    let end = value.len() - CELL_BYTES;
-    let prefix = match Cells::open(&value[..end]).scale.place(key) {
-        Place::At(prefix) => prefix,
-        _ => reach(&mut value[..end], key).prefix(key),
-    };
-    let place = HEAD_BYTES + at * CELL_BYTES;
+pub(super) fn insert(value: &mut [u8], at: usize, prefix: u64, bits: u64) {
+    let (head, end) = (head_bytes(value), value.len() - CELL_BYTES);
+    let place = head + at * CELL_BYTES;
     value.copy_within(place..end, place + CELL_BYTES);
     value[place..place + CELL_BYTES].copy_from_slice(&(prefix << REF_BITS | bits).to_le_bytes());
 }
 
 /// Closes the gap of the cells `from..to`; the last cells' bytes are free then.
 pub(super) fn remove(value: &mut [u8], from: usize, to: usize) {
-    value.copy_within(leaf_bytes(to).., leaf_bytes(from));
+    let head = head_bytes(value);
+    value.copy_within(head + to * CELL_BYTES.., head + from * CELL_BYTES);
 }
 
 /// Gives a cell another key and reference if it stays between its neighbours by their prefixes; the first and the last cell
-/// never do.
+/// never do, nor any of a leaf by member.
 pub(super) fn update(value: &mut [u8], at: usize, key: u64, bits: u64) -> bool {
     let cells = Cells::open(value);
-    let Place::At(prefix) = cells.scale.place(key) else { return false };
+    let (Place::At(prefix), None) = (cells.scale.place(key), cells.tie) else { return false };
     let stays = at > 0 && at + 1 < cells.len() && cells.prefix(at - 1) < prefix && prefix < cells.prefix(at + 1);
     if stays {
-        value[leaf_bytes(at)..leaf_bytes(at + 1)].copy_from_slice(&(prefix << REF_BITS | bits).to_le_bytes());
+        put(value, at, prefix << REF_BITS | bits);
     }
     stays
 }
@@ -270,28 +499,12 @@ pub(super) fn update(value: &mut [u8], at: usize, key: u64, bits: u64) -> bool {
 /// Puts another reference into a cell.
 pub(super) fn set_bits(value: &mut [u8], at: usize, bits: u64) {
     let cell = Cells::open(value).cell(at) & !REF_MASK | bits;
-    value[leaf_bytes(at)..leaf_bytes(at + 1)].copy_from_slice(&cell.to_le_bytes());
+    put(value, at, cell);
 }
 
-/// Changes the scale so that it has a prefix for `key`.
-#[cold]
-fn reach(value: &mut [u8], key: u64) -> Scale {
-    let cells = Cells::open(value);
-    let old = cells.scale;
-    let key = key >> old.shift;
-    let scale = if cells.len() == 0 {
-        old.covering_shifted(key, key)
-    } else {
-        let (low, high) = (old.origin + cells.prefix(0), old.origin + cells.prefix(cells.len() - 1));
-        old.covering_shifted(low.min(key), high.max(key))
-    };
-    for cell in value[HEAD_BYTES..].chunks_exact_mut(CELL_BYTES) {
-        let number = u64::from_le_bytes((&*cell).try_into().expect("eight bytes"));
-        let prefix = ((old.origin + (number >> REF_BITS)) >> (scale.shift - old.shift)) - scale.origin;
-        cell.copy_from_slice(&(prefix << REF_BITS | number & REF_MASK).to_le_bytes());
-    }
-    write_head(value, scale);
-    scale
+fn put(value: &mut [u8], at: usize, cell: u64) {
+    let place = head_bytes(value) + at * CELL_BYTES;
+    value[place..place + CELL_BYTES].copy_from_slice(&cell.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -299,67 +512,155 @@ mod tests {
     use super::*;
     use varve_base::rng::Rng;
 
-    /// Every cell's prefix must be what its key says; the key of element `bits` is `keys[bits - 1]`.
-    fn check(value: &[u8], keys: &[u64]) {
+    /// Key and member of the element `bits` are the `bits - 1`th.
+    #[derive(Clone, Copy)]
+    struct All<'e>(&'e [(u64, Vec<u8>)]);
+
+    impl<'e> All<'e> {
+        fn of(self, bits: u64) -> &'e (u64, Vec<u8>) {
+            &self.0[bits as usize - 1]
+        }
+    }
+
+    impl<'e> Elements<'e> for All<'e> {
+        fn key(self, bits: u64) -> u64 {
+            self.of(bits).0
+        }
+
+        fn member(self, bits: u64) -> &'e [u8] {
+            &self.of(bits).1
+        }
+    }
+
+    /// Every cell's prefix must be what its element says, and the elements in order.
+    fn check(value: &[u8], all: All<'_>) {
         let cells = Cells::open(value);
         for at in 0..cells.len() {
-            let key = keys[cells.bits(at) as usize - 1];
-            assert_eq!(cells.scale().place(key), Place::At(cells.prefix(at)));
-            assert!(at == 0 || cells.prefix(at - 1) <= cells.prefix(at));
+            let (key, member) = all.of(cells.bits(at));
+            let place = Place::At(cells.prefix(at));
+            assert_eq!(cells.place(*key, member), place);
+            assert_eq!(cells.position(place, cells.bits(at)), Some(at));
+            assert!(at == 0 || all.of(cells.bits(at - 1)) < all.of(cells.bits(at)));
+        }
+    }
+
+    fn built(items: &[Item], sources: &[Source], all: All<'_>) -> Vec<u8> {
+        let mut bytes = [0; BYTES_MAX];
+        let value = build(&mut bytes, items, sources, all).to_vec();
+        check(&value, all);
+        value
+    }
+
+    fn key(rng: &mut Rng, kind: u64, n: u64) -> u64 {
+        match kind {
+            0 => rng.next_u64(),
+            1 => (1 << 62) + n * 1000,
+            2 => (1 << 62) - n * 1_000_000,
+            3 => rng.below(3) * (u64::MAX / 2),
+            4 => rng.next_u64() >> rng.below(64),
+            _ => 1 << 63,
+        }
+    }
+
+    fn member(rng: &mut Rng, kind: u64, n: u64) -> Vec<u8> {
+        match kind {
+            0 => format!("element:{:012}", rng.below(100_000)).into_bytes(),
+            1 => (0..rng.below(4)).map(|_| [0, 255, b'x'][rng.below(3) as usize]).collect(),
+            2 if !n.is_multiple_of(3) => {
+                format!("{:05}{}", rng.below(30_000), ["", "x", "/7", "-"][n as usize % 4]).into_bytes()
+            }
+            2 => [vec![b'p'; rng.below(300) as usize], rng.next_u64().to_le_bytes().to_vec()].concat(),
+            3 => [vec![7; 290], vec![rng.below(256) as u8; rng.below(10) as usize]].concat(),
+            _ => format!("m{n}").into_bytes(),
         }
     }
 
     #[test]
     fn prefixes_stay_exact_whatever_comes() {
-        for seed in 0..200 {
+        for seed in 0..240 {
             let mut rng = Rng::seeded(seed);
-            let mut keys: Vec<u64> = Vec::new();
-            let mut value = vec![0; leaf_bytes(1)];
+            let (keys, members) = (seed % 6, seed / 6 % 5);
+            let mut elements: Vec<(u64, Vec<u8>)> = Vec::new();
+            let mut value = Vec::new();
             for n in 0..100 {
-                let key = match seed % 5 {
-                    0 => rng.next_u64(),
-                    1 => (1 << 62) + n * 1000,
-                    2 => (1 << 62) - n * 1_000_000,
-                    3 => rng.below(3) * (u64::MAX / 2),
-                    _ => rng.next_u64() >> rng.below(64),
-                };
-                keys.push(key);
-                let bits = keys.len() as u64;
+                let new = (key(&mut rng, keys, n), member(&mut rng, members, n));
+                if elements.contains(&new) {
+                    continue;
+                }
+                elements.push(new);
+                let (all, bits) = (All(&elements), elements.len() as u64);
+                let (key, member) = all.of(bits);
                 if n == 0 {
-                    build_one((&mut value[..]).try_into().unwrap(), key, bits);
+                    value = built(&[Item::new(*key, bits, 0)], &[Source::KEYS], all);
                     continue;
                 }
                 let cells = Cells::open(&value);
-                let at = (0..cells.len()).filter(|&at| keys[cells.bits(at) as usize - 1] <= key).count();
-                value.resize(value.len() + CELL_BYTES, 0);
-                insert(&mut value, at, key, bits);
-                check(&value, &keys);
-                assert_eq!(Cells::open(&value).position(bits), Some(at));
+                let at = (0..cells.len()).filter(|&at| all.of(cells.bits(at)) < all.of(bits)).count();
+                if let Place::At(prefix) = cells.place(*key, member) {
+                    value.resize(value.len() + CELL_BYTES, 0);
+                    insert(&mut value, at, prefix, bits);
+                } else {
+                    let mut items: Vec<Item> = cells.items(0).collect();
+                    items.insert(at, Item::new(*key, bits, 1));
+                    value = built(&items, &[cells.source(), Source::KEYS], all);
+                }
+                check(&value, all);
             }
-            let mut items: Vec<Item> = Cells::open(&value).items().collect();
-            while items.len() > 1 {
-                items.truncate(items.len() / 2);
-                let mut out = vec![0; leaf_bytes(items.len())];
-                build(&mut out, &items, |bits| keys[bits as usize - 1]);
-                check(&out, &keys);
-                items = Cells::open(&out).items().collect();
+            deal_out(&value, All(&elements), &mut rng);
+        }
+    }
+
+    /// Parts of a leaf, put together again in several ways.
+    fn deal_out(value: &[u8], all: All<'_>, rng: &mut Rng) {
+        let cells = Cells::open(value);
+        let refs: Vec<u64> = (0..cells.len()).map(|at| cells.bits(at)).collect();
+        for _ in 0..10 {
+            let mut parts = Vec::new();
+            let mut rest = &refs[..];
+            while !rest.is_empty() && parts.len() < 5 {
+                let (part, others) = rest.split_at(1 + rng.below(rest.len() as u64) as usize);
+                rest = others;
+                let items: Vec<Item> = part.iter().map(|&bits| Item::new(0, bits, 0)).collect();
+                parts.push(built(&items, &[Source::REFS], all));
             }
-            remove(&mut value, 10, 40);
-            value.truncate(leaf_bytes(70));
-            check(&value, &keys);
+            let sources: Vec<Source> = parts.iter().map(|part| Cells::open(part).source()).collect();
+            let parts = parts.iter().enumerate();
+            let items: Vec<Item> = parts.flat_map(|(n, part)| Cells::open(part).items(n).collect::<Vec<_>>()).collect();
+            let (from, to) = (rng.below(items.len() as u64) as usize, items.len());
+            let mut whole = built(&items[from..to], &sources, all);
+            let count = Cells::open(&whole).len();
+            let gone = rng.below(count as u64) as usize;
+            remove(&mut whole, gone, gone + (count - gone) / 2);
+            whole.truncate(whole.len() - (count - gone) / 2 * CELL_BYTES);
+            check(&whole, all);
         }
     }
 
     #[test]
     fn a_scale_becomes_finer_when_its_cells_crowd() {
-        let keys: Vec<u64> = (0..64).map(|n| (1 << 60) + n * 7).collect();
-        let crowded = |&key: &u64| Item { shifted: key >> 40, shift: 40, bits: key % (1 << 40) / 7 + 1 };
-        let items: Vec<Item> = keys.iter().map(crowded).collect();
-        let mut out = vec![0; leaf_bytes(64)];
-        build(&mut out, &items, |bits| keys[bits as usize - 1]);
-        check(&out, &keys);
+        let elements: Vec<(u64, Vec<u8>)> = (0..64).map(|n| ((1 << 60) + n * 7, Vec::new())).collect();
+        let items: Vec<Item> = elements.iter().zip(1..).map(|((key, _), bits)| Item::new(key >> 40, bits, 0)).collect();
+        let crowded = Source { tie: None, shift: 40 };
+        let out = built(&items, &[crowded], All(&elements));
         let cells = Cells::open(&out);
-        assert!(cells.scale().is_whole());
-        assert_eq!(cells.equal(cells.prefix(5)), (5, 6));
+        assert_eq!(cells.place_of_key(elements[5].0), (Place::At(cells.prefix(5)), true));
+        assert_eq!(cells.at(Place::At(cells.prefix(5))), (5, 6));
+    }
+
+    #[test]
+    fn members_of_equal_scores_are_told_apart() {
+        let elements: Vec<(u64, Vec<u8>)> =
+            (0..120u64).map(|n| (1 << 63, format!("element:{:012}", 47_000 + n * 3).into_bytes())).collect();
+        let items: Vec<Item> = (1..=120).map(|bits| Item::new(0, bits, 0)).collect();
+        let out = built(&items, &[Source::REFS], All(&elements));
+        let cells = Cells::open(&out);
+        let alike = (0..120).map(|at| {
+            let (lo, hi) = cells.at(Place::At(cells.prefix(at)));
+            hi - lo
+        });
+        assert!(alike.clone().max() <= Some(1), "{:?}", alike.collect::<Vec<_>>());
+        assert_eq!(cells.place(1 << 63, b"element:00000001"), Place::Below);
+        assert_eq!(cells.place(1 << 63, b"f"), Place::Above);
+        assert_eq!((cells.place(1, b"f"), cells.place(u64::MAX, b"")), (Place::Below, Place::Above));
     }
 }

@@ -4,14 +4,17 @@
 //!   small     one packed node of pairs, in order              `packed`
 //!   big       Ordered
 //!             +-- elements   hash of the member -> Ref        `coll::elements`; value = the bytes of the score
-//!             +-- tree       (score, member) -> Ref           `tree` over `leaf`; `score` makes scores comparable
+//!             +-- tree       (score, member) -> Ref           `tree` over `leaf`; scores are compared as `score`
+//!                                                             says, members of equal ones by `hint` and `marks`
 //! ```
 //! Every element is in both, and what moves an element repoints both. A member costs the element's object (14 bytes beside
 //! member and score bytes), about 11 in the index and 9 to 10 in the tree.
 //!
 //! Not here: keys, and when a small one becomes big (`tx::zsets`).
 
+mod hint;
 mod leaf;
+mod marks;
 pub(crate) mod packed;
 mod score;
 #[cfg(test)]
@@ -22,6 +25,7 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
+use varve_base::hash::hash64;
 use varve_index::TableStats;
 use varve_segment::{Access, Appender, Head, Kind, Log};
 
@@ -31,6 +35,11 @@ use crate::zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange};
 use leaf::CELLS_MAX;
 use score::{ScoreBytes, order_key, read_score};
 use tree::{Probe, Sight, Tree};
+
+/// Removals at an end fetch the bucket of the element after so many more.
+const NEAR: usize = 4;
+/// And the object of the one after so many more.
+const FAR: usize = 12;
 
 /// A big sorted set.
 pub(crate) struct Ordered {
@@ -218,13 +227,14 @@ impl Ordered {
     }
 
     /// Shows `count` elements from `position` on, upwards or downwards.
+    #[inline]
     pub(crate) fn walk(
         &self,
         (log, access): (&Log, &Access),
         position: u64,
         rev: bool,
         count: u64,
-        emit: &mut dyn FnMut(&[u8], f64),
+        mut emit: impl FnMut(&[u8], f64),
     ) {
         let sight = Sight { log, access };
         self.tree.walk(sight, position, rev, count, |r| {
@@ -245,10 +255,27 @@ impl Ordered {
         let left = self.len() - (to - from) as usize;
         if left > 0 {
             self.remove_span(hands, (from, to), rev, emit);
+            if from == 0 || rev {
+                self.fetch_end(hands, rev);
+            }
         } else {
             self.walk((hands.log, hands.access), if rev { to - 1 } else { from }, rev, to - from, emit);
         }
         left
+    }
+
+    /// Fetches what the next removals at an end are going to touch: the objects of those after some more, the buckets of
+    /// those after a few more, whose objects were fetched before.
+    #[inline]
+    fn fetch_end(&self, hands: &Hands<'_>, rev: bool) {
+        let sight = Sight::of(hands);
+        let [near, far] = self.tree.at_end(sight, rev, [NEAR, FAR]);
+        if let Some(r) = far {
+            hands.log.line(r).fetch_pair();
+        }
+        if let Some(r) = near {
+            self.elements.bucket_line(hash64(hands.seed, sight.element(r).0)).fetch();
+        }
     }
 
     /// Removes the elements at the positions `from..to` and shows each; from the high end on if `rev`.
@@ -269,7 +296,10 @@ impl Ordered {
                 refs.reverse();
             }
             self.tree.remove(hands, spot, refs.len());
-            for &r in &refs {
+            for (n, &r) in refs.iter().enumerate() {
+                if let Some(&r) = refs.get(n + NEAR) {
+                    self.elements.bucket_line(hash64(hands.seed, Sight::of(hands).element(r).0)).fetch();
+                }
                 let (member, score) = Sight::of(hands).element(r);
                 emit(member, score);
                 let found = self.elements.find_ref(hands.seed, member, r).expect("an element is in the index");

@@ -1,7 +1,7 @@
 //! The order of a sorted set's elements: leaves of cells under a counted spine.
 //!
 //! ```text
-//!   spine     least keys, counts          (ordinary memory)
+//!   spine     least keys, counts; marks   (ordinary memory)
 //!     |
 //!   leaf      cells: 16 bits of key, Ref  (objects of the log, up to 128 cells each)
 //!     |
@@ -9,7 +9,9 @@
 //! ```
 //! A least key of the spine is a lower bound: nothing in the leaf has a lesser key, nothing in the leaf before a greater
 //! one. It does not follow when a leaf loses its first cell. A search goes down by key; elements are read only where keys
-//! (in the spine) or prefixes (in the leaf) are equal.
+//! (in the spine) or prefixes (in the leaf) are equal. A leaf whose keys are all equal has prefixes of the members instead.
+//! Where many leaves have one key, insertions have to look into them; when that has happened too often for the insertions
+//! that there were, the leaves get marks, or the marks another stem (`marks`).
 //!
 //! Leaves are kept full, since their free room is memory too. One that overflows is dealt out with up to four
 //! neighbours, evenly, and only when those are full as well a leaf is added: 5 full ones become 6. At either end of the
@@ -24,7 +26,11 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
-use super::leaf::{self, CELL_BYTES, CELLS_MAX, Cells, Item, Place, leaf_bytes};
+use super::hint::Stem;
+use super::leaf::{
+    self, BYTES_MAX, CELL_BYTES, CELLS_MAX, Cells, Elements, Item, Place, Source, head_bytes, head_room,
+};
+use super::marks::Marks;
 use super::score::{order_key, read_score};
 use crate::coll::Hands;
 use crate::coll::spine::{Leaf, Spine};
@@ -35,7 +41,7 @@ const WINDOW: usize = 5;
 const ITEMS_MAX: usize = 1024;
 const _: () = assert!(WINDOW * CELLS_MAX <= ITEMS_MAX);
 /// Of so many cells, one is left free in each leaf when a window is dealt out without another leaf.
-const SPARE: usize = 32;
+const SPARE: usize = 16;
 /// A leaf that loses cells looks for a neighbour to join once in so many parts of a full one, not at each of them.
 const JOIN_PARTS: usize = 16;
 /// From so many leaves on, leaves are made for as many cells as they may have; before, for a quarter more than they need.
@@ -43,6 +49,15 @@ const LEAVES_MANY: usize = 4;
 
 /// Elements that are fetched ahead of a walk.
 const AHEAD: usize = 8;
+
+/// An insertion may look into one leaf in so many insertions for nothing.
+const LOOKS_EACH: u32 = 4;
+/// Marks are made, or made anew, after so many looks beyond that, and so many more a leaf that they cost.
+const LOOKS_MIN: u32 = 64;
+/// Leaves of which all are asked for the stem of the marks; of more, all but the outermost.
+const LEAVES_FEW: usize = 8;
+/// Leaves whose first elements are fetched together.
+const FIRSTS: usize = 32;
 
 /// What opens a collection's objects to read them.
 #[derive(Clone, Copy)]
@@ -70,8 +85,20 @@ impl<'a> Sight<'a> {
     }
 
     #[inline]
+    fn first_of(self, leaf: Ref) -> Ref {
+        self.log.recall(self.cells(leaf).bits(0))
+    }
+}
+
+impl<'a> Elements<'a> for Sight<'a> {
+    #[inline]
     fn key(self, bits: u64) -> u64 {
         order_key(self.element(self.log.recall(bits)).1)
+    }
+
+    #[inline]
+    fn member(self, bits: u64) -> &'a [u8] {
+        self.access.open(self.log, self.log.recall(bits)).key()
     }
 }
 
@@ -119,12 +146,12 @@ pub(super) enum Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// The key that the point is at, if keys matter.
+    /// The member that the point is at, if members matter.
     #[inline]
-    fn key(&self) -> Option<u64> {
+    fn member(&self) -> Option<&[u8]> {
         match *self {
-            Probe::Key(key) | Probe::PastKey(key) | Probe::Element(key, _) => Some(key),
-            Probe::Member(_) | Probe::PastMember(_) => None,
+            Probe::Element(_, member) | Probe::Member(member) | Probe::PastMember(member) => Some(member),
+            Probe::Key(_) | Probe::PastKey(_) => None,
         }
     }
 
@@ -176,13 +203,25 @@ pub(super) struct Tree {
     cells_max: usize,
     /// Bytes of the leaves' objects.
     object_bytes: u64,
+    marks: Option<Box<Marks>>,
+    /// Leaves that insertions have looked into, [`LOOKS_EACH`] for one, less one for each insertion.
+    looks: u32,
+    /// From so many on there are marks to be made.
+    looks_max: u32,
 }
 
 impl Tree {
     /// An empty tree with leaves of at most so many cells.
     pub(super) fn new(cells_max: usize) -> Tree {
         assert!((2..=CELLS_MAX).contains(&cells_max), "{cells_max} cells a leaf");
-        Tree { spine: Spine::keyed(), cells_max, object_bytes: 0 }
+        Tree {
+            spine: Spine::keyed(),
+            cells_max,
+            object_bytes: 0,
+            marks: None,
+            looks: 0,
+            looks_max: LOOKS_MIN * LOOKS_EACH,
+        }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -200,28 +239,33 @@ impl Tree {
 
     /// Bytes that are not in the log.
     pub(super) fn spine_bytes(&self) -> usize {
-        self.spine.bytes()
+        self.spine.bytes() + self.marks.as_ref().map_or(0, |marks| marks.bytes())
     }
 
     /// The first cell that is not before the point, or the place behind the last cell of its leaf; `None` in an empty
     /// tree.
     fn seek(&self, sight: Sight<'_>, probe: &Probe<'_>) -> Option<Spot> {
-        let leaf = self.seek_leaf(sight, probe)?;
+        let (leaf, _) = self.seek_leaf(sight, probe)?;
         let cells = sight.cells(self.spine.leaf_ref(leaf));
-        Some(Spot { leaf, at: seek_cell(sight, cells, probe) })
+        Some(Spot { leaf, at: seek_cell(sight, cells, probe).0 })
     }
 
+    /// The leaf of a point, and how many leaves had to be looked into to find it.
     #[inline]
-    fn seek_leaf(&self, sight: Sight<'_>, probe: &Probe<'_>) -> Option<Leaf> {
-        self.spine.descend_by(
+    fn seek_leaf(&self, sight: Sight<'_>, probe: &Probe<'_>) -> Option<(Leaf, u32)> {
+        let mut looks = 0;
+        let marks = self.marks.as_deref().zip(probe.member()).map(|(marks, member)| (marks, marks.hint(member)));
+        let leaf = self.spine.descend_by(
             |sep| probe.by_sep(sep),
+            marks.map(|(marks, hint)| move |leaf| marks.compare(leaf, hint)),
             |leaf| {
-                let first = sight.cells(self.spine.leaf_ref(leaf)).bits(0);
-                let (member, score) = sight.element(sight.log.recall(first));
+                looks += 1;
+                let (member, score) = sight.element(sight.first_of(self.spine.leaf_ref(leaf)));
                 probe.is_behind_or_at(member, score)
             },
             |leaf| sight.log.prefetch(self.spine.leaf_ref(leaf)),
-        )
+        )?;
+        Some((leaf, looks))
     }
 
     /// Elements before the point.
@@ -236,8 +280,9 @@ impl Tree {
 
     /// The cell of an element, whose key and member these are.
     pub(super) fn find(&self, sight: Sight<'_>, key: u64, member: &[u8], r: Ref) -> Spot {
-        let leaf = self.seek_leaf(sight, &Probe::Element(key, member)).expect("a tree with an element has leaves");
-        let at = sight.cells(self.spine.leaf_ref(leaf)).position(r.bits()).expect("an element has a cell");
+        let (leaf, _) = self.seek_leaf(sight, &Probe::Element(key, member)).expect("a tree with an element has leaves");
+        let cells = sight.cells(self.spine.leaf_ref(leaf));
+        let at = cells.position(cells.place(key, member), r.bits()).expect("an element has a cell");
         Spot { leaf, at }
     }
 
@@ -269,6 +314,22 @@ impl Tree {
         }
     }
 
+    /// The elements at these places counted from an end, as far as they are in its leaf or the one beside it.
+    pub(super) fn at_end<const N: usize>(&self, sight: Sight<'_>, rev: bool, places: [usize; N]) -> [Option<Ref>; N] {
+        let Some(leaf) = (if rev { self.spine.last() } else { self.spine.first() }) else { return [None; N] };
+        let cells = sight.cells(self.spine.leaf_ref(leaf));
+        let of = |cells: Cells<'_>, n: usize| {
+            let at = if rev { (cells.len() - 1).checked_sub(n) } else { (n < cells.len()).then_some(n) };
+            at.map(|at| sight.log.recall(cells.bits(at)))
+        };
+        places.map(|n| {
+            of(cells, n).or_else(|| {
+                let beside = (if rev { self.spine.prev(leaf) } else { self.spine.next(leaf) })?;
+                of(sight.cells(self.spine.leaf_ref(beside)), n - cells.len())
+            })
+        })
+    }
+
     /// Puts the elements at the positions `from..to` that lie in one leaf with the first of them, or with the last if `rev`,
     /// into `refs`; gives the place of the first.
     pub(super) fn run(
@@ -295,33 +356,61 @@ impl Tree {
 
     /// Adds the cell of an element that is not there yet.
     pub(super) fn insert(&mut self, hands: &mut Hands<'_>, key: u64, member: &[u8], r: Ref) {
-        let Some(spot) = self.seek(Sight::of(hands), &Probe::Element(key, member)) else {
-            let mut bytes = [0; leaf_bytes(1)];
-            leaf::build_one(&mut bytes, key, r.bits());
-            self.add_leaf(Pen::of(hands), None, &bytes, key);
-            self.object_bytes += self.bytes_of(Sight::of(hands), self.spine.first().expect("just added"));
+        let (sight, probe) = (Sight::of(hands), Probe::Element(key, member));
+        let Some((leaf, looks)) = self.seek_leaf(sight, &probe) else {
+            let mut bytes = [0; BYTES_MAX];
+            let bytes = leaf::build(&mut bytes, &[Item::new(key, r.bits(), 0)], &[Source::KEYS], sight);
+            let Hands { log, access, appender, slot, .. } = hands;
+            self.add_leaf(Sight { log, access }, (appender, *slot), None, bytes, key);
             return;
         };
-        let old = self.spine.leaf_ref(spot.leaf);
-        let cells = Sight::of(hands).cells(old).len();
-        if cells == self.cells_max {
-            self.make_way(hands, spot);
+        let cells = sight.cells(self.spine.leaf_ref(leaf));
+        let (at, place) = seek_cell(sight, cells, &probe);
+        if cells.len() == self.cells_max {
+            self.make_way(hands, Spot { leaf, at });
             return self.insert(hands, key, member, r);
         }
-        let mut object = hands.access.open_mut(hands.log, old);
-        if object.resize_value(leaf_bytes(cells + 1)) {
-            leaf::insert(object.value_mut(), spot.at, key, r.bits());
+        match place {
+            Place::At(prefix) => self.put(hands, Spot { leaf, at }, prefix, r),
+            _ => self.stretch(hands, Spot { leaf, at }, key, r),
+        }
+        if at == 0 && self.spine.first() == Some(leaf) {
+            // Of the first leaf only the least key may have become too great, and the mark.
+            self.spine.set_sep(leaf, key.min(self.spine.sep(leaf)));
+            self.marks.iter_mut().for_each(|marks| marks.set_first(leaf));
+        }
+        self.looks = self.looks.saturating_add(looks * LOOKS_EACH).saturating_sub(1);
+        if self.looks > self.looks_max {
+            self.mark_all(Sight::of(hands));
+        }
+    }
+
+    /// Puts a cell into a leaf that is not full and has a prefix for it.
+    fn put(&mut self, hands: &mut Hands<'_>, Spot { leaf, at }: Spot, prefix: u64, r: Ref) {
+        let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf));
+        let len = object.value().len();
+        if object.resize_value(len + CELL_BYTES) {
+            leaf::insert(object.value_mut(), at, prefix, r.bits());
         } else {
-            let mut bytes = [0; leaf_bytes(CELLS_MAX)];
-            let bytes = &mut bytes[..leaf_bytes(cells + 1)];
-            bytes[..leaf_bytes(cells)].copy_from_slice(object.value());
-            leaf::insert(bytes, spot.at, key, r.bits());
-            self.rewrite(hands, spot.leaf, bytes, self.room_for(cells + 1));
+            let mut bytes = [0; BYTES_MAX];
+            let bytes = &mut bytes[..len + CELL_BYTES];
+            bytes[..len].copy_from_slice(object.value());
+            leaf::insert(bytes, at, prefix, r.bits());
+            self.rewrite(hands, leaf, bytes, self.room_for(bytes));
         }
-        self.spine.add(spot.leaf, 1);
-        if spot.at == 0 && key < self.spine.sep(spot.leaf) {
-            self.spine.set_sep(spot.leaf, key);
-        }
+        self.spine.add(leaf, 1);
+    }
+
+    /// Builds a leaf that is not full anew with a cell for which it has no prefix.
+    #[cold]
+    fn stretch(&mut self, hands: &mut Hands<'_>, Spot { leaf, at }: Spot, key: u64, r: Ref) {
+        let sight = Sight::of(hands);
+        let cells = sight.cells(self.spine.leaf_ref(leaf));
+        let mut items: SmallVec<[Item; CELLS_MAX]> = cells.items(0).collect();
+        items.insert(at, Item::new(key, r.bits(), 1));
+        let mut bytes = [0; BYTES_MAX];
+        let bytes = leaf::build(&mut bytes, &items, &[cells.source(), Source::KEYS], sight);
+        self.refill(hands, leaf, bytes);
     }
 
     /// Gives a cell another key and reference, if it stays where it is for sure; false if it may have to move.
@@ -341,20 +430,21 @@ impl Tree {
         let Spot { leaf, at } = spot;
         let old = self.spine.leaf_ref(leaf);
         let mut object = hands.access.open_mut(hands.log, old);
-        let left = Cells::open(object.value()).len() - count;
-        if left == 0 {
+        let (cells, left) = (Cells::open(object.value()).len(), object.value().len() - count * CELL_BYTES);
+        if cells == count {
             self.object_bytes -= object.read().bytes() as u64;
             self.spine.remove(leaf);
             return hands.access.kill(hands.log, old);
         }
         leaf::remove(object.value_mut(), at, at + count);
-        if !object.resize_value(leaf_bytes(left)) {
-            let mut bytes = [0; leaf_bytes(CELLS_MAX)];
-            let bytes = &mut bytes[..leaf_bytes(left)];
-            bytes.copy_from_slice(&object.value()[..leaf_bytes(left)]);
+        if !object.resize_value(left) {
+            let mut bytes = [0; BYTES_MAX];
+            let bytes = &mut bytes[..left];
+            bytes.copy_from_slice(&object.value()[..left]);
             // It has become less than half full: with the room of a full one it would be written anew at each removal.
-            self.rewrite(hands, leaf, bytes, self.spare_room(left));
+            self.rewrite(hands, leaf, bytes, self.spare_room(bytes));
         }
+        let left = cells - count;
         self.spine.add(leaf, -(count as i64));
         let part = (self.cells_max / JOIN_PARTS).max(1);
         if left < self.cells_max / 2 && left / part != (left + count) / part {
@@ -385,22 +475,18 @@ impl Tree {
         objects
     }
 
-    /// Gives back some of the spine; true when nothing is left of it.
+    /// Gives back some of the spine and the marks; true when nothing is left of them.
     pub(super) fn shed_step(&mut self) -> bool {
-        self.spine.shed_step()
+        self.spine.shed_step() & self.marks.as_mut().is_none_or(|marks| marks.shed())
     }
 
     /// Adds a leaf at the end, of elements in order behind all that are there: `refs` of the same shard.
     pub(super) fn push_leaf(&mut self, sight: Sight<'_>, appender: &mut Appender, slot: u32, refs: &[Ref]) {
-        let pen = Pen { log: sight.log, appender, slot };
         let Some(first) = refs.first() else { return };
-        let items: SmallVec<[Item; CELLS_MAX]> = refs.iter().map(|r| Item::of_ref(r.bits())).collect();
-        let mut bytes = [0; leaf_bytes(CELLS_MAX)];
-        let bytes = &mut bytes[..leaf_bytes(items.len())];
-        leaf::build(bytes, &items, |bits| sight.key(bits));
-        let last = self.spine.last();
-        let leaf = self.add_leaf(pen, last, bytes, sight.key(first.bits()));
-        self.object_bytes += self.bytes_of(sight, leaf);
+        let items: SmallVec<[Item; CELLS_MAX]> = refs.iter().map(|r| Item::new(0, r.bits(), 0)).collect();
+        let mut bytes = [0; BYTES_MAX];
+        let bytes = leaf::build(&mut bytes, &items, &[Source::REFS], sight);
+        self.add_leaf(sight, (appender, slot), self.spine.last(), bytes, sight.key(first.bits()));
     }
 
     /// Cells of a leaf that is filled at once.
@@ -412,22 +498,89 @@ impl Tree {
         sight.access.open(sight.log, self.spine.leaf_ref(leaf)).bytes() as u64
     }
 
-    /// Bytes that a leaf of so many cells is given.
-    fn room_for(&self, cells: usize) -> usize {
+    /// Bytes that a leaf of these is given.
+    fn room_for(&self, bytes: &[u8]) -> usize {
         let many = self.spine.leaves() >= LEAVES_MANY;
-        if many { leaf_bytes(self.cells_max) } else { self.spare_room(cells) }
+        if many { head_room(bytes) + self.cells_max * CELL_BYTES } else { self.spare_room(bytes) }
     }
 
-    /// Bytes of a leaf with room for a quarter more than so many cells.
-    fn spare_room(&self, cells: usize) -> usize {
-        leaf_bytes((cells + cells / 4 + 2).min(self.cells_max))
+    /// Bytes of a leaf with room for a quarter more cells than these are.
+    fn spare_room(&self, bytes: &[u8]) -> usize {
+        let cells = (bytes.len() - head_bytes(bytes)) / CELL_BYTES;
+        head_room(bytes) + (cells + cells / 4 + 2).min(self.cells_max) * CELL_BYTES
     }
 
-    /// Writes the object of a leaf that is to follow `after`. Its bytes are not counted yet.
-    fn add_leaf(&mut self, pen: Pen<'_>, after: Option<Leaf>, bytes: &[u8], sep: u64) -> Leaf {
-        let cells = (bytes.len() - leaf_bytes(0)) / CELL_BYTES;
-        let r = pen.append(self.spine.upcoming().number(), bytes, self.room_for(cells));
-        self.spine.insert_after(after, r, cells as u32, sep)
+    /// Writes a leaf that is to follow `after`; its first element has the key `sep`.
+    fn add_leaf(
+        &mut self,
+        sight: Sight<'_>,
+        (appender, slot): (&mut Appender, u32),
+        after: Option<Leaf>,
+        bytes: &[u8],
+        sep: u64,
+    ) -> Leaf {
+        let pen = Pen { log: sight.log, appender, slot };
+        let r = pen.append(self.spine.upcoming().number(), bytes, self.room_for(bytes));
+        let leaf = self.spine.insert_after(after, r, Cells::open(bytes).len() as u32, sep);
+        self.object_bytes += self.bytes_of(sight, leaf);
+        self.mark(sight, leaf);
+        leaf
+    }
+
+    /// Marks a leaf with its first element, which has its least key.
+    fn mark(&mut self, sight: Sight<'_>, leaf: Leaf) {
+        if let Some(marks) = &mut self.marks {
+            marks.set(leaf, sight.element(sight.first_of(self.spine.leaf_ref(leaf))).0);
+        }
+    }
+
+    /// Marks all leaves, if another stem than before is found.
+    #[cold]
+    fn mark_all(&mut self, sight: Sight<'_>) {
+        let (few, ends) = (self.spine.leaves() < LEAVES_FEW, [self.spine.first(), self.spine.last()]);
+        let mut common: Option<Stem> = None;
+        self.each_first(sight, |leaf, member, _| {
+            if few || !ends.contains(&Some(leaf)) {
+                common = Some(common.map_or_else(|| Stem::of(member), |stem| Stem::common(stem.get(), member)));
+            }
+        });
+        let Some(stem) = common else { return };
+        if self.marks.as_ref().is_some_and(|marks| *marks.stem() == stem) {
+            self.looks_max = self.looks_max.saturating_mul(2);
+            return;
+        }
+        let (mut marks, mut moved) = (Marks::new(stem), Vec::new());
+        self.each_first(sight, |leaf, member, key| {
+            if ends[0] == Some(leaf) {
+                return marks.set_first(leaf);
+            }
+            marks.set(leaf, member);
+            // A mark is of the same element as the least key.
+            if key != self.spine.sep(leaf) {
+                moved.push((leaf, key));
+            }
+        });
+        moved.iter().for_each(|&(leaf, key)| self.spine.set_sep(leaf, key));
+        self.marks = Some(Box::new(marks));
+        self.looks = 0;
+        self.looks_max = (LOOKS_MIN + self.spine.leaves() as u32 * LOOKS_EACH) * LOOKS_EACH;
+    }
+
+    /// Shows the first element of each leaf: member and key.
+    fn each_first(&self, sight: Sight<'_>, mut show: impl FnMut(Leaf, &[u8], u64)) {
+        let mut next = self.spine.first();
+        while let Some(leaf) = next {
+            let leaves = std::iter::successors(Some(leaf), |&leaf| self.spine.next(leaf)).take(FIRSTS);
+            let leaves: SmallVec<[Leaf; FIRSTS]> = leaves.collect();
+            let places = leaves.iter().map(|&leaf| self.spine.leaf_ref(leaf));
+            places.clone().for_each(|place| sight.log.prefetch(place));
+            places.clone().for_each(|place| sight.log.prefetch(sight.first_of(place)));
+            for (&leaf, place) in leaves.iter().zip(places) {
+                let (member, score) = sight.element(sight.first_of(place));
+                show(leaf, member, order_key(score));
+            }
+            next = self.spine.next(*leaves.last().expect("there is one"));
+        }
     }
 
     /// Writes the object of a leaf anew, with so much room.
@@ -492,8 +645,11 @@ impl Tree {
     /// the last, fewer to remove the last ones.
     fn deal(&mut self, hands: &mut Hands<'_>, leaves: &[Leaf], counts: &[usize]) {
         let mut items: SmallVec<[Item; ITEMS_MAX]> = SmallVec::new();
-        for &leaf in leaves {
-            items.extend(Sight::of(hands).cells(self.spine.leaf_ref(leaf)).items());
+        let mut sources: SmallVec<[Source; WINDOW]> = SmallVec::new();
+        for (n, &leaf) in leaves.iter().enumerate() {
+            let cells = Sight::of(hands).cells(self.spine.leaf_ref(leaf));
+            items.extend(cells.items(n));
+            sources.push(cells.source());
         }
         assert_eq!(items.len(), counts.iter().sum::<usize>(), "every cell is dealt out once");
         for &leaf in leaves.iter().skip(counts.len()) {
@@ -501,38 +657,38 @@ impl Tree {
             let r = self.spine.remove(leaf);
             hands.access.kill(hands.log, r);
         }
-        let mut buffer = [0; leaf_bytes(CELLS_MAX)];
+        let mut buffer = [0; BYTES_MAX];
         let (mut rest, mut last) = (&items[..], leaves[0]);
         for (n, &count) in counts.iter().enumerate() {
             let (mine, others) = rest.split_at(count);
             rest = others;
-            let bytes = &mut buffer[..leaf_bytes(count)];
             let sight = Sight::of(hands);
-            leaf::build(bytes, mine, |bits| sight.key(bits));
-            let sep = if n > 0 { sight.key(mine[0].bits) } else { self.spine.sep(last) };
-            last = match leaves.get(n) {
+            let bytes = leaf::build(&mut buffer, mine, &sources, sight);
+            let sep = sight.key(mine[0].bits());
+            match leaves.get(n) {
                 Some(&leaf) => {
-                    self.refill(hands, leaf, bytes, count, sep);
-                    leaf
+                    self.refill(hands, leaf, bytes);
+                    last = leaf;
+                    // What is before the first one stays, and so do its least key and its mark.
+                    if n > 0 {
+                        self.spine.set_sep(leaf, sep);
+                        self.mark(Sight::of(hands), leaf);
+                    }
                 }
                 None => {
-                    let leaf = self.add_leaf(Pen::of(hands), Some(last), bytes, sep);
-                    self.object_bytes += self.bytes_of(Sight::of(hands), leaf);
-                    leaf
+                    let Hands { log, access, appender, slot, .. } = hands;
+                    last = self.add_leaf(Sight { log, access }, (appender, *slot), Some(last), bytes, sep);
                 }
-            };
+            }
         }
     }
 
     /// Gives a leaf other cells.
-    fn refill(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8], count: usize, sep: u64) {
+    fn refill(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8]) {
         if !hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf)).set_value(bytes) {
-            self.rewrite(hands, leaf, bytes, self.room_for(count));
+            self.rewrite(hands, leaf, bytes, self.room_for(bytes));
         }
-        self.spine.add(leaf, count as i64 - self.spine.count_of(leaf) as i64);
-        if self.spine.sep(leaf) != sep {
-            self.spine.set_sep(leaf, sep);
-        }
+        self.spine.add(leaf, Cells::open(bytes).len() as i64 - self.spine.count_of(leaf) as i64);
     }
 
     /// Checks order, prefixes, least keys, counts and bytes; shows every element and every leaf. O(N).
@@ -555,7 +711,11 @@ impl Tree {
                 let key = order_key(score);
                 assert!(sep <= key, "a least key over what is in the leaf");
                 assert!(last.is_none_or(|before| before < (key, member)), "elements in order");
-                assert_eq!(cells.scale().place(key), Place::At(cells.prefix(at)), "a prefix is its key's");
+                assert_eq!(cells.place(key, member), Place::At(cells.prefix(at)), "a prefix is its key's, or its hint");
+                if at == 0 || at + 1 == cells.len() {
+                    let found = self.seek_leaf(sight, &Probe::Element(key, member));
+                    assert_eq!(found.map(|(leaf, _)| leaf), Some(leaf), "a search ends where the element is");
+                }
                 last = Some((key, member));
                 element(r);
             }
@@ -565,28 +725,28 @@ impl Tree {
         assert_eq!(bytes, self.object_bytes, "bytes of the leaves");
     }
 
+    /// Whether there are marks.
+    #[cfg(test)]
+    pub(super) fn is_marked(&self) -> bool {
+        self.marks.is_some()
+    }
+
     /// Leaves while the tree is felled.
     pub(super) fn leaves(&self) -> impl Iterator<Item = Ref> {
         std::iter::successors(self.spine.first(), |&leaf| self.spine.next(leaf)).map(|leaf| self.spine.leaf_ref(leaf))
     }
 }
 
-/// The first cell of a leaf that is not before the point.
-fn seek_cell(sight: Sight<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> usize {
-    let (mut before, mut end) = match probe.key() {
-        None => (0, cells.len()),
-        Some(key) => match cells.scale().place(key) {
-            Place::Below => return 0,
-            Place::Above => return cells.len(),
-            Place::At(prefix) => cells.equal(prefix),
-        },
+/// The first cell of a leaf that is not before the point, and where that is by the prefixes.
+fn seek_cell(sight: Sight<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> (usize, Place) {
+    let (place, whole) = match *probe {
+        Probe::Element(key, member) => (cells.place(key, member), false),
+        Probe::Member(member) | Probe::PastMember(member) => (cells.place_of_member(member), false),
+        Probe::Key(key) | Probe::PastKey(key) => cells.place_of_key(key),
     };
-    if cells.scale().is_whole() {
-        match probe {
-            Probe::Key(_) => return before,
-            Probe::PastKey(_) => return end,
-            _ => {}
-        }
+    let (mut before, mut end) = cells.at(place);
+    if whole {
+        return (if matches!(probe, Probe::Key(_)) { before } else { end }, place);
     }
     while before < end {
         let middle = before + (end - before) / 2;
@@ -600,5 +760,5 @@ fn seek_cell(sight: Sight<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> usize {
         let (member, score) = sight.element(sight.log.recall(cells.bits(middle)));
         if probe.is_behind(member, score) { before = middle + 1 } else { end = middle }
     }
-    before
+    (before, place)
 }

@@ -76,7 +76,7 @@ impl FetchAhead {
             }
             let collection = match last {
                 Some((hash, collection)) if hash == key.hash => collection,
-                _ if tx.try_hold(&[tx.shard_of(key.hash)]) => last.insert((key.hash, tx.collection(key.hash))).1,
+                _ if tx.try_hold_one(tx.shard_of(key.hash)) => last.insert((key.hash, tx.collection(key.hash))).1,
                 _ => {
                     // Its shard is no longer held.
                     last = None;
@@ -98,7 +98,7 @@ impl FetchAhead {
         self.lines.clear();
         let mut held = None;
         for element in &self.elements {
-            if held == Some(element.shard()) || tx.try_hold(&[element.shard()]) {
+            if held == Some(element.shard()) || tx.try_hold_one(element.shard()) {
                 held = Some(element.shard());
                 self.lines.extend(tx.element_line(element));
             } else {

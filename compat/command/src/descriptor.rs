@@ -17,6 +17,9 @@ use crate::transaction::Step;
 use crate::{Ctx, SessionCtx, WideCtx};
 use std::ops::BitOr;
 
+/// In the place of an argument that names an element: the command takes one at random, by one random number.
+pub const DRAWN: u8 = 1;
+
 /// A command or, inside [`Descriptor::subcommands`], a subcommand.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -56,7 +59,8 @@ pub struct Descriptor {
     pub subcommands: &'static [Descriptor],
     /// For keys whose flags depend on the arguments: the flags of every key of this request.
     pub vary: Option<fn(varve_protocol::Args<'_>) -> KeyFlags>,
-    /// Which argument names an element of the collection at its one key, 0 if none does: it is fetched ahead.
+    /// Which argument names an element of the collection at its one key, [`DRAWN`] if one is drawn at random, 0 if there is
+    /// none: it is fetched ahead.
     pub element: u8,
     /// Its only key is argument 1, which every request has that it takes. Derived.
     pub one_key: bool,
@@ -632,7 +636,7 @@ impl Descriptor {
         Descriptor { subcommands, ..self }
     }
 
-    /// With the argument that names an element of the collection at its one key.
+    /// With the argument that names an element of the collection at its one key, or [`DRAWN`].
     pub(crate) const fn element(self, at: u8) -> Descriptor {
         Descriptor { element: at, ..self }
     }

@@ -124,6 +124,7 @@ fn entries_max(buckets: u64) -> usize {
 
 impl Table {
     /// Whether entries are on their way from one table to another.
+    #[inline]
     pub fn is_moving(&self) -> bool {
         self.split < POSITIONS
     }
@@ -232,11 +233,13 @@ impl Table {
     }
 
     /// Whether overflow buckets of a table that is gone are still to be freed.
+    #[inline]
     fn has_idle_pool(&self) -> bool {
         !self.is_moving() && self.parts[OLD].pool().is_idle()
     }
 
     /// Whether the size does not fit the number of entries, or `step` has something to free.
+    #[inline]
     pub fn wants_move(&self) -> bool {
         let now = self.parts[NEW].count();
         if self.parts[NEW].is_none() || self.drained.is_some() {

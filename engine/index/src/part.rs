@@ -111,6 +111,7 @@ impl Part {
         Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES }
     }
 
+    #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -119,10 +120,12 @@ impl Part {
         self.base.addr().get()
     }
 
+    #[inline]
     pub(crate) fn is_none(&self) -> bool {
         matches!(self.memory, Memory::None)
     }
 
+    #[inline]
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -139,6 +142,7 @@ impl Part {
     }
 
     /// Bytes of all buckets.
+    #[inline]
     pub(crate) fn size_bytes(&self) -> usize {
         match &self.memory {
             Memory::None => 0,
@@ -148,6 +152,7 @@ impl Part {
     }
 
     /// Bytes of the buckets, without what was released.
+    #[inline]
     pub(crate) fn bucket_bytes(&self) -> usize {
         if self.is_none() { 0 } else { self.size_bytes() - (self.released - PAGE_BYTES) }
     }

@@ -112,6 +112,7 @@ impl Pool {
     }
 
     /// Memory that the pool holds, in bytes.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.chunks.len() * size_of::<[Bucket; CHUNK]>() + self.chunks.capacity() * size_of::<Box<[Bucket; CHUNK]>>()
     }

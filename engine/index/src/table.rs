@@ -1,7 +1,7 @@
 //! The public face: one table as its users see it, be it one part or, while it grows, two.
 
 use crate::hint::Hint;
-use crate::part::{Part, Spot, Wanted};
+use crate::part::{Part, Place, Spot, Wanted};
 use crate::{Geometry, POSITIONS, Rehash, position};
 use varve_base::Ref;
 use varve_base::group::{Head, Mask, SLOTS, Tag};
@@ -41,6 +41,15 @@ pub struct Table {
 pub struct Slot(Spot);
 
 const _: () = assert!(size_of::<Option<Slot>>() == 12);
+
+impl Slot {
+    /// The slot of an entry at home in a bucket.
+    #[inline]
+    pub(crate) fn at_home(side: usize, bucket: u64, slot: usize) -> Slot {
+        let at = bucket as u32;
+        Slot(Spot { home: at, at, place: Place::Home, slot: slot as u8, side: side as u8 })
+    }
+}
 
 /// Figures of a table. All of them are at hand, none is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,6 +101,7 @@ impl Table {
 
     /// Bytes that the table holds of the system: buckets, without those that were given back or not yet reached while
     /// it grows, and overflow buckets.
+    #[inline]
     pub fn bytes(&self) -> usize {
         let [new, old] = &self.parts;
         let mut bytes = old.bucket_bytes() + old.pool().bytes() + new.pool().bytes();
@@ -106,6 +116,7 @@ impl Table {
     }
 
     /// Entries per slot of the table's own size, 0 without a table.
+    #[inline]
     pub fn load(&self) -> f64 {
         if self.parts[NEW].is_none() { 0.0 } else { self.len as f64 / (self.parts[NEW].count() as f64 * SLOTS as f64) }
     }

@@ -4,15 +4,27 @@
 //! buckets meanwhile, the cursor may point into the middle of a bucket: the whole bucket is shown, so that an entry may
 //! come twice, but none whose position is at or behind the cursor is passed over.
 
-use crate::part::Part;
-use crate::table::{NEW, OLD, Table};
+use crate::bucket::EXTENSION_REACH;
+use crate::table::{NEW, OLD, Slot, Table};
 use crate::{POSITIONS, Rehash};
+use std::ops::Range;
 use varve_base::Ref;
 use varve_base::group::SLOTS;
+use varve_base::mem::Line;
 use varve_base::rng::Rng;
 
 /// Random slots that `sample` looks at before it walks.
 const SAMPLE_TRIES: usize = 128;
+
+/// The buckets in which there may be entries: all but those that a move has emptied or not come to.
+struct Seats {
+    /// The first of the new part.
+    new: u64,
+    /// Of the old part, these and the first few before them.
+    old: Range<u64>,
+    /// All of them, with overflow buckets.
+    all: u64,
+}
 
 impl Table {
     /// Shows the entries of the bucket that holds position `from`, and returns the position to go on from.
@@ -33,33 +45,89 @@ impl Table {
     ///
     /// In a table that is nearly empty, entries behind long gaps are likelier.
     pub fn sample(&self, rng: &mut Rng) -> Option<Ref> {
+        self.sample_by(|n| rng.below(n)).map(|(r, _)| r)
+    }
+
+    /// As `sample`, with numbers below what `below` is given. Where the entry lies at home its slot is told too; of another
+    /// only a search by its hash finds it.
+    #[inline]
+    pub fn sample_by(&self, mut below: impl FnMut(u64) -> u64) -> Option<(Ref, Option<Slot>)> {
         if self.len == 0 {
             return None;
         }
-        let all: u64 = self.parts.iter().map(buckets_and_overflow).sum();
+        let seats = self.seats();
         for _ in 0..SAMPLE_TRIES {
-            let draw = rng.below(all * SLOTS as u64);
-            if let Some(r) = self.slot_of_all(draw / SLOTS as u64, (draw % SLOTS as u64) as usize) {
-                return Some(r);
+            let found = self.try_seat(&seats, below(seats.all * SLOTS as u64));
+            if found.is_some() {
+                return found;
             }
         }
-        let start = rng.below(all);
-        let slots = (start..all).chain(0..start).flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
-        slots.filter_map(|(bucket, slot)| self.slot_of_all(bucket, slot)).next()
+        let start = below(seats.all) * SLOTS as u64;
+        let end = seats.all * SLOTS as u64;
+        (start..end).chain(0..start).find_map(|seat| self.try_seat(&seats, seat))
     }
 
-    /// A slot by the number of its bucket, those of both parts and their overflow buckets counted through.
-    fn slot_of_all(&self, mut number: u64, slot: usize) -> Option<Ref> {
-        let part = self.parts.iter().find(|part| {
-            let here = buckets_and_overflow(part);
-            let found = number < here;
-            if !found {
-                number -= here;
-            }
-            found
-        })?;
-        let bucket =
-            if number < part.count() { part.bucket(number) } else { part.pool().get((number - part.count()) as u32) };
+    /// What `sample_by` finds at its first or second look, given the same numbers.
+    #[inline]
+    pub fn sample_soon(&self, mut below: impl FnMut(u64) -> u64) -> Option<Ref> {
+        let seats = self.seats();
+        let found = (0..2).find_map(|_| self.try_seat(&seats, below(seats.all.max(1) * SLOTS as u64)));
+        found.map(|(r, _)| r)
+    }
+
+    /// Where the buckets lie that `sample_by` is going to look at first and second, given the same numbers.
+    #[inline]
+    pub fn sample_lines(&self, mut below: impl FnMut(u64) -> u64) -> [Line; 2] {
+        let (new, seats) = (&self.parts[NEW], self.seats());
+        [(); 2].map(|()| {
+            let number = below(seats.all.max(1) * SLOTS as u64) / SLOTS as u64;
+            // While the table moves it may be another bucket: some line is fetched then.
+            new.line(if number < seats.new { number } else { 0 })
+        })
+    }
+
+    /// The buckets in which there may be entries.
+    #[inline]
+    fn seats(&self) -> Seats {
+        let [new, old] = &self.parts;
+        if !self.is_moving() {
+            let in_new = if new.is_none() { 0 } else { new.count() };
+            return Seats { new: in_new, old: 0..0, all: in_new + u64::from(new.pool().ids()) };
+        }
+        // Entries of a home lie in its bucket or in one of the next few, those of the last ones in the first.
+        let in_new = (new.home(self.split) + 1 + EXTENSION_REACH).min(new.count());
+        let wrapped = self.moved.min(EXTENSION_REACH);
+        let pools = u64::from(new.pool().ids()) + u64::from(old.pool().ids());
+        Seats { new: in_new, old: self.moved..old.count(), all: in_new + (old.count() - self.moved) + wrapped + pools }
+    }
+
+    /// What a seat holds, if it is not empty. Seats are numbered through: those of the new part, of the old one behind
+    /// its cursor, of the old one's first buckets, of overflow buckets.
+    #[inline]
+    fn try_seat(&self, seats: &Seats, seat: u64) -> Option<(Ref, Option<Slot>)> {
+        let (number, slot) = (seat / SLOTS as u64, (seat % SLOTS as u64) as usize);
+        let part = &self.parts[NEW];
+        if number >= seats.new {
+            return self.far_seat(seats, number - seats.new, slot).map(|r| (r, None));
+        }
+        let bucket = part.bucket(number);
+        let at_home = || bucket.head().native().has(slot).then(|| Slot::at_home(NEW, number, slot));
+        bucket.head().valid().has(slot).then(|| (bucket.get(slot), at_home()))
+    }
+
+    fn far_seat(&self, seats: &Seats, number: u64, slot: usize) -> Option<Ref> {
+        let [new, old] = &self.parts;
+        let behind = seats.old.end - seats.old.start;
+        let wrapped = seats.old.start.min(EXTENSION_REACH);
+        let bucket = if number < behind {
+            old.bucket(seats.old.start + number)
+        } else if number < behind + wrapped {
+            old.bucket(number - behind)
+        } else {
+            let id = (number - behind - wrapped) as u32;
+            let of_new = new.pool().ids();
+            if id < of_new { new.pool().get(id) } else { old.pool().get(id - of_new) }
+        };
         bucket.head().valid().has(slot).then(|| bucket.get(slot))
     }
 
@@ -67,7 +135,7 @@ impl Table {
     pub fn for_each(&self, mut f: impl FnMut(Ref)) {
         for (side, part) in self.parts.iter().enumerate() {
             // What lies behind the cursor is empty and its memory given back, but for what wrapped into the start.
-            let skip = if side == OLD { crate::bucket::EXTENSION_REACH..self.moved } else { 0..0 };
+            let skip = if side == OLD { EXTENSION_REACH..self.moved } else { 0..0 };
             for at in (0..part.count()).filter(|at| !skip.contains(at)) {
                 let bucket = part.bucket(at);
                 bucket.head().valid().for_each(|slot| f(bucket.get(slot)));
@@ -78,8 +146,4 @@ impl Table {
             }
         }
     }
-}
-
-fn buckets_and_overflow(part: &Part) -> u64 {
-    if part.is_none() { 0 } else { part.count() + u64::from(part.pool().ids()) }
 }

@@ -234,6 +234,36 @@ fn sampling_reaches_everything() {
 }
 
 #[test]
+fn sampling_reaches_everything_while_the_table_moves() {
+    let seed = seed();
+    let (mut table, mut rng) = (Table::new(Geometry::default()), Rng::seeded(seed));
+    let (mut counts, mut moves) = (vec![0u32; 1201], 0);
+    for i in 1..=1_200u64 {
+        table.insert(mix64(i ^ seed), r(i), &Other(seed));
+        if !table.is_moving() || !i.is_multiple_of(7) {
+            continue;
+        }
+        moves += 1;
+        counts.fill(0);
+        for _ in 0..i * 40 {
+            counts[table.sample(&mut rng).expect("not empty").bits() as usize] += 1;
+        }
+        let missed = counts[1..=i as usize].iter().filter(|&&n| n < 4).count();
+        assert!(missed == 0, "seed {seed}: {missed} of {i} entries are hardly ever drawn");
+    }
+    assert!(moves > 10, "{moves} looks at a table that moves");
+}
+
+/// Hashes of entries by a seed.
+struct Other(u64);
+
+impl Rehash for Other {
+    fn hash(&self, r: Ref) -> u64 {
+        mix64(r.bits() ^ self.0)
+    }
+}
+
+#[test]
 fn taken_table_lives_on_and_hint_stays() {
     let mut table = Table::new(Geometry::shard(3, 8));
     let hint = table.hint();

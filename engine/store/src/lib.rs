@@ -56,7 +56,7 @@ pub use policy::{Eviction, Policy};
 pub use shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
-pub use tx::{AddError, Ahead, ListPart, Pick, SetOp, SetView, SetViews, Tx};
+pub use tx::{AddError, Ahead, Collection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
 pub use varve_index::TableStats;
 pub use varve_packed::node::Entry;

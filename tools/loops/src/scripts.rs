@@ -7,6 +7,13 @@
 //! | incr | INCR of a random key | values changed in place |
 //! | hget | HGET, in turn of a big hash and of small ones | elements' index, packed nodes |
 //! | list | LPUSH and LPOP in turn, of lists of 300 | packed nodes, ends of a spine |
+//! | lpush | LPUSH, of one list of some thousands | a chain's end, a new node now and then |
+//! | lpop | LPOP, of one list of some thousands | the same the other way |
+//! | lnode | LPUSH of 16 elements of 1000 bytes, and as many LPOP, in turn | nodes made and dropped |
+//! | lrange | LRANGE of 100, of a list of 1000 | a place in a chain, many entries to a reply |
+//! | sadd | SADD of a new member | elements appended, an index that grows |
+//! | hset | HSET of a field that is new half the time | values in place, elements appended |
+//! | spop | SPOP of a set of 40 000 | members drawn and killed |
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
 //! | zrange | ZRANGE of 10 of 20 000 | places in a tree, members in order |
@@ -40,6 +47,13 @@ pub(crate) const SCRIPTS: &[Script] = &[
     Script { name: "incr", fill_requests: COUNTERS, fill: set_counter, request: incr },
     Script { name: "hget", fill_requests: KEYS + SMALL_HASHES, fill: fill_hash, request: hget },
     Script { name: "list", fill_requests: LISTS * LIST_ELEMENTS / LIST_STEP, fill: fill_list, request: list },
+    Script { name: "lpush", fill_requests: 50, fill: fill_long_list, request: lpush },
+    Script { name: "lpop", fill_requests: 700, fill: fill_long_list, request: lpop },
+    Script { name: "lnode", fill_requests: 100, fill: fill_long_list, request: lnode },
+    Script { name: "lrange", fill_requests: 34, fill: fill_long_list, request: lrange },
+    Script { name: "sadd", fill_requests: 1_000, fill: sadd, request: sadd_another },
+    Script { name: "hset", fill_requests: KEYS, fill: hset, request: hset_any },
+    Script { name: "spop", fill_requests: KEYS, fill: sadd_two, request: spop },
     Script { name: "zadd", fill_requests: KEYS, fill: fill_zset, request: zadd },
     Script { name: "zpopmin", fill_requests: KEYS, fill: fill_ties, request: zpopmin },
     Script { name: "zrange", fill_requests: KEYS, fill: fill_ties, request: zrange },
@@ -119,6 +133,57 @@ fn list(n: u64, out: &mut Vec<u8>) {
     } else {
         encode(out, &["LPOP", &key]);
     }
+}
+
+fn fill_long_list(n: u64, out: &mut Vec<u8>) {
+    let mut words = vec![b"RPUSH".to_vec(), b"list".to_vec()];
+    words.extend((0..LIST_STEP).map(|element| value(n * LIST_STEP + element, 12)));
+    encode(out, &words);
+}
+
+fn lpush(n: u64, out: &mut Vec<u8>) {
+    encode(out, &[b"LPUSH".as_slice(), b"list", &value(n, 12)]);
+}
+
+fn lpop(_: u64, out: &mut Vec<u8>) {
+    encode(out, &["LPOP", "list"]);
+}
+
+fn lnode(n: u64, out: &mut Vec<u8>) {
+    if n % 32 < 16 {
+        encode(out, &[b"LPUSH".as_slice(), b"list", &value(n, 1000)]);
+    } else {
+        lpop(n, out);
+    }
+}
+
+fn lrange(n: u64, out: &mut Vec<u8>) {
+    let first = draw(n, 900);
+    encode(out, &["LRANGE", "list", &first.to_string(), &(first + 99).to_string()]);
+}
+
+fn sadd(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["SADD", "set", &name('m', n)]);
+}
+
+fn sadd_another(n: u64, out: &mut Vec<u8>) {
+    sadd(n + KEYS, out);
+}
+
+fn sadd_two(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["SADD", "set", &name('m', n), &name('n', n)]);
+}
+
+fn spop(_: u64, out: &mut Vec<u8>) {
+    encode(out, &["SPOP", "set"]);
+}
+
+fn hset(n: u64, out: &mut Vec<u8>) {
+    encode(out, &[b"HSET".as_slice(), b"hash", name('f', n).as_bytes(), &value(n, 12)]);
+}
+
+fn hset_any(n: u64, out: &mut Vec<u8>) {
+    hset(draw(n, 2 * KEYS), out);
 }
 
 /// A score of 0 to 1 000 000.

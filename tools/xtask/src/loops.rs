@@ -1,4 +1,4 @@
-//! `loops`: the instructions of the command loops, counted by callgrind and compared with what is recorded.
+//! `loops`: the instructions of command loops, counted by callgrind and compared with what is recorded.
 //!
 //! ```text
 //!   varve-loops NAME --callgrind--> instructions by object file --minus the C library's--> per operation
@@ -21,7 +21,10 @@ use std::path::Path;
 /// By how many percent a count may grow.
 const GROWTH_PERCENT_MAX: f64 = 3.0;
 /// The loops of `varve-loops`.
-const LOOPS: &[&str] = &["get", "set", "incr", "hget", "list", "zadd", "zpopmin", "zrange", "zties"];
+const LOOPS: &[&str] = &[
+    "get", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "spop", "zadd",
+    "zpopmin", "zrange", "zties",
+];
 /// The function inside which is counted.
 const TOGGLE: &str = "--toggle-collect=*measured_loop*";
 /// Where the counts are.

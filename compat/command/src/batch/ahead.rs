@@ -13,6 +13,7 @@ use varve_protocol::Args;
 use varve_store::{Ahead, Tx};
 
 use super::parse::{KeyArg, Request};
+use crate::descriptor::DRAWN;
 
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;
@@ -50,7 +51,7 @@ impl FetchAhead {
         fetch_objects(&mut self.lines);
     }
 
-    /// For commands that name an element of a collection: its bucket in one pass, its object in the next.
+    /// For commands that name an element of a collection, or draw one: its bucket in one pass, its object in the next.
     pub(super) fn elements<'i>(
         &mut self,
         tx: &mut Tx<'_>,
@@ -63,25 +64,48 @@ impl FetchAhead {
             return;
         }
         self.lines.clear();
+        let mut draws = tx.coming_draws();
+        // The collection that was asked for last, under its key's hash: the next command is likely to want the same.
+        let mut last = None;
         for request in requests {
             let Ok(d) = request.command else { continue };
             let [key] = &keys[request.keys.clone()] else { continue };
             let at = usize::from(d.element);
-            if at == 0 || at >= request.spans.len() || !tx.try_hold(&[tx.shard_of(key.hash)]) {
+            if at == 0 || at >= request.spans.len() {
                 continue;
             }
-            if let Some((element, line)) = tx.bucket_line(key.hash, args_of(request).get(at)) {
+            let collection = match last {
+                Some((hash, collection)) if hash == key.hash => collection,
+                _ if tx.try_hold_one(tx.shard_of(key.hash)) => last.insert((key.hash, tx.collection(key.hash))).1,
+                _ => {
+                    // Its shard is no longer held.
+                    last = None;
+                    continue;
+                }
+            };
+            let Some(collection) = collection else { continue };
+            if d.element == DRAWN {
+                if let Some((element, lines)) = tx.drawn_lines(collection, draws.next_u64()) {
+                    self.elements.push(element);
+                    self.lines.extend(lines);
+                }
+            } else if let Some((element, line)) = tx.bucket_line(collection, args_of(request).get(at)) {
                 self.elements.push(element);
                 self.lines.push(line);
             }
         }
         self.lines.iter().for_each(|line| line.fetch());
         self.lines.clear();
+        let mut held = None;
         for element in &self.elements {
-            if tx.try_hold(&[element.shard()]) {
+            if held == Some(element.shard()) || tx.try_hold_one(element.shard()) {
+                held = Some(element.shard());
                 self.lines.extend(tx.element_line(element));
+            } else {
+                held = None;
             }
         }
-        self.lines.iter().for_each(|line| line.fetch());
+        // A name of some tens of bytes and its value end in the second line nearly half the time.
+        self.lines.iter().for_each(|line| line.fetch_pair());
     }
 }

@@ -28,7 +28,7 @@ pub fn rpushx(ctx: &mut Ctx<'_, '_>) {
     push(ctx, ListEnd::Back, true);
 }
 
-#[inline]
+#[inline(always)]
 fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) {
     let (key, args) = (ctx.key(1), ctx.args);
     let elements = (2..args.len()).map(|at| args.get(at));
@@ -52,7 +52,7 @@ pub fn rpop(ctx: &mut Ctx<'_, '_>) {
     settle(ctx, outcome);
 }
 
-#[inline]
+#[inline(always)]
 fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
     let key = ctx.key(1);
     match ctx.args.len() {

@@ -2,7 +2,7 @@
 //!
 //! Arity, flags, categories, key positions and argument names are those of Redis 7.0.15.
 
-use crate::descriptor::{Acl, ArgKind, Argument, Descriptor, Flags, Group, KeyFlags, KeySpec, Run, arg, key};
+use crate::descriptor::{Acl, ArgKind, Argument, DRAWN, Descriptor, Flags, Group, KeyFlags, KeySpec, Run, arg, key};
 use crate::set;
 
 /// Only existence and numbers are answered.
@@ -108,6 +108,7 @@ pub(super) const ROWS: &[Descriptor] = &[
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::SET])
         .keys(&[KeySpec::one(1, TAKES)])
+        .element(DRAWN)
         .tips(RANDOM)
         .history(&[("3.2.0", "A count.")])
         .args(&[key("key", 0), arg("count", ArgKind::Integer).since("3.2.0").optional()]),

@@ -8,9 +8,9 @@
 //!   neither end has room, both together    the whole is laid out anew, maybe under a wider header
 //! ```
 
-use super::entry::{Coded, Entry, entry_at, size_at, size_before};
+use super::entry::{Coded, Encoded, Entry, entry_at, size_at, size_before};
 use super::header::{Form, Header};
-use super::{Grow, Node, Place, buffer_bytes, lay_out, write_node};
+use super::{Grow, Node, Place, buffer_bytes, is_squeezed, lay_out, write_node};
 use crate::Full;
 
 /// A node to change.
@@ -41,6 +41,12 @@ impl<'a> NodeMut<'a> {
         NodeMut { buf, head }
     }
 
+    /// As `open`, of bytes that may be those of a compressed node: none then.
+    #[inline]
+    pub fn open_plain(buf: &'a mut [u8]) -> Option<NodeMut<'a>> {
+        if is_squeezed(buf) { None } else { Some(NodeMut::open(buf)) }
+    }
+
     /// The node, to read.
     #[inline]
     pub fn node(&self) -> Node<'_> {
@@ -52,7 +58,7 @@ impl<'a> NodeMut<'a> {
     /// # Errors
     /// If there is no room; so with all changes below that add bytes. Nothing is changed then.
     #[inline]
-    pub fn push_front(&mut self, entry: &Coded<'_>) -> Result<(), Full> {
+    pub fn push_front(&mut self, entry: &impl Encoded) -> Result<(), Full> {
         let size = entry.size();
         if self.node().front_room() < size {
             self.slide(self.head.start, 0, size, 3)?;
@@ -65,7 +71,7 @@ impl<'a> NodeMut<'a> {
 
     /// Adds an entry at the back.
     #[inline]
-    pub fn push_back(&mut self, entry: &Coded<'_>) -> Result<(), Full> {
+    pub fn push_back(&mut self, entry: &impl Encoded) -> Result<(), Full> {
         let size = entry.size();
         let at = if self.node().back_room() < size {
             self.slide(self.head.end, 0, size, 1)?
@@ -186,8 +192,8 @@ impl<'a> NodeMut<'a> {
     }
 
     /// Writes an entry into the gap at `at`, and the header.
-    #[inline]
-    fn put(&mut self, at: usize, entry: &Coded<'_>) {
+    #[inline(always)]
+    fn put(&mut self, at: usize, entry: &impl Encoded) {
         entry.write(&mut self.buf[at..]);
         self.head.count += 1;
         self.head.write(self.buf);

@@ -123,6 +123,55 @@ pub struct Coded<'a> {
     data: &'a [u8],
 }
 
+/// What can be written as an entry.
+pub trait Encoded {
+    /// Bytes of the whole entry.
+    fn size(&self) -> usize;
+    /// Writes the entry over the first [`size`](Encoded::size) bytes of `out`.
+    fn write(&self, out: &mut [u8]);
+}
+
+/// A string of up to 63 bytes that is no integer, which most are: its entry is a byte, the string, a byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Short<'a>(&'a [u8]);
+
+impl<'a> Short<'a> {
+    /// `text`, if it is one.
+    #[inline(always)]
+    pub fn of(text: &'a [u8]) -> Option<Short<'a>> {
+        let digit = text.first().is_some_and(|&first| first.is_ascii_digit() || first == b'-');
+        (text.len() <= STRING_6_MAX && !(digit && parse_i64(text).is_some())).then_some(Short(text))
+    }
+}
+
+impl Encoded for Short<'_> {
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.0.len() + 2
+    }
+
+    #[inline(always)]
+    fn write(&self, out: &mut [u8]) {
+        let [head, rest @ ..] = &mut out[..self.0.len() + 2] else { unreachable!("two bytes at least") };
+        *head = STRING_6 | self.0.len() as u8;
+        let (data, back) = rest.split_at_mut(self.0.len());
+        copy_data(data, self.0);
+        back[0] = BACK_1 + self.0.len() as u8;
+    }
+}
+
+impl Encoded for Coded<'_> {
+    #[inline]
+    fn size(&self) -> usize {
+        Coded::size(self)
+    }
+
+    #[inline]
+    fn write(&self, out: &mut [u8]) {
+        Coded::write(self, out);
+    }
+}
+
 impl<'a> Coded<'a> {
     /// `text` as an integer if it is the canonical form of one, else as a string.
     #[inline]
@@ -211,7 +260,7 @@ impl<'a> Coded<'a> {
         let (head, rest) = out.split_at_mut(head_len);
         let (data, back) = rest.split_at_mut(data_len);
         copy_short(head, &self.head);
-        data.copy_from_slice(self.data);
+        copy_data(data, self.data);
         copy_short(back, &self.back);
     }
 
@@ -247,9 +296,36 @@ impl<'a> Coded<'a> {
     }
 }
 
+/// Copies all of `from`. Most strings are short, and a call to memcpy costs more than two moves of a fixed size, which may
+/// overlap.
+#[inline]
+fn copy_data(to: &mut [u8], from: &[u8]) {
+    #[inline(always)]
+    fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+            *to = *from;
+        }
+        if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+            *to = *from;
+        }
+    }
+    assert!(to.len() == from.len(), "as many bytes as there is place for");
+    match from.len() {
+        0..=3 => copy_short(to, from),
+        4..=7 => ends::<4>(to, from),
+        8..=15 => ends::<8>(to, from),
+        16..=32 => ends::<16>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// Copies one to nine bytes; a call to memcpy costs more than they do.
 #[inline]
 fn copy_short(to: &mut [u8], from: &[u8]) {
+    if let ([to], [from, ..]) = (&mut *to, from) {
+        *to = *from;
+        return;
+    }
     for (to, from) in to.iter_mut().zip(from) {
         *to = *from;
     }

@@ -68,12 +68,15 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads the header of a node that is taken to be sound.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(buf: &[u8]) -> Header {
-        let two = |at: usize| usize::from(u16::from_le_bytes([buf[at], buf[at + 1]]));
         let four = |at: usize| u32::from_le_bytes([buf[at], buf[at + 1], buf[at + 2], buf[at + 3]]) as usize;
         match buf[0] {
-            0 => Header { form: Form::Small, start: two(1), end: two(3), count: two(5) },
+            0 => {
+                let small: &[u8; 7] = buf.first_chunk().expect("a small header has seven bytes");
+                let two = |at: usize| usize::from(u16::from_le_bytes([small[at], small[at + 1]]));
+                Header { form: Form::Small, start: two(1), end: two(3), count: two(5) }
+            }
             1 => Header { form: Form::Large, start: four(1), end: four(5), count: four(9) },
             SQUEEZED => panic!("a compressed node is expanded before it is opened"),
             start => Header { form: Form::Tiny, start: start.into(), end: buf[1].into(), count: buf[2].into() },

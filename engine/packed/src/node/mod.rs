@@ -29,7 +29,7 @@ mod tests;
 mod walk;
 
 pub use edit::NodeMut;
-pub use entry::{Coded, Entry, STRING_MAX};
+pub use entry::{Coded, Encoded, Entry, STRING_MAX, Short};
 pub use squeeze::{ExpandError, Squeezed, Squeezer, expand, is_squeezed, squeeze_bound};
 
 use crate::{Fault, Full};
@@ -74,7 +74,7 @@ impl<'a> Node<'a> {
     ///
     /// # Panics
     /// If the header cannot be one. Other damage panics where it is met: see [`Node::check`].
-    #[inline]
+    #[inline(always)]
     pub fn open(buf: &'a [u8]) -> Node<'a> {
         let head = Header::read(buf);
         assert!(head.start <= head.end && head.end <= buf.len(), "the entries lie in the buffer");

@@ -4,7 +4,10 @@
 use super::entry::{check_at, entry_at, size_at, size_before};
 use super::header::{Form, Header};
 use super::walk;
-use super::{Coded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed, squeeze_bound};
+use super::{
+    Coded, Encoded, Entry, Grow, Node, NodeMut, Short, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed,
+    squeeze_bound,
+};
 use crate::Full;
 use varve_base::rng::Rng;
 
@@ -344,4 +347,21 @@ fn compare_walks(node: Node<'_>) {
             }
         }
     }
+}
+
+#[test]
+fn short_strings_are_written_as_coded_ones() {
+    let texts: [&[u8]; 9] =
+        [b"", b"x", b"xxx", b"-", b"-x1", b"12a", b"element:000000012345", &[b'y'; 33], &[b'z'; 63]];
+    for text in texts {
+        let short = Short::of(text).expect("a short string");
+        let coded = Coded::of(text);
+        assert_eq!(Encoded::size(&short), coded.size());
+        let mut written = [vec![0; coded.size()], vec![0; coded.size()]];
+        Encoded::write(&short, &mut written[0]);
+        Encoded::write(&coded, &mut written[1]);
+        assert_eq!(written[0], written[1]);
+    }
+    let others: [&[u8]; 5] = [b"0", b"-7", b"123456", b"9223372036854775807", &[b'z'; 64]];
+    assert!(others.iter().all(|text| Short::of(text).is_none()));
 }

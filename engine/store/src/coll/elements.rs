@@ -76,14 +76,17 @@ impl Elements {
         Elements { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
+    #[inline]
     pub(crate) fn object_bytes(&self) -> u64 {
         self.object_bytes
     }
 
+    #[inline]
     pub(crate) fn table_bytes(&self) -> usize {
         self.table.bytes()
     }
@@ -113,26 +116,49 @@ impl Elements {
     /// The element of this name.
     #[inline]
     pub(crate) fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
-        let slot = self.table.find(hash64(seed, field), |r| equal(access.open(log, r).key(), field))?;
-        Some(Found { slot, r: self.table.get(slot) })
+        self.find_hashed(log, access, hash64(seed, field), field)
+    }
+
+    /// As `find`, with the name's hash.
+    #[inline]
+    fn find_hashed(&self, log: &Log, access: &Access, hash: u64, field: &[u8]) -> Option<Found> {
+        let mut found = None;
+        let slot = self.table.find(hash, |r| {
+            found = Some(r);
+            equal(access.open(log, r).key(), field)
+        })?;
+        Some(Found { slot, r: found? })
     }
 
     /// The value of the element of this name.
     #[inline]
     pub(crate) fn get<'a>(&self, log: &'a Log, access: &'a Access, seed: u64, field: &[u8]) -> Option<&'a [u8]> {
-        self.find(log, access, seed, field).map(|found| access.open(log, found.r).value())
+        let mut found = None;
+        self.table.find(hash64(seed, field), |r| {
+            let object = access.open(log, r);
+            found = Some(object);
+            equal(object.key(), field)
+        })?;
+        found.map(|object| object.value())
     }
 
     /// Adds an element that is not there yet; gives its object.
+    #[inline]
     pub(crate) fn insert(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> Ref {
+        self.insert_hashed(hands, hash64(hands.seed, field), field, value)
+    }
+
+    /// As `insert`, with the name's hash.
+    fn insert_hashed(&mut self, hands: &mut Hands<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
         let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
         self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
         let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
-        self.table.insert(hash64(hands.seed, field), r, &hashes);
+        self.table.insert(hash, r, &hashes);
         r
     }
 
     /// Gives an element another value, in place if its object takes it; gives its object.
+    #[inline]
     pub(crate) fn replace(&mut self, hands: &mut Hands<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
         if hands.access.open_mut(hands.log, found.r).set_value(value) {
             return found.r;
@@ -146,14 +172,16 @@ impl Elements {
     }
 
     /// Sets an element's value; true if it is new.
+    #[inline]
     pub(crate) fn set(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> bool {
-        match self.find(hands.log, hands.access, hands.seed, field) {
+        let hash = hash64(hands.seed, field);
+        match self.find_hashed(hands.log, hands.access, hash, field) {
             Some(found) => {
                 self.replace(hands, found, field, value);
                 false
             }
             None => {
-                self.insert(hands, field, value);
+                self.insert_hashed(hands, hash, field, value);
                 true
             }
         }
@@ -235,6 +263,7 @@ impl Elements {
         true
     }
 
+    #[inline]
     pub(crate) fn wants_step(&self) -> bool {
         self.table.is_moving() || self.table.wants_move()
     }

@@ -199,6 +199,7 @@ impl Store {
 
 impl Shard {
     /// Works on a root of this shard.
+    #[inline]
     pub(crate) fn with_root<R>(
         &mut self,
         store: &Store,

@@ -153,6 +153,7 @@ impl Body {
     }
 
     /// Bytes of what is not in the log: tables, directories, inner nodes. O(1).
+    #[inline]
     pub(crate) fn table_bytes(&self) -> usize {
         match self {
             Body::List(c) => c.table_bytes(),
@@ -209,6 +210,7 @@ impl Body {
     }
 
     /// True if a table is on its way to another size, or should be, or nodes that were cut off are left.
+    #[inline]
     pub(crate) fn wants_step(&self) -> bool {
         match self {
             Body::List(c) => c.wants_step(),

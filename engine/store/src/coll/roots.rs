@@ -10,10 +10,12 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
+    #[inline]
     pub(crate) fn get(&self, place: u32) -> &Root {
         self.places[place as usize].as_deref().expect("a link leads to a root")
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, place: u32) -> &mut Root {
         self.places[place as usize].as_deref_mut().expect("a link leads to a root")
     }

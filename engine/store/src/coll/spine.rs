@@ -16,8 +16,9 @@
 //! object changes one cell. A leaf's elements are counted, and a keyed spine also keeps the least key of each leaf (its
 //! `sep`). Both are kept in the node above, summed (or the least taken) on the way up.
 //!
-//! All steps are O(log n): a place among the elements to a leaf and back, neighbours, insertion, removal. A leaf at
-//! either end is found in its node without a search, so that changing the count of an end costs a few additions.
+//! All steps are O(log n): a place among the elements to a leaf and back, neighbours, insertion, removal. Both ends are at
+//! hand, and what their leaves gain or lose is noted beside the tree (`beyond`) until another leaf becomes the end, so that
+//! a push or pop costs one addition and touches no node.
 //! Memory is three arenas, 12 bytes a leaf and 392 bytes a node of up to 32 children (648 with keys), full where leaves
 //! were added at an end. Numbers that were freed are given out again; the arenas do not shrink.
 //!
@@ -46,7 +47,10 @@ const JOINED_MAX: usize = FAN * 3 / 4;
 const LEAVES_SHIFT: usize = 13;
 /// Nodes in a chunk of an arena: 50 KB.
 const NODES_SHIFT: usize = 7;
-/// No node, or no free cell.
+/// The ends, as they are numbered.
+const FIRST: usize = 0;
+const LAST: usize = 1;
+/// No node, no leaf, or no free cell.
 const NONE: u32 = u32::MAX;
 
 /// The number of a leaf.
@@ -90,6 +94,10 @@ pub(crate) struct Spine<R = Ref> {
     /// Those in limbo included.
     leaves: u32,
     count: u64,
+    /// The first and the last leaf, `NONE` without any.
+    ends: [u32; 2],
+    /// Elements of these that the sums in the nodes do not have yet. With one leaf only those of the first are used.
+    beyond: [i64; 2],
     /// What was cut off and not taken out yet.
     limbo: Vec<cut::Limb>,
 }
@@ -108,6 +116,8 @@ impl<R: Copy> Spine<R> {
             free_node: NONE,
             leaves: 0,
             count: 0,
+            ends: [NONE; 2],
+            beyond: [0; 2],
             limbo: Vec::new(),
         }
     }
@@ -126,12 +136,12 @@ impl<R: Copy> Spine<R> {
     /// Whether there is one leaf only, but for limbo.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
-        !self.is_bare() && self.node(self.root).level == 1 && self.node(self.root).len == 1
+        !self.is_bare() && self.ends[FIRST] == self.ends[LAST]
     }
 
     #[inline]
     fn is_bare(&self) -> bool {
-        self.root == NONE || self.node(self.root).len == 0
+        self.ends[FIRST] == NONE
     }
 
     /// Number of elements in all leaves.
@@ -160,13 +170,13 @@ impl<R: Copy> Spine<R> {
     /// The first leaf.
     #[inline]
     pub(crate) fn first(&self) -> Option<Leaf> {
-        (!self.is_bare()).then(|| self.first_under(self.root))
+        (!self.is_bare()).then_some(Leaf(self.ends[FIRST]))
     }
 
     /// The last leaf.
     #[inline]
     pub(crate) fn last(&self) -> Option<Leaf> {
-        (!self.is_bare()).then(|| self.last_under(self.root))
+        (!self.is_bare()).then_some(Leaf(self.ends[LAST]))
     }
 
     /// The leaf after this one.
@@ -216,10 +226,18 @@ impl<R: Copy> Spine<R> {
             return None;
         }
         let (mut node, mut left) = (self.root, position);
+        if self.beyond[FIRST] != 0 {
+            let first = Leaf(self.ends[FIRST]);
+            if position < self.count_of(first) {
+                return Some((first, position));
+            }
+            left = position.wrapping_sub_signed(self.beyond[FIRST]);
+        }
         loop {
-            let Node { level, child, sum, .. } = self.node(node);
+            let Node { level, len, child, sum, .. } = self.node(node);
             let mut slot = 0;
-            while left >= sum[slot] {
+            // What lies beyond all sums is in the last leaf.
+            while slot + 1 < *len as usize && left >= sum[slot] {
                 left -= sum[slot];
                 slot += 1;
             }
@@ -233,9 +251,9 @@ impl<R: Copy> Spine<R> {
     /// Number of elements before the leaf.
     pub(crate) fn position_of(&self, leaf: Leaf) -> u64 {
         let (mut node, mut slot) = self.above(leaf);
-        let mut before = 0;
+        let mut before = if leaf.0 == self.ends[FIRST] { 0 } else { 0u64.wrapping_add_signed(self.beyond[FIRST]) };
         loop {
-            before += self.node(node).sum[..slot].iter().sum::<u64>();
+            before = before.wrapping_add(self.node(node).sum[..slot].iter().sum::<u64>());
             match self.climb(node) {
                 Some(up) => (node, slot) = up,
                 None => return before,
@@ -247,25 +265,61 @@ impl<R: Copy> Spine<R> {
     #[inline]
     pub(crate) fn count_of(&self, leaf: Leaf) -> u64 {
         let (node, slot) = self.above(leaf);
-        self.node(node).sum[slot]
+        let beyond = self.end_of(leaf).map_or(0, |end| self.beyond[end]);
+        self.node(node).sum[slot].checked_add_signed(beyond).expect("no leaf has less than no elements")
     }
 
     /// Tells that the leaf has `delta` elements more.
     ///
     /// # Panics
-    /// If it had not so many.
-    #[inline]
+    /// If it had not so many; at an end not before it is asked for.
+    #[inline(always)]
     pub(crate) fn add(&mut self, leaf: Leaf, delta: i64) {
+        match self.end_of(leaf) {
+            Some(end) => self.beyond[end] += delta,
+            None => self.spread(leaf, delta),
+        }
+        self.count = self.count.checked_add_signed(delta).expect("the sum of the leaves");
+    }
+
+    /// Which end the leaf is, if it is one.
+    #[inline(always)]
+    fn end_of(&self, leaf: Leaf) -> Option<usize> {
+        if leaf.0 == self.ends[FIRST] {
+            return Some(FIRST);
+        }
+        (leaf.0 == self.ends[LAST]).then_some(LAST)
+    }
+
+    /// Adds to the sums over a leaf.
+    #[inline(never)]
+    fn spread(&mut self, leaf: Leaf, delta: i64) {
         let (mut node, mut slot) = self.above(leaf);
         loop {
             let sum = &mut self.nodes[node as usize].sum[slot];
             *sum = sum.checked_add_signed(delta).expect("no leaf has less than no elements");
             match self.climb(node) {
                 Some(up) => (node, slot) = up,
-                None => break,
+                None => return,
             }
         }
-        self.count = self.count.checked_add_signed(delta).expect("the sum of the leaves");
+    }
+
+    /// Brings the sums up to date, before leaves are added or removed.
+    fn settle(&mut self) {
+        for end in [FIRST, LAST] {
+            let beyond = std::mem::take(&mut self.beyond[end]);
+            if beyond != 0 {
+                self.spread(Leaf(self.ends[end]), beyond);
+            }
+        }
+    }
+
+    /// Finds the ends anew.
+    fn find_ends(&mut self) {
+        debug_assert_eq!(self.beyond, [0; 2], "the sums are up to date");
+        let bare = self.root == NONE || self.node(self.root).len == 0;
+        self.ends = if bare { [NONE; 2] } else { [self.first_under(self.root).0, self.last_under(self.root).0] };
     }
 
     /// The least key of the leaf; 0 where there are no keys.
@@ -364,6 +418,7 @@ impl<R: Copy> Spine<R> {
 
     /// Adds a leaf of `count` elements after `leaf`, or at the front: the one that [`Spine::upcoming`] told.
     pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, sep: u64) -> Leaf {
+        self.settle();
         let new = self.take_leaf(place);
         if self.root == NONE {
             self.root = self.take_node(1);
@@ -377,17 +432,32 @@ impl<R: Copy> Spine<R> {
         };
         self.insert_child(node, slot, new.0, 0, sep);
         self.leaves += 1;
+        let bare = self.is_bare();
+        if leaf.is_none() {
+            self.ends[FIRST] = new.0;
+        }
+        if bare || leaf.is_some_and(|leaf| leaf.0 == self.ends[LAST]) {
+            self.ends[LAST] = new.0;
+        }
         self.add(new, i64::from(count));
         new
     }
 
     /// Removes a leaf and returns where its object lies. Its number is free.
     pub(crate) fn remove(&mut self, leaf: Leaf) -> R {
+        self.settle();
         let (node, slot) = self.above(leaf);
-        self.add(leaf, -(self.node(node).sum[slot] as i64));
+        let has = self.node(node).sum[slot];
+        if has > 0 {
+            self.spread(leaf, -(has as i64));
+            self.count -= has;
+        }
         self.remove_child(node, slot);
         self.lower_root();
         self.leaves -= 1;
+        if self.end_of(leaf).is_some() {
+            self.find_ends();
+        }
         self.give_leaf(leaf)
     }
 
@@ -399,6 +469,9 @@ impl<R: Copy> Spine<R> {
             self.verify_under(self.root, &mut seen);
         }
         let limbo = self.limbo_leaves().len();
+        let ends = if seen.0 == 0 { [NONE; 2] } else { [self.first_under(self.root).0, self.last_under(self.root).0] };
+        assert_eq!(self.ends, ends, "the ends");
+        seen.1 = seen.1.checked_add_signed(self.beyond[FIRST] + self.beyond[LAST]).expect("a sum of counts");
         assert_eq!(seen, (self.leaves as usize - limbo, self.count), "leaves and elements");
         assert_eq!(seen.0 + limbo, self.refs.iter().flatten().count(), "every leaf is in the tree or in limbo");
         assert_eq!(self.refs.len(), self.parents.len(), "cells");

@@ -13,7 +13,7 @@ use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Place as Spot};
 
 use super::{Place, Tx};
 use crate::coll::elements::Elements;
-use crate::coll::{Body, Encoding};
+use crate::coll::{Body, Encoding, Link};
 use crate::key::Key;
 use crate::shapes::SMALL_BYTES_MAX;
 use crate::types::{Type, WrongType};
@@ -52,8 +52,12 @@ impl Tx<'_> {
         field: &[u8],
         show: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, WrongType> {
-        Ok(match self.typed_read(k, Type::Hash)? {
-            Some(p) => self.field_at(p, field, show),
+        Ok(match self.look_read(k, Type::Hash)? {
+            Some((p, Some(link))) => {
+                let (body, log, access) = self.body_at(p, link);
+                show(fields_of(body).get(log, access, self.store.seed, field))
+            }
+            Some((p, None)) => show_packed(self.packed(p), field, show),
             None => show(None),
         })
     }
@@ -112,8 +116,10 @@ impl Tx<'_> {
         k: &Key<'_>,
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
     ) -> Result<usize, WrongType> {
-        let place = self.typed(k, Type::Hash)?;
-        Ok(self.set_pairs(k, place, pairs))
+        Ok(match self.look(k, Type::Hash)? {
+            Some((p, Some(link))) => self.set_fields(k, p, link, pairs),
+            found => self.set_pairs(k, found.map(|(p, _)| p), pairs),
+        })
     }
 
     /// Sets a field unless it is there; whether it was set.
@@ -226,11 +232,28 @@ impl Tx<'_> {
         if self.encoding(p) == Some(Encoding::Big) {
             return self.big_ref(p, |body, log, access| show(fields_of(body).get(log, access, self.store.seed, field)));
         }
-        let node = self.packed(p);
-        match value_spot(node, &Coded::of(field)) {
-            Some(spot) => show(Some(node.get(spot).text(&mut [0; 20]))),
-            None => show(None),
+        show_packed(self.packed(p), field, show)
+    }
+
+    /// Sets pairs in a big hash; gives the number of new fields.
+    #[inline]
+    fn set_fields<'p>(
+        &mut self,
+        k: &Key<'_>,
+        p: Place,
+        link: Link,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
+    ) -> usize {
+        let (new, set) = self.big_at(p, link, |body, hands| {
+            let elements = fields_mut(body);
+            pairs.fold((0, 0), |(new, set), (field, value)| {
+                (new + usize::from(elements.set(hands, field, value)), set + 1)
+            })
+        });
+        if set > 0 {
+            self.changed_at(k, p, set);
         }
+        new
     }
 
     /// Sets pairs in the hash at a place, or in a new one; gives the number of new fields.
@@ -334,6 +357,15 @@ impl Tx<'_> {
             });
             Body::Hash(elements)
         });
+    }
+}
+
+/// Shows a field's value in a packed hash.
+#[inline]
+fn show_packed<R>(node: Node<'_>, field: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    match value_spot(node, &Coded::of(field)) {
+        Some(spot) => show(Some(node.get(spot).text(&mut [0; 20]))),
+        None => show(None),
     }
 }
 

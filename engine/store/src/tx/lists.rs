@@ -7,13 +7,13 @@
 //! An element that is larger than a fill makes a chain at once, so that it is not copied when a second one comes. A list
 //! that becomes empty is removed with its key.
 
-use varve_packed::node::{Coded, Entry, Grow, NodeMut, buffer_bytes};
+use varve_packed::node::{Coded, Entry, Grow, NodeMut, Short, buffer_bytes};
 
 use super::{Place, Tx};
 use crate::ListEnd;
 use crate::coll::list::look::{Search, View, emit_from};
-use crate::coll::list::{Chain, Press, Shape, Tools, compact};
-use crate::coll::{Body, Encoding};
+use crate::coll::list::{Chain, Popped, Press, Pushed, Shape, Tools, compact, pop_from, push_at};
+use crate::coll::{Body, Encoding, Link};
 use crate::key::Key;
 use crate::types::{Type, WrongType};
 
@@ -32,7 +32,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type; so with all operations on lists.
-    #[inline]
+    #[inline(always)]
     pub fn list_push<'e>(
         &mut self,
         k: &Key<'_>,
@@ -40,8 +40,9 @@ impl Tx<'_> {
         elements: impl Iterator<Item = &'e [u8]> + Clone,
         only_existing: bool,
     ) -> Result<u64, WrongType> {
-        let length = match self.typed(k, Type::List)? {
-            Some(mut p) => {
+        let length = match self.look(k, Type::List)? {
+            Some((p, Some(link))) => self.push_big(k, p, link, end, elements),
+            Some((mut p, None)) => {
                 let (added, length) = self.push_all(k, &mut p, end, elements);
                 self.changed(k, added);
                 length
@@ -57,10 +58,26 @@ impl Tx<'_> {
     }
 
     /// Takes the element at an end away and shows it; false without the key.
-    #[inline]
+    #[inline(always)]
     pub fn list_pop(&mut self, k: &Key<'_>, end: ListEnd, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
-        let Some(mut p) = self.typed(k, Type::List)? else { return Ok(false) };
-        self.pop_at(k, &mut p, end, emit);
+        let Some((mut p, link)) = self.look(k, Type::List)? else { return Ok(false) };
+        let mut show = |entry: Entry<'_>| match entry {
+            Entry::Bytes(text) => emit(text),
+            Entry::Int(_) => emit(entry.text(&mut [0; 20])),
+        };
+        if let Some(link) = link {
+            match self.pop_near(p, link, end, show) {
+                Ok(popped) => {
+                    if popped == Popped::Last {
+                        self.drop_empty(p, link, end);
+                    }
+                    self.changed_at(k, p, 1);
+                    return Ok(true);
+                }
+                Err(again) => show = again,
+            }
+        }
+        self.pop_at(k, &mut p, end, show);
         self.settle_list(k, &mut p, 1);
         Ok(true)
     }
@@ -118,7 +135,7 @@ impl Tx<'_> {
         }
         let mut moved = std::mem::take(&mut self.local.moved);
         moved.clear();
-        self.pop_at(from, &mut p, from_end, |text| moved.extend_from_slice(text));
+        self.pop_at(from, &mut p, from_end, |entry| moved.extend_from_slice(entry.text(&mut [0; 20])));
         if same {
             // The key stays, and its expiry, even if this was its only element.
             self.push_all(from, &mut p, to_end, std::iter::once(&moved[..]));
@@ -231,7 +248,7 @@ impl Tx<'_> {
     }
 
     /// The settings of the moment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn list_shape(&self) -> Shape {
         let shapes = self.store.shapes();
         Shape::of(shapes.list_fill(), shapes.list_depth(), shapes.list_alone())
@@ -267,7 +284,7 @@ impl Tx<'_> {
     }
 
     /// Follows a removal of `count` elements: an empty list goes, a small chain becomes packed.
-    #[inline]
+    #[inline(never)]
     pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Place, count: u64) {
         let (left, is_single) = match self.encoding(*p) {
             Some(Encoding::Big) => self.big_ref(*p, |body, _, _| (chain(body).len(), chain(body).is_single())),
@@ -299,8 +316,69 @@ impl Tx<'_> {
         self.local.scratch = scratch;
     }
 
-    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, emit: impl FnOnce(&[u8])) {
-        let show = |entry: Entry<'_>| emit(entry.text(&mut [0; 20]));
+    /// Takes an element out of an end's node if nothing else follows from it; else gives `emit` back, and has done nothing.
+    #[inline(always)]
+    fn pop_near<F: FnOnce(Entry<'_>)>(&mut self, p: Place, link: Link, end: ListEnd, emit: F) -> Result<Popped, F> {
+        let (shape, log) = (self.list_shape(), &self.store.log);
+        let shard = self.held.at_mut(p.shard);
+        let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
+        chain.pop_near(log, &mut shard.access, &shape, end, emit)
+    }
+
+    /// Adds elements to a chain; gives its length.
+    #[inline(always)]
+    fn push_big<'e>(
+        &mut self,
+        k: &Key<'_>,
+        mut p: Place,
+        link: Link,
+        end: ListEnd,
+        mut elements: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> u64 {
+        let (shape, log) = (self.list_shape(), &self.store.log);
+        let (mut added, mut length) = (0, 0);
+        let left = loop {
+            let left = elements.clone();
+            let Some(element) = elements.next() else { break None };
+            let shard = self.held.at_mut(p.shard);
+            let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
+            let pushed = match Short::of(element) {
+                Some(short) => chain.push_near(log, &mut shard.access, &shape, end, &short),
+                None => chain.push_near(log, &mut shard.access, &shape, end, &Coded::of(element)),
+            };
+            length = match pushed {
+                Pushed::Yes => chain.len(),
+                Pushed::Full => self.push_apart(p, link, &shape, end, element),
+                Pushed::No => break Some(left),
+            };
+            added += 1;
+        };
+        if let Some(left) = left {
+            let (more, all) = self.push_all(k, &mut p, end, left);
+            (added, length) = (added + more, all);
+        }
+        self.changed_at(k, p, added);
+        length
+    }
+
+    /// Begins a node at an end with an element; gives the list's length.
+    #[inline(never)]
+    fn push_apart(&mut self, p: Place, link: Link, shape: &Shape, end: ListEnd, element: &[u8]) -> u64 {
+        self.big_at(p, link, |body, hands| {
+            let chain = chain_mut(body);
+            chain.push_apart(hands, shape, end, &Coded::of(element));
+            chain.len()
+        })
+    }
+
+    /// Drops the node that a pop has emptied.
+    #[inline(never)]
+    fn drop_empty(&mut self, p: Place, link: Link, end: ListEnd) {
+        self.big_at(p, link, |body, hands| chain_mut(body).drop_empty(hands, end));
+    }
+
+    #[inline(never)]
+    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, show: impl FnOnce(Entry<'_>)) {
         match self.encoding(*p) {
             Some(Encoding::Big) => {
                 self.with_chain(*p, |chain, t| chain.pop(t, end, show));
@@ -310,7 +388,7 @@ impl Tx<'_> {
     }
 
     /// Adds elements to a list, which may become a chain on the way; gives how many, and the new length. Counts no change.
-    #[inline]
+    #[inline(never)]
     fn push_all<'e>(
         &mut self,
         k: &Key<'_>,
@@ -331,7 +409,7 @@ impl Tx<'_> {
                     elements = rest;
                     break;
                 }
-                self.edit_packed(k, p, entry.size(), |node| push_to(node, end, &entry));
+                self.edit_packed(k, p, entry.size(), |node| push_at(node, end, &entry));
                 added += 1;
             }
         }
@@ -362,7 +440,7 @@ impl Tx<'_> {
             value.clear();
             value.resize(buffer_bytes(bytes), 0);
             let mut node = NodeMut::init(&mut value, Grow::Back).expect("the bytes were counted");
-            rest.by_ref().take(entries).for_each(|element| push_to(&mut node, end, &Coded::of(element)));
+            rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
             let p = self.put_small(k, None, Type::List, Encoding::Packed, &value);
             self.local.scratch = value;
             p
@@ -392,20 +470,10 @@ fn chain(body: &Body) -> &Chain {
     chain
 }
 
-fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: ListEnd) -> Entry<'n> {
-    let popped = match end {
-        ListEnd::Front => node.pop_front(),
-        ListEnd::Back => node.pop_back(),
-    };
-    popped.expect("no list is empty")
-}
-
-fn push_to(node: &mut NodeMut<'_>, end: ListEnd, entry: &Coded<'_>) {
-    let pushed = match end {
-        ListEnd::Front => node.push_front(entry),
-        ListEnd::Back => node.push_back(entry),
-    };
-    pushed.expect("room was made before");
+#[inline]
+fn chain_mut(body: &mut Body) -> &mut Chain {
+    let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
+    chain
 }
 
 /// The position that an index means in a list of this length.

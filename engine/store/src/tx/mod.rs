@@ -31,7 +31,7 @@ pub use sets_algebra::{SetOp, SetViews};
 
 use std::collections::VecDeque;
 
-pub use ahead::Ahead;
+pub use ahead::{Ahead, Collection};
 use varve_base::Ref;
 use varve_index::Slot;
 use varve_segment::{Kind, Log, Object};

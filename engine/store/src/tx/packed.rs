@@ -1,6 +1,7 @@
 //! What the operations on lists, hashes, sets and sorted sets stand on: typed lookups, packed values, big collections.
 //!
 //! ```text
+//! look --> Place and Link: all that a command on one key asks of its object, read in one go
 //! typed / typed_read --> Place --> encoding --+-- Packed    packed, edit_packed, put_small
 //!                                             +-- Integers  integers, edit_integers, put_small
 //!                                             `-- Big       big_ref, big;   make_big, put_big
@@ -14,7 +15,7 @@ use varve_packed::node::{Grow, Node, NodeMut};
 use varve_segment::{Access, Kind, Log, NewObject, Owner, Value};
 
 use super::strings::class_of;
-use super::{Heir, Place, Tx, type_of_kind};
+use super::{Heir, Place, Tx};
 use crate::coll::slots::Whereabouts;
 use crate::coll::{Body, Encoding, Hands, Link, Root};
 use crate::key::Key;
@@ -29,9 +30,56 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub(super) fn typed(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
-        let Some(p) = self.live(k) else { return Ok(None) };
-        self.touch_at(p);
-        if type_of_kind(self.object_at(p).kind()) == ty { Ok(Some(p)) } else { Err(WrongType) }
+        Ok(self.look(k, ty)?.map(|(p, _)| p))
+    }
+
+    /// As `typed`, and where the root is of a big collection.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn look(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+        let store = self.store;
+        let at = self.held.position(store.shard_of(k.hash));
+        let shard = self.held.at(at);
+        let mut found = None;
+        let slot = shard.index.find(k.hash, |r| {
+            let object = shard.access.open(&store.log, r);
+            let is_it = k.is_of(&object);
+            if is_it {
+                found = Some((r, object));
+            }
+            is_it
+        });
+        let (Some(slot), Some((r, object))) = (slot, found) else { return Ok(None) };
+        if object.expiry_ms().is_some_and(|due| due <= self.local.now_ms) {
+            if !self.keeps_expired {
+                self.expire(at, slot);
+            }
+            return Ok(None);
+        }
+        let is_right = object.kind() == kind_of(ty);
+        let is_big = is_right && ty != Type::String && Encoding::of(object.form()) == Encoding::Big;
+        let link = is_big.then(|| Link::read(object.value()));
+        if !self.local.no_touch {
+            let before = object.clock();
+            let clock = self.local.used_clock(store, before);
+            if clock != before {
+                self.held.at_mut(at).access.open_mut(&store.log, r).set_clock(clock);
+            }
+        }
+        if is_right { Ok(Some((Place { shard: at, slot, r }, link))) } else { Err(WrongType) }
+    }
+
+    /// As `look`, for readers: counts a hit or a miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn look_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+        let found = self.look(k, ty);
+        self.note_read(k, !matches!(found, Ok(None)));
+        found
     }
 
     /// As `typed`, for readers: counts a hit or a miss.
@@ -200,6 +248,32 @@ impl Tx<'_> {
     pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Body, &Log, &Access) -> R) -> R {
         let shard = self.held.at(p.shard);
         read(&shard.roots.get(self.link(p).place).body, &self.store.log, &shard.access)
+    }
+
+    /// As [`Tx::changed`], of a key whose place is known: where nobody watches, waits or observes it costs a few comparisons.
+    #[inline(always)]
+    pub(super) fn changed_at(&mut self, k: &Key<'_>, p: Place, count: u64) {
+        let shard = self.held.at(p.shard);
+        if shard.watched.is_none() && shard.waiters.is_none() && self.store.observer().is_none() {
+            self.local.counters.changes.add(count);
+        } else {
+            self.changed(k, count);
+        }
+    }
+
+    /// The body that `look` has shown the way to, with what opens its objects.
+    #[inline(always)]
+    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Body, &Log, &Access) {
+        let shard = self.held.at(p.shard);
+        (&shard.roots.get(link.place).body, &self.store.log, &shard.access)
+    }
+
+    /// As `big`, where `look` has shown the way.
+    #[inline(always)]
+    pub(super) fn big_at<R>(&mut self, p: Place, link: Link, work: impl FnOnce(&mut Body, &mut Hands<'_>) -> R) -> R {
+        let at = Whereabouts { shard: self.held.id(p.shard), place: link.place };
+        let shard = self.held.at_mut(p.shard);
+        shard.with_root(self.store, self.local, at, |root, hands| work(&mut root.body, hands))
     }
 
     /// The body of a big collection, with what opens its objects: for who keeps what it borrows.

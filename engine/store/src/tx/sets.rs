@@ -233,8 +233,20 @@ impl Tx<'_> {
         k: &Key<'_>,
         members: impl IntoIterator<Item = &'m [u8], IntoIter: Clone>,
     ) -> Result<usize, WrongType> {
-        let found = self.typed(k, Type::Set)?;
         let mut members = members.into_iter();
+        let found = match self.look(k, Type::Set)? {
+            Some((p, Some(link))) => {
+                let added = self.big_at(p, link, |body, hands| {
+                    let elements = members_of_mut(body);
+                    members.filter(|member| elements.add(hands, member)).count()
+                });
+                if added > 0 {
+                    self.changed_at(k, p, added as u64);
+                }
+                return Ok(added);
+            }
+            found => found.map(|(p, _)| p),
+        };
         let all = members.clone();
         let mut next = members.next();
         if next.is_none() {
@@ -394,6 +406,7 @@ impl Tx<'_> {
 }
 
 /// The members of a big set.
+#[inline]
 pub(super) fn members_of(body: &Body) -> &Elements {
     match body {
         Body::Set(elements) => elements,
@@ -402,6 +415,7 @@ pub(super) fn members_of(body: &Body) -> &Elements {
 }
 
 /// As `members_of`, to change them.
+#[inline]
 pub(super) fn members_of_mut(body: &mut Body) -> &mut Elements {
     match body {
         Body::Set(elements) => elements,

@@ -12,8 +12,8 @@ use varve_packed::node::Entry;
 use super::hashes_walk::Pick;
 use super::sets::{SetView, members_of_mut};
 use super::{Place, Tx};
-use crate::coll::Encoding;
 use crate::coll::elements::members::shuffle_front;
+use crate::coll::{Encoding, Link};
 use crate::key::Key;
 use crate::types::{Type, WrongType};
 
@@ -50,12 +50,16 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn set_pop(&mut self, k: &Key<'_>, count: u64, mut show: impl FnMut(Entry<'_>)) -> Result<usize, WrongType> {
-        let Some(mut p) = self.typed(k, Type::Set)? else { return Ok(0) };
+        let Some((mut p, link)) = self.look(k, Type::Set)? else { return Ok(0) };
         if count == 1 {
-            let left = match self.encoding(p) {
-                Some(Encoding::Integers) => self.pop_integer(k, &mut p, &mut show),
-                _ => self.pop_member(p, &mut show),
+            let left = match link {
+                Some(link) => self.pop_member(p, link, &mut show),
+                None => self.pop_integer(k, &mut p, &mut show),
             };
+            if left > 0 && link.is_some() {
+                self.changed_at(k, p, 1);
+                return Ok(1);
+            }
             self.after_removal(k, p, 1, left);
             return Ok(1);
         }
@@ -87,21 +91,12 @@ impl Tx<'_> {
         len - 1
     }
 
-    /// The same with a big set.
-    fn pop_member(&mut self, p: Place, show: &mut impl FnMut(Entry<'_>)) -> usize {
-        let mut rng = self.local.rng.clone();
-        let left = self.big(p, |body, hands| {
-            let elements = members_of_mut(body);
-            let r = elements.sample(&mut rng).expect("a set is never empty");
-            show(Entry::Bytes(hands.access.open(hands.log, r).key()));
-            let left = elements.len() - 1;
-            if left > 0 {
-                elements.remove_ref(hands, r);
-            }
-            left
-        });
-        self.local.rng = rng;
-        left
+    /// The same with a big set. The member follows from one random number, so that it can be told ahead.
+    fn pop_member(&mut self, p: Place, link: Link, show: &mut impl FnMut(Entry<'_>)) -> usize {
+        let number = self.local.rng.next_u64();
+        self.big_at(p, link, |body, hands| {
+            members_of_mut(body).take_drawn(hands, number, |member| show(Entry::Bytes(member)))
+        })
     }
 
     fn pop_integers(&mut self, k: &Key<'_>, p: &mut Place, count: usize, show: &mut dyn FnMut(Entry<'_>)) {

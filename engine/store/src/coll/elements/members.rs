@@ -4,13 +4,16 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_base::hash::hash64;
+use varve_base::hash::{hash64, mix64};
+use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
 use varve_segment::{Access, Appender, Kind, Log};
 
-use super::{Elements, FieldHashes};
+use super::{Elements, FieldHashes, Found};
 use crate::coll::Hands;
 
+/// Buckets that are moved on for a member that was drawn and taken out.
+const MOVED_EACH: usize = 2;
 /// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
@@ -39,7 +42,7 @@ impl Elements {
     ) -> bool {
         let FieldHashes { log, access, seed } = *hashes;
         let hash = hash64(seed, member);
-        if self.table.find(hash, |r| access.open(log, r).key() == member).is_some() {
+        if self.table.find(hash, |r| equal(access.open(log, r).key(), member)).is_some() {
             return false;
         }
         let r = appender.append(log, &self.element(slot, member, b""));
@@ -48,7 +51,38 @@ impl Elements {
         true
     }
 
-    /// Asks for the bucket of a name that will be looked for.
+    /// Where lies what [`Elements::drawn`] looks at first.
+    #[inline]
+    pub(crate) fn draw_lines(&self, number: u64) -> [Line; 2] {
+        self.table.sample_lines(draws(number))
+    }
+
+    /// Where the object lies that a number draws, if it is found soon.
+    #[inline]
+    pub(crate) fn drawn_line(&self, log: &Log, number: u64) -> Option<Line> {
+        self.table.sample_soon(draws(number)).map(|r| log.line(r))
+    }
+
+    /// Takes out the member that a number draws, and shows it first; the last one is only shown. How many are left.
+    #[inline]
+    pub(crate) fn take_drawn(&mut self, hands: &mut Hands<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
+        let (r, slot) = self.table.sample_by(draws(number)).expect("a set is never empty");
+        show(hands.access.open(hands.log, r).key());
+        let left = self.len() - 1;
+        if left > 0 {
+            match slot {
+                Some(slot) => self.remove_found(hands, Found { slot, r }),
+                None => self.remove_ref(hands, r),
+            }
+            if self.table.is_moving() {
+                // A table that shrinks more slowly than it is emptied has ever fewer entries to draw from.
+                self.step(hands, MOVED_EACH);
+            }
+        }
+        left
+    }
+
+    /// Asks for the bucket of a name    /// Asks for the bucket of a name that will be looked for.
     #[inline]
     pub(crate) fn prefetch(&self, seed: u64, field: &[u8]) {
         self.table.prefetch(hash64(seed, field));
@@ -101,6 +135,16 @@ impl Elements {
         let field = hands.access.open(hands.log, r).key();
         let found = self.find_ref(hands.seed, field, r).expect("an element that was drawn is there");
         self.remove_found(hands, found);
+    }
+}
+
+/// Random numbers below what is asked for, the same of the same number.
+#[inline]
+fn draws(mut number: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        let drawn = ((u128::from(number) * u128::from(below)) >> 64) as u64;
+        number = mix64(number.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        drawn
     }
 }
 

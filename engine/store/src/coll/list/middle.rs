@@ -147,7 +147,7 @@ impl Chain {
             if at == 0 { (self.spine.prev(leaf), Some(leaf)) } else { (Some(leaf), self.spine.next(leaf)) };
         if !self.add_to(t, left, End::Back, entry) && !self.add_to(t, right, End::Front, entry) {
             let capacity = t.shape.roomy(entry.size());
-            self.begin_node(t, left, capacity, Grow::Both, entry);
+            self.begin_node(t.hands, left, capacity, Grow::Both, entry);
         }
         self.keep_depth(t);
         for leaf in [left, right].into_iter().flatten() {

@@ -35,7 +35,9 @@ mod tests;
 use std::collections::HashSet;
 
 use varve_base::Ref;
-use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed};
+use varve_packed::node::{
+    Coded, Encoded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed,
+};
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
 use super::Hands;
@@ -141,6 +143,12 @@ impl Shape {
         entries <= self.entries / 4 && bytes <= self.bytes / 4
     }
 
+    /// Whether this is half a fill or less.
+    #[inline]
+    fn is_half(&self, entries: usize, bytes: usize) -> bool {
+        bytes <= self.bytes / 2 && entries <= self.entries / 2
+    }
+
     /// Entries of two neighbours together, so that they may become one.
     fn joined_entries(&self) -> usize {
         self.entries * 3 / 4
@@ -185,6 +193,26 @@ impl Tools<'_, '_> {
     fn value(&self, r: Ref) -> &[u8] {
         self.hands.access.open(self.hands.log, r).value()
     }
+}
+
+/// What became of an element that was to go into the node at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It is there.
+    Yes,
+    /// The node is full: a new one is to be begun, and nothing else.
+    Full,
+    /// More is to be seen to.
+    No,
+}
+
+/// What a pop has left of an end's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Popped {
+    /// Other entries.
+    One,
+    /// Nothing: the node is to be dropped.
+    Last,
 }
 
 /// A list of nodes.
@@ -237,7 +265,7 @@ impl Chain {
         let leaf = self.spine.first().filter(|_| self.is_single())?;
         let value = access.open(log, self.spine.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
-        (bytes <= shape.bytes / 2 && entries <= shape.entries / 2).then_some(value)
+        shape.is_half(entries, bytes).then_some(value)
     }
 
     /// Adds an element at an end.
@@ -252,8 +280,80 @@ impl Chain {
             End::Front => None,
             End::Back => self.spine.last(),
         };
-        self.begin_node(t, after, t.shape.fresh(entry.size()), end.grow(), entry);
+        self.begin_node(t.hands, after, t.shape.fresh(entry.size()), end.grow(), entry);
         self.keep_depth(t);
+    }
+
+    /// Adds an element to an end's node if that has room at hand; else nothing is done, and the answer says why.
+    #[inline(always)]
+    pub(crate) fn push_near(
+        &mut self,
+        log: &Log,
+        access: &mut Access,
+        shape: &Shape,
+        end: End,
+        entry: &impl Encoded,
+    ) -> Pushed {
+        let Some(leaf) = self.end(end) else { return Pushed::No };
+        let mut object = access.open_mut(log, self.spine.leaf_ref(leaf));
+        let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Pushed::No };
+        let (size, read) = (entry.size(), node.node());
+        if !shape.takes(read.len(), read.bytes(), size) {
+            return if shape.depth == 0 { Pushed::Full } else { Pushed::No };
+        }
+        let near = match end {
+            End::Front => read.front_room(),
+            End::Back => read.back_room(),
+        };
+        if near < size {
+            return Pushed::No;
+        }
+        push_at(&mut node, end, entry);
+        self.spine.add(leaf, 1);
+        Pushed::Yes
+    }
+
+    /// Adds an element in a new node at an end.
+    pub(crate) fn push_apart(&mut self, hands: &mut Hands<'_>, shape: &Shape, end: End, entry: &Coded<'_>) {
+        let after = match end {
+            End::Front => None,
+            End::Back => self.spine.last(),
+        };
+        self.begin_node(hands, after, shape.fresh(entry.size()), end.grow(), entry);
+    }
+
+    /// Takes the element at an end away if neither its node nor the chain becomes so small that something follows from it;
+    /// else nothing is done, and `emit` is given back.
+    #[inline(always)]
+    pub(crate) fn pop_near<F: FnOnce(Entry<'_>)>(
+        &mut self,
+        log: &Log,
+        access: &mut Access,
+        shape: &Shape,
+        end: End,
+        emit: F,
+    ) -> Result<Popped, F> {
+        let Some(leaf) = self.end(end) else { return Err(emit) };
+        let mut object = access.open_mut(log, self.spine.leaf_ref(leaf));
+        let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Err(emit) };
+        let left = node.node().len() - 1;
+        if left == 0 {
+            if shape.depth > 0 || self.spine.leaves() < 3 || self.spine.has_limbo() {
+                return Err(emit);
+            }
+        } else if looks_at_size(left, shape) || (self.is_single() && shape.is_half(left, node.node().bytes())) {
+            return Err(emit);
+        }
+        emit(pop_from(&mut node, end));
+        self.spine.add(leaf, -1);
+        Ok(if left > 0 { Popped::One } else { Popped::Last })
+    }
+
+    /// Drops the empty node that a pop has left at an end.
+    pub(crate) fn drop_empty(&mut self, hands: &mut Hands<'_>, end: End) {
+        let leaf = self.end(end).expect("there are other nodes");
+        let r = self.spine.remove(leaf);
+        self.kill(hands, r);
     }
 
     /// Takes the element at an end away.
@@ -263,18 +363,13 @@ impl Chain {
         let r = self.unsqueezed(t, leaf);
         let mut object = t.hands.access.open_mut(t.hands.log, r);
         let mut node = NodeMut::open(object.value_mut());
-        let popped = match end {
-            End::Front => node.pop_front(),
-            End::Back => node.pop_back(),
-        };
-        emit(popped.expect("no node is empty"));
+        emit(pop_from(&mut node, end));
         let left = node.node().len();
         self.spine.add(leaf, -1);
         if left == 0 {
             self.drop_leaf(t, leaf);
             self.keep_depth(t);
-        } else if left.is_power_of_two() {
-            // Now and then is often enough, and keeps the neighbour out of most pops.
+        } else if looks_at_size(left, &t.shape) {
             self.join_if_small(t, leaf);
         }
         true
@@ -409,7 +504,7 @@ impl Chain {
         assert_eq!(bytes, self.object_bytes, "bytes of the nodes of slot {slot}");
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&self, end: End) -> Option<Leaf> {
         match end {
             End::Front => self.spine.first(),
@@ -461,14 +556,14 @@ impl Chain {
     /// Makes a node of `capacity` bytes with one entry, behind another node or in front of all.
     fn begin_node(
         &mut self,
-        t: &mut Tools<'_, '_>,
+        hands: &mut Hands<'_>,
         after: Option<Leaf>,
         capacity: usize,
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(t.hands, after, Value::Stale(capacity), 1);
-        let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
+        let leaf = self.write_leaf(hands, after, Value::Stale(capacity), 1);
+        let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
     }
@@ -574,7 +669,26 @@ fn node_object<'a>(slot: u32, number: &'a [u8], value: Value<'a>) -> NewObject<'
     }
 }
 
-fn push_at(node: &mut NodeMut<'_>, end: End, entry: &Coded<'_>) {
+/// Whether a node that a pop leaves with so many entries is looked at, which may be small then. Now and then is often
+/// enough, and keeps the neighbour out of most pops.
+#[inline]
+fn looks_at_size(left: usize, shape: &Shape) -> bool {
+    left <= shape.entries / 4 && left.is_power_of_two()
+}
+
+/// Takes the entry at an end out of a node, which has one.
+#[inline]
+pub(crate) fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> Entry<'n> {
+    let popped = match end {
+        End::Front => node.pop_front(),
+        End::Back => node.pop_back(),
+    };
+    popped.expect("no node is empty")
+}
+
+/// Adds an entry at an end of a node that has room for it.
+#[inline(always)]
+pub(crate) fn push_at(node: &mut NodeMut<'_>, end: End, entry: &impl Encoded) {
     let pushed = match end {
         End::Front => node.push_front(entry),
         End::Back => node.push_back(entry),

@@ -62,6 +62,7 @@ impl<R: Copy> Spine<R> {
     }
 
     fn cut(&mut self, leaf: Leaf, before: bool) {
+        self.settle();
         let (mut node, mut slot) = self.above(leaf);
         let mut gone = 0;
         loop {
@@ -85,6 +86,7 @@ impl<R: Copy> Spine<R> {
             self.put_sep(node, slot, self.seps[node as usize][slot]);
         }
         self.lower_root();
+        self.find_ends();
     }
 
     fn close_gap(&mut self, node: u32, range: std::ops::Range<usize>) {

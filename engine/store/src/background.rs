@@ -115,7 +115,7 @@ impl Store {
         left |= self.index_step(local);
         left |= self.limit_step(local);
         left |= self.reclaim_step(local);
-        left |= self.log.release_step(RELEASE_BYTES) | self.cool_step();
+        left |= self.log.release_step(RELEASE_BYTES) | self.cool_step(local.now_ms);
         left |= self.sweep_step();
         left |= self.collections_step(local);
         left | self.drop_table_step()

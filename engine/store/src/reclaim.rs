@@ -380,14 +380,19 @@ impl Store {
     }
 
     /// Gives some of the kept memory back if nobody seems to need it; true while there is more.
-    pub(crate) fn cool_step(&self) -> bool {
+    pub(crate) fn cool_step(&self, now_ms: i64) -> bool {
         let on = &self.reclaim.cooling.on;
+        if !on.load(Relaxed) {
+            return false;
+        }
         let drained = |store: &Store| {
             let mut draining = store.reclaim.drain.try_lock()?;
             Some(store.log.release_drained_step(draining.drain.as_mut()?))
         };
-        let more = on.load(Relaxed) && (self.log.release_kept_step() || drained(self).unwrap_or(false));
+        let more = self.log.release_kept_step() || drained(self).unwrap_or(false);
         if !more {
+            // What is kept still is promised to the drain: there is nothing to do for as long again.
+            self.reclaim.cooling.since_ms.store(now_ms, Relaxed);
             on.store(false, Relaxed);
         }
         more

@@ -73,6 +73,15 @@ pub struct Ctx<'c, 'a> {
     pub session: &'c mut Session,
 }
 
+/// The key that argument `at` is. Of a command with many it is told by its place: they follow each other, or every second
+/// argument is one; looking through them would make it O(N) a key.
+fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
+    let is_it = |key: &&KeyArg| key.arg as usize == at;
+    let behind = at.checked_sub(keys.first()?.arg as usize);
+    let guess = |step: usize| keys.get(behind? / step).filter(is_it);
+    guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
+}
+
 /// What a command on the whole keyspace has at hand.
 pub struct WideCtx<'c> {
     /// The request; argument 0 is the name.
@@ -116,7 +125,7 @@ impl<'a> Ctx<'_, 'a> {
     /// As [`Ctx::key`], for one that is not the first.
     fn other_key(&self, at: usize) -> Key<'a> {
         let bytes = self.args.get(at);
-        match self.keys.iter().find(|key| key.arg as usize == at) {
+        match key_of(self.keys, at) {
             Some(key) => self.tx.key_hashed(bytes, key.hash),
             None => self.tx.key(bytes),
         }
@@ -184,5 +193,23 @@ impl<'a> Ctx<'_, 'a> {
     /// The key that argument `at` names, in database `db`.
     pub fn key_in_db(&self, at: usize, db: u32) -> Key<'a> {
         self.tx.key_in(db, self.args.get(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_by_their_place() {
+        let keys = |args: &[u32]| args.iter().map(|&arg| KeyArg { arg, hash: u64::from(arg) }).collect::<Vec<_>>();
+        let cases: [&[u32]; 7] = [&[], &[1], &[1, 2, 3, 4], &[1, 3, 5, 7], &[3, 4, 5], &[5, 2, 3, 4], &[2, 4, 1]];
+        for args in cases {
+            let keys = keys(args);
+            for at in 0..10 {
+                let found = key_of(&keys, at).map(|key| key.hash);
+                assert_eq!(found, args.contains(&(at as u32)).then_some(at as u64), "{at} of {args:?}");
+            }
+        }
     }
 }

@@ -13,7 +13,8 @@
 //! 20 cycles in which no later load begins. This one has nobody to wake, so letting go is a store. The price is that who
 //! waits long finds out late, by 50 us at most: it is for locks that are held for microseconds and mostly tried.
 //!
-//! Never poisoned: a panic lets go. Not fair. It knows nothing of what may be locked under what: that is its users'.
+//! Never poisoned: a panic lets go. Not fair: who waits gets in at the first of its looks that finds the lock free, which may
+//! be behind others that only try; with holds of microseconds that is soon, but nothing bounds it. It knows nothing of what may be locked under what: that is its users'.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -3,6 +3,7 @@
 //! | loop | requests | what they cover |
 //! |---|---|---|
 //! | get | GET of a random key, 16 B and 64 B | the request path, the index |
+//! | mget | MGET of 30 random keys | commands of many keys |
 //! | set | SET of a random key, 16 B and 16 to 128 B | values written in place and appended to segments |
 //! | incr | INCR of a random key | values changed in place |
 //! | hget | HGET, in turn of a big hash and of small ones | elements' index, packed nodes |
@@ -44,6 +45,7 @@ const LIST_STEP: u64 = 30;
 pub(crate) const SCRIPTS: &[Script] = &[
     Script { name: "get", fill_requests: KEYS, fill: set_key, request: get },
     Script { name: "set", fill_requests: KEYS, fill: set_key, request: set },
+    Script { name: "mget", fill_requests: KEYS, fill: set_key, request: mget },
     Script { name: "incr", fill_requests: COUNTERS, fill: set_counter, request: incr },
     Script { name: "hget", fill_requests: KEYS + SMALL_HASHES, fill: fill_hash, request: hget },
     Script { name: "list", fill_requests: LISTS * LIST_ELEMENTS / LIST_STEP, fill: fill_list, request: list },
@@ -82,6 +84,12 @@ fn set_key(n: u64, out: &mut Vec<u8>) {
 
 fn get(n: u64, out: &mut Vec<u8>) {
     encode(out, &["GET", &name('k', draw(n, KEYS))]);
+}
+
+/// As many keys as show whether each costs the same.
+fn mget(n: u64, out: &mut Vec<u8>) {
+    let keys: Vec<String> = (0..30).map(|key| name('k', draw(n * 30 + key, KEYS))).collect();
+    encode(out, &["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect::<Vec<_>>());
 }
 
 fn set(n: u64, out: &mut Vec<u8>) {

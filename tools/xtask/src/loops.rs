@@ -22,7 +22,7 @@ use std::path::Path;
 const GROWTH_PERCENT_MAX: f64 = 3.0;
 /// The loops of `varve-loops`.
 const LOOPS: &[&str] = &[
-    "get", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "spop", "zadd",
+    "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "spop", "zadd",
     "zpopmin", "zrange", "zties",
 ];
 /// The function inside which is counted.

@@ -61,6 +61,9 @@ pub(super) struct Work {
     pub(super) fetched: bool,
 }
 
+/// Arguments for which there is room from one turn to the next, whatever came once.
+const KEPT_ARGS: usize = 8 << 10;
+
 impl Batch {
     /// Finds the complete requests of the input, their commands and their keys' hashes, behind those that were parsed
     /// early.
@@ -129,6 +132,10 @@ impl Work {
         self.requests.clear();
         self.spans.clear();
         self.keys.clear();
+        if self.spans.capacity() > KEPT_ARGS {
+            self.spans.shrink_to(KEPT_ARGS);
+            self.keys.shrink_to(KEPT_ARGS);
+        }
         self.patient = false;
         self.names_elements = false;
         self.fetched = false;

@@ -99,11 +99,16 @@ impl Tx<'_> {
     ) -> Result<T, E> {
         let old = self.live_inlined(k);
         let value = match old {
-            Some(p) => new(Some(self.string_at(p)?))?,
-            None => new(None)?,
+            Some(p) => self.string_at(p).map_err(E::from).and_then(|value| new(Some(value))),
+            None => new(None),
         };
-        self.set_found(k, old, value.as_ref(), Ttl::Keep, form);
-        Ok(value)
+        match (&value, old) {
+            (Ok(value), _) => self.set_found(k, old, value.as_ref(), Ttl::Keep, form),
+            // It was looked at all the same.
+            (Err(_), Some(p)) => self.touch_at(p),
+            (Err(_), None) => {}
+        }
+        value
     }
 
     /// As [`Tx::set`], of a key that was looked for.

@@ -51,7 +51,7 @@ impl Elements {
         true
     }
 
-    /// Where lies what [`Elements::drawn`] looks at first.
+    /// Where lies what [`Elements::take_drawn`] looks at first.
     #[inline]
     pub(crate) fn draw_lines(&self, number: u64) -> [Line; 2] {
         self.table.sample_lines(draws(number))
@@ -82,7 +82,7 @@ impl Elements {
         left
     }
 
-    /// Asks for the bucket of a name    /// Asks for the bucket of a name that will be looked for.
+    /// Asks for the bucket of a name that will be looked for.
     #[inline]
     pub(crate) fn prefetch(&self, seed: u64, field: &[u8]) {
         self.table.prefetch(hash64(seed, field));

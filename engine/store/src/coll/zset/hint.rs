@@ -134,7 +134,7 @@ fn eight_digits(bytes: &[u8]) -> Option<u32> {
     const ZEROS: u64 = u64::from_ne_bytes([ZERO; 8]);
     const ABOVE: u64 = u64::from_ne_bytes([0x7f - b'9'; 8]);
     const TOP: u64 = u64::from_ne_bytes([0x80; 8]);
-    let word = hint64(bytes) | ZEROS.checked_shr(8 * bytes.len() as u32).unwrap_or(0);
+    let word = hint64(bytes) | ZEROS.checked_shr(8 * bytes.len().min(8) as u32).unwrap_or(0);
     // The top bit of a byte comes where it is less than the digits, or greater. A carry comes only from such a byte.
     if (word.wrapping_sub(ZEROS) | word.wrapping_add(ABOVE) | word) & TOP != 0 {
         return None;

@@ -54,6 +54,8 @@ const AHEAD: usize = 8;
 const LOOKS_EACH: u32 = 4;
 /// Marks are made, or made anew, after so many looks beyond that, and so many more a leaf that they cost.
 const LOOKS_MIN: u32 = 64;
+/// Leaves that are marked in one go at most: a third of a millisecond. Marks that were made before follow any growth.
+const MARKED_MAX: usize = 4096;
 /// Leaves of which all are asked for the stem of the marks; of more, all but the outermost.
 const LEAVES_FEW: usize = 8;
 /// Leaves whose first elements are fetched together.
@@ -534,9 +536,14 @@ impl Tree {
         }
     }
 
-    /// Marks all leaves, if another stem than before is found.
+    /// Marks all leaves, if another stem than before is found. Of a tree that has become large without marks, as a copy
+    /// does, none are made: going over all of its leaves would hold its shard for too long.
     #[cold]
     fn mark_all(&mut self, sight: Sight<'_>) {
+        if self.spine.leaves() > MARKED_MAX {
+            self.looks_max = self.looks_max.saturating_mul(2);
+            return;
+        }
         let (few, ends) = (self.spine.leaves() < LEAVES_FEW, [self.spine.first(), self.spine.last()]);
         let mut common: Option<Stem> = None;
         self.each_first(sight, |leaf, member, _| {

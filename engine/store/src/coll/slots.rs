@@ -76,6 +76,9 @@ impl Slots {
                 let slot = numbers.fresh;
                 assert!((slot as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "slot numbers run out");
                 numbers.fresh += 1;
+                // Made under this lock, which all takers take: what OnceLock does is inside the standard library, where the
+                // thread sanitizer does not see it.
+                self.cell(slot);
                 slot
             }
         };

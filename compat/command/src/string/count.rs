@@ -1,6 +1,6 @@
 //! Numbers kept in strings: INCR and its kin on 64-bit integers, INCRBYFLOAT on 80-bit floating point.
 
-use varve_base::number::Extended;
+use varve_base::number::{Extended, INT_TEXT_MAX, write_i64};
 use varve_store::Form;
 
 use crate::Ctx;
@@ -36,48 +36,16 @@ pub fn decrby(ctx: &mut Ctx<'_, '_>) {
 fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
     const OVERFLOW: Fault = Fault::new("ERR increment or decrement would overflow");
     let key = ctx.key(1);
+    let mut text = [0; INT_TEXT_MAX];
     let new = ctx.tx.rewrite(&key, Form::Auto, |old| {
         let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
-        Ok::<_, Fault>(Decimal::of(new))
+        Ok::<_, Fault>(write_i64(&mut text, new))
     })?;
     ctx.notify(Class::String, "incrby", &key);
     ctx.out.raw(b":");
-    ctx.out.raw(new.as_ref());
+    ctx.out.raw(new);
     ctx.out.raw(b"\r\n");
     Ok(())
-}
-
-/// The decimal form of a number, at the end of as many bytes as a sign and 19 digits take: no allocation.
-struct Decimal {
-    text: [u8; 20],
-    at: usize,
-}
-
-impl Decimal {
-    fn of(value: i64) -> Decimal {
-        let mut text = [0; 20];
-        let mut rest = value.unsigned_abs();
-        let mut at = text.len();
-        loop {
-            at -= 1;
-            text[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if value < 0 {
-            at -= 1;
-            text[at] = b'-';
-        }
-        Decimal { text, at }
-    }
-}
-
-impl AsRef<[u8]> for Decimal {
-    fn as_ref(&self) -> &[u8] {
-        &self.text[self.at..]
-    }
 }
 
 /// INCRBYFLOAT key increment

@@ -65,7 +65,24 @@ pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&text[start..]);
 }
 
-/// Writes the decimal form of `value` at the end of `text`; returns where it starts.
+/// The decimal form of `value`, written at the end of `text`: no allocation.
+#[inline]
+pub fn write_i64(text: &mut [u8; INT_TEXT_MAX], value: i64) -> &[u8] {
+    let mut at = match value.unsigned_abs() {
+        digit @ 0..10 => {
+            text[INT_TEXT_MAX - 1] = b'0' + digit as u8;
+            INT_TEXT_MAX - 1
+        }
+        more => write_back(text, more),
+    };
+    if value < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    &text[at..]
+}
+
+/// Writes the decimal form of `value`, which is not 0, at the end of `text`; returns where it starts.
 fn write_back(text: &mut [u8; INT_TEXT_MAX], mut value: u64) -> usize {
     const PAIRS: [[u8; 2]; 100] = {
         let mut pairs = [[0; 2]; 100];
@@ -92,6 +109,14 @@ fn write_back(text: &mut [u8; INT_TEXT_MAX], mut value: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_integers_without_allocation() {
+        let edges = [0, 1, 9, 10, 99, 100, 101, 12345, i64::MAX, i64::MIN, i64::MIN + 1];
+        for value in edges.into_iter().flat_map(|n: i64| [n, n.wrapping_neg()]) {
+            assert_eq!(write_i64(&mut [b'x'; INT_TEXT_MAX], value), value.to_string().as_bytes());
+        }
+    }
 
     #[test]
     fn integers_in_canonical_form_only() {

@@ -28,7 +28,7 @@
 //! caller wants its bytes as they are ([`Coded::raw`]). A byte below 0x80 at either end is an entry by itself, which
 //! is why small integers cost one byte and not two.
 
-use varve_base::number::{digits, parse_i64, push_i64};
+use varve_base::number::{digits, parse_i64, push_i64, write_i64};
 
 /// Longest string that an entry can hold, in bytes. More than any protocol or setting allows.
 pub const STRING_MAX: usize = u32::MAX as usize - 64;
@@ -76,24 +76,10 @@ impl<'a> Entry<'a> {
     where
         'a: 'b,
     {
-        let value = match self {
-            Entry::Bytes(bytes) => return bytes,
-            Entry::Int(value) => value,
-        };
-        let (mut rest, mut at) = (value.unsigned_abs(), scratch.len());
-        loop {
-            at -= 1;
-            scratch[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
+        match self {
+            Entry::Bytes(bytes) => bytes,
+            Entry::Int(value) => write_i64(scratch, value),
         }
-        if value < 0 {
-            at -= 1;
-            scratch[at] = b'-';
-        }
-        &scratch[at..]
     }
 
     /// Appends the text to `out`.

@@ -1,7 +1,10 @@
 //! Room at the limit in odd cases: most of what is used is not the log's (connection buffers), or the limit is out of reach.
 
+mod strings;
+
 use std::sync::Arc;
 
+use strings::set;
 use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
 
 fn store() -> (Arc<Store>, Worker) {
@@ -12,16 +15,7 @@ fn store() -> (Arc<Store>, Worker) {
 }
 
 fn fill(worker: &mut Worker, keys: usize) {
-    for n in 0..keys {
-        let name = format!("key:{n}").into_bytes();
-        let Worker { store, local } = &mut *worker;
-        let _inside = store.gate().enter(local.id());
-        let mut tx = Tx::new(store, local, 0);
-        let key = tx.key(&name);
-        tx.hold(&[tx.shard_of(key.hash)]);
-        tx.set(&key, &[b'v'; 1000], Ttl::Clear, Form::Auto);
-        tx.finish();
-    }
+    (0..keys).for_each(|n| set(worker, n, 1000));
 }
 
 /// A limit that no draining reaches: refused at once, not after copying what lives over and over.

@@ -1,19 +1,11 @@
 //! The background of a store at rest: what is left to do is done, and then its turns cost next to nothing.
 
+mod strings;
+
 use std::time::Duration;
 
-use varve_store::{Form, Geometry, Options, Store, Ttl, Tx, Worker};
-
-fn set(worker: &mut Worker, n: usize, bytes: usize) {
-    let name = format!("key:{n}").into_bytes();
-    let Worker { store, local } = &mut *worker;
-    let _inside = store.gate().enter(local.id());
-    let mut tx = Tx::new(store, local, 0);
-    let key = tx.key(&name);
-    tx.hold(&[tx.shard_of(key.hash)]);
-    tx.set(&key, &vec![b'v'; bytes], Ttl::Clear, Form::Auto);
-    tx.finish();
-}
+use strings::set;
+use varve_store::{Geometry, Options, Store};
 
 /// A drain that has stopped halfway keeps memory for whoever opens the next segment. Nobody does: it must not be looked
 /// through again at every turn.

@@ -1,0 +1,15 @@
+//! Strings written one by one, as commands of a batch of their own write them.
+
+use varve_store::{Form, Ttl, Tx, Worker};
+
+/// Sets key number `n` to so many bytes.
+pub(crate) fn set(worker: &mut Worker, n: usize, bytes: usize) {
+    let name = format!("key:{n}").into_bytes();
+    let Worker { store, local } = &mut *worker;
+    let _inside = store.gate().enter(local.id());
+    let mut tx = Tx::new(store, local, 0);
+    let key = tx.key(&name);
+    tx.hold(&[tx.shard_of(key.hash)]);
+    tx.set(&key, &vec![b'v'; bytes], Ttl::Clear, Form::Auto);
+    tx.finish();
+}

@@ -18,25 +18,10 @@ use crate::descriptor::DRAWN;
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;
 
-/// Matches the tags of keys: where their objects are.
-#[inline(always)]
-pub(super) fn find_objects(tx: &mut Tx<'_>, keys: &[KeyArg], lines: &mut Vec<Line>) {
-    for key in keys {
-        if tx.try_hold_one(tx.shard_of(key.hash)) {
-            lines.extend(tx.object_line(key.hash));
-        }
-    }
-}
-
-/// Asks for a short key, and a value of some tens of bytes, at each place.
-#[inline(always)]
-pub(super) fn fetch_objects(lines: &mut Vec<Line>) {
-    lines.drain(..).for_each(|line| line.fetch_pair());
-}
-
 /// The scratch of the passes.
 #[derive(Default)]
 pub(super) struct FetchAhead {
+    /// Places that were noted and not asked for yet: none between two passes.
     lines: Vec<Line>,
     elements: Vec<Ahead>,
 }
@@ -47,8 +32,24 @@ impl FetchAhead {
         if keys.len() < KEYS_MIN {
             return;
         }
-        find_objects(tx, keys, &mut self.lines);
-        fetch_objects(&mut self.lines);
+        self.find_objects(tx, keys);
+        self.fetch_objects();
+    }
+
+    /// Matches the tags of keys and notes where their objects are.
+    #[inline(always)]
+    pub(super) fn find_objects(&mut self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
+        for key in keys {
+            if tx.try_hold_one(tx.shard_of(key.hash)) {
+                self.lines.extend(tx.object_line(key.hash));
+            }
+        }
+    }
+
+    /// Asks for a short name, and a value of some tens of bytes, at each place that was noted.
+    #[inline(always)]
+    pub(super) fn fetch_objects(&mut self) {
+        self.lines.drain(..).for_each(|line| line.fetch_pair());
     }
 
     /// For commands that name an element of a collection, or draw one: its bucket in one pass, its object in the next.
@@ -63,7 +64,6 @@ impl FetchAhead {
         if requests.len() < KEYS_MIN {
             return;
         }
-        self.lines.clear();
         let mut draws = tx.coming_draws();
         // The collection that was asked for last, under its key's hash: the next command is likely to want the same.
         let mut last = None;
@@ -94,8 +94,7 @@ impl FetchAhead {
                 self.lines.push(line);
             }
         }
-        self.lines.iter().for_each(|line| line.fetch());
-        self.lines.clear();
+        self.lines.drain(..).for_each(|line| line.fetch());
         let mut held = None;
         for element in &self.elements {
             if held == Some(element.shard()) || tx.try_hold_one(element.shard()) {
@@ -106,6 +105,6 @@ impl FetchAhead {
             }
         }
         // A name of some tens of bytes and its value end in the second line nearly half the time.
-        self.lines.iter().for_each(|line| line.fetch_pair());
+        self.fetch_objects();
     }
 }

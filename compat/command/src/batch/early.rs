@@ -9,7 +9,6 @@
 //! Only requests of the common form are parsed early, since they can be parsed again or forgotten at any time: what runs
 //! for A may close B, or hold everything back.
 
-use varve_base::mem::Line;
 use varve_protocol::Parser;
 use varve_store::{Tx, Worker};
 
@@ -33,7 +32,6 @@ pub(super) struct Early {
     /// How many of them hold something.
     used: usize,
     keys: usize,
-    lines: Vec<Line>,
     /// What the next turn runs was parsed early.
     resumed: bool,
 }
@@ -90,7 +88,7 @@ impl Batch {
 
     /// Asks for the objects of all keys that were parsed early.
     pub fn fetch_early(&mut self, worker: &mut Worker) {
-        let Early { works, used, keys, lines, .. } = &mut self.early;
+        let Batch { early: Early { works, used, keys, .. }, ahead, .. } = self;
         if *keys == 0 {
             return;
         }
@@ -98,11 +96,11 @@ impl Batch {
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
         for work in &mut works[..*used] {
-            super::ahead::find_objects(&mut tx, &work.keys, lines);
+            ahead.find_objects(&mut tx, &work.keys);
             work.fetched = true;
         }
         tx.finish();
-        super::ahead::fetch_objects(lines);
+        ahead.fetch_objects();
     }
 
     /// The next turn begins with what was parsed early of its input, if anything was; the input is what it was then.

@@ -1,11 +1,14 @@
-//! One store with one worker and one connection, served as a server's worker serves it, from bytes to bytes.
+//! One store with one worker and two connections, served as a server's worker serves them, from bytes to bytes.
 
 use varve_command::batch::{Batch, TurnState};
+use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Geometry, Options, Store, Worker};
+use varve_store::{Author, Geometry, Observer, Options, Store, Worker};
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Milliseconds of Unix time at which everything happens.
@@ -15,65 +18,140 @@ const REPLY_KEEP_BYTES: usize = 128 * 1024;
 /// The store's seed.
 const SEED: u64 = 0x5eed;
 
-pub(crate) struct Connection {
+/// Connections that a loop has; the first one fills the store.
+const CLIENTS: usize = 2;
+
+/// What is switched on beside the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// Nothing.
+    Plain,
+    /// Keyspace events of all classes, on both kinds of channels (`notify-keyspace-events KEA`).
+    Events,
+    /// The second connection tracks what it reads (`CLIENT TRACKING ON`).
+    Tracking,
+}
+
+/// Requests that one connection sends together.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) client: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+struct Client {
+    parser: Parser,
+    session: Session,
+}
+
+pub(crate) struct Connections {
     worker: Worker,
     batch: Batch,
     commands: CommandTable,
-    parser: Parser,
-    session: Session,
+    clients: Vec<Client>,
     bodies: Bodies,
     out: Reply,
 }
 
-impl Connection {
+impl Connections {
     /// To an empty store.
-    pub(crate) fn new() -> Connection {
+    pub(crate) fn new(setting: Setting) -> Connections {
         let geometry = Geometry { reserve_bytes: 4 << 30, ..Geometry::default() };
         let store = Store::new(&Options { seed: SEED, geometry, ..Options::default() }).expect("an address range");
-        Connection {
+        let session = |number: usize| Session::new(number as u64 + 1, NOW_MS, true);
+        let client = |number| Client { parser: Parser::new(Limits::default()), session: session(number) };
+        let mut connections = Connections {
             worker: store.worker(0),
             batch: Batch::new(CommandStats::new()),
             commands: CommandTable::new(),
-            parser: Parser::new(Limits::default()),
-            session: Session::new(1, NOW_MS, true),
+            clients: (0..CLIENTS).map(client).collect(),
             bodies: Bodies::default(),
             out: Reply::new(),
+        };
+        match setting {
+            Setting::Plain => {}
+            Setting::Events => {
+                connections.batch.set_events(Box::new(Subscribers::default()));
+                store.set_event_mask(notify::mask(b"KEA"));
+            }
+            Setting::Tracking => {
+                store.set_observer(Arc::new(Readers::default()));
+                store.observe(true);
+                connections.clients[CLIENTS - 1].session.tracking.on = true;
+            }
         }
+        connections
     }
 
-    /// Executes what one read brought, in as many turns as it takes; the bytes of the replies, which are dropped.
-    pub(crate) fn serve(&mut self, input: &mut [u8]) -> usize {
-        self.execute(input);
-        let bytes = self.out.len();
+    /// Executes what one read of one connection brought, in as many turns as it takes. Returns the bytes of the replies,
+    /// which are dropped.
+    pub(crate) fn serve(&mut self, part: &mut Part) -> usize {
+        self.execute(part);
+        let served = self.batch.take_served().unwrap_or_default();
+        let bytes = self.out.len() + served.iter().map(|served| served.reply.len()).sum::<usize>();
         self.out.clear(REPLY_KEEP_BYTES);
         bytes
     }
 
-    /// As `serve`.
+    /// Executes a part, too, and checks the replies.
     ///
     /// # Panics
     /// If a reply is an error.
-    pub(crate) fn serve_checked(&mut self, input: &mut [u8]) {
-        self.execute(input);
+    pub(crate) fn serve_checked(&mut self, part: &mut Part) {
+        self.serve(part);
         let errors = self.batch.stats().errors();
         assert!(errors.is_empty(), "replies were errors: {errors:?}");
-        self.out.clear(REPLY_KEEP_BYTES);
     }
 
-    fn execute(&mut self, mut input: &mut [u8]) {
+    fn execute(&mut self, part: &mut Part) {
+        let Connections { worker, batch, commands, clients, bodies, out } = self;
+        let Client { parser, session } = &mut clients[part.client];
+        let mut input = &mut *part.bytes;
         while !input.is_empty() {
-            let Connection { worker, batch, commands, parser, session, bodies, out } = self;
             let turn = batch.turn(worker, commands, parser, session, NOW_MS, input, bodies, out);
             match turn.state {
-                TurnState::NeedInput { .. } | TurnState::Yield => {}
+                // A client that waits is served by a request of the other one, before it sends again.
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Blocked(_) => {}
                 other => panic!("a loop of commands on keys: {other:?}"),
             }
             input = &mut input[turn.consumed..];
         }
     }
 
-    /// Background steps until nothing is owed.
-    pub(crate) fn settle(&mut self) {
+    /// Runs background steps until nothing is owed.
+    pub(crate) fn rest(&mut self) {
         while self.worker.background(NOW_MS, Duration::from_millis(1)).is_some_and(|due| due <= NOW_MS) {}
     }
+}
+
+/// Stands for the subscribers of a server: counts the bytes that they would be sent.
+#[derive(Default)]
+struct Subscribers {
+    bytes: u64,
+}
+
+impl Events for Subscribers {
+    fn publish(&mut self, _shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        self.bytes += (channel.len() + message.len()) as u64;
+        1
+    }
+}
+
+/// Stands for a server's table of what tracking clients have read: counts reads and changes.
+#[derive(Default)]
+struct Readers {
+    reads: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl Observer for Readers {
+    fn read(&self, _client: u64, _key: &[u8]) {
+        self.reads.fetch_add(1, Relaxed);
+    }
+
+    fn changed(&self, _by: Author, _key: &[u8]) {
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    fn emptied(&self, _by: Author) {}
 }

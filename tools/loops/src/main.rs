@@ -16,8 +16,10 @@
 mod connection;
 mod scripts;
 
-use connection::Connection;
-use scripts::SCRIPTS;
+use connection::{Connections, Part};
+use scripts::{SCRIPTS, Script};
+
+use std::ops::Range;
 use std::process::ExitCode;
 
 /// Batches of a loop.
@@ -38,36 +40,47 @@ fn main() -> ExitCode {
 }
 
 /// Fills a store and runs a loop over it; the bytes of its replies.
-fn run(script: &scripts::Script, batches: u64) -> u64 {
-    let mut connection = Connection::new();
+fn run(script: &Script, batches: u64) -> u64 {
+    let mut connections = Connections::new(script.setting);
     let mut number = 0;
     while number < script.fill_requests {
         let end = script.fill_requests.min(number + PIPELINE);
-        let mut batch = Vec::new();
-        (number..end).for_each(|n| (script.fill)(n, &mut batch));
-        connection.serve_checked(&mut batch);
+        let mut part = Part::default();
+        (number..end).for_each(|n| (script.fill)(n, &mut part.bytes));
+        connections.serve_checked(&mut part);
         number = end;
     }
-    connection.settle();
-    let mut batches: Vec<Vec<u8>> = (0..=batches)
-        .map(|at| {
-            let mut batch = Vec::new();
-            (0..PIPELINE).for_each(|n| (script.request)(at * PIPELINE + n, &mut batch));
-            batch
-        })
-        .collect();
+    connections.rest();
+    let mut batches: Vec<Vec<Part>> =
+        (0..=batches).map(|at| parts(script, at * PIPELINE..(at + 1) * PIPELINE)).collect();
     let (warm, measured) = batches.split_at_mut(1);
-    connection.serve_checked(&mut warm[0]);
-    measured_loop(&mut connection, measured)
+    warm[0].iter_mut().for_each(|part| connections.serve_checked(part));
+    measured_loop(&mut connections, measured)
+}
+
+/// The requests of a batch: those that follow one another and are of one connection are sent together.
+fn parts(script: &Script, numbers: Range<u64>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for n in numbers {
+        let client = (script.client)(n);
+        if parts.last().is_none_or(|part| part.client != client) {
+            parts.push(Part { client, bytes: Vec::new() });
+        }
+        let part = parts.last_mut().expect("one was pushed");
+        (script.request)(n, &mut part.bytes);
+    }
+    parts
 }
 
 /// What callgrind counts. Its name is known to `cargo xtask loops`; nothing in it may be a closure, whose name would
 /// match too.
 #[inline(never)]
-fn measured_loop(connection: &mut Connection, batches: &mut [Vec<u8>]) -> u64 {
+fn measured_loop(connections: &mut Connections, batches: &mut [Vec<Part>]) -> u64 {
     let mut replies = 0;
     for batch in batches {
-        replies += connection.serve(batch) as u64;
+        for part in batch {
+            replies += connections.serve(part) as u64;
+        }
     }
     replies
 }

@@ -19,18 +19,42 @@
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
 //! | zrange | ZRANGE of 10 of 20 000 | places in a tree, members in order |
 //! | zties | ZADD of a new member, all scores equal | leaves in the order of members |
+//! | exec | MULTI, SET, GET, INCR, EXEC, in turn | queued commands, a transaction that holds its shards |
+//! | served | BLPOP by one client, LPUSH by the other, in turn | a waiter that is entered, served and taken out |
+//! | events | SET of a random key, keyspace events on | an event that is published on two channels |
+//! | tracked | 10 GETs by a client that tracks, 10 SETs by the other, in turn | reads that are remembered, changes that are reported |
+//! | watched | WATCH by one client, 8 SETs by the other, UNWATCH, in turn | a key that is watched, changes while keys are watched |
 
+use crate::connection::Setting;
 use varve_testkit::Random;
 use varve_testkit::client::encode;
 
 /// One loop.
 pub(crate) struct Script {
     pub(crate) name: &'static str,
+    /// What is switched on.
+    pub(crate) setting: Setting,
     pub(crate) fill_requests: u64,
     /// Writes the `n`th request of the fill.
     pub(crate) fill: fn(u64, &mut Vec<u8>),
     /// Writes the `n`th request of the loop.
     pub(crate) request: fn(u64, &mut Vec<u8>),
+    /// Which connection sends the `n`th request of the loop.
+    pub(crate) client: fn(u64) -> usize,
+}
+
+/// A loop of one connection, nothing switched on.
+const fn alone(
+    name: &'static str,
+    fill_requests: u64,
+    fill: fn(u64, &mut Vec<u8>),
+    request: fn(u64, &mut Vec<u8>),
+) -> Script {
+    Script { name, setting: Setting::Plain, fill_requests, fill, request, client: first }
+}
+
+fn first(_: u64) -> usize {
+    0
 }
 
 const KEYS: u64 = 20_000;
@@ -43,23 +67,28 @@ const LIST_ELEMENTS: u64 = 300;
 const LIST_STEP: u64 = 30;
 
 pub(crate) const SCRIPTS: &[Script] = &[
-    Script { name: "get", fill_requests: KEYS, fill: set_key, request: get },
-    Script { name: "set", fill_requests: KEYS, fill: set_key, request: set },
-    Script { name: "mget", fill_requests: KEYS, fill: set_key, request: mget },
-    Script { name: "incr", fill_requests: COUNTERS, fill: set_counter, request: incr },
-    Script { name: "hget", fill_requests: KEYS + SMALL_HASHES, fill: fill_hash, request: hget },
-    Script { name: "list", fill_requests: LISTS * LIST_ELEMENTS / LIST_STEP, fill: fill_list, request: list },
-    Script { name: "lpush", fill_requests: 50, fill: fill_long_list, request: lpush },
-    Script { name: "lpop", fill_requests: 700, fill: fill_long_list, request: lpop },
-    Script { name: "lnode", fill_requests: 100, fill: fill_long_list, request: lnode },
-    Script { name: "lrange", fill_requests: 34, fill: fill_long_list, request: lrange },
-    Script { name: "sadd", fill_requests: 1_000, fill: sadd, request: sadd_another },
-    Script { name: "hset", fill_requests: KEYS, fill: hset, request: hset_any },
-    Script { name: "spop", fill_requests: KEYS, fill: sadd_two, request: spop },
-    Script { name: "zadd", fill_requests: KEYS, fill: fill_zset, request: zadd },
-    Script { name: "zpopmin", fill_requests: KEYS, fill: fill_ties, request: zpopmin },
-    Script { name: "zrange", fill_requests: KEYS, fill: fill_ties, request: zrange },
-    Script { name: "zties", fill_requests: KEYS, fill: fill_ties, request: zties },
+    alone("get", KEYS, set_key, get),
+    alone("set", KEYS, set_key, set),
+    alone("mget", KEYS, set_key, mget),
+    alone("incr", COUNTERS, set_counter, incr),
+    alone("hget", KEYS + SMALL_HASHES, fill_hash, hget),
+    alone("list", LISTS * LIST_ELEMENTS / LIST_STEP, fill_list, list),
+    alone("lpush", 50, fill_long_list, lpush),
+    alone("lpop", 700, fill_long_list, lpop),
+    alone("lnode", 100, fill_long_list, lnode),
+    alone("lrange", 34, fill_long_list, lrange),
+    alone("sadd", 1_000, sadd, sadd_another),
+    alone("hset", KEYS, hset, hset_any),
+    alone("spop", KEYS, sadd_two, spop),
+    alone("zadd", KEYS, fill_zset, zadd),
+    alone("zpopmin", KEYS, fill_ties, zpopmin),
+    alone("zrange", KEYS, fill_ties, zrange),
+    alone("zties", KEYS, fill_ties, zties),
+    alone("exec", KEYS + COUNTERS, set_key_or_counter, transaction),
+    Script { client: served_by, ..alone("served", KEYS, set_key, served) },
+    Script { setting: Setting::Events, ..alone("events", KEYS, set_key, set) },
+    Script { setting: Setting::Tracking, client: tracked_by, ..alone("tracked", KEYS, set_key, tracked) },
+    Script { client: watched_by, ..alone("watched", KEYS, set_key, watched) },
 ];
 
 /// A number below `below` that looks drawn, the same for the same `n`.
@@ -227,4 +256,52 @@ fn zpopmin(n: u64, out: &mut Vec<u8>) {
 fn zrange(n: u64, out: &mut Vec<u8>) {
     let first = draw(n, KEYS - 10);
     encode(out, &["ZRANGE", "zset", &first.to_string(), &(first + 9).to_string()]);
+}
+
+fn set_key_or_counter(n: u64, out: &mut Vec<u8>) {
+    if n < KEYS { set_key(n, out) } else { set_counter(n - KEYS, out) }
+}
+
+fn transaction(n: u64, out: &mut Vec<u8>) {
+    match n % 5 {
+        0 => encode(out, &["MULTI"]),
+        1 => set(n, out),
+        2 => get(n, out),
+        3 => incr(n, out),
+        _ => encode(out, &["EXEC"]),
+    }
+}
+
+fn served_by(n: u64) -> usize {
+    usize::from(n.is_multiple_of(2))
+}
+
+fn served(n: u64, out: &mut Vec<u8>) {
+    let queue = name('q', draw(n / 2, LISTS));
+    if served_by(n) == 1 {
+        encode(out, &["BLPOP", &queue, "0"]);
+    } else {
+        encode(out, &[b"LPUSH".as_slice(), queue.as_bytes(), &value(n, 40)]);
+    }
+}
+
+fn tracked_by(n: u64) -> usize {
+    usize::from(n % 20 < 10)
+}
+
+fn tracked(n: u64, out: &mut Vec<u8>) {
+    // A key is written that was read ten requests before.
+    if tracked_by(n) == 1 { get(n, out) } else { set(n - 10, out) }
+}
+
+fn watched_by(n: u64) -> usize {
+    usize::from(n.is_multiple_of(10) || n % 10 == 9)
+}
+
+fn watched(n: u64, out: &mut Vec<u8>) {
+    match n % 10 {
+        0 => encode(out, &["WATCH", &name('k', draw(n + 4, KEYS)), &name('k', draw(n + 8, KEYS))]),
+        9 => encode(out, &["UNWATCH"]),
+        _ => set(n, out),
+    }
 }

@@ -23,7 +23,7 @@ const GROWTH_PERCENT_MAX: f64 = 3.0;
 /// The loops of `varve-loops`.
 const LOOPS: &[&str] = &[
     "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "spop", "zadd",
-    "zpopmin", "zrange", "zties",
+    "zpopmin", "zrange", "zties", "exec", "served", "events", "tracked", "watched",
 ];
 /// The function inside which is counted.
 const TOGGLE: &str = "--toggle-collect=*measured_loop*";
@@ -62,7 +62,7 @@ fn counted(record: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for (name, count) in &now.counts {
         let before = recorded.counts.get(name).copied();
-        println!("loops: {name:<5} {count:>8.1} instructions per operation{}", change(before, *count));
+        println!("loops: {name:<7} {count:>8.1} instructions per operation{}", change(before, *count));
         let verdict = if record { Ok(()) } else { judge(before, *count) };
         tally.add(Tally::one(&format!("loop {name}"), verdict));
     }
@@ -186,7 +186,7 @@ impl Recorded {
     }
 
     fn text(&self) -> String {
-        let lines: String = self.counts.iter().map(|(name, count)| format!("{name:<5} {count:>8.1}\n")).collect();
+        let lines: String = self.counts.iter().map(|(name, count)| format!("{name:<7} {count:>8.1}\n")).collect();
         format!("{HEAD}{}\n{lines}", self.compiler)
     }
 }

@@ -19,7 +19,7 @@ pub use args::{Args, Outside, OwnedArgs, Span};
 pub use parser::{Body, Limits, Parsed, Parser, ProtocolError, escape};
 pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_one;

@@ -22,8 +22,9 @@ use varve_store::{Tx, Worker};
 
 use crate::blocking::{self, Blocked, Served};
 use crate::bodies::{self, Bodies, Slices};
-use crate::checks::{self, Refusal};
+use crate::checks;
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
@@ -40,7 +41,7 @@ mod early;
 mod exec;
 mod parse;
 
-use account::{SharedTime, count_reply_error, drop_muted, finish, whole_ms};
+use account::{SharedTime, drop_muted, finish, whole_ms};
 use ahead::FetchAhead;
 use early::Early;
 pub use early::EarlyTurn;
@@ -317,8 +318,7 @@ impl Batch {
                 Tail::More => TurnState::Yield,
                 Tail::Paused => TurnState::Paused,
                 Tail::Error(error) => {
-                    self.stats.count_error(b"ERR");
-                    out.error_bytes(&error.message());
+                    self.stats.refuse(&CommandError::owned(error.message()), out.mark(), out);
                     TurnState::Close
                 }
             },
@@ -418,7 +418,11 @@ impl Running<'_> {
             if alone {
                 clock.settle(stats);
             }
-            run(&mut ctx);
+            let result = run(&mut ctx);
+            let failed = result.is_err();
+            if let Err(error) = result {
+                stats.fail(d, &error, mark, ctx.out);
+            }
             if !plain || ctx.tx.has_events() {
                 told.after(d, &mut ctx);
             }
@@ -431,8 +435,8 @@ impl Running<'_> {
                 stop = Some(Stop::Blocked(blocked));
                 break;
             }
-            if !plain || ctx.out.since(mark).first() == Some(&b'-') {
-                finish(stats, d, true, ctx.session, ctx.out, mark);
+            if !plain || failed {
+                finish(d, ctx.session, ctx.out, mark);
             }
             ctx.session.last = Some(d);
         }
@@ -458,16 +462,15 @@ impl Running<'_> {
                         self.session.leave_transaction(self.worker);
                     }
                 }
-                unresolved.reply(args, self.out);
-                count_reply_error(stats, self.out, mark);
+                stats.refuse(&unresolved.error(args), mark, self.out);
                 drop_muted(self.session, self.out, mark);
                 return None;
             }
         };
         if let Err(refusal) = checks::allowed(d, self.session) {
             stats.of(d).rejected.add(1);
-            checks::refuse(refusal, self.out);
-            finish(stats, d, false, self.session, self.out, mark);
+            stats.refuse(&refusal, mark, self.out);
+            finish(d, self.session, self.out, mark);
             return None;
         }
         // Who publishes and listens itself gets what it has published before the reply: the server sees to that.
@@ -477,11 +480,15 @@ impl Running<'_> {
         }
         let db = self.session.db;
         let start = Instant::now();
-        run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served, &mut told.events));
+        let result =
+            run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served, &mut told.events));
+        if let Err(error) = result {
+            stats.fail(d, &error, mark, self.out);
+        }
         let nanos = start.elapsed().as_nanos() as u64;
         stats.count(d, 1, nanos);
         slow.note(d, args, self.worker.now_ms(), nanos);
-        finish(stats, d, true, self.session, self.out, mark);
+        finish(d, self.session, self.out, mark);
         self.batch.publish_events(self.worker);
         self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
@@ -505,7 +512,7 @@ fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
 #[inline]
-fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> Result<(), Refusal> {
+fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
     checks::allowed(d, ctx.session)?;
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
@@ -516,7 +523,7 @@ fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> Result<()
     if let Some(start) = start {
         slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
-    if admitted { Ok(()) } else { Err(Refusal::OutOfMemory) }
+    if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
 }
 
 /// Runs a command that names no keys to be held.
@@ -529,11 +536,10 @@ fn run_unkeyed(
     session: &mut Session,
     out: &mut Reply,
     (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Publisher>),
-) {
+) -> CmdResult {
     if let Run::Session(run) = d.run {
         let databases = worker.store.databases();
-        run(&mut SessionCtx { args, out, session, commands: table, databases, events: events.as_mut() });
-        return;
+        return run(&mut SessionCtx { args, out, session, commands: table, databases, events: events.as_mut() });
     }
     let store = Arc::clone(&worker.store);
     let (_alone, _inside);
@@ -549,11 +555,12 @@ fn run_unkeyed(
         _ => unreachable!("{} is run elsewhere", d.full_name),
     };
     let changes = store.database_changes();
-    run(&mut WideCtx { args, store: &store, worker, out, session });
+    let result = run(&mut WideCtx { args, store: &store, worker, out, session });
     if changes != store.database_changes() {
         blocking::recheck(&store, worker, VecDeque::new(), stats, served);
     }
     worker.park();
+    result
 }
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
@@ -617,16 +624,16 @@ fn admitted_or_refused(
 ) -> bool {
     let admitted = admitted(d, slow, ctx);
     clock.skip(ctx.tx.take_room_ns());
-    admitted.map_err(|refusal| refuse(refusal, d, stats, ctx)).is_ok()
+    admitted.map_err(|refusal| refuse(&refusal, d, stats, ctx)).is_ok()
 }
 
 /// Ends a command on keys that may not run.
 #[cold]
-fn refuse(refusal: Refusal, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
+fn refuse(refusal: &CommandError, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
     let mark = ctx.out.mark();
     stats.of(d).rejected.add(1);
-    checks::refuse(refusal, ctx.out);
-    finish(stats, d, false, ctx.session, ctx.out, mark);
+    stats.refuse(refusal, mark, ctx.out);
+    finish(d, ctx.session, ctx.out, mark);
 }
 
 /// A command that is timed by itself took so long.

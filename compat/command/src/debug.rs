@@ -11,34 +11,29 @@ use varve_store::{Form, Key, TableStats, Ttl, Tx};
 
 use crate::WideCtx;
 use crate::digest;
+use crate::errors::{CmdResult, CommandError};
 use crate::generic::{refcount, shares_integers};
-use crate::grammar::{Fault, Outcome, help, integer, shown};
-
-/// Runs a DEBUG subcommand; one that is not known here answers the error of an unknown subcommand.
-pub fn run(ctx: &mut WideCtx<'_>) {
-    if let Err(fault) = dispatch(ctx) {
-        fault.reply(ctx.out);
-    }
-}
+use crate::grammar::{help, integer, shown};
 
 /// Bytes of a subcommand's name that its error shows.
 const SHOWN_MAX: usize = 128;
 
-/// The fault of a subcommand that is not known, or not with so many arguments.
-pub fn unknown(subcommand: &[u8]) -> Fault {
+/// The error of a subcommand that is not known, or not with so many arguments.
+pub fn unknown(subcommand: &[u8]) -> CommandError {
     let name = shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]);
     let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");
-    Fault::owned([head.as_slice(), name, tail].concat())
+    CommandError::owned([head.as_slice(), name, tail].concat())
 }
 
-fn dispatch(ctx: &mut WideCtx<'_>) -> Outcome {
+/// Runs a DEBUG subcommand; one that is not known here fails as an unknown subcommand.
+pub fn run(ctx: &mut WideCtx<'_>) -> CmdResult {
     let name = ctx.args.get(1);
     let n = ctx.args.len();
     match name.to_ascii_uppercase().as_slice() {
         b"HELP" if n == 2 => help(ctx.out, "DEBUG", HELP),
         b"DIGEST" if n == 2 => digest::all(ctx),
         b"DIGEST-VALUE" if n >= 2 => digest::values(ctx),
-        b"ERROR" if n == 3 => ctx.out.error_bytes(shown(ctx.args.get(2))),
+        b"ERROR" if n == 3 => return Err(CommandError::owned(shown(ctx.args.get(2)))),
         b"HTSTATS" if n >= 3 => return table_stats(ctx),
         b"HTSTATS-KEY" if n >= 3 => return key_table_stats(ctx),
         b"OBJECT" if n >= 3 => return object(ctx),
@@ -108,14 +103,14 @@ pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl Fn
 
 // The rest
 
-fn object(ctx: &mut WideCtx<'_>) -> Outcome {
+fn object(ctx: &mut WideCtx<'_>) -> CmdResult {
     let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| {
         let info = tx.object(key)?;
         let shares = shares_integers(tx.store());
         let count = refcount(&info, tx.glance(key), shares);
         Some((info, count, tx.now_ms()))
     });
-    let (info, count, now_ms) = found.ok_or(Fault::NO_KEY)?;
+    let (info, count, now_ms) = found.ok_or(CommandError::NO_KEY)?;
     // Redis tells an address first; a place in the log means nothing to a client and changes under reclaim.
     let clock = (now_ms / 1000 - info.idle_s as i64) & 0xff_ffff;
     ctx.out.simple(&format!(
@@ -125,8 +120,8 @@ fn object(ctx: &mut WideCtx<'_>) -> Outcome {
     Ok(())
 }
 
-fn table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
-    const RANGE: Fault = Fault::new("ERR Out of range database");
+fn table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
+    const RANGE: CommandError = CommandError::new(&"ERR Out of range database");
     let db = integer(ctx.args.get(2))?;
     let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(RANGE)?;
     let text = format!("[Dictionary HT]\nHash table stats:\n number of elements: {}\n", ctx.store.len(db));
@@ -134,11 +129,11 @@ fn table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
     Ok(())
 }
 
-fn key_table_stats(ctx: &mut WideCtx<'_>) -> Outcome {
-    const NO_TABLE: Fault =
-        Fault::new("ERR The value stored at the specified key is not represented using an hash table");
+fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
+    const NO_TABLE: CommandError =
+        CommandError::new(&"ERR The value stored at the specified key is not represented using an hash table");
     let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| tx.table_stats(key));
-    let stats = found.ok_or(Fault::NO_KEY)?.ok_or(NO_TABLE)?;
+    let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(NO_TABLE)?;
     ctx.out.verbatim("txt", table_text(&stats).as_bytes());
     Ok(())
 }
@@ -163,11 +158,11 @@ fn table_text(stats: &TableStats) -> String {
     text
 }
 
-fn populate(ctx: &mut WideCtx<'_>) -> Outcome {
+fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
     let positive = |text: &[u8]| {
         varve_base::number::parse_i64(text)
             .and_then(|n| usize::try_from(n).ok())
-            .ok_or(Fault::new("ERR value is out of range, must be positive"))
+            .ok_or(CommandError::new(&"ERR value is out of range, must be positive"))
     };
     let count = positive(ctx.args.get(2))?;
     let prefix: &[u8] = if ctx.args.len() > 3 { ctx.args.get(3) } else { b"key" };
@@ -188,12 +183,12 @@ fn populate(ctx: &mut WideCtx<'_>) -> Outcome {
     Ok(())
 }
 
-fn protocol(ctx: &mut WideCtx<'_>) -> Outcome {
-    const TYPES: Fault = Fault::new(
-        "ERR Wrong protocol type name. Please use one of the following: \
+fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
+    const TYPES: CommandError = CommandError::new(
+        &"ERR Wrong protocol type name. Please use one of the following: \
          string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
     );
-    const RESP2: Fault = Fault::new("ERR RESP2 is not supported by this command");
+    const RESP2: CommandError = CommandError::new(&"ERR RESP2 is not supported by this command");
     let resp3 = ctx.out.resp() == Resp::V3;
     let out = &mut *ctx.out;
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {

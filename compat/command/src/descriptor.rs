@@ -13,6 +13,7 @@
 //!
 //! Not here: looking a command up (`table`), finding its keys (`keys`), replying about it (`introspect`).
 
+use crate::errors::CmdResult;
 use crate::transaction::Step;
 use crate::{Ctx, SessionCtx, WideCtx};
 use std::ops::BitOr;
@@ -82,11 +83,11 @@ pub struct Deprecated {
 }
 
 /// A command on the keys that it names: their shards are held, it replies by itself, errors included.
-pub type StoreFn = fn(&mut Ctx<'_, '_>);
+pub type StoreFn = fn(&mut Ctx<'_, '_>) -> CmdResult;
 /// A command on the whole keyspace.
-pub type WideFn = fn(&mut WideCtx<'_>);
+pub type WideFn = fn(&mut WideCtx<'_>) -> CmdResult;
 /// A command that touches no key.
-pub type SessionFn = fn(&mut SessionCtx<'_>);
+pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
 
 /// Who runs a command, and what is locked meanwhile.
 #[derive(Clone, Copy, Debug)]

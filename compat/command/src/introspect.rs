@@ -5,23 +5,26 @@
 
 use crate::SessionCtx;
 use crate::descriptor::{Acl, ArgKind, Argument, Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
+use crate::errors::{CmdResult, CommandError};
 use crate::table::CommandTable;
 use varve_base::glob;
 use varve_protocol::{Args, Reply};
 
 /// `COMMAND`
-pub(crate) fn command(ctx: &mut SessionCtx<'_>) {
+pub(crate) fn command(ctx: &mut SessionCtx<'_>) -> CmdResult {
     ctx.out.array(ctx.commands.len());
     ctx.commands.iter().for_each(|command| tell(command, ctx.out));
+    Ok(())
 }
 
 /// `COMMAND COUNT`
-pub(crate) fn count(ctx: &mut SessionCtx<'_>) {
+pub(crate) fn count(ctx: &mut SessionCtx<'_>) -> CmdResult {
     ctx.out.integer(ctx.commands.len() as i64);
+    Ok(())
 }
 
 /// `COMMAND INFO [name ...]`
-pub(crate) fn info(ctx: &mut SessionCtx<'_>) {
+pub(crate) fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
     let names = ctx.args.skip(2);
     if names.is_empty() {
         return command(ctx);
@@ -33,10 +36,11 @@ pub(crate) fn info(ctx: &mut SessionCtx<'_>) {
             None => ctx.out.null(),
         }
     }
+    Ok(())
 }
 
 /// `COMMAND DOCS [name ...]`: names that are not known are left out.
-pub(crate) fn docs(ctx: &mut SessionCtx<'_>) {
+pub(crate) fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
     let names = ctx.args.skip(2);
     let found: Vec<&Descriptor> = if names.is_empty() {
         ctx.commands.iter().collect()
@@ -47,11 +51,12 @@ pub(crate) fn docs(ctx: &mut SessionCtx<'_>) {
     for command in found {
         document(command, ctx.out);
     }
+    Ok(())
 }
 
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
-pub(crate) fn list(ctx: &mut SessionCtx<'_>) {
-    let Some(filter) = Filter::of(ctx.args.skip(2)) else { return ctx.out.error("ERR syntax error") };
+pub(crate) fn list(ctx: &mut SessionCtx<'_>) -> CmdResult {
+    let Some(filter) = Filter::of(ctx.args.skip(2)) else { return Err(CommandError::SYNTAX) };
     let head = ctx.out.defer();
     let mut names = 0;
     for command in ctx.commands.iter() {
@@ -63,20 +68,21 @@ pub(crate) fn list(ctx: &mut SessionCtx<'_>) {
         }
     }
     ctx.out.end_array(head, names);
+    Ok(())
 }
 
 /// `COMMAND GETKEYS name [argument ...]`
-pub(crate) fn getkeys(ctx: &mut SessionCtx<'_>) {
-    find_keys(ctx, false);
+pub(crate) fn getkeys(ctx: &mut SessionCtx<'_>) -> CmdResult {
+    find_keys(ctx, false)
 }
 
 /// `COMMAND GETKEYSANDFLAGS name [argument ...]`
-pub(crate) fn getkeysandflags(ctx: &mut SessionCtx<'_>) {
-    find_keys(ctx, true);
+pub(crate) fn getkeysandflags(ctx: &mut SessionCtx<'_>) -> CmdResult {
+    find_keys(ctx, true)
 }
 
 /// `COMMAND HELP`
-pub(crate) fn help(ctx: &mut SessionCtx<'_>) {
+pub(crate) fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     const LINES: &[&str] = &[
         "(no subcommand)",
         "    Describe all commands.",
@@ -98,6 +104,7 @@ pub(crate) fn help(ctx: &mut SessionCtx<'_>) {
     ctx.out.array(LINES.len() + 1);
     ctx.out.simple("COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
     LINES.iter().for_each(|line| ctx.out.simple(line));
+    Ok(())
 }
 
 /// What COMMAND LIST keeps, of commands and subcommands alike.
@@ -138,12 +145,9 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn find_keys(ctx: &mut SessionCtx<'_>, with_flags: bool) {
+fn find_keys(ctx: &mut SessionCtx<'_>, with_flags: bool) -> CmdResult {
     let request = ctx.args.skip(2);
-    let keys = match keys_of(ctx.commands, request) {
-        Ok(keys) => keys,
-        Err(text) => return ctx.out.error(text),
-    };
+    let keys = keys_of(ctx.commands, request)?;
     ctx.out.array(keys.len());
     for (at, flags) in keys {
         if with_flags {
@@ -154,16 +158,21 @@ fn find_keys(ctx: &mut SessionCtx<'_>, with_flags: bool) {
             set_of_names(flags.names(), "", ctx.out);
         }
     }
+    Ok(())
 }
 
 /// The keys of a request, or the error that tells why there are none.
-fn keys_of(commands: &CommandTable, request: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, &'static str> {
-    let command = commands.lookup(request).map_err(|_| "ERR Invalid command specified")?;
+fn keys_of(commands: &CommandTable, request: Args<'_>) -> CmdResult<Vec<(usize, KeyFlags)>> {
+    const UNKNOWN: CommandError = CommandError::new(&"ERR Invalid command specified");
+    const NO_KEYS: CommandError = CommandError::new(&"ERR The command has no key arguments");
+    const ARITY: CommandError = CommandError::new(&"ERR Invalid number of arguments specified for command");
+    const ARGUMENTS: CommandError = CommandError::new(&"ERR Invalid arguments specified for command");
+    let command = commands.lookup(request).map_err(|_| UNKNOWN)?;
     if command.keys.is_empty() {
-        return Err("ERR The command has no key arguments");
+        return Err(NO_KEYS);
     }
     if !command.takes(request.len()) {
-        return Err("ERR Invalid number of arguments specified for command");
+        return Err(ARITY);
     }
     let mut keys = Vec::new();
     if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err()
@@ -171,7 +180,7 @@ fn keys_of(commands: &CommandTable, request: Args<'_>) -> Result<Vec<(usize, Key
         || command.says_no_keys(request)
     {
         let may_have_none = command.flags.has(Flags::NO_MANDATORY_KEYS);
-        return if may_have_none { Ok(Vec::new()) } else { Err("ERR Invalid arguments specified for command") };
+        return if may_have_none { Ok(Vec::new()) } else { Err(ARGUMENTS) };
     }
     Ok(keys)
 }

@@ -19,6 +19,7 @@ pub mod checks;
 pub mod db;
 pub mod debug;
 pub mod descriptor;
+pub mod errors;
 pub mod generic;
 pub mod grammar;
 pub mod hash;

@@ -2,26 +2,26 @@
 //! is a core of sediment, each row one deposit, darker in winter.
 
 use crate::SessionCtx;
-use crate::grammar::{Fault, Outcome, integer, is};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 
 const ROWS: u64 = 12;
 const COLUMNS: u64 = 60;
 
 /// LOLWUT [VERSION version [number ...]]: elsewhere the version chooses among drawings and the numbers size them; here
 /// there is one drawing, of one size.
-pub fn lolwut(ctx: &mut SessionCtx<'_>) {
-    match numbers(ctx) {
-        Ok(()) => ctx.out.verbatim("txt", drawing(u64::from(std::process::id())).as_bytes()),
-        Err(fault) => fault.reply(ctx.out),
-    }
+pub fn lolwut(ctx: &mut SessionCtx<'_>) -> CmdResult {
+    numbers(ctx)?;
+    ctx.out.verbatim("txt", drawing(u64::from(std::process::id())).as_bytes());
+    Ok(())
 }
 
 /// The version must be a number, and so must the numbers that its drawing takes; what is behind those is not looked at.
-fn numbers(ctx: &SessionCtx<'_>) -> Outcome {
+fn numbers(ctx: &SessionCtx<'_>) -> CmdResult {
     if ctx.args.len() < 3 || !is(ctx.args.get(1), "VERSION") {
         return Ok(());
     }
-    let number = |i| integer(ctx.args.get(i)).map_err(|_| Fault::NOT_INTEGER);
+    let number = |i| integer(ctx.args.get(i)).map_err(|_| CommandError::NOT_INTEGER);
     let taken = match number(2)? {
         5 => 3,
         6 => 2,

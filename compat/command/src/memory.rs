@@ -6,17 +6,13 @@
 use varve_protocol::Args;
 use varve_store::{ProcessMemory, SegmentState as State, Store};
 
-use crate::grammar::{Fault, Outcome, help, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{help, integer, is};
 use crate::segments::Census;
 use crate::{Ctx, SessionCtx, WideCtx};
 
 /// MEMORY USAGE key [SAMPLES count]
-pub fn memory_usage(ctx: &mut Ctx<'_, '_>) {
-    let outcome = usage(ctx);
-    settle(ctx, outcome);
-}
-
-fn usage(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn memory_usage(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     check_samples(&ctx.args)?;
     let key = ctx.key(2);
     match ctx.tx.object(&key) {
@@ -27,10 +23,10 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// The number of samples changes nothing while values have no parts; it must be a number all the same.
-fn check_samples(args: &Args<'_>) -> Outcome {
+fn check_samples(args: &Args<'_>) -> CmdResult {
     for at in (3..args.len()).step_by(2) {
         if !is(args.get(at), "SAMPLES") || at + 1 == args.len() || integer(args.get(at + 1))? < 0 {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
     }
     Ok(())
@@ -122,7 +118,7 @@ fn ratio(whole: u64, part: u64) -> f64 {
 }
 
 /// MEMORY STATS: of Redis's figures those that have a meaning here, and the log's own.
-pub fn memory_stats(ctx: &mut WideCtx<'_>) {
+pub fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let f = Figures::of(ctx.store, ctx.worker.now_ms());
     let census = Census::of(ctx.store);
     let (cost, totals) = (ctx.store.reclaim_cost(), ctx.store.totals());
@@ -172,12 +168,14 @@ pub fn memory_stats(ctx: &mut WideCtx<'_>) {
         ctx.out.bulk(name.as_bytes());
         ctx.out.double(value);
     }
+    Ok(())
 }
 
 /// MEMORY DOCTOR
-pub fn memory_doctor(ctx: &mut WideCtx<'_>) {
+pub fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
     let text = diagnosis(&Figures::of(ctx.store, ctx.worker.now_ms()));
     ctx.out.verbatim("txt", text.as_bytes());
+    Ok(())
 }
 
 /// Below this much there is nothing to say about proportions, in bytes.
@@ -268,13 +266,14 @@ fn findings(f: &Figures, mb: impl Fn(u64) -> String) -> Vec<String> {
 }
 
 /// MEMORY PURGE: drains what died and gives it back to the system.
-pub fn memory_purge(ctx: &mut WideCtx<'_>) {
+pub fn memory_purge(ctx: &mut WideCtx<'_>) -> CmdResult {
     ctx.store.purge(ctx.worker);
     ctx.out.ok();
+    Ok(())
 }
 
 /// MEMORY MALLOC-STATS
-pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) {
+pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let log = ctx.store.log().stats();
     let (census, cost) = (Census::of(ctx.store), ctx.store.reclaim_cost());
     let lines = [
@@ -301,10 +300,11 @@ pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) {
     text.push_str(&format!("  segments by tenths of live bytes: {}\n", census.utilisation()));
     text.push_str(&format!("  sum of the drained segments' utilisation: {:.2}\n", cost.cost));
     ctx.out.verbatim("txt", text.as_bytes());
+    Ok(())
 }
 
 /// MEMORY HELP
-pub fn memory_help(ctx: &mut SessionCtx<'_>) {
+pub fn memory_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     help(
         ctx.out,
         "MEMORY",
@@ -322,6 +322,7 @@ pub fn memory_help(ctx: &mut SessionCtx<'_>) {
             "    parts are measured (5 if not given, 0 for all).",
         ],
     );
+    Ok(())
 }
 
 #[cfg(test)]

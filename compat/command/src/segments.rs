@@ -10,7 +10,8 @@ use varve_protocol::Reply;
 use varve_store::{Class, SegmentInfo, SegmentState as State, Store};
 
 use crate::WideCtx;
-use crate::grammar::{Fault, help, is};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{help, is};
 
 /// Classes of utilisation in the census.
 pub(crate) const TENTHS: usize = 10;
@@ -64,7 +65,7 @@ impl Census {
 }
 
 /// SEGMENTS [LIST | HELP]
-pub fn segments(ctx: &mut WideCtx<'_>) {
+pub fn segments(ctx: &mut WideCtx<'_>) -> CmdResult {
     match ctx.args.len() {
         1 => list(ctx.out, &ctx.store.log().segments()),
         2 if is(ctx.args.get(1), "LIST") => list(ctx.out, &ctx.store.log().segments()),
@@ -77,8 +78,9 @@ pub fn segments(ctx: &mut WideCtx<'_>) {
                 "    objects, its age in segments sealed since, and the pins on a large value.",
             ],
         ),
-        _ => Fault::SYNTAX.reply(ctx.out),
+        _ => return Err(CommandError::SYNTAX),
     }
+    Ok(())
 }
 
 fn list(out: &mut Reply, segments: &[SegmentInfo]) {

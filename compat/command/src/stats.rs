@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use varve_protocol::Args;
+use varve_protocol::{Args, Mark, Reply};
 use varve_store::Counter;
 use varve_store::hist::Hist;
 
 use crate::descriptor::{Descriptor, Flags};
+use crate::errors::CommandError;
 use crate::monitor;
 
 /// Most arguments that a slow-log entry keeps.
@@ -112,6 +113,21 @@ impl CommandStats {
         let mut errors = self.errors.lock().expect("no holder panics");
         let word = if errors.len() >= ERROR_KINDS_MAX && !errors.contains_key(&*word) { "other".into() } else { word };
         *errors.entry(word.into_owned()).or_default() += 1;
+    }
+
+    /// A command that ran has failed: takes back what it replied since `mark`, replies the error and counts it.
+    #[cold]
+    pub fn fail(&self, d: &Descriptor, error: &CommandError, mark: Mark, out: &mut Reply) {
+        self.of(d).failed.add(1);
+        self.refuse(error, mark, out);
+    }
+
+    /// Nothing has run: takes back what was replied since `mark`, replies the error and counts it.
+    #[cold]
+    pub fn refuse(&self, error: &CommandError, mark: Mark, out: &mut Reply) {
+        out.truncate(mark);
+        error.reply(out);
+        self.count_error(error.text());
     }
 
     /// Errors by their first word.

@@ -11,10 +11,11 @@
 //! renamed to nothing not at all. Descriptors keep their first name, as COMMAND INFO of Redis does.
 
 use crate::descriptor::{Descriptor, Run};
+use crate::errors::CommandError;
 use crate::transaction::Step;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use varve_protocol::{Args, Reply};
+use varve_protocol::Args;
 
 /// Every command, numbered; subcommands hang below their containers.
 pub fn all() -> &'static [Descriptor] {
@@ -236,21 +237,21 @@ impl CommandTable {
 }
 
 impl Unresolved {
-    /// Replies why.
+    /// Why, as the client gets it.
     #[cold]
-    pub fn reply(&self, args: Args<'_>, out: &mut Reply) {
+    pub fn error(&self, args: Args<'_>) -> CommandError {
         match self {
-            Unresolved::Command => out.error_bytes(&unknown_command(args)),
+            Unresolved::Command => CommandError::owned(unknown_command(args)),
             Unresolved::Subcommand => {
                 let container = args.get(0).to_ascii_uppercase();
                 let sub = shown(args.get(1), SHOWN_MAX);
-                out.error_bytes(&[b"ERR unknown subcommand '", sub, b"'. Try ", &container, b" HELP."].concat());
+                CommandError::owned([b"ERR unknown subcommand '", sub, b"'. Try ", &container, b" HELP."].concat())
             }
             Unresolved::Arity(command) => {
+                let error = CommandError::arity(command.full_name);
                 // An EXEC that is refused has ended its transaction.
                 let exec = matches!(command.run, Run::Transaction(Step::Exec));
-                let code = if exec { "EXECABORT Transaction discarded because of:" } else { "ERR" };
-                out.error(&format!("{code} wrong number of arguments for '{}' command", command.full_name));
+                if exec { CommandError::exec_abort(&error) } else { error }
             }
         }
     }

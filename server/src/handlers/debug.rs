@@ -71,6 +71,9 @@ fn keyspace(ctx: &mut HostCtx<'_>) {
     // In a transaction the gate is held already.
     let _alone = (!ctx.conn.session.in_exec).then(|| store.gate().alone(ctx.store.id()));
     let session = &mut ctx.conn.session;
-    varve_command::debug::run(&mut WideCtx { args: ctx.args, store: &store, worker: ctx.store, out: ctx.out, session });
+    let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
+    if let Err(error) = varve_command::debug::run(&mut WideCtx { args, store: &store, worker, out, session }) {
+        error.reply(ctx.out);
+    }
     ctx.store.park();
 }

@@ -13,32 +13,12 @@ pub(super) fn whole_ms(nanos: u64) -> i64 {
     (nanos / 1_000_000) as i64
 }
 
-/// What every command that was looked at ends with: errors counted, a muted reply dropped.
+/// What every command that was looked at ends with: what CLIENT CACHING said ends, a muted reply is dropped.
 #[inline]
-pub(super) fn finish(
-    stats: &CommandStats,
-    d: &'static Descriptor,
-    ran: bool,
-    session: &mut Session,
-    out: &mut Reply,
-    mark: Mark,
-) {
-    if out.since(mark).first() == Some(&b'-') {
-        count_reply_error(stats, out, mark);
-        if ran {
-            stats.of(d).failed.add(1);
-        }
-    }
+pub(super) fn finish(d: &'static Descriptor, session: &mut Session, out: &mut Reply, mark: Mark) {
     session.last = Some(d);
     crate::tracking::ran(session, d);
     drop_muted(session, out, mark);
-}
-
-#[cold]
-pub(super) fn count_reply_error(stats: &CommandStats, out: &Reply, mark: Mark) {
-    let text = out.since(mark);
-    let end = text.iter().position(|&b| b == b'\r').unwrap_or(text.len());
-    stats.count_error(text.get(1..end).unwrap_or_default());
 }
 
 #[inline]

@@ -20,12 +20,13 @@ use varve_base::number::parse_i64;
 use varve_protocol::{Mark, Reply};
 use varve_store::{ReadyKey, Store, Tx, Worker};
 
-use super::account::{count_reply_error, whole_ms};
+use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
 use crate::blocking;
 use crate::bodies::Bodies;
-use crate::checks::{self, Refusal};
+use crate::checks;
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
 use crate::stats::SpikeEvent;
@@ -40,11 +41,6 @@ const TRIES_MAX: u32 = 3;
 /// Queued arguments lie in the queue, all of them.
 static NO_BODIES: Bodies = Bodies::NONE;
 
-/// What a transaction in the making is refused with.
-const SPOILT: &str = "EXECABORT Transaction discarded because of previous errors.";
-const OUT_OF_MEMORY: &str =
-    "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
-
 impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
     #[cold]
@@ -53,7 +49,7 @@ impl Running<'_> {
             Ok(d) if is_never_queued(d) => match d.run {
                 Run::Transaction(step) => return self.transaction(step),
                 Run::Store(_) => {
-                    return self.answer(d, false, |out| out.error("ERR WATCH inside MULTI is not allowed"));
+                    return self.answer(d, false, Err(CommandError::WATCH_INSIDE));
                 }
                 _ => return self.other(),
             },
@@ -66,7 +62,7 @@ impl Running<'_> {
         if let Err(refusal) = self.queueable(d) {
             self.spoil();
             self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, false, |out| checks::refuse(refusal, out));
+            return self.answer(d, false, Err(refusal));
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
         if let Some(multi) = &mut self.session.multi {
@@ -87,25 +83,29 @@ impl Running<'_> {
     }
 
     /// Whether a command may be queued. Any may need memory, for the queue itself.
-    fn queueable(&mut self, d: &Descriptor) -> Result<(), Refusal> {
+    fn queueable(&mut self, d: &Descriptor) -> CmdResult {
         if d.flags.has(Flags::NO_MULTI) {
-            return Err(Refusal::InTransaction);
+            return Err(CommandError::IN_TRANSACTION);
         }
         checks::allowed(d, self.session)?;
         let request = &self.batch.work.requests[self.next];
         let bytes = (request.end - request.start) as u64;
         if self.bodies.denied() || !admit(self.worker, bytes) {
-            return Err(Refusal::OutOfMemory);
+            return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
     }
 
-    /// Ends a request of which nothing is left but its answer; `ran` says whether it counts as run.
-    fn answer(&mut self, d: &'static Descriptor, ran: bool, reply: impl FnOnce(&mut Reply)) -> Option<Stop> {
-        let mark = self.out.mark();
+    /// Ends a request of which nothing is left but its answer, OK or an error; `ran` says whether it counts as run.
+    fn answer(&mut self, d: &'static Descriptor, ran: bool, result: CmdResult) -> Option<Stop> {
+        let (mark, stats) = (self.out.mark(), &self.batch.stats);
         self.next += 1;
-        reply(self.out);
-        super::finish(&self.batch.stats, d, ran, self.session, self.out, mark);
+        match result {
+            Ok(()) => self.out.ok(),
+            Err(error) if ran => stats.fail(d, &error, mark, self.out),
+            Err(error) => stats.refuse(&error, mark, self.out),
+        }
+        super::finish(d, self.session, self.out, mark);
         if ran {
             self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
         }
@@ -120,9 +120,9 @@ impl Running<'_> {
             self.batch.stats.of(d).rejected.add(1);
             if step == Step::Exec {
                 self.session.leave_transaction(self.worker);
-                return self.answer(d, false, |out| checks::refuse_exec(refusal, out));
+                return self.answer(d, false, Err(CommandError::exec_abort(&refusal)));
             }
-            return self.answer(d, false, |out| checks::refuse(refusal, out));
+            return self.answer(d, false, Err(refusal));
         }
         let queueing = self.session.multi.is_some();
         let start = Instant::now();
@@ -137,12 +137,13 @@ impl Running<'_> {
             _ => {}
         }
         self.batch.stats.count(d, 1, start.elapsed().as_nanos() as u64);
-        self.answer(d, true, |out| match (step, queueing) {
-            (Step::Multi, true) => out.error("ERR MULTI calls can not be nested"),
-            (Step::Exec, _) => out.error("ERR EXEC without MULTI"),
-            (Step::Discard, false) => out.error("ERR DISCARD without MULTI"),
-            _ => out.ok(),
-        })
+        let result = match (step, queueing) {
+            (Step::Multi, true) => Err(CommandError::NESTED_MULTI),
+            (Step::Exec, _) => Err(CommandError::NO_MULTI_EXEC),
+            (Step::Discard, false) => Err(CommandError::NO_MULTI_DISCARD),
+            _ => Ok(()),
+        };
+        self.answer(d, true, result)
     }
 
     /// Remembers how the client wrote EXEC.
@@ -161,12 +162,12 @@ impl Running<'_> {
         if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
             self.session.leave_transaction(self.worker);
             self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, false, |out| out.error(OUT_OF_MEMORY));
+            return self.answer(d, false, Err(CommandError::exec_abort(&CommandError::OUT_OF_MEMORY)));
         }
         if multi.spoilt {
             self.session.leave_transaction(self.worker);
             self.batch.stats.count(d, 1, 0);
-            return self.answer(d, true, |out| out.error(SPOILT));
+            return self.answer(d, true, Err(CommandError::EXEC_ABORT));
         }
         let (db, reach) = (self.session.db, multi.reach);
         match reach {
@@ -361,10 +362,10 @@ impl Transaction {
                 return Some(&self.queue[self.next - 1]);
             };
             let before = Before { mark: out.mark(), start: Instant::now() };
-            run(&mut WideCtx { args: queued.args(), store: &store, worker, out, session });
+            let result = run(&mut WideCtx { args: queued.args(), store: &store, worker, out, session });
             worker.park();
             batch.publish_events(worker);
-            account(batch, queued, &before, worker.now_ms(), session, out);
+            account(batch, queued, &before, &result, worker.now_ms(), session, out);
             mute(self.muted, session, out, before.mark);
         }
     }
@@ -389,7 +390,7 @@ impl Transaction {
             ctx.args = queued.args();
             ctx.keys = &keys.keys[range.clone()];
             ctx.session.argument_bytes = ctx.args.bytes();
-            match queued.command.run {
+            let result = match queued.command.run {
                 Run::Store(run) => {
                     if self.alone {
                         shards.clear();
@@ -398,24 +399,29 @@ impl Transaction {
                         shards.dedup();
                         ctx.tx.hold(&shards);
                     }
-                    run(&mut ctx);
+                    let result = run(&mut ctx);
                     if ctx.session.tracking.on {
                         tracking::remember(queued.command, &mut ctx);
                     }
+                    result
                 }
                 Run::Session(run) => {
                     let Ctx { args, out, session, .. } = &mut ctx;
                     let events = batch.told.events.as_mut();
-                    run(&mut SessionCtx { args: *args, out, session, commands: table, databases, events });
+                    let result = run(&mut SessionCtx { args: *args, out, session, commands: table, databases, events });
                     ctx.tx.select(ctx.session.db);
+                    result
                 }
                 // EXEC has ended the watching.
-                Run::Transaction(_) => ctx.out.ok(),
+                Run::Transaction(_) => {
+                    ctx.out.ok();
+                    Ok(())
+                }
                 _ => unreachable!("{} ends a stretch", queued.command.full_name),
-            }
+            };
             self.next += 1;
             batch.publish_waiting(&mut ctx.tx);
-            account(batch, queued, &before, ctx.tx.now_ms(), ctx.session, ctx.out);
+            account(batch, queued, &before, &result, ctx.tx.now_ms(), ctx.session, ctx.out);
             mute(self.muted, ctx.session, ctx.out, before.mark);
         }
         let Ctx { mut tx, .. } = ctx;
@@ -517,14 +523,22 @@ struct Before {
 }
 
 /// Counts a command of a transaction.
-fn account(batch: &mut Batch, queued: &Queued, before: &Before, now_ms: i64, session: &mut Session, out: &Reply) {
+#[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
+fn account(
+    batch: &mut Batch,
+    queued: &Queued,
+    before: &Before,
+    result: &CmdResult,
+    now_ms: i64,
+    session: &mut Session,
+    out: &mut Reply,
+) {
     let d = queued.command;
     let nanos = before.start.elapsed().as_nanos() as u64;
     batch.stats.count(d, 1, nanos);
     batch.stats.processed.add(1);
-    if out.since(before.mark).first() == Some(&b'-') {
-        count_reply_error(&batch.stats, out, before.mark);
-        batch.stats.of(d).failed.add(1);
+    if let Err(error) = result {
+        batch.stats.fail(d, error, before.mark, out);
     }
     batch.slow.note(d, queued.args(), now_ms, nanos);
     session.last = Some(d);

@@ -8,7 +8,8 @@ use varve_store::Type;
 
 use super::wait;
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::is;
 
 /// A blocking command, its arguments understood.
 #[derive(Clone, Debug)]
@@ -44,82 +45,82 @@ pub(super) enum Side {
 }
 
 /// BLPOP key [key ...] timeout
-pub fn blpop(ctx: &mut Ctx<'_, '_>) {
-    pop(ctx, "blpop", Type::List, Side::First);
+pub fn blpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, "blpop", Type::List, Side::First)
 }
 
 /// BRPOP key [key ...] timeout
-pub fn brpop(ctx: &mut Ctx<'_, '_>) {
-    pop(ctx, "brpop", Type::List, Side::Last);
+pub fn brpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, "brpop", Type::List, Side::Last)
 }
 
 /// BZPOPMIN key [key ...] timeout
-pub fn bzpopmin(ctx: &mut Ctx<'_, '_>) {
-    pop(ctx, "bzpopmin", Type::Zset, Side::First);
+pub fn bzpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, "bzpopmin", Type::Zset, Side::First)
 }
 
 /// BZPOPMAX key [key ...] timeout
-pub fn bzpopmax(ctx: &mut Ctx<'_, '_>) {
-    pop(ctx, "bzpopmax", Type::Zset, Side::Last);
+pub fn bzpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, "bzpopmax", Type::Zset, Side::Last)
 }
 
 /// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
-pub fn blmove(ctx: &mut Ctx<'_, '_>) {
+pub fn blmove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = ends(ctx.args).and_then(|(from, to)| {
         let timeout_ms = timeout(ctx.args.get(5))?;
         Ok(Call { what: What::Move(from, to), target: Some(2), ..Call::of("blmove", Type::List, 1..2, timeout_ms) })
     });
-    run(ctx, call);
+    run(ctx, call)
 }
 
 /// BRPOPLPUSH source destination timeout
-pub fn brpoplpush(ctx: &mut Ctx<'_, '_>) {
+pub fn brpoplpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let what = What::Move(Side::Last, Side::First);
     let call = timeout(ctx.args.get(3)).map(|ms| Call {
         what,
         target: Some(2),
         ..Call::of("brpoplpush", Type::List, 1..2, ms)
     });
-    run(ctx, call);
+    run(ctx, call)
 }
 
 /// BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]
-pub fn blmpop(ctx: &mut Ctx<'_, '_>) {
+pub fn blmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = pop_many(ctx.args, "blmpop", Type::List, "LEFT", "RIGHT");
-    run(ctx, call);
+    run(ctx, call)
 }
 
 /// BZMPOP timeout numkeys key [key ...] MIN | MAX [COUNT count]
-pub fn bzmpop(ctx: &mut Ctx<'_, '_>) {
+pub fn bzmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = pop_many(ctx.args, "bzmpop", Type::Zset, "MIN", "MAX");
-    run(ctx, call);
+    run(ctx, call)
 }
 
-fn pop(ctx: &mut Ctx<'_, '_>, name: &'static str, wants: Type, side: Side) {
+fn pop(ctx: &mut Ctx<'_, '_>, name: &'static str, wants: Type, side: Side) -> CmdResult {
     let last = ctx.args.len() - 1;
     let call =
         timeout(ctx.args.get(last)).map(|ms| Call { what: What::One(side), ..Call::of(name, wants, 1..last, ms) });
-    run(ctx, call);
+    run(ctx, call)
 }
 
-fn ends(args: Args<'_>) -> Outcome<(Side, Side)> {
+fn ends(args: Args<'_>) -> CmdResult<(Side, Side)> {
     Ok((side(args, 3, "LEFT", "RIGHT")?, side(args, 4, "LEFT", "RIGHT")?))
 }
 
-fn side(args: Args<'_>, at: usize, first: &str, last: &str) -> Outcome<Side> {
+fn side(args: Args<'_>, at: usize, first: &str, last: &str) -> CmdResult<Side> {
     if args.is(at, first) {
         Ok(Side::First)
     } else if args.is(at, last) {
         Ok(Side::Last)
     } else {
-        Err(Fault::SYNTAX)
+        Err(CommandError::SYNTAX)
     }
 }
 
-fn pop_many(args: Args<'_>, name: &'static str, wants: Type, first: &str, last: &str) -> Outcome<Call> {
-    let keys = positive(args.get(2)).ok_or(Fault::new("ERR numkeys should be greater than 0"))?;
+fn pop_many(args: Args<'_>, name: &'static str, wants: Type, first: &str, last: &str) -> CmdResult<Call> {
+    let keys = positive(args.get(2)).ok_or(CommandError::new(&"ERR numkeys should be greater than 0"))?;
     if keys > args.len() as u64 {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     let behind = 3 + keys as usize;
     let side = side(args, behind, first, last)?;
@@ -127,9 +128,9 @@ fn pop_many(args: Args<'_>, name: &'static str, wants: Type, first: &str, last: 
     let mut at = behind + 1;
     while at < args.len() {
         if count.is_some() || !is(args.get(at), "COUNT") || at + 1 == args.len() {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
-        count = Some(positive(args.get(at + 1)).ok_or(Fault::new("ERR count should be greater than 0"))?);
+        count = Some(positive(args.get(at + 1)).ok_or(CommandError::new(&"ERR count should be greater than 0"))?);
         at += 2;
     }
     let timeout_ms = timeout(args.get(1))?;
@@ -141,11 +142,11 @@ fn positive(text: &[u8]) -> Option<u64> {
 }
 
 /// Seconds, as milliseconds. What no count of milliseconds holds has become negative in the peer.
-fn timeout(text: &[u8]) -> Outcome<u64> {
-    const NEGATIVE: Fault = Fault::new("ERR timeout is negative");
+fn timeout(text: &[u8]) -> CmdResult<u64> {
+    const NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
     let Some(seconds) = parse_f64(text) else {
         let huge = Extended::parse(text).is_some();
-        return Err(if huge { NEGATIVE } else { Fault::new("ERR timeout is not a float or out of range") });
+        return Err(if huge { NEGATIVE } else { CommandError::new(&"ERR timeout is not a float or out of range") });
     };
     let ms = (seconds * 1000.0).ceil();
     if ms < 0.0 || ms > i64::MAX as f64 {
@@ -168,19 +169,18 @@ impl Call {
     }
 }
 
-fn run(ctx: &mut Ctx<'_, '_>, call: Outcome<Call>) {
-    let outcome = call.and_then(|call| attempt(ctx, call));
-    settle(ctx, outcome);
+fn run(ctx: &mut Ctx<'_, '_>, call: CmdResult<Call>) -> CmdResult {
+    call.and_then(|call| attempt(ctx, call))
 }
 
 /// Takes from the first key, in the order of the request, that has something; blocks if none has.
-fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> Outcome {
+fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
     for at in call.keys.clone() {
         let key = ctx.key(at);
         match ctx.tx.type_of(&key) {
             None => {}
             Some(ty) if ty == call.wants => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out),
-            Some(_) => return Err(Fault::WRONG_TYPE),
+            Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }
     if ctx.session.in_exec {

@@ -71,16 +71,12 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, 
     let start = Instant::now();
     out.set_resp(task.resp);
     let mark = out.mark();
-    if let Err(fault) = task.call.take(tx, task.args.args(), key, out) {
-        fault.reply(out);
+    if let Err(error) = task.call.take(tx, task.args.args(), key, out) {
+        stats.fail(task.command, &error, mark, out);
     }
     let reply = out.since(mark).to_vec();
     out.truncate(mark);
     stats.of(task.command).nanos.add(start.elapsed().as_nanos() as u64);
-    if let [b'-', error @ ..] = &*reply {
-        stats.of(task.command).failed.add(1);
-        stats.count_error(error.trim_ascii_end());
-    }
     let Waiting { worker, client, .. } = waiter.who();
     Served { worker, client, reply }
 }

@@ -4,12 +4,12 @@ use varve_protocol::{Args, Reply};
 use varve_store::{Key, ListEnd, ListPart, Tx, Type};
 
 use super::call::{Call, Side, What};
-use crate::grammar::Outcome;
+use crate::errors::CmdResult;
 use crate::notify::Class;
 
 impl Call {
     /// Takes and replies. The key has the type that is wanted; its shard is held, and the target's.
-    pub(super) fn take(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> Outcome {
+    pub(super) fn take(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
         match (self.wants, self.what) {
             (Type::List, What::One(side)) => list_one(tx, key, side, out)?,
             (Type::List, What::Many(side, count)) => list_many(tx, key, side, count, out)?,
@@ -30,7 +30,7 @@ impl Call {
     }
 }
 
-fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outcome {
+fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdResult {
     out.array(2);
     out.bulk(key.bytes);
     tx.list_pop(key, end(side), |element| out.bulk(element))?;
@@ -38,7 +38,7 @@ fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outc
     Ok(())
 }
 
-fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> Outcome {
+fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> CmdResult {
     out.array(2);
     out.bulk(key.bytes);
     tx.list_pop_many(key, end(side), count, |part| match part {
@@ -49,7 +49,7 @@ fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut R
     Ok(())
 }
 
-fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outcome {
+fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdResult {
     out.array(3);
     out.bulk(key.bytes);
     tx.zset_pop(key, side == Side::Last, 1, &mut |member, score| {
@@ -60,7 +60,7 @@ fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> Outc
     Ok(())
 }
 
-fn zset_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> Outcome {
+fn zset_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> CmdResult {
     out.array(2);
     out.bulk(key.bytes);
     let head = out.defer();

@@ -9,6 +9,7 @@ use varve_store::{Waiter, Waiting, Worker};
 use super::call::Call;
 use crate::Ctx;
 use crate::descriptor::Descriptor;
+use crate::errors::CommandError;
 use crate::stats::CommandStats;
 
 /// What a waiter carries: its command.
@@ -78,12 +79,11 @@ impl Blocked {
 
     /// Counts a wait that CLIENT UNBLOCK ended, and replies an error or that the time is up.
     pub fn reply_unblocked(&self, error: bool, stats: &CommandStats, out: &mut Reply) {
-        const TEXT: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
-        stats.of(task(&self.0).command).failed.add(1);
+        let mark = out.mark();
         if error {
-            stats.count_error(TEXT.as_bytes());
-            out.error(TEXT);
+            stats.fail(task(&self.0).command, &CommandError::UNBLOCKED, mark, out);
         } else {
+            stats.of(task(&self.0).command).failed.add(1);
             self.reply_timeout(out);
         }
     }

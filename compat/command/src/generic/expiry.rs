@@ -3,33 +3,30 @@
 use varve_protocol::Args;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, rounded_seconds, settle, shown};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is, rounded_seconds, shown};
 use crate::notify::Class;
 
 /// EXPIRE key seconds [NX | XX | GT | LT]
-pub fn expire(ctx: &mut Ctx<'_, '_>) {
+pub fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
-    let outcome = set_expiry(ctx, 1000, now_ms, "expire");
-    settle(ctx, outcome);
+    set_expiry(ctx, 1000, now_ms, "expire")
 }
 
 /// PEXPIRE key milliseconds [NX | XX | GT | LT]
-pub fn pexpire(ctx: &mut Ctx<'_, '_>) {
+pub fn pexpire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
-    let outcome = set_expiry(ctx, 1, now_ms, "pexpire");
-    settle(ctx, outcome);
+    set_expiry(ctx, 1, now_ms, "pexpire")
 }
 
 /// EXPIREAT key unix-seconds [NX | XX | GT | LT]
-pub fn expireat(ctx: &mut Ctx<'_, '_>) {
-    let outcome = set_expiry(ctx, 1000, 0, "expireat");
-    settle(ctx, outcome);
+pub fn expireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_expiry(ctx, 1000, 0, "expireat")
 }
 
 /// PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]
-pub fn pexpireat(ctx: &mut Ctx<'_, '_>) {
-    let outcome = set_expiry(ctx, 1, 0, "pexpireat");
-    settle(ctx, outcome);
+pub fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_expiry(ctx, 1, 0, "pexpireat")
 }
 
 /// The conditions that may stand behind the time.
@@ -42,9 +39,10 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(args: &Args<'_>) -> Outcome<Conditions> {
-        const NX: Fault = Fault::new("ERR NX and XX, GT or LT options at the same time are not compatible");
-        const GT: Fault = Fault::new("ERR GT and LT options at the same time are not compatible");
+    fn parse(args: &Args<'_>) -> CmdResult<Conditions> {
+        const NX: CommandError =
+            CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
+        const GT: CommandError = CommandError::new(&"ERR GT and LT options at the same time are not compatible");
         let mut c = Conditions::default();
         for at in 3..args.len() {
             let word = args.get(at);
@@ -53,7 +51,7 @@ impl Conditions {
                 .find(|(name, _)| is(word, name));
             match known {
                 Some((_, flag)) => *flag = true,
-                None => return Err(Fault::owned([b"ERR Unsupported option ", shown(word)].concat())),
+                None => return Err(CommandError::owned([b"ERR Unsupported option ", shown(word)].concat())),
             }
         }
         match c {
@@ -73,11 +71,11 @@ impl Conditions {
     }
 }
 
-fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) -> Outcome {
+fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) -> CmdResult {
     let conditions = Conditions::parse(&ctx.args)?;
     let value = integer(ctx.args.get(2))?;
     let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin_ms));
-    let at = at.ok_or_else(|| Fault::expire_time(command))?;
+    let at = at.ok_or_else(|| CommandError::expire_time(command))?;
     let key = ctx.key(1);
     let done = match ctx.tx.expiry(&key) {
         Some(old) if conditions.hold(old, at) => {
@@ -97,7 +95,7 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
 }
 
 /// PERSIST key
-pub fn persist(ctx: &mut Ctx<'_, '_>) {
+pub fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let had = ctx.tx.expiry(&key).flatten().is_some();
     let done = had && ctx.tx.set_expiry(&key, None);
@@ -105,28 +103,33 @@ pub fn persist(ctx: &mut Ctx<'_, '_>) {
         ctx.notify(Class::Generic, "persist", &key);
     }
     ctx.out.integer(i64::from(done));
+    Ok(())
 }
 
 /// TTL key
-pub fn ttl(ctx: &mut Ctx<'_, '_>) {
+pub fn ttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     tell(ctx, |at| rounded_seconds(at - now_ms));
+    Ok(())
 }
 
 /// PTTL key
-pub fn pttl(ctx: &mut Ctx<'_, '_>) {
+pub fn pttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     tell(ctx, |at| at - now_ms);
+    Ok(())
 }
 
 /// EXPIRETIME key
-pub fn expiretime(ctx: &mut Ctx<'_, '_>) {
+pub fn expiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     tell(ctx, rounded_seconds);
+    Ok(())
 }
 
 /// PEXPIRETIME key
-pub fn pexpiretime(ctx: &mut Ctx<'_, '_>) {
+pub fn pexpiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     tell(ctx, |at| at);
+    Ok(())
 }
 
 /// Replies -2 without the key, -1 without expiry.

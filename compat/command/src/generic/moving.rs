@@ -3,28 +3,27 @@
 use varve_store::Key;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, database, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{database, is};
 use crate::notify::Class;
 
-const SAME: Fault = Fault::new("ERR source and destination objects are the same");
+const SAME: CommandError = CommandError::new(&"ERR source and destination objects are the same");
 
 /// RENAME key newkey
-pub fn rename(ctx: &mut Ctx<'_, '_>) {
-    let outcome = give_name(ctx, true).map(|_| ctx.out.ok());
-    settle(ctx, outcome);
+pub fn rename(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    give_name(ctx, true).map(|_| ctx.out.ok())
 }
 
 /// RENAMENX key newkey
-pub fn renamenx(ctx: &mut Ctx<'_, '_>) {
-    let outcome = give_name(ctx, false).map(|done| ctx.out.integer(i64::from(done)));
-    settle(ctx, outcome);
+pub fn renamenx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    give_name(ctx, false).map(|done| ctx.out.integer(i64::from(done)))
 }
 
 /// Renames; false if the new name is taken and may not be replaced.
-fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> Outcome<bool> {
+fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> CmdResult<bool> {
     let (from, to) = (ctx.key(1), ctx.key(2));
     if !ctx.tx.exists(&from) {
-        return Err(Fault::NO_KEY);
+        return Err(CommandError::NO_KEY);
     }
     if !replace && ctx.tx.exists(&to) {
         return Ok(false);
@@ -38,12 +37,7 @@ fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> Outcome<bool> {
 }
 
 /// COPY source destination [DB number] [REPLACE]
-pub fn copy(ctx: &mut Ctx<'_, '_>) {
-    let outcome = duplicate(ctx);
-    settle(ctx, outcome);
-}
-
-fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (mut db, mut replace) = (ctx.tx.db(), false);
     let mut at = 3;
     while at < ctx.args.len() {
@@ -54,7 +48,7 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
             at += 1;
             db = database(ctx.args.get(at), ctx.tx.databases())?;
         } else {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
         at += 1;
     }
@@ -66,7 +60,7 @@ fn duplicate(ctx: &mut Ctx<'_, '_>) -> Outcome {
     if free {
         // The request's own bytes do not bound this one. The shards may be let go for it.
         let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);
-        ctx.tx.admit_more(bytes as u64).map_err(|_| Fault::OUT_OF_MEMORY)?;
+        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     }
     let free = free && (replace || !ctx.tx.exists(&to));
     let done = free && ctx.tx.copy(&from, &to);
@@ -82,12 +76,7 @@ fn same(a: &Key<'_>, b: &Key<'_>) -> bool {
 }
 
 /// MOVE key db
-pub fn move_key(ctx: &mut Ctx<'_, '_>) {
-    let outcome = change_database(ctx);
-    settle(ctx, outcome);
-}
-
-fn change_database(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let db = database(ctx.args.get(2), ctx.tx.databases())?;
     if db == ctx.tx.db() {
         return Err(SAME);

@@ -3,7 +3,8 @@
 use varve_base::number::parse_i64;
 use varve_store::{ObjectInfo, Store};
 
-use crate::grammar::{Fault, help};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::help;
 use crate::{Ctx, SessionCtx};
 
 /// Redis shares the integers below this between all keys and tells a boundless count for them.
@@ -11,41 +12,44 @@ const SHARED_INTEGERS: i64 = 10_000;
 const SHARED_COUNT: i64 = i32::MAX as i64;
 
 /// OBJECT ENCODING key
-pub fn object_encoding(ctx: &mut Ctx<'_, '_>) {
+pub fn object_encoding(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     match info(ctx) {
         Some(info) => ctx.out.bulk(info.encoding.as_bytes()),
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// OBJECT IDLETIME key
-pub fn object_idletime(ctx: &mut Ctx<'_, '_>) {
-    const LFU: Fault = Fault::new(
-        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+pub fn object_idletime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const LFU: CommandError = CommandError::new(
+        &"ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
          policies at runtime LRU and LFU data will take some time to adjust.",
     );
     match info(ctx) {
-        Some(_) if ctx.tx.store().policy().counts_uses() => LFU.reply(ctx.out),
+        Some(_) if ctx.tx.store().policy().counts_uses() => return Err(LFU),
         Some(info) => ctx.out.integer(info.idle_s as i64),
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// OBJECT FREQ key
-pub fn object_freq(ctx: &mut Ctx<'_, '_>) {
-    const NO_LFU: Fault = Fault::new(
-        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+pub fn object_freq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NO_LFU: CommandError = CommandError::new(
+        &"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
          between policies at runtime LRU and LFU data will take some time to adjust.",
     );
     match info(ctx) {
         Some(info) if ctx.tx.store().policy().counts_uses() => ctx.out.integer(i64::from(info.freq)),
-        Some(_) => NO_LFU.reply(ctx.out),
+        Some(_) => return Err(NO_LFU),
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// OBJECT REFCOUNT key
-pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
+pub fn object_refcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(2);
     match info(ctx) {
         Some(info) => {
@@ -55,6 +59,7 @@ pub fn object_refcount(ctx: &mut Ctx<'_, '_>) {
         }
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// The count that Redis would tell: every value is its key's own here, but clients may look for shared integers.
@@ -76,7 +81,7 @@ fn info(ctx: &mut Ctx<'_, '_>) -> Option<ObjectInfo> {
 }
 
 /// OBJECT HELP
-pub fn object_help(ctx: &mut SessionCtx<'_>) {
+pub fn object_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     help(
         ctx.out,
         "OBJECT",
@@ -92,4 +97,5 @@ pub fn object_help(ctx: &mut SessionCtx<'_>) {
             "    Tell how many holders the value of <key> has.",
         ],
     );
+    Ok(())
 }

@@ -10,9 +10,10 @@ use varve_protocol::Args;
 use varve_store::Type;
 
 use crate::WideCtx;
-use crate::grammar::{Fault, Outcome, integer, is};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 
-const CURSOR: Fault = Fault::new("ERR invalid cursor");
+const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
 
 /// Who scans: each command of the family takes options of its own beside MATCH and COUNT.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads the options, which start with argument `at`.
-    pub(crate) fn parse(args: &Args<'a>, mut at: usize, family: Family) -> Outcome<Options<'a>> {
+    pub(crate) fn parse(args: &Args<'a>, mut at: usize, family: Family) -> CmdResult<Options<'a>> {
         let mut options = Options { pattern: None, count: 10, ty: None, bare: false };
         while let Some(word) = args.opt(at) {
             at += 1;
@@ -47,17 +48,17 @@ impl<'a> Options<'a> {
                 options.bare = true;
                 continue;
             }
-            let value = args.opt(at).ok_or(Fault::SYNTAX)?;
+            let value = args.opt(at).ok_or(CommandError::SYNTAX)?;
             at += 1;
             if is(word, "COUNT") {
                 let count = integer(value)?;
-                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(Fault::SYNTAX)?;
+                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::SYNTAX)?;
             } else if is(word, "MATCH") {
                 options.pattern = Some(value).filter(|pattern| *pattern != b"*");
             } else if family == Family::Keys && is(word, "TYPE") {
                 options.ty = Some(value);
             } else {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
         }
         Ok(options)
@@ -75,13 +76,7 @@ impl<'a> Options<'a> {
 }
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-pub fn scan(ctx: &mut WideCtx<'_>) {
-    if let Err(fault) = step(ctx) {
-        fault.reply(ctx.out);
-    }
-}
-
-fn step(ctx: &mut WideCtx<'_>) -> Outcome {
+pub fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(1))?;
     let options = Options::parse(&ctx.args, 2, Family::Keys)?;
     let mut found = 0;
@@ -98,7 +93,7 @@ fn step(ctx: &mut WideCtx<'_>) -> Outcome {
 
 /// Reads a cursor with the liberties of C's `strtoul`, which clients rely on: empty is 0, a sign may stand in front,
 /// and a negative number wraps. Leading space is refused.
-pub(crate) fn parse_cursor(text: &[u8]) -> Outcome<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> CmdResult<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -117,7 +112,7 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Outcome<u64> {
 }
 
 /// KEYS pattern
-pub fn keys(ctx: &mut WideCtx<'_>) {
+pub fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     let pattern = ctx.args.get(1);
     let all = pattern == b"*";
     let mut count = 0;
@@ -129,6 +124,7 @@ pub fn keys(ctx: &mut WideCtx<'_>) {
         }
     });
     ctx.out.end_array(keys, count);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,21 +13,20 @@ use varve_store::{Key, ListPart, Type};
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 use crate::notify::Class;
 
-const NO_SCORE: Fault = Fault::new("ERR One or more scores can't be converted into double");
+const NO_SCORE: CommandError = CommandError::new(&"ERR One or more scores can't be converted into double");
 
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]
-pub fn sort(ctx: &mut Ctx<'_, '_>) {
-    let outcome = run(ctx, true);
-    settle(ctx, outcome);
+pub fn sort(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    run(ctx, true)
 }
 
 /// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
-pub fn sort_ro(ctx: &mut Ctx<'_, '_>) {
-    let outcome = run(ctx, false);
-    settle(ctx, outcome);
+pub fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    run(ctx, false)
 }
 
 /// What the arguments ask for.
@@ -47,7 +46,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn parse(ctx: &Ctx<'_, 'a>, may_store: bool) -> Outcome<Plan<'a>> {
+    fn parse(ctx: &Ctx<'_, 'a>, may_store: bool) -> CmdResult<Plan<'a>> {
         let args = ctx.args;
         let mut plan = Plan { count: -1, ..Plan::default() };
         let mut at = 2;
@@ -76,7 +75,7 @@ impl<'a> Plan<'a> {
                 plan.get.push(Pattern::parse(args.get(at)));
                 at += 1;
             } else {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
         }
         Ok(plan)
@@ -96,7 +95,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Outcome {
+fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     let mut plan = Plan::parse(ctx, may_store)?;
     if plan.reaches_out() {
         ctx.tx.hold_all();
@@ -105,7 +104,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Outcome {
     if plan.store.is_some() {
         // The request's own bytes do not bound what is written. The shards may be let go for it.
         let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
-        ctx.tx.admit_more(bytes as u64).map_err(|_| Fault::OUT_OF_MEMORY)?;
+        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     }
     let ty = ctx.tx.type_of(&key);
     let items = load(ctx, &key, ty)?;
@@ -123,7 +122,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Outcome {
 }
 
 /// The elements, a list's and a sorted set's in their order. Counts a hit or miss of the key.
-fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> Outcome<Items> {
+fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> CmdResult<Items> {
     let mut items = Items::default();
     match ty {
         None => ctx.tx.note_read(key, false),
@@ -144,14 +143,14 @@ fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> Outcome<Items
         }
         Some(_) => {
             ctx.tx.note_lookup(true);
-            return Err(Fault::WRONG_TYPE);
+            return Err(CommandError::WRONG_TYPE);
         }
     }
     Ok(items)
 }
 
 /// The numbers of the elements in the order that is asked for.
-fn arrange(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, ty: Option<Type>, items: &Items) -> Outcome<Vec<usize>> {
+fn arrange(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, ty: Option<Type>, items: &Items) -> CmdResult<Vec<usize>> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     if plan.as_is {
         if plan.descending && ty != Some(Type::Set) {
@@ -165,7 +164,7 @@ fn arrange(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, ty: Option<Type>, items: &Ite
 }
 
 /// What the elements are compared by.
-fn weigh(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items) -> Outcome<Weights> {
+fn weigh(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items) -> CmdResult<Weights> {
     let mut scratch = Vec::new();
     match (&plan.by, plan.alpha) {
         (None, true) => Ok(Weights::Themselves),

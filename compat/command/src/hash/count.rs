@@ -4,22 +4,18 @@ use varve_base::number::Extended;
 use varve_store::AddError;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::integer;
 use crate::notify::Class;
 
 /// HINCRBY key field increment
-pub fn hincrby(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add(ctx);
-    settle(ctx, outcome);
-}
-
-fn add(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let by = integer(ctx.args.get(3))?;
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let sum = ctx.tx.hash_add(&key, field, by).map_err(|error| match error {
-        AddError::WrongType => Fault::WRONG_TYPE,
-        AddError::NoNumber => Fault::new("ERR hash value is not an integer"),
-        AddError::Overflow => Fault::new("ERR increment or decrement would overflow"),
+        AddError::WrongType => CommandError::WRONG_TYPE,
+        AddError::NoNumber => CommandError::new(&"ERR hash value is not an integer"),
+        AddError::Overflow => CommandError::new(&"ERR increment or decrement would overflow"),
     })?;
     ctx.notify(Class::Hash, "hincrby", &key);
     ctx.out.integer(sum);
@@ -27,23 +23,18 @@ fn add(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// HINCRBYFLOAT key field increment
-pub fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add_float(ctx);
-    settle(ctx, outcome);
-}
-
-fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    const NOT_FINITE: Fault = Fault::new("ERR value is NaN or Infinity");
-    let by = Extended::parse(ctx.args.get(3)).ok_or(Fault::NOT_FLOAT)?;
+pub fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
+    let by = Extended::parse(ctx.args.get(3)).ok_or(CommandError::NOT_FLOAT)?;
     if !by.is_finite() {
         return Err(NOT_FINITE);
     }
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let mut text = Vec::with_capacity(32);
     ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
-        AddError::WrongType => Fault::WRONG_TYPE,
-        AddError::NoNumber => Fault::new("ERR hash value is not a float"),
-        AddError::Overflow => Fault::new("ERR increment would produce NaN or Infinity"),
+        AddError::WrongType => CommandError::WRONG_TYPE,
+        AddError::NoNumber => CommandError::new(&"ERR hash value is not a float"),
+        AddError::Overflow => CommandError::new(&"ERR increment would produce NaN or Infinity"),
     })?;
     ctx.notify(Class::Hash, "hincrbyfloat", &key);
     ctx.out.bulk(&text);

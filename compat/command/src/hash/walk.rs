@@ -3,51 +3,45 @@
 use varve_store::Pick;
 
 use crate::Ctx;
+use crate::errors::{CmdResult, CommandError};
 use crate::generic::scan::{Family, Options, parse_cursor};
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::grammar::{integer, is};
 
 /// HGETALL key
-pub fn hgetall(ctx: &mut Ctx<'_, '_>) {
+pub fn hgetall(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = ctx.tx.hash_len(&key).and_then(|len| {
-        let out = &mut *ctx.out;
-        out.map(len);
-        ctx.tx.hash_for_each(&key, |field, value| {
-            out.bulk(field);
-            out.bulk(value);
-        })
-    });
-    settle(ctx, outcome.map_err(Into::into));
+    let len = ctx.tx.hash_len(&key)?;
+    let out = &mut *ctx.out;
+    out.map(len);
+    ctx.tx.hash_for_each(&key, |field, value| {
+        out.bulk(field);
+        out.bulk(value);
+    })?;
+    Ok(())
 }
 
 /// HKEYS key
-pub fn hkeys(ctx: &mut Ctx<'_, '_>) {
-    list(ctx, |field, _| field);
+pub fn hkeys(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    list(ctx, |field, _| field)
 }
 
 /// HVALS key
-pub fn hvals(ctx: &mut Ctx<'_, '_>) {
-    list(ctx, |_, value| value);
+pub fn hvals(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    list(ctx, |_, value| value)
 }
 
 /// Replies with one part of each pair.
-fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v [u8]) {
+fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v [u8]) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = ctx.tx.hash_len(&key).and_then(|len| {
-        let out = &mut *ctx.out;
-        out.array(len);
-        ctx.tx.hash_for_each(&key, |field, value| out.bulk(part(field, value)))
-    });
-    settle(ctx, outcome.map_err(Into::into));
+    let len = ctx.tx.hash_len(&key)?;
+    let out = &mut *ctx.out;
+    out.array(len);
+    ctx.tx.hash_for_each(&key, |field, value| out.bulk(part(field, value)))?;
+    Ok(())
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
-pub fn hscan(ctx: &mut Ctx<'_, '_>) {
-    let outcome = scan(ctx);
-    settle(ctx, outcome);
-}
-
-fn scan(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     if ctx.tx.hash_len(&key)? == 0 {
@@ -74,12 +68,11 @@ fn scan(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// HRANDFIELD key [count [WITHVALUES]]
-pub fn hrandfield(ctx: &mut Ctx<'_, '_>) {
-    let outcome = if ctx.args.len() == 2 { one_field(ctx) } else { some_fields(ctx) };
-    settle(ctx, outcome);
+pub fn hrandfield(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() == 2 { one_field(ctx) } else { some_fields(ctx) }
 }
 
-fn one_field(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn one_field(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     if ctx.tx.hash_len(&key)? == 0 {
         ctx.out.null();
@@ -90,7 +83,7 @@ fn one_field(ctx: &mut Ctx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn some_fields(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn some_fields(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (pick, values) = parse_pick(ctx)?;
     let key = ctx.key(1);
     let len = ctx.tx.hash_len(&key)?;
@@ -115,16 +108,16 @@ fn some_fields(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// Reads the count, negative for fields that may repeat, and WITHVALUES.
-fn parse_pick(ctx: &Ctx<'_, '_>) -> Outcome<(Pick, bool)> {
-    const RANGE: Fault = Fault::new("ERR value is out of range");
+fn parse_pick(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
+    const RANGE: CommandError = CommandError::new(&"ERR value is out of range");
     let count = integer(ctx.args.get(2))?;
     if count == i64::MIN {
         let most = i64::MAX;
-        return Err(Fault::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
     }
     let values = ctx.args.len() > 3;
     if values && (ctx.args.len() > 4 || !is(ctx.args.get(3), "WITHVALUES")) {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     // Twice the count must fit where values stand beside the fields.
     if values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {

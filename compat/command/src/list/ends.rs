@@ -5,55 +5,54 @@ use varve_store::{Key, ListEnd};
 
 use super::{end_of, popped, pushed, write_part};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::is;
 use crate::notify::Class;
 
 /// LPUSH key element [element ...]
-pub fn lpush(ctx: &mut Ctx<'_, '_>) {
-    push(ctx, ListEnd::Front, false);
+pub fn lpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Front, false)
 }
 
 /// RPUSH key element [element ...]
-pub fn rpush(ctx: &mut Ctx<'_, '_>) {
-    push(ctx, ListEnd::Back, false);
+pub fn rpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Back, false)
 }
 
 /// LPUSHX key element [element ...]
-pub fn lpushx(ctx: &mut Ctx<'_, '_>) {
-    push(ctx, ListEnd::Front, true);
+pub fn lpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Front, true)
 }
 
 /// RPUSHX key element [element ...]
-pub fn rpushx(ctx: &mut Ctx<'_, '_>) {
-    push(ctx, ListEnd::Back, true);
+pub fn rpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Back, true)
 }
 
 #[inline(always)]
-fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) {
+fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
     let elements = (2..args.len()).map(|at| args.get(at));
-    let outcome = ctx.tx.list_push(&key, end, elements, only_existing);
-    if outcome.is_ok_and(|length| length > 0) {
+    let length = ctx.tx.list_push(&key, end, elements, only_existing)?;
+    if length > 0 {
         ctx.notify(Class::List, pushed(end), &key);
     }
-    let outcome = outcome.map(|length| ctx.out.integer(length as i64)).map_err(Into::into);
-    settle(ctx, outcome);
+    ctx.out.integer(length as i64);
+    Ok(())
 }
 
 /// LPOP key [count]
-pub fn lpop(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop(ctx, ListEnd::Front, "lpop");
-    settle(ctx, outcome);
+pub fn lpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, ListEnd::Front, "lpop")
 }
 
 /// RPOP key [count]
-pub fn rpop(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop(ctx, ListEnd::Back, "rpop");
-    settle(ctx, outcome);
+pub fn rpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, ListEnd::Back, "rpop")
 }
 
 #[inline(always)]
-fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
+fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
     let key = ctx.key(1);
     match ctx.args.len() {
         2 => {
@@ -65,7 +64,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
             }
         }
         3 => {
-            const RANGE: Fault = Fault::new("ERR value is out of range, must be positive");
+            const RANGE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
             let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(RANGE)?;
             let out = &mut *ctx.out;
             let there = ctx.tx.list_pop_many(&key, end, count, |part| write_part(out, part))?;
@@ -75,18 +74,13 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> Outcome {
                 ctx.notify_taken(Class::List, popped(end), &key);
             }
         }
-        _ => return Err(Fault::arity(name)),
+        _ => return Err(CommandError::arity(name)),
     }
     Ok(())
 }
 
 /// LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
-pub fn lmpop(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop_first(ctx);
-    settle(ctx, outcome);
-}
-
-fn pop_first(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = ManyKeys::parse(ctx, 1)?;
     for at in request.keys.clone() {
         let key = ctx.key(at);
@@ -110,19 +104,19 @@ pub(crate) struct ManyKeys {
 
 impl ManyKeys {
     /// Reads `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from argument `at` on.
-    pub(crate) fn parse(ctx: &Ctx<'_, '_>, at: usize) -> Outcome<ManyKeys> {
-        const KEYS: Fault = Fault::new("ERR numkeys should be greater than 0");
-        const COUNT: Fault = Fault::new("ERR count should be greater than 0");
+    pub(crate) fn parse(ctx: &Ctx<'_, '_>, at: usize) -> CmdResult<ManyKeys> {
+        const KEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+        const COUNT: CommandError = CommandError::new(&"ERR count should be greater than 0");
         let number = parse_i64(ctx.args.get(at)).filter(|n| *n > 0).ok_or(KEYS)?;
         let first = at + 1;
         let left = ctx.args.len() - first;
-        let keys = usize::try_from(number).ok().filter(|n| *n < left).ok_or(Fault::SYNTAX)?;
+        let keys = usize::try_from(number).ok().filter(|n| *n < left).ok_or(CommandError::SYNTAX)?;
         let behind = first + keys;
         let end = end_of(ctx.args.get(behind))?;
         let (mut count, mut next) = (None, behind + 1);
         while next < ctx.args.len() {
             if count.is_some() || !is(ctx.args.get(next), "COUNT") || next + 1 == ctx.args.len() {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
             count = Some(parse_i64(ctx.args.get(next + 1)).filter(|n| *n > 0).ok_or(COUNT)? as u64);
             next += 2;
@@ -132,7 +126,7 @@ impl ManyKeys {
 }
 
 /// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
-pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> Outcome<bool> {
+pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> CmdResult<bool> {
     let (out, mut named) = (&mut *ctx.out, false);
     let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
         if !std::mem::replace(&mut named, true) {

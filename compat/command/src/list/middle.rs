@@ -3,20 +3,16 @@
 use varve_store::ListEnd;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 use crate::notify::Class;
 
 /// LSET key index element
-pub fn lset(ctx: &mut Ctx<'_, '_>) {
-    let outcome = replace(ctx);
-    settle(ctx, outcome);
-}
-
-fn replace(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     // The key is looked at before the index is read.
     if !ctx.tx.list_exists(&key)? {
-        return Err(Fault::NO_KEY);
+        return Err(CommandError::NO_KEY);
     }
     let index = integer(ctx.args.get(2))?;
     match ctx.tx.list_set(&key, index, ctx.args.get(3))? {
@@ -24,21 +20,16 @@ fn replace(ctx: &mut Ctx<'_, '_>) -> Outcome {
             ctx.notify(Class::List, "lset", &key);
             ctx.out.ok();
         }
-        _ => return Err(Fault::new("ERR index out of range")),
+        _ => return Err(CommandError::new(&"ERR index out of range")),
     }
     Ok(())
 }
 
 /// LINSERT key BEFORE|AFTER pivot element
-pub fn linsert(ctx: &mut Ctx<'_, '_>) {
-    let outcome = insert(ctx);
-    settle(ctx, outcome);
-}
-
-fn insert(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let before = is(ctx.args.get(2), "BEFORE");
     if !before && !is(ctx.args.get(2), "AFTER") {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     let key = ctx.key(1);
     let reply = match ctx.tx.list_insert(&key, ctx.args.get(3), before, ctx.args.get(4))? {
@@ -54,12 +45,7 @@ fn insert(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// LREM key count element
-pub fn lrem(ctx: &mut Ctx<'_, '_>) {
-    let outcome = remove(ctx);
-    settle(ctx, outcome);
-}
-
-fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (count, from) = match integer(ctx.args.get(2))? {
         0 => (u64::MAX, ListEnd::Front),
         n if n < 0 => (n.unsigned_abs(), ListEnd::Back),
@@ -75,12 +61,7 @@ fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// LTRIM key start stop
-pub fn ltrim(ctx: &mut Ctx<'_, '_>) {
-    let outcome = trim(ctx);
-    settle(ctx, outcome);
-}
-
-fn trim(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn ltrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
     let there = ctx.tx.list_exists(&key)?;

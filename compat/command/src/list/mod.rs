@@ -16,16 +16,17 @@ pub use read::{lindex, llen, lpos, lrange};
 use varve_protocol::Reply;
 use varve_store::{ListEnd, ListPart};
 
-use crate::grammar::{Fault, Outcome, is};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::is;
 
 /// Reads LEFT or RIGHT.
-pub(crate) fn end_of(argument: &[u8]) -> Outcome<ListEnd> {
+pub(crate) fn end_of(argument: &[u8]) -> CmdResult<ListEnd> {
     if is(argument, "LEFT") {
         Ok(ListEnd::Front)
     } else if is(argument, "RIGHT") {
         Ok(ListEnd::Back)
     } else {
-        Err(Fault::SYNTAX)
+        Err(CommandError::SYNTAX)
     }
 }
 

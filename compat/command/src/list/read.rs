@@ -5,27 +5,22 @@ use varve_store::ListEnd;
 
 use super::write_part;
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 
 /// LLEN key
-pub fn llen(ctx: &mut Ctx<'_, '_>) {
+pub fn llen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = ctx.tx.list_len(&key).map(|length| ctx.out.integer(length as i64)).map_err(Into::into);
-    settle(ctx, outcome);
+    ctx.tx.list_len(&key).map(|length| ctx.out.integer(length as i64)).map_err(Into::into)
 }
 
 /// LINDEX key index
-pub fn lindex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = element(ctx);
-    settle(ctx, outcome);
-}
-
-fn element(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lindex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let Ok(index) = integer(ctx.args.get(2)) else {
         // The key is looked at first: without it, even what is no number answers null.
         if ctx.tx.list_len(&key)? > 0 {
-            return Err(Fault::NOT_INTEGER);
+            return Err(CommandError::NOT_INTEGER);
         }
         ctx.out.null();
         return Ok(());
@@ -38,12 +33,7 @@ fn element(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// LRANGE key start stop
-pub fn lrange(ctx: &mut Ctx<'_, '_>) {
-    let outcome = range(ctx);
-    settle(ctx, outcome);
-}
-
-fn range(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let (key, out) = (ctx.key(1), &mut *ctx.out);
     ctx.tx.list_range(&key, start, stop, |part| write_part(out, part))?;
@@ -51,12 +41,7 @@ fn range(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
-pub fn lpos(ctx: &mut Ctx<'_, '_>) {
-    let outcome = positions(ctx);
-    settle(ctx, outcome);
-}
-
-fn positions(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = PositionOptions::parse(ctx)?;
     let (key, element) = (ctx.key(1), ctx.args.get(2));
     let limits = (options.skip, options.count.unwrap_or(1), options.compare);
@@ -93,13 +78,13 @@ struct PositionOptions {
 }
 
 impl PositionOptions {
-    fn parse(ctx: &Ctx<'_, '_>) -> Outcome<PositionOptions> {
-        const RANK: Fault = Fault::new(
-            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
+    fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<PositionOptions> {
+        const RANK: CommandError = CommandError::new(
+            &"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
              start from the end of the list",
         );
-        const COUNT: Fault = Fault::new("ERR COUNT can't be negative");
-        const MAXLEN: Fault = Fault::new("ERR MAXLEN can't be negative");
+        const COUNT: CommandError = CommandError::new(&"ERR COUNT can't be negative");
+        const MAXLEN: CommandError = CommandError::new(&"ERR MAXLEN can't be negative");
         let natural = |text, fault| parse_i64(text).and_then(|n| u64::try_from(n).ok()).ok_or(fault);
         // None at all means all.
         let bound = |n| if n == 0 { u64::MAX } else { n };
@@ -108,7 +93,7 @@ impl PositionOptions {
         while at < ctx.args.len() {
             let word = ctx.args.get(at);
             if at + 1 == ctx.args.len() {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
             let value = ctx.args.get(at + 1);
             if is(word, "RANK") {
@@ -121,7 +106,7 @@ impl PositionOptions {
             } else if is(word, "MAXLEN") {
                 options.compare = bound(natural(value, MAXLEN)?);
             } else {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
             at += 2;
         }

@@ -6,7 +6,8 @@ use varve_store::{Key, SetOp};
 
 use super::reply_member;
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::is;
 use crate::notify::Class;
 
 type Keys<'a> = SmallVec<[Key<'a>; 8]>;
@@ -18,24 +19,21 @@ fn keys<'a>(ctx: &Ctx<'_, 'a>, first: usize) -> Keys<'a> {
 }
 
 /// SINTER key [key ...]
-pub fn sinter(ctx: &mut Ctx<'_, '_>) {
-    let outcome = show(ctx, SetOp::Intersection);
-    settle(ctx, outcome);
+pub fn sinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Intersection)
 }
 
 /// SUNION key [key ...]
-pub fn sunion(ctx: &mut Ctx<'_, '_>) {
-    let outcome = show(ctx, SetOp::Union);
-    settle(ctx, outcome);
+pub fn sunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Union)
 }
 
 /// SDIFF key [key ...]
-pub fn sdiff(ctx: &mut Ctx<'_, '_>) {
-    let outcome = show(ctx, SetOp::Difference);
-    settle(ctx, outcome);
+pub fn sdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Difference)
 }
 
-fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> Outcome {
+fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let keys = keys(ctx, 0);
     let sets = ctx.tx.set_views(&keys)?;
     let (members, mut count) = (ctx.out.defer(), 0);
@@ -49,28 +47,25 @@ fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> Outcome {
 }
 
 /// SINTERSTORE destination key [key ...]
-pub fn sinterstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, SetOp::Intersection);
-    settle(ctx, outcome);
+pub fn sinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Intersection)
 }
 
 /// SUNIONSTORE destination key [key ...]
-pub fn sunionstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, SetOp::Union);
-    settle(ctx, outcome);
+pub fn sunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Union)
 }
 
 /// SDIFFSTORE destination key [key ...]
-pub fn sdiffstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, SetOp::Difference);
-    settle(ctx, outcome);
+pub fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Difference)
 }
 
-fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> Outcome {
+fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let (to, keys) = (ctx.key(1), keys(ctx, 1));
     // The request's own bytes do not bound the result. The shards may be let go for it.
     let bytes = ctx.tx.set_op_bytes(op, &keys)?;
-    ctx.tx.admit_more(bytes).map_err(|_| Fault::OUT_OF_MEMORY)?;
+    ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     let taken = ctx.is_taken(&to);
     let stored = ctx.tx.set_store(op, &to, &keys)?;
     let event = match op {
@@ -84,14 +79,9 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> Outcome {
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]
-pub fn sintercard(ctx: &mut Ctx<'_, '_>) {
-    let outcome = count(ctx);
-    settle(ctx, outcome);
-}
-
-fn count(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    const NUMKEYS: Fault = Fault::new("ERR numkeys should be greater than 0");
-    const TOO_MANY: Fault = Fault::new("ERR Number of keys can't be greater than number of args");
+pub fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NUMKEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+    const TOO_MANY: CommandError = CommandError::new(&"ERR Number of keys can't be greater than number of args");
     let number = parse_i64(ctx.args.get(1)).filter(|n| *n > 0).ok_or(NUMKEYS)?;
     let number = usize::try_from(number).ok().filter(|n| *n <= ctx.args.len() - 2).ok_or(TOO_MANY)?;
     let limit = limit(ctx, 2 + number)?;
@@ -106,11 +96,11 @@ fn count(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// Reads LIMIT, the last one if there are several; 0 is none.
-fn limit(ctx: &Ctx<'_, '_>, mut at: usize) -> Outcome<i64> {
-    const NEGATIVE: Fault = Fault::new("ERR LIMIT can't be negative");
+fn limit(ctx: &Ctx<'_, '_>, mut at: usize) -> CmdResult<i64> {
+    const NEGATIVE: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
     let mut limit = 0;
     while let Some(word) = ctx.args.opt(at) {
-        let value = ctx.args.opt(at + 1).filter(|_| is(word, "LIMIT")).ok_or(Fault::SYNTAX)?;
+        let value = ctx.args.opt(at + 1).filter(|_| is(word, "LIMIT")).ok_or(CommandError::SYNTAX)?;
         limit = parse_i64(value).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
         at += 2;
     }

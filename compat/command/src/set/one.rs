@@ -4,46 +4,45 @@ use varve_store::SetView;
 
 use super::reply_member;
 use crate::Ctx;
-use crate::grammar::{Outcome, settle};
+use crate::errors::CmdResult;
 use crate::notify::Class;
 
 /// SADD key member [member ...]
-pub fn sadd(ctx: &mut Ctx<'_, '_>) {
+pub fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let added = ctx.tx.set_add(&key, ctx.args.skip(2).iter());
     if added.is_ok_and(|count| count > 0) {
         ctx.notify(Class::Set, "sadd", &key);
     }
-    reply_count(ctx, added.map_err(Into::into));
+    reply_count(ctx, added.map_err(Into::into))
 }
 
 /// SREM key member [member ...]
-pub fn srem(ctx: &mut Ctx<'_, '_>) {
+pub fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let removed = ctx.tx.set_remove(&key, ctx.args.skip(2).iter());
     if removed.is_ok_and(|count| count > 0) {
         ctx.notify_taken(Class::Set, "srem", &key);
     }
-    reply_count(ctx, removed.map_err(Into::into));
+    reply_count(ctx, removed.map_err(Into::into))
 }
 
-fn reply_count(ctx: &mut Ctx<'_, '_>, outcome: Outcome<usize>) {
-    let outcome = outcome.map(|count| ctx.out.integer(count as i64));
-    settle(ctx, outcome);
+fn reply_count(ctx: &mut Ctx<'_, '_>, outcome: CmdResult<usize>) -> CmdResult {
+    outcome.map(|count| ctx.out.integer(count as i64))
 }
 
 /// SCARD key
-pub fn scard(ctx: &mut Ctx<'_, '_>) {
+pub fn scard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let len = ctx.tx.set_view(&key).map(|set| set.map_or(0, |set| set.len()));
-    reply_count(ctx, len.map_err(Into::into));
+    reply_count(ctx, len.map_err(Into::into))
 }
 
 /// SISMEMBER key member
-pub fn sismember(ctx: &mut Ctx<'_, '_>) {
+pub fn sismember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, member) = (ctx.key(1), ctx.args.get(2));
     let there = ctx.tx.set_view(&key).map(|set| usize::from(has(set, member)));
-    reply_count(ctx, there.map_err(Into::into));
+    reply_count(ctx, there.map_err(Into::into))
 }
 
 #[inline]
@@ -52,12 +51,7 @@ fn has(set: Option<SetView<'_>>, member: &[u8]) -> bool {
 }
 
 /// SMISMEMBER key member [member ...]
-pub fn smismember(ctx: &mut Ctx<'_, '_>) {
-    let outcome = are_members(ctx);
-    settle(ctx, outcome);
-}
-
-fn are_members(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn smismember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, members) = (ctx.key(1), ctx.args.skip(2));
     let set = ctx.tx.set_view(&key)?;
     ctx.out.array(members.len());
@@ -66,12 +60,7 @@ fn are_members(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// SMEMBERS key
-pub fn smembers(ctx: &mut Ctx<'_, '_>) {
-    let outcome = show_all(ctx);
-    settle(ctx, outcome);
-}
-
-fn show_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn smembers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     match ctx.tx.set_view(&key)? {
         None => ctx.out.set(0),
@@ -84,12 +73,12 @@ fn show_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// SMOVE source destination member
-pub fn smove(ctx: &mut Ctx<'_, '_>) {
+pub fn smove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key(2));
     let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3));
     if moved == Ok(true) && from.bytes != to.bytes {
         ctx.notify_taken(Class::Set, "srem", &from);
         ctx.notify(Class::Set, "sadd", &to);
     }
-    reply_count(ctx, moved.map(usize::from).map_err(Into::into));
+    reply_count(ctx, moved.map(usize::from).map_err(Into::into))
 }

@@ -2,16 +2,11 @@
 
 use super::reply_member;
 use crate::Ctx;
+use crate::errors::CmdResult;
 use crate::generic::scan::{Family, Options, parse_cursor};
-use crate::grammar::{Outcome, settle};
 
 /// SSCAN key cursor [MATCH pattern] [COUNT count]
-pub fn sscan(ctx: &mut Ctx<'_, '_>) {
-    let outcome = step(ctx);
-    settle(ctx, outcome);
-}
-
-fn step(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     let found = ctx.tx.set_view(&key)?;

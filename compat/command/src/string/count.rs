@@ -4,42 +4,39 @@ use varve_base::number::{Extended, INT_TEXT_MAX, write_i64};
 use varve_store::Form;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::integer;
 use crate::notify::Class;
 
 /// INCR key
-pub fn incr(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add(ctx, 1);
-    settle(ctx, outcome);
+pub fn incr(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    add(ctx, 1)
 }
 
 /// DECR key
-pub fn decr(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add(ctx, -1);
-    settle(ctx, outcome);
+pub fn decr(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    add(ctx, -1)
 }
 
 /// INCRBY key increment
-pub fn incrby(ctx: &mut Ctx<'_, '_>) {
-    let outcome = integer(ctx.args.get(2)).and_then(|by| add(ctx, by));
-    settle(ctx, outcome);
+pub fn incrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    integer(ctx.args.get(2)).and_then(|by| add(ctx, by))
 }
 
 /// DECRBY key decrement
-pub fn decrby(ctx: &mut Ctx<'_, '_>) {
-    const OVERFLOW: Fault = Fault::new("ERR decrement would overflow");
-    let outcome = integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by));
-    settle(ctx, outcome);
+pub fn decrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const OVERFLOW: CommandError = CommandError::new(&"ERR decrement would overflow");
+    integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by))
 }
 
 /// Adds to the number that the key holds, 0 without the key; the expiry stays.
-fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
-    const OVERFLOW: Fault = Fault::new("ERR increment or decrement would overflow");
+fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> CmdResult {
+    const OVERFLOW: CommandError = CommandError::new(&"ERR increment or decrement would overflow");
     let key = ctx.key(1);
     let mut text = [0; INT_TEXT_MAX];
     let new = ctx.tx.rewrite(&key, Form::Auto, |old| {
         let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
-        Ok::<_, Fault>(write_i64(&mut text, new))
+        Ok::<_, CommandError>(write_i64(&mut text, new))
     })?;
     ctx.notify(Class::String, "incrby", &key);
     ctx.out.raw(b":");
@@ -49,14 +46,9 @@ fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> Outcome {
 }
 
 /// INCRBYFLOAT key increment
-pub fn incrbyfloat(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add_float(ctx);
-    settle(ctx, outcome);
-}
-
-fn add_float(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    const NOT_FINITE: Fault = Fault::new("ERR increment would produce NaN or Infinity");
-    let number = |text: &[u8]| Extended::parse(text).ok_or(Fault::NOT_FLOAT);
+pub fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NOT_FINITE: CommandError = CommandError::new(&"ERR increment would produce NaN or Infinity");
+    let number = |text: &[u8]| Extended::parse(text).ok_or(CommandError::NOT_FLOAT);
     let key = ctx.key(1);
     let by = ctx.args.get(2);
     let text = ctx.tx.rewrite(&key, Form::Plain, |old| {

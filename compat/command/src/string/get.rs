@@ -4,19 +4,18 @@ use varve_store::{Key, Ttl, Tx};
 
 use super::options::{Family, Life, Options, deadline};
 use crate::Ctx;
-use crate::grammar::{Outcome, settle};
+use crate::errors::CmdResult;
 use crate::notify::Class;
 
 /// GET key
-pub fn get(ctx: &mut Ctx<'_, '_>) {
+pub fn get(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = reply_value(ctx, &key).map(|_| ());
-    settle(ctx, outcome);
+    reply_value(ctx, &key).map(|_| ())
 }
 
 /// Replies with the string or null; true if there was one.
 #[inline(always)]
-pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool> {
+pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult<bool> {
     let large = ctx.tx.pin_min();
     match ctx.tx.get(key)? {
         None => {
@@ -33,31 +32,24 @@ pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> Outcome<bool>
 }
 
 /// GETDEL key
-pub fn getdel(ctx: &mut Ctx<'_, '_>) {
+pub fn getdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = reply_value(ctx, &key).map(|found| {
+    reply_value(ctx, &key).map(|found| {
         if found {
             ctx.tx.remove(&key);
             ctx.notify(Class::Generic, "del", &key);
         }
-    });
-    settle(ctx, outcome);
+    })
 }
 
 /// GETSET key value
-pub fn getset(ctx: &mut Ctx<'_, '_>) {
+pub fn getset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = reply_value(ctx, &key).map(|_| ctx.set_to(&key, 2, Ttl::Clear));
-    settle(ctx, outcome);
+    reply_value(ctx, &key).map(|_| ctx.set_to(&key, 2, Ttl::Clear))
 }
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
-pub fn getex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = get_and_expire(ctx);
-    settle(ctx, outcome);
-}
-
-fn get_and_expire(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn getex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(&ctx.args, 2, Family::Getex)?;
     let key = ctx.key(1);
     let now_ms = ctx.tx.now_ms();
@@ -100,9 +92,8 @@ fn expire_at(tx: &mut Tx<'_>, key: &Key<'_>, at: i64) {
 }
 
 /// STRLEN key
-pub fn strlen(ctx: &mut Ctx<'_, '_>) {
+pub fn strlen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let length = ctx.tx.get(&key).map(|value| value.map_or(0, <[u8]>::len));
-    let outcome = length.map(|n| ctx.out.integer(n as i64)).map_err(Into::into);
-    settle(ctx, outcome);
+    length.map(|n| ctx.out.integer(n as i64)).map_err(Into::into)
 }

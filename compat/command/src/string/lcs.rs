@@ -7,51 +7,15 @@
 use varve_protocol::{Args, Reply};
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]
-pub fn lcs(ctx: &mut Ctx<'_, '_>) {
-    let outcome = run(ctx);
-    settle(ctx, outcome);
-}
-
-#[derive(Default)]
-struct Options {
-    length: bool,
-    ranges: bool,
-    with_length: bool,
-    shortest: usize,
-}
-
-impl Options {
-    fn parse(args: &Args<'_>) -> Outcome<Options> {
-        const BOTH: Fault = Fault::new("ERR If you want both the length and indexes, please just use IDX.");
-        let mut options = Options::default();
-        let mut at = 3;
-        while at < args.len() {
-            let word = args.get(at);
-            if is(word, "IDX") {
-                options.ranges = true;
-            } else if is(word, "LEN") {
-                options.length = true;
-            } else if is(word, "WITHMATCHLEN") {
-                options.with_length = true;
-            } else if is(word, "MINMATCHLEN") && at + 1 < args.len() {
-                at += 1;
-                options.shortest = usize::try_from(integer(args.get(at))?).unwrap_or(0);
-            } else {
-                return Err(Fault::SYNTAX);
-            }
-            at += 1;
-        }
-        if options.length && options.ranges { Err(BOTH) } else { Ok(options) }
-    }
-}
-
-fn run(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    const TYPES: Fault = Fault::new("ERR The specified keys must contain string values");
-    const MEMORY: Fault = Fault::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
-    const LENGTH: Fault = Fault::new("ERR String too long for LCS");
+pub fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const TYPES: CommandError = CommandError::new(&"ERR The specified keys must contain string values");
+    const MEMORY: CommandError =
+        CommandError::new(&"ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+    const LENGTH: CommandError = CommandError::new(&"ERR String too long for LCS");
     let (first, second) = (ctx.key(1), ctx.key(2));
     // Two values of one keyspace cannot be borrowed at once; the first is small beside the table.
     let Ok(a) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().to_vec()) else {
@@ -77,6 +41,40 @@ fn run(ctx: &mut Ctx<'_, '_>) -> Outcome {
         ctx.out.bulk(&table.text(&a, b));
     }
     Ok(())
+}
+
+#[derive(Default)]
+struct Options {
+    length: bool,
+    ranges: bool,
+    with_length: bool,
+    shortest: usize,
+}
+
+impl Options {
+    fn parse(args: &Args<'_>) -> CmdResult<Options> {
+        const BOTH: CommandError =
+            CommandError::new(&"ERR If you want both the length and indexes, please just use IDX.");
+        let mut options = Options::default();
+        let mut at = 3;
+        while at < args.len() {
+            let word = args.get(at);
+            if is(word, "IDX") {
+                options.ranges = true;
+            } else if is(word, "LEN") {
+                options.length = true;
+            } else if is(word, "WITHMATCHLEN") {
+                options.with_length = true;
+            } else if is(word, "MINMATCHLEN") && at + 1 < args.len() {
+                at += 1;
+                options.shortest = usize::try_from(integer(args.get(at))?).unwrap_or(0);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+            at += 1;
+        }
+        if options.length && options.ranges { Err(BOTH) } else { Ok(options) }
+    }
 }
 
 /// For each pair of prefixes, whether the way back goes up.

@@ -6,10 +6,10 @@ use super::get::reply_value;
 use super::options::{Family, Options, When};
 use super::set::write;
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, settle};
+use crate::errors::{CmdResult, CommandError};
 
 /// MGET key [key ...]
-pub fn mget(ctx: &mut Ctx<'_, '_>) {
+pub fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.array(ctx.args.len() - 1);
     for at in 1..ctx.args.len() {
         let key = ctx.key(at);
@@ -17,27 +17,30 @@ pub fn mget(ctx: &mut Ctx<'_, '_>) {
             ctx.out.null();
         }
     }
+    Ok(())
 }
 
 /// MSET key value [key value ...]
-pub fn mset(ctx: &mut Ctx<'_, '_>) {
+pub fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
-        return settle(ctx, Err(Fault::arity("mset")));
+        return Err(CommandError::arity("mset"));
     }
     write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
     ctx.out.ok();
+    Ok(())
 }
 
 /// MSETNX key value [key value ...]
-pub fn msetnx(ctx: &mut Ctx<'_, '_>) {
+pub fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
-        return settle(ctx, Err(Fault::arity("msetnx")));
+        return Err(CommandError::arity("msetnx"));
     }
     let free = !any_key(ctx, 1, ctx.args.len(), true);
     if free {
         write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
     }
     ctx.out.integer(i64::from(free));
+    Ok(())
 }
 
 /// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).
@@ -56,12 +59,7 @@ fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
 }
 
 /// MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
-pub fn msetex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = set_all(ctx);
-    settle(ctx, outcome);
-}
-
-fn set_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
     let options = Options::parse(&ctx.args, end, Family::Msetex)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
@@ -78,9 +76,9 @@ fn set_all(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// Reads `numkeys`: positive, and with a pair behind it for each.
-fn number_of_pairs(text: &[u8], behind: usize) -> Outcome<usize> {
-    const NUMKEYS: Fault = Fault::new("ERR invalid numkeys value");
-    const PAIRS: Fault = Fault::new("ERR wrong number of key-value pairs");
+fn number_of_pairs(text: &[u8], behind: usize) -> CmdResult<usize> {
+    const NUMKEYS: CommandError = CommandError::new(&"ERR invalid numkeys value");
+    const PAIRS: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
     let count = varve_base::number::parse_i64(text).and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0);
     let count = count.ok_or(NUMKEYS)? as usize;
     if behind / 2 < count { Err(PAIRS) } else { Ok(count) }

@@ -3,7 +3,8 @@
 use varve_protocol::Args;
 use varve_store::Ttl;
 
-use crate::grammar::{Fault, Outcome, integer, is};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 
 /// The command whose options are read: each takes some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +54,12 @@ pub(super) struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads the arguments from `first` on. The times are checked later, by [`Life::ttl`].
-    pub(super) fn parse(args: &Args<'a>, first: usize, family: Family) -> Outcome<Options<'a>> {
+    pub(super) fn parse(args: &Args<'a>, first: usize, family: Family) -> CmdResult<Options<'a>> {
         let mut options = Options { when: When::Always, get: false, life: Life::Unsaid };
         let mut at = first;
         while at < args.len() {
             let next = (at + 1 < args.len()).then(|| args.get(at + 1));
-            let used = options.take(args.get(at), next, family).ok_or(Fault::SYNTAX)?;
+            let used = options.take(args.get(at), next, family).ok_or(CommandError::SYNTAX)?;
             at += used;
         }
         Ok(options)
@@ -103,7 +104,7 @@ impl<'a> Options<'a> {
 
 impl Life<'_> {
     /// What a write does to the expiry; `command` names itself in the error.
-    pub(super) fn ttl(self, now_ms: i64, command: &str) -> Outcome<Ttl> {
+    pub(super) fn ttl(self, now_ms: i64, command: &str) -> CmdResult<Ttl> {
         match self {
             Life::Unsaid | Life::Persist => Ok(Ttl::Clear),
             Life::Keep => Ok(Ttl::Keep),
@@ -113,10 +114,10 @@ impl Life<'_> {
 }
 
 /// The Unix time in milliseconds that a positive time argument means.
-pub(super) fn deadline(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> Outcome<i64> {
+pub(super) fn deadline(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
     let value = integer(text)?;
     let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
     let origin = if matches!(unit, Unit::Seconds | Unit::Millis) { now_ms } else { 0 };
     let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin));
-    at.filter(|_| value > 0).ok_or_else(|| Fault::expire_time(command))
+    at.filter(|_| value > 0).ok_or_else(|| CommandError::expire_time(command))
 }

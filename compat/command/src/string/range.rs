@@ -3,16 +3,12 @@
 use std::ops::Range;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::integer;
 use crate::notify::Class;
 
 /// APPEND key value
-pub fn append(ctx: &mut Ctx<'_, '_>) {
-    let outcome = grow(ctx);
-    settle(ctx, outcome);
-}
-
-fn grow(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, tail) = (ctx.key(1), ctx.args.get(2));
     if let Some(old) = ctx.tx.peek(&key)? {
         check_length(ctx.session.bulk_max, old.len(), tail.len())?;
@@ -24,9 +20,9 @@ fn grow(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// A string may not outgrow what a client may send in one argument.
-fn check_length(bulk_max: usize, head: usize, tail: usize) -> Outcome {
+fn check_length(bulk_max: usize, head: usize, tail: usize) -> CmdResult {
     let fits = head.checked_add(tail).is_some_and(|length| length <= bulk_max);
-    if fits { Ok(()) } else { Err(Fault::TOO_LONG) }
+    if fits { Ok(()) } else { Err(CommandError::TOO_LONG) }
 }
 
 /// Growth that a request's own bytes do not bound is admitted where it is known.
@@ -34,18 +30,13 @@ const GROWTH_MIN: usize = 4096;
 
 /// Admits growth of so many bytes beside the request's own against the limit. The shards may be let go for it and
 /// taken again: nothing that was read before holds any more.
-fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> Outcome {
-    if bytes < GROWTH_MIN { Ok(()) } else { ctx.tx.admit_more(bytes as u64).map_err(|_| Fault::OUT_OF_MEMORY) }
+fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> CmdResult {
+    if bytes < GROWTH_MIN { Ok(()) } else { ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY) }
 }
 
 /// SETRANGE key offset value
-pub fn setrange(ctx: &mut Ctx<'_, '_>) {
-    let outcome = overwrite(ctx);
-    settle(ctx, outcome);
-}
-
-fn overwrite(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    const OFFSET: Fault = Fault::new("ERR offset is out of range");
+pub fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const OFFSET: CommandError = CommandError::new(&"ERR offset is out of range");
     let offset = usize::try_from(integer(ctx.args.get(2))?).map_err(|_| OFFSET)?;
     let (key, part) = (ctx.key(1), ctx.args.get(3));
     let old = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
@@ -64,12 +55,7 @@ fn overwrite(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// GETRANGE key start end
-pub fn getrange(ctx: &mut Ctx<'_, '_>) {
-    let outcome = part(ctx);
-    settle(ctx, outcome);
-}
-
-fn part(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn getrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, end) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
     let large = ctx.tx.pin_min();

@@ -5,21 +5,21 @@ use varve_store::{Key, Ttl};
 use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
 use crate::Ctx;
-use crate::grammar::{Outcome, settle};
+use crate::errors::CmdResult;
 use crate::notify::Class;
 
 /// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
-pub fn set(ctx: &mut Ctx<'_, '_>) {
+pub fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 3 {
         let key = ctx.key(1);
         ctx.set_to(&key, 2, Ttl::Clear);
-        return ctx.out.ok();
+        ctx.out.ok();
+        return Ok(());
     }
-    let outcome = set_with_options(ctx);
-    settle(ctx, outcome);
+    set_with_options(ctx)
 }
 
-fn set_with_options(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(&ctx.args, 3, Family::Set)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "set")?;
     let key = ctx.key(1);
@@ -75,28 +75,27 @@ pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) 
 }
 
 /// SETNX key value
-pub fn setnx(ctx: &mut Ctx<'_, '_>) {
+pub fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let free = !ctx.tx.exists(&key);
     if free {
         ctx.set_to(&key, 2, Ttl::Clear);
     }
     ctx.out.integer(i64::from(free));
+    Ok(())
 }
 
 /// SETEX key seconds value
-pub fn setex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = set_for(ctx, Unit::Seconds, "setex");
-    settle(ctx, outcome);
+pub fn setex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_for(ctx, Unit::Seconds, "setex")
 }
 
 /// PSETEX key milliseconds value
-pub fn psetex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = set_for(ctx, Unit::Millis, "psetex");
-    settle(ctx, outcome);
+pub fn psetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_for(ctx, Unit::Millis, "psetex")
 }
 
-fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> Outcome {
+fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
     let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
     let key = ctx.key(1);
     write(ctx, &key, 3, ttl);
@@ -105,12 +104,7 @@ fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> Outcome {
 }
 
 /// DELIFEQ key value
-pub fn delifeq(ctx: &mut Ctx<'_, '_>) {
-    let outcome = delete_if_equal(ctx);
-    settle(ctx, outcome);
-}
-
-fn delete_if_equal(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
     let done = equal && ctx.tx.remove(&key);

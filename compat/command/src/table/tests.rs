@@ -8,7 +8,7 @@ fn refusal(request: &[&str]) -> String {
     let owned = OwnedArgs::from_parts(request);
     let mut out = Reply::new();
     let unresolved = CommandTable::new().resolve(owned.args()).expect_err("refused");
-    unresolved.reply(owned.args(), &mut out);
+    unresolved.error(owned.args()).reply(&mut out);
     String::from_utf8(out.parts().flatten().copied().collect()).unwrap()
 }
 

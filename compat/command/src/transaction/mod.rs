@@ -18,6 +18,7 @@ use varve_store::{Watcher, Worker};
 
 use crate::Ctx;
 use crate::descriptor::{Descriptor, Flags, Run};
+use crate::errors::CmdResult;
 use crate::session::Session;
 
 /// What the executor itself does for a command of a transaction.
@@ -181,7 +182,7 @@ impl Session {
 }
 
 /// WATCH key [key ...]
-pub(crate) fn watch(ctx: &mut Ctx<'_, '_>) {
+pub(crate) fn watch(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let db = ctx.tx.db();
     let watching = ctx.session.watching.get_or_insert_default();
     // A round that is lost already stays so; there is nothing more to learn.
@@ -196,6 +197,7 @@ pub(crate) fn watch(ctx: &mut Ctx<'_, '_>) {
         }
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// True for commands that run at once, between MULTI and EXEC too.

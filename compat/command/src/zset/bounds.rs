@@ -13,7 +13,8 @@ use varve_base::number::parse_f64_clamped;
 use varve_protocol::Args;
 use varve_store::{LexBound, ScoreBound, ZRange};
 
-use crate::grammar::{Fault, Outcome, integer};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::integer;
 
 /// What the ends are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub(super) enum Bounds<'a> {
 impl<'a> Bounds<'a> {
     /// Reads the bounds that arguments `at` and `at + 1` are. If they are `turned`, a high end of scores or members
     /// stands first; ranks stand in the order in which they count.
-    pub(super) fn parse(args: &Args<'a>, at: usize, by: By, turned: bool) -> Outcome<Bounds<'a>> {
-        const SCORES: Fault = Fault::new("ERR min or max is not a float");
-        const MEMBERS: Fault = Fault::new("ERR min or max not valid string range item");
+    pub(super) fn parse(args: &Args<'a>, at: usize, by: By, turned: bool) -> CmdResult<Bounds<'a>> {
+        const SCORES: CommandError = CommandError::new(&"ERR min or max is not a float");
+        const MEMBERS: CommandError = CommandError::new(&"ERR min or max not valid string range item");
         let (first, second) = (args.get(at), args.get(at + 1));
         let (low, high) = if turned { (second, first) } else { (first, second) };
         Ok(match by {

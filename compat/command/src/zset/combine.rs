@@ -14,7 +14,8 @@ use varve_store::{Key, Tx, Type};
 use super::scratch::Scratch;
 use super::{ALL, reply_head, reply_member};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 use crate::notify::Class;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,45 +41,55 @@ enum Aggregate {
 }
 
 /// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
-pub fn zunion(ctx: &mut Ctx<'_, '_>) {
-    let outcome = answer(ctx, "zunion", Op::Union);
-    settle(ctx, outcome);
+pub fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zunion", Op::Union)
 }
 
 /// ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
-pub fn zinter(ctx: &mut Ctx<'_, '_>) {
-    let outcome = answer(ctx, "zinter", Op::Inter);
-    settle(ctx, outcome);
+pub fn zinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zinter", Op::Inter)
 }
 
 /// ZDIFF numkeys key [key ...] [WITHSCORES]
-pub fn zdiff(ctx: &mut Ctx<'_, '_>) {
-    let outcome = answer(ctx, "zdiff", Op::Diff);
-    settle(ctx, outcome);
+pub fn zdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zdiff", Op::Diff)
 }
 
 /// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-pub fn zunionstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, "zunionstore", Op::Union);
-    settle(ctx, outcome);
+pub fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zunionstore", Op::Union)
 }
 
 /// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-pub fn zinterstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, "zinterstore", Op::Inter);
-    settle(ctx, outcome);
+pub fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zinterstore", Op::Inter)
 }
 
 /// ZDIFFSTORE destination numkeys key [key ...]
-pub fn zdiffstore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx, "zdiffstore", Op::Diff);
-    settle(ctx, outcome);
+pub fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zdiffstore", Op::Diff)
 }
 
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit]
-pub fn zintercard(ctx: &mut Ctx<'_, '_>) {
-    let outcome = count(ctx);
-    settle(ctx, outcome);
+pub fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let plan = Plan::parse(ctx, "zintercard", 1, Op::Inter, Aim::Count)?;
+    let (first, others) = plan.sources.split_first().expect("at least one key");
+    let mut members = Scratch::new(first.key.hash);
+    first.for_each(&mut ctx.tx, &mut |member, score| members.push(member, score))?;
+    let most = if plan.limit == 0 { usize::MAX } else { plan.limit };
+    let mut count = 0;
+    for (member, _) in members.iter() {
+        let mut everywhere = true;
+        for other in others {
+            everywhere = everywhere && other.score(&mut ctx.tx, member)?.is_some();
+        }
+        count += usize::from(everywhere);
+        if count == most {
+            break;
+        }
+    }
+    ctx.out.integer(count as i64);
+    Ok(())
 }
 
 /// A set that is read.
@@ -103,14 +114,14 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Reads a request whose number of keys is argument `at`. The types of the keys are checked before the options are.
-    fn parse(ctx: &mut Ctx<'_, 'a>, name: &str, at: usize, op: Op, aim: Aim) -> Outcome<Plan<'a>> {
+    fn parse(ctx: &mut Ctx<'_, 'a>, name: &str, at: usize, op: Op, aim: Aim) -> CmdResult<Plan<'a>> {
         let keys = integer(ctx.args.get(at))?;
         if keys < 1 {
-            return Err(Fault::owned(format!("ERR at least 1 input key is needed for '{name}' command")));
+            return Err(CommandError::owned(format!("ERR at least 1 input key is needed for '{name}' command")));
         }
         let behind = at + 1;
-        let keys = usize::try_from(keys).ok().filter(|n| *n <= ctx.args.len() - behind).ok_or(Fault::SYNTAX)?;
-        let sources = (behind..behind + keys).map(|at| Source::find(ctx, at)).collect::<Outcome<_>>()?;
+        let keys = usize::try_from(keys).ok().filter(|n| *n <= ctx.args.len() - behind).ok_or(CommandError::SYNTAX)?;
+        let sources = (behind..behind + keys).map(|at| Source::find(ctx, at)).collect::<CmdResult<_>>()?;
         let mut plan = Plan { op, sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         plan.options(&ctx.args, behind + keys, aim)?;
         if op != Op::Diff {
@@ -119,7 +130,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    fn options(&mut self, args: &Args<'_>, mut at: usize, aim: Aim) -> Outcome {
+    fn options(&mut self, args: &Args<'_>, mut at: usize, aim: Aim) -> CmdResult {
         let weighs = self.op != Op::Diff && aim != Aim::Count;
         while let Some(word) = args.opt(at) {
             at += 1;
@@ -138,14 +149,14 @@ impl<'a> Plan<'a> {
                 self.limit = limit(args.get(at))?;
                 at += 1;
             } else {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
         }
         Ok(())
     }
 
     /// Gathers the result.
-    fn run(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> Outcome {
+    fn run(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         match self.op {
             Op::Union => self.unite(tx, members),
             Op::Inter => self.intersect(tx, members),
@@ -153,7 +164,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> Outcome {
+    fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         for source in &self.sources {
             source.for_each(tx, &mut |member, score| {
                 let score = or_zero(source.weight * score);
@@ -163,7 +174,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn intersect(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> Outcome {
+    fn intersect(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         let (first, others) = self.sources.split_first().expect("at least one key");
         first.for_each(tx, &mut |member, score| members.push(member, score))?;
         let mut fault = None;
@@ -181,7 +192,7 @@ impl<'a> Plan<'a> {
         fault.map_or(Ok(()), Err)
     }
 
-    fn subtract(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> Outcome {
+    fn subtract(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         let (first, others) = self.sources.split_first().expect("at least one key");
         first.for_each(tx, &mut |member, score| members.push(member, score))?;
         let mut fault = None;
@@ -201,7 +212,7 @@ impl<'a> Plan<'a> {
 
 impl<'a> Source<'a> {
     /// The set that argument `at` names; looking it up counts as a hit or miss.
-    fn find(ctx: &mut Ctx<'_, 'a>, at: usize) -> Outcome<Source<'a>> {
+    fn find(ctx: &mut Ctx<'_, 'a>, at: usize) -> CmdResult<Source<'a>> {
         let key = ctx.key(at);
         let ty = ctx.tx.type_of(&key);
         ctx.tx.touch(&key);
@@ -209,12 +220,12 @@ impl<'a> Source<'a> {
             None => (true, 0),
             Some(Type::Zset) => (true, ctx.tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?),
             Some(Type::Set) => (false, ctx.tx.set_peek(&key)?.map_or(0, |set| set.len())),
-            Some(_) => return Err(Fault::WRONG_TYPE),
+            Some(_) => return Err(CommandError::WRONG_TYPE),
         };
         Ok(Source { key, weight: 1.0, scored, len })
     }
 
-    fn for_each(&self, tx: &mut Tx<'_>, each: &mut dyn FnMut(&[u8], f64)) -> Outcome {
+    fn for_each(&self, tx: &mut Tx<'_>, each: &mut dyn FnMut(&[u8], f64)) -> CmdResult {
         if self.scored {
             tx.zset_for_each(&self.key, each)?;
         } else {
@@ -225,7 +236,7 @@ impl<'a> Source<'a> {
     }
 
     /// The score of a member.
-    fn score(&self, tx: &mut Tx<'_>, member: &[u8]) -> Outcome<Option<f64>> {
+    fn score(&self, tx: &mut Tx<'_>, member: &[u8]) -> CmdResult<Option<f64>> {
         if self.scored {
             Ok(tx.zset_peek(&self.key, member)?)
         } else {
@@ -235,10 +246,10 @@ impl<'a> Source<'a> {
 }
 
 impl Aggregate {
-    fn parse(word: &[u8]) -> Outcome<Aggregate> {
+    fn parse(word: &[u8]) -> CmdResult<Aggregate> {
         const WORDS: [(&str, Aggregate); 3] =
             [("SUM", Aggregate::Sum), ("MIN", Aggregate::Min), ("MAX", Aggregate::Max)];
-        WORDS.into_iter().find(|(name, _)| is(word, name)).map(|(_, aggregate)| aggregate).ok_or(Fault::SYNTAX)
+        WORDS.into_iter().find(|(name, _)| is(word, name)).map(|(_, aggregate)| aggregate).ok_or(CommandError::SYNTAX)
     }
 
     /// The score of a member that has `old` already.
@@ -268,17 +279,17 @@ fn or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-fn weight(text: &[u8]) -> Outcome<f64> {
-    const WEIGHT: Fault = Fault::new("ERR weight value is not a float");
+fn weight(text: &[u8]) -> CmdResult<f64> {
+    const WEIGHT: CommandError = CommandError::new(&"ERR weight value is not a float");
     parse_f64(text).ok_or(WEIGHT)
 }
 
-fn limit(text: &[u8]) -> Outcome<usize> {
-    const LIMIT: Fault = Fault::new("ERR LIMIT can't be negative");
+fn limit(text: &[u8]) -> CmdResult<usize> {
+    const LIMIT: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
     integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(LIMIT)
 }
 
-fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
+fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
     let plan = Plan::parse(ctx, name, 1, op, Aim::Answer)?;
     let mut members = Scratch::new(plan.sources[0].key.hash);
     plan.run(&mut ctx.tx, &mut members)?;
@@ -290,7 +301,7 @@ fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> Outcome {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> Outcome {
+fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {
     let members = Scratch::admitted(ctx, |ctx, members| {
         let plan = Plan::parse(ctx, name, 2, op, Aim::Store)?;
         plan.run(&mut ctx.tx, members)
@@ -300,26 +311,5 @@ fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> Outcome {
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     ctx.notify_stored(Class::Zset, name, &to, count, taken);
-    Ok(())
-}
-
-fn count(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    let plan = Plan::parse(ctx, "zintercard", 1, Op::Inter, Aim::Count)?;
-    let (first, others) = plan.sources.split_first().expect("at least one key");
-    let mut members = Scratch::new(first.key.hash);
-    first.for_each(&mut ctx.tx, &mut |member, score| members.push(member, score))?;
-    let most = if plan.limit == 0 { usize::MAX } else { plan.limit };
-    let mut count = 0;
-    for (member, _) in members.iter() {
-        let mut everywhere = true;
-        for other in others {
-            everywhere = everywhere && other.score(&mut ctx.tx, member)?.is_some();
-        }
-        count += usize::from(everywhere);
-        if count == most {
-            break;
-        }
-    }
-    ctx.out.integer(count as i64);
     Ok(())
 }

@@ -6,22 +6,21 @@ use varve_protocol::Args;
 use varve_store::{Key, ZAdd, ZAdded};
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::is;
 use crate::notify::Class;
 
 /// Members of one ZADD whose scores are read without an allocation.
 const SCORES_INLINE: usize = 16;
 
 /// ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
-pub fn zadd(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add(ctx, ZAdd::default());
-    settle(ctx, outcome);
+pub fn zadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    add(ctx, ZAdd::default())
 }
 
 /// ZINCRBY key increment member: ZADD with INCR, down to the options that it would take if there were room for them.
-pub fn zincrby(ctx: &mut Ctx<'_, '_>) {
-    let outcome = add(ctx, ZAdd { incr: true, ..ZAdd::default() });
-    settle(ctx, outcome);
+pub fn zincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    add(ctx, ZAdd { incr: true, ..ZAdd::default() })
 }
 
 /// What stands between the key and the first score.
@@ -34,7 +33,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: &Args<'_>, how: ZAdd) -> Outcome<Options> {
+    fn parse(args: &Args<'_>, how: ZAdd) -> CmdResult<Options> {
         let mut options = Options { how, changed: false, first: 2 };
         while let Some(word) = args.opt(options.first) {
             let flag = match word.len() {
@@ -53,13 +52,14 @@ impl Options {
     }
 
     /// Whether the options go together, and with so many arguments behind them.
-    fn check(&self, behind: usize) -> Outcome {
-        const NX_XX: Fault = Fault::new("ERR XX and NX options at the same time are not compatible");
-        const GT_LT_NX: Fault = Fault::new("ERR GT, LT, and/or NX options at the same time are not compatible");
-        const ONE_PAIR: Fault = Fault::new("ERR INCR option supports a single increment-element pair");
+    fn check(&self, behind: usize) -> CmdResult {
+        const NX_XX: CommandError = CommandError::new(&"ERR XX and NX options at the same time are not compatible");
+        const GT_LT_NX: CommandError =
+            CommandError::new(&"ERR GT, LT, and/or NX options at the same time are not compatible");
+        const ONE_PAIR: CommandError = CommandError::new(&"ERR INCR option supports a single increment-element pair");
         let ZAdd { nx, xx, gt, lt, incr } = self.how;
         if behind == 0 || behind % 2 == 1 {
-            Err(Fault::SYNTAX)
+            Err(CommandError::SYNTAX)
         } else if nx && xx {
             Err(NX_XX)
         } else if nx && (gt || lt) || gt && lt {
@@ -83,8 +83,8 @@ struct Tally {
 
 impl Tally {
     #[inline(always)]
-    fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> Outcome {
-        const NOT_A_NUMBER: Fault = Fault::new("ERR resulting score is not a number (NaN)");
+    fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> CmdResult {
+        const NOT_A_NUMBER: CommandError = CommandError::new(&"ERR resulting score is not a number (NaN)");
         self.last = match ctx.tx.zset_add(key, member, score, how)? {
             ZAdded::Added(score) => {
                 self.added += 1;
@@ -114,7 +114,7 @@ impl Tally {
     }
 }
 
-fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
+fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
     // One score and one member, as mostly: what reads as a number is no option.
     if ctx.args.len() == 4
         && let Some(score) = parse_f64(ctx.args.get(2))
@@ -128,8 +128,9 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
     let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
     let key = ctx.key(1);
     // All scores are read before the first member is added.
-    let scores = (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(Fault::NOT_FLOAT));
-    let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<Outcome<_>>()?;
+    let scores =
+        (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(CommandError::NOT_FLOAT));
+    let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<CmdResult<_>>()?;
     let mut tally = Tally::default();
     for (i, &score) in scores.iter().enumerate() {
         let member = ctx.args.get(first + 2 * i + 1);
@@ -140,12 +141,7 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> Outcome {
 }
 
 /// ZREM key member [member ...]
-pub fn zrem(ctx: &mut Ctx<'_, '_>) {
-    let outcome = remove(ctx);
-    settle(ctx, outcome);
-}
-
-fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let mut removed = 0;
     for at in 2..ctx.args.len() {
@@ -159,18 +155,16 @@ fn remove(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// ZCARD key
-pub fn zcard(ctx: &mut Ctx<'_, '_>) {
+pub fn zcard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let outcome = ctx.tx.zset_len(&key).map(|n| ctx.out.integer(n as i64)).map_err(Into::into);
-    settle(ctx, outcome);
+    ctx.tx.zset_len(&key).map(|n| ctx.out.integer(n as i64)).map_err(Into::into)
 }
 
 /// ZSCORE key member
-pub fn zscore(ctx: &mut Ctx<'_, '_>) {
+pub fn zscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let score = ctx.tx.zset_score(&key, ctx.args.get(2));
-    let outcome = score.map(|score| reply_score(ctx, score)).map_err(Into::into);
-    settle(ctx, outcome);
+    score.map(|score| reply_score(ctx, score)).map_err(Into::into)
 }
 
 #[inline]
@@ -182,12 +176,7 @@ fn reply_score(ctx: &mut Ctx<'_, '_>, score: Option<f64>) {
 }
 
 /// ZMSCORE key member [member ...]
-pub fn zmscore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = scores(ctx);
-    settle(ctx, outcome);
-}
-
-fn scores(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn zmscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     // The first one counts as the lookup of the key, and tells a key of another type.
     let first = ctx.tx.zset_score(&key, ctx.args.get(2))?;
@@ -201,23 +190,21 @@ fn scores(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// ZRANK key member [WITHSCORE]
-pub fn zrank(ctx: &mut Ctx<'_, '_>) {
-    let outcome = rank(ctx, "zrank", false);
-    settle(ctx, outcome);
+pub fn zrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    rank(ctx, "zrank", false)
 }
 
 /// ZREVRANK key member [WITHSCORE]
-pub fn zrevrank(ctx: &mut Ctx<'_, '_>) {
-    let outcome = rank(ctx, "zrevrank", true);
-    settle(ctx, outcome);
+pub fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    rank(ctx, "zrevrank", true)
 }
 
-fn rank(ctx: &mut Ctx<'_, '_>, name: &str, rev: bool) -> Outcome {
+fn rank(ctx: &mut Ctx<'_, '_>, name: &str, rev: bool) -> CmdResult {
     let with_score = match ctx.args.len() {
         3 => false,
         4 if ctx.args.is(3, "WITHSCORE") => true,
-        4 => return Err(Fault::SYNTAX),
-        _ => return Err(Fault::arity(name)),
+        4 => return Err(CommandError::SYNTAX),
+        _ => return Err(CommandError::arity(name)),
     };
     let key = ctx.key(1);
     match ctx.tx.zset_rank(&key, ctx.args.get(2), rev)? {

@@ -3,22 +3,20 @@
 use super::ALL;
 use super::bounds::{Bounds, By};
 use crate::Ctx;
-use crate::grammar::{Outcome, settle};
+use crate::errors::CmdResult;
 use crate::notify::Class;
 
 /// ZCOUNT key min max
-pub fn zcount(ctx: &mut Ctx<'_, '_>) {
-    let outcome = count(ctx, By::Score);
-    settle(ctx, outcome);
+pub fn zcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    count(ctx, By::Score)
 }
 
 /// ZLEXCOUNT key min max
-pub fn zlexcount(ctx: &mut Ctx<'_, '_>) {
-    let outcome = count(ctx, By::Lex);
-    settle(ctx, outcome);
+pub fn zlexcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    count(ctx, By::Lex)
 }
 
-fn count(ctx: &mut Ctx<'_, '_>, by: By) -> Outcome {
+fn count(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
     let bounds = Bounds::parse(&ctx.args, 2, by, false)?;
     let key = ctx.key(1);
     // Neither scores nor members depend on the length.
@@ -28,24 +26,21 @@ fn count(ctx: &mut Ctx<'_, '_>, by: By) -> Outcome {
 }
 
 /// ZREMRANGEBYRANK key start stop
-pub fn zremrangebyrank(ctx: &mut Ctx<'_, '_>) {
-    let outcome = remove(ctx, By::Rank);
-    settle(ctx, outcome);
+pub fn zremrangebyrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    remove(ctx, By::Rank)
 }
 
 /// ZREMRANGEBYSCORE key min max
-pub fn zremrangebyscore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = remove(ctx, By::Score);
-    settle(ctx, outcome);
+pub fn zremrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    remove(ctx, By::Score)
 }
 
 /// ZREMRANGEBYLEX key min max
-pub fn zremrangebylex(ctx: &mut Ctx<'_, '_>) {
-    let outcome = remove(ctx, By::Lex);
-    settle(ctx, outcome);
+pub fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    remove(ctx, By::Lex)
 }
 
-fn remove(ctx: &mut Ctx<'_, '_>, by: By) -> Outcome {
+fn remove(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
     let bounds = Bounds::parse(&ctx.args, 2, by, false)?;
     let key = ctx.key(1);
     let length = match bounds {

@@ -5,26 +5,25 @@ use varve_store::{Key, Type};
 
 use super::{ALL, reply_pair};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 use crate::notify::Class;
 
 /// ZPOPMIN key [count]
-pub fn zpopmin(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop(ctx, false);
-    settle(ctx, outcome);
+pub fn zpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, false)
 }
 
 /// ZPOPMAX key [count]
-pub fn zpopmax(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop(ctx, true);
-    settle(ctx, outcome);
+pub fn zpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, true)
 }
 
-fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
+fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> CmdResult {
     // Said of what is no integer too.
-    const COUNT: Fault = Fault::new("ERR value is out of range, must be positive");
+    const COUNT: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
     if ctx.args.len() > 3 {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     let count = ctx.args.opt(2);
     let most = count.map_or(Ok(1), |text| integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(COUNT))?;
@@ -51,7 +50,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> Outcome {
 }
 
 /// Takes one member, which is shown flat in RESP3 too, with one lookup of the key.
-fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> Outcome {
+fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> CmdResult {
     let Ctx { tx, out, .. } = ctx;
     let popped = tx.zset_pop(key, max, 1, &mut |member, score| {
         out.array(2);
@@ -67,9 +66,18 @@ fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> Outcome {
 }
 
 /// ZMPOP numkeys key [key ...] MIN | MAX [COUNT count]
-pub fn zmpop(ctx: &mut Ctx<'_, '_>) {
-    let outcome = pop_first(ctx);
-    settle(ctx, outcome);
+pub fn zmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let plan = PopMany::parse(&ctx.args, 1)?;
+    for at in plan.first..plan.first + plan.keys {
+        let key = ctx.key(at);
+        match ctx.tx.type_of(&key) {
+            None => {}
+            Some(Type::Zset) => return reply_popped(ctx, &key, &plan),
+            Some(_) => return Err(CommandError::WRONG_TYPE),
+        }
+    }
+    ctx.out.null_array();
+    Ok(())
 }
 
 /// What ZMPOP and BZMPOP are told.
@@ -87,41 +95,27 @@ pub(crate) struct PopMany {
 
 impl PopMany {
     /// Reads a request whose number of keys is argument `at`.
-    pub(crate) fn parse(args: &Args<'_>, at: usize) -> Outcome<PopMany> {
-        const KEYS: Fault = Fault::new("ERR numkeys should be greater than 0");
-        const COUNT: Fault = Fault::new("ERR count should be greater than 0");
+    pub(crate) fn parse(args: &Args<'_>, at: usize) -> CmdResult<PopMany> {
+        const KEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+        const COUNT: CommandError = CommandError::new(&"ERR count should be greater than 0");
         let positive = |at: usize| integer(args.get(at)).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         let (first, keys) = (at + 1, positive(at).ok_or(KEYS)?);
-        let end = first.checked_add(keys).filter(|end| *end < args.len()).ok_or(Fault::SYNTAX)?;
+        let end = first.checked_add(keys).filter(|end| *end < args.len()).ok_or(CommandError::SYNTAX)?;
         let max = is(args.get(end), "MAX");
         if !max && !is(args.get(end), "MIN") {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
         let counts = args.is(end + 1, "COUNT") && end + 2 < args.len();
         let count = if counts { positive(end + 2).ok_or(COUNT)? } else { 1 };
         if args.len() > end + if counts { 3 } else { 1 } {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
         Ok(PopMany { first, keys, max, count })
     }
 }
 
-fn pop_first(ctx: &mut Ctx<'_, '_>) -> Outcome {
-    let plan = PopMany::parse(&ctx.args, 1)?;
-    for at in plan.first..plan.first + plan.keys {
-        let key = ctx.key(at);
-        match ctx.tx.type_of(&key) {
-            None => {}
-            Some(Type::Zset) => return reply_popped(ctx, &key, &plan),
-            Some(_) => return Err(Fault::WRONG_TYPE),
-        }
-    }
-    ctx.out.null_array();
-    Ok(())
-}
-
 /// Takes from a set that is there, and replies as ZMPOP and BZMPOP do.
-pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany) -> Outcome {
+pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany) -> CmdResult {
     let Ctx { tx, out, .. } = ctx;
     let popped = tx.zset_range_len(key, &ALL, false, 0, plan.count)?;
     out.array(2);

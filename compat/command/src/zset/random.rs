@@ -4,15 +4,15 @@ use varve_store::Pick;
 
 use super::{reply_head, reply_member};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::integer;
 
 /// ZRANDMEMBER key [count [WITHSCORES]]
-pub fn zrandmember(ctx: &mut Ctx<'_, '_>) {
-    let outcome = if ctx.args.len() == 2 { pick_one(ctx) } else { pick_many(ctx) };
-    settle(ctx, outcome);
+pub fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() == 2 { pick_one(ctx) } else { pick_many(ctx) }
 }
 
-fn pick_one(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn pick_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     if ctx.tx.zset_len(&key)? == 0 {
         ctx.out.null();
@@ -23,7 +23,7 @@ fn pick_one(ctx: &mut Ctx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn pick_many(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn pick_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (pick, with_scores) = parse(ctx)?;
     let key = ctx.key(1);
     let length = ctx.tx.zset_len(&key)?;
@@ -39,16 +39,16 @@ fn pick_many(ctx: &mut Ctx<'_, '_>) -> Outcome {
 }
 
 /// The count, negative for members that may repeat, and whether scores are wanted.
-fn parse(ctx: &Ctx<'_, '_>) -> Outcome<(Pick, bool)> {
-    const RANGE: Fault = Fault::new("ERR value is out of range");
+fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
+    const RANGE: CommandError = CommandError::new(&"ERR value is out of range");
     let count = integer(ctx.args.get(2))?;
     if count == i64::MIN {
         let most = i64::MAX;
-        return Err(Fault::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
     }
     let with_scores = ctx.args.len() > 3;
     if with_scores && (ctx.args.len() > 4 || !ctx.args.is(3, "WITHSCORES")) {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     // Twice the count must fit where scores stand beside the members.
     if with_scores && count.unsigned_abs() > (i64::MAX / 2) as u64 {

@@ -15,7 +15,8 @@ use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
 use super::{reply_head, reply_member};
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome, integer, is, settle};
+use crate::errors::{CmdResult, CommandError};
+use crate::grammar::{integer, is};
 use crate::notify::Class;
 
 /// What a command's name says of its ranges; None: the options say it.
@@ -28,39 +29,38 @@ struct Form {
 }
 
 /// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
-pub fn zrange(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: None, rev: None, stores: false });
+pub fn zrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: None, rev: None, stores: false })
 }
 
 /// ZREVRANGE key start stop [WITHSCORES]
-pub fn zrevrange(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: Some(By::Rank), rev: Some(true), stores: false });
+pub fn zrevrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: Some(By::Rank), rev: Some(true), stores: false })
 }
 
 /// ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
-pub fn zrangebyscore(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: Some(By::Score), rev: Some(false), stores: false });
+pub fn zrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: Some(By::Score), rev: Some(false), stores: false })
 }
 
 /// ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
-pub fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: Some(By::Score), rev: Some(true), stores: false });
+pub fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: Some(By::Score), rev: Some(true), stores: false })
 }
 
 /// ZRANGEBYLEX key min max [LIMIT offset count]
-pub fn zrangebylex(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: Some(By::Lex), rev: Some(false), stores: false });
+pub fn zrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: Some(By::Lex), rev: Some(false), stores: false })
 }
 
 /// ZREVRANGEBYLEX key max min [LIMIT offset count]
-pub fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) {
-    answer(ctx, Form { by: Some(By::Lex), rev: Some(true), stores: false });
+pub fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, Form { by: Some(By::Lex), rev: Some(true), stores: false })
 }
 
 /// ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]
-pub fn zrangestore(ctx: &mut Ctx<'_, '_>) {
-    let outcome = store(ctx);
-    settle(ctx, outcome);
+pub fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx)
 }
 
 /// What was asked for.
@@ -85,7 +85,7 @@ struct Options {
 
 impl Options {
     /// Reads the options from argument `at` on.
-    fn parse(args: &Args<'_>, mut at: usize, form: Form) -> Outcome<Options> {
+    fn parse(args: &Args<'_>, mut at: usize, form: Form) -> CmdResult<Options> {
         let mut options = Options { by: form.by, rev: form.rev, with_scores: false, offset: 0, limit: -1 };
         while let Some(word) = args.opt(at) {
             at += 1;
@@ -101,7 +101,7 @@ impl Options {
             } else if options.by.is_none() && is(word, "BYSCORE") {
                 options.by = Some(By::Score);
             } else {
-                return Err(Fault::SYNTAX);
+                return Err(CommandError::SYNTAX);
             }
         }
         Ok(options)
@@ -110,10 +110,11 @@ impl Options {
 
 impl<'a> Query<'a> {
     /// Reads the bounds at argument `at` and the options behind them, which come first where both are wrong.
-    fn parse(args: &Args<'a>, at: usize, form: Form) -> Outcome<Query<'a>> {
-        const LIMIT: Fault =
-            Fault::new("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-        const SCORES: Fault = Fault::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+    fn parse(args: &Args<'a>, at: usize, form: Form) -> CmdResult<Query<'a>> {
+        const LIMIT: CommandError =
+            CommandError::new(&"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+        const SCORES: CommandError =
+            CommandError::new(&"ERR syntax error, WITHSCORES not supported in combination with BYLEX");
         let options = Options::parse(args, at + 2, form)?;
         let (by, rev) = (options.by.unwrap_or(By::Rank), options.rev.unwrap_or(false));
         // -1 is what LIMIT is when it is not there.
@@ -133,9 +134,8 @@ impl<'a> Query<'a> {
     }
 }
 
-fn answer(ctx: &mut Ctx<'_, '_>, form: Form) {
-    let outcome = Query::parse(&ctx.args, 2, form).and_then(|query| reply_range(ctx, &query));
-    settle(ctx, outcome);
+fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CmdResult {
+    Query::parse(&ctx.args, 2, form).and_then(|query| reply_range(ctx, &query))
 }
 
 /// The reply of a range.
@@ -155,7 +155,7 @@ impl ZShown for Shown<'_> {
     }
 }
 
-fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
+fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> CmdResult {
     let key = ctx.key(1);
     let Query { rev, with_scores, skip, limit, .. } = *query;
     let Ctx { tx, out, .. } = ctx;
@@ -163,7 +163,7 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> Outcome {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_, '_>) -> Outcome {
+fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
     let (to, from) = (ctx.key(1), ctx.key(2));
     let mut members = Scratch::admitted(ctx, |ctx, members| {

@@ -4,16 +4,11 @@ use varve_base::number::{push_f64, push_i64};
 
 use super::ALL;
 use crate::Ctx;
+use crate::errors::CmdResult;
 use crate::generic::scan::{Family, Options, parse_cursor};
-use crate::grammar::{Outcome, settle};
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]
-pub fn zscan(ctx: &mut Ctx<'_, '_>) {
-    let outcome = step(ctx);
-    settle(ctx, outcome);
-}
-
-fn step(ctx: &mut Ctx<'_, '_>) -> Outcome {
+pub fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     let Ctx { args, tx, out, .. } = ctx;

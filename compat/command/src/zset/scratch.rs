@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use varve_base::hash::hash64;
 
 use crate::Ctx;
-use crate::grammar::{Fault, Outcome};
+use crate::errors::{CmdResult, CommandError};
 
 /// What a member takes in the store beside its bytes, about.
 const MEMBER_OVERHEAD_BYTES: usize = 48;
@@ -42,8 +42,8 @@ impl Scratch {
     /// was read no longer holds, and it is gathered again.
     pub(super) fn admitted<'c, 'a>(
         ctx: &mut Ctx<'c, 'a>,
-        mut gather: impl FnMut(&mut Ctx<'c, 'a>, &mut Scratch) -> Outcome,
-    ) -> Outcome<Scratch> {
+        mut gather: impl FnMut(&mut Ctx<'c, 'a>, &mut Scratch) -> CmdResult,
+    ) -> CmdResult<Scratch> {
         let mut room = 0;
         loop {
             let mut members = Scratch::new(ctx.key(1).hash);
@@ -52,7 +52,7 @@ impl Scratch {
             if bytes <= room || ctx.tx.store().has_room(bytes) {
                 return Ok(members);
             }
-            ctx.tx.admit_more(bytes).map_err(|_| Fault::OUT_OF_MEMORY)?;
+            ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
             room = bytes;
         }
     }

@@ -168,7 +168,9 @@ impl Server {
                     assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
                     let store = Arc::clone(&self.store);
                     let args = Args::new(&input[start..], &spans);
-                    debug::run(&mut WideCtx { args, store: &store, worker, out, session });
+                    if let Err(error) = debug::run(&mut WideCtx { args, store: &store, worker, out, session }) {
+                        error.reply(out);
+                    }
                 }
                 TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
                 TurnState::Close => break,

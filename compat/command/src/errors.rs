@@ -1,0 +1,128 @@
+//! Why a command fails: the one error of all commands, and what handlers return.
+//!
+//! ```text
+//!  handler: Err(CommandError) --> executor: takes back what was replied so far, writes the error, counts it
+//! ```
+//! No handler writes an error itself, and nobody reads a reply to learn whether its command failed.
+
+use varve_protocol::Reply;
+use varve_store::WrongType;
+
+/// Why a command stops: the error's text, its code word included.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CommandError(Text);
+
+/// One word beside the tag: a handler's result is returned in two registers.
+#[derive(Debug, PartialEq, Eq)]
+enum Text {
+    Fixed(&'static &'static str),
+    Made(Box<Made>),
+}
+
+/// A text that holds something of the request.
+#[derive(Debug, PartialEq, Eq)]
+struct Made(Vec<u8>);
+
+const _: () = assert!(size_of::<CmdResult>() == 16, "a result fits into two registers");
+
+/// What handlers return, and the parts of a handler.
+pub type CmdResult<T = ()> = Result<T, CommandError>;
+
+impl CommandError {
+    /// An argument does not fit the command's grammar.
+    pub const SYNTAX: CommandError = CommandError::new(&"ERR syntax error");
+    /// An argument or a value is not a 64-bit integer in its canonical form.
+    pub const NOT_INTEGER: CommandError = CommandError::new(&"ERR value is not an integer or out of range");
+    /// An argument or a value is not a number.
+    pub const NOT_FLOAT: CommandError = CommandError::new(&"ERR value is not a valid float");
+    /// The key holds another type.
+    pub const WRONG_TYPE: CommandError =
+        CommandError::new(&"WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// The key must exist and does not.
+    pub const NO_KEY: CommandError = CommandError::new(&"ERR no such key");
+    /// A database number that the server does not have.
+    pub const DB_RANGE: CommandError = CommandError::new(&"ERR DB index is out of range");
+    /// A string would grow past the largest argument that a client may send.
+    pub const TOO_LONG: CommandError =
+        CommandError::new(&"ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+    /// The memory limit is reached.
+    pub const OUT_OF_MEMORY: CommandError =
+        CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");
+
+    /// CLIENT UNBLOCK ended the wait.
+    pub const UNBLOCKED: CommandError = CommandError::new(&"UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    /// The connection has not authenticated.
+    pub const NO_AUTH: CommandError = CommandError::new(&"NOAUTH Authentication required.");
+    /// The command is refused between MULTI and EXEC.
+    pub const IN_TRANSACTION: CommandError = CommandError::new(&"ERR Command not allowed inside a transaction");
+    /// The connection monitors.
+    pub const MONITORS: CommandError = CommandError::new(&"ERR Replica can't interact with the keyspace");
+    /// WATCH comes too late.
+    pub const WATCH_INSIDE: CommandError = CommandError::new(&"ERR WATCH inside MULTI is not allowed");
+    /// MULTI inside MULTI.
+    pub const NESTED_MULTI: CommandError = CommandError::new(&"ERR MULTI calls can not be nested");
+    /// EXEC without MULTI.
+    pub const NO_MULTI_EXEC: CommandError = CommandError::new(&"ERR EXEC without MULTI");
+    /// DISCARD without MULTI.
+    pub const NO_MULTI_DISCARD: CommandError = CommandError::new(&"ERR DISCARD without MULTI");
+    /// EXEC after a command could not be queued.
+    pub const EXEC_ABORT: CommandError =
+        CommandError::new(&"EXECABORT Transaction discarded because of previous errors.");
+
+    /// An error of this text.
+    pub const fn new(text: &'static &'static str) -> CommandError {
+        CommandError(Text::Fixed(text))
+    }
+
+    /// An error whose text holds something of the request.
+    #[cold]
+    pub fn owned(text: impl Into<Vec<u8>>) -> CommandError {
+        CommandError(Text::Made(Box::new(Made(text.into()))))
+    }
+
+    /// The command `name` got a number of arguments that it does not take.
+    pub fn arity(name: &str) -> CommandError {
+        CommandError::owned(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+
+    /// A time to live that is not positive or does not fit, given to the command `name`.
+    pub fn expire_time(name: &str) -> CommandError {
+        CommandError::owned(format!("ERR invalid expire time in '{name}' command"))
+    }
+
+    /// The connection is subscribed, in RESP2: `name` is not among the commands that it may run.
+    pub fn subscribed(name: &str) -> CommandError {
+        CommandError::owned(format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+             this context"
+        ))
+    }
+
+    /// EXEC is refused for this reason, which ends its transaction.
+    pub fn exec_abort(reason: &CommandError) -> CommandError {
+        let text = reason.text();
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(text);
+        CommandError::owned([b"EXECABORT Transaction discarded because of: ", reason].concat())
+    }
+
+    /// The text, its code word included.
+    pub fn text(&self) -> &[u8] {
+        match &self.0 {
+            Text::Fixed(text) => text.as_bytes(),
+            Text::Made(made) => &made.0,
+        }
+    }
+
+    /// Writes the error.
+    #[cold]
+    pub fn reply(&self, out: &mut Reply) {
+        out.error_bytes(self.text());
+    }
+}
+
+impl From<WrongType> for CommandError {
+    fn from(_: WrongType) -> CommandError {
+        CommandError::WRONG_TYPE
+    }
+}

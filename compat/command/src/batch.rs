@@ -418,11 +418,7 @@ impl Running<'_> {
             if alone {
                 clock.settle(stats);
             }
-            let result = run(&mut ctx);
-            let failed = result.is_err();
-            if let Err(error) = result {
-                stats.fail(d, &error, mark, ctx.out);
-            }
+            let failed = run(&mut ctx).map_err(|error| stats.fail(d, &error, mark, ctx.out)).is_err();
             if !plain || ctx.tx.has_events() {
                 told.after(d, &mut ctx);
             }

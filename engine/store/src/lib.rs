@@ -7,7 +7,7 @@
 //! ```
 //! - [`store`] what all workers share, [`worker`] what each brings along, [`shard`] the unit of locking;
 //! - [`tx`] operations on keys whose shards are held: they know nothing of locks;
-//! - [`coll`] big collections: slots, roots, elements;
+//! - [`collections`] the big collections of a store: numbers, roots, what the background owes to them;
 //! - [`watch`] keys that sessions watch, [`events`] what happened to keys;
 //! - [`walk`], [`flush`] the keyspace as a whole; [`reclaim`] room; [`background`] the scheduler of steps;
 //! - [`waiters`] clients that wait for keys; [`gate`], [`rank`] the lock rules; [`wheel`] the timing wheel; [`verify`] what must hold.
@@ -17,8 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
-#[allow(dead_code, reason = "the types' operations come next")]
-mod coll;
+mod collections;
 mod databases;
 pub mod events;
 mod evict;
@@ -45,9 +44,7 @@ mod walk;
 pub mod watch;
 pub mod wheel;
 mod worker;
-mod zset_types;
 
-pub use coll::list::End as ListEnd;
 pub use events::EventClass;
 pub use key::{Key, SHARDS_MAX};
 pub use meter::{Defragged, ProcessMemory};
@@ -56,8 +53,10 @@ pub use policy::{Eviction, Policy};
 pub use shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
 pub use stats::{Counter, StoreCounters, StoreTotals};
 pub use store::{Options, Store};
-pub use tx::{AddError, Ahead, Collection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
+pub use tx::{AddError, Ahead, GuessedCollection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
+pub use varve_collection::list::End as ListEnd;
+pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;
 pub use varve_packed::node::Entry;
 pub use varve_segment::{Class, FilledRun, Form, Geometry, OpenRun, Pin, SegmentInfo, State as SegmentState};
@@ -66,4 +65,3 @@ pub use waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use walk::EmitKey;
 pub use watch::Watcher;
 pub use worker::{Local, Worker};
-pub use zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};

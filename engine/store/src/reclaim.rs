@@ -16,7 +16,7 @@ use varve_packed::intset::IntSet;
 use varve_packed::node::{Grow, Node};
 use varve_segment::{Class, Drain, DrainState, Head, Kind, Log, Object, Owner, Relocate, SLICE, Settled};
 
-use crate::coll::Encoding;
+use crate::collections::Encoding;
 use crate::events::EventClass;
 use crate::evict::Cutoff;
 use crate::key::hash_of;

@@ -16,8 +16,8 @@ use varve_base::Ref;
 use varve_index::{Rehash, Slot, Table};
 use varve_segment::{Access, Kind, Log, Object, Owner};
 
-use crate::coll::roots::Roots;
-use crate::coll::{Encoding, Link};
+use crate::collections::roots::Roots;
+use crate::collections::{Encoding, Link};
 use crate::key::{Key, hash_of, wheel_bits};
 use crate::rank::{Rank, RankedMutex};
 use crate::store::Store;

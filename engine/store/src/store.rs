@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 
 use varve_segment::{Geometry, Log};
 
-use crate::coll::free::Chores;
-use crate::coll::slots::Slots;
+use crate::collections::free::PendingWork;
+use crate::collections::table::CollectionTable;
 use crate::databases::Databases;
 use crate::flush::Leftovers;
 use crate::gate::Gate;
@@ -64,9 +64,9 @@ pub struct Store {
     pub(crate) reclaim: Reclaimer,
     pub(crate) leftovers: Leftovers,
     /// Where the roots of big collections are.
-    pub(crate) slots: Slots,
+    pub(crate) slots: CollectionTable,
     /// What the background owes to big collections.
-    pub(crate) chores: Chores,
+    pub(crate) chores: PendingWork,
     shapes: Shapes,
     /// Bytes of all index tables and wheels, of roots and their tables.
     pub(crate) table_bytes: AtomicU64,
@@ -119,8 +119,8 @@ impl Store {
             limit: Limit::new(),
             reclaim: Reclaimer::new(),
             leftovers: Leftovers::new(),
-            slots: Slots::new(),
-            chores: Chores::new(),
+            slots: CollectionTable::new(),
+            chores: PendingWork::new(),
             shapes: Shapes::default(),
             table_bytes: AtomicU64::new(0),
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),

@@ -7,8 +7,8 @@ use varve_packed::intset::IntSet;
 use varve_packed::node::Node;
 use varve_segment::{Kind, Object};
 
-use crate::coll::Encoding;
-use crate::coll::slots::Whereabouts;
+use crate::collections::Encoding;
+use crate::collections::table::RootLocation;
 use crate::key::{hash_of, wheel_bits};
 use crate::shard::{Shard, database_of};
 use crate::store::Store;
@@ -65,7 +65,7 @@ impl Store {
             for (place, root) in shard.roots.iter() {
                 assert_eq!(root.reported, root.held_bytes(), "bytes of the tables of slot {}", root.slot);
                 bytes += root.reported as u64;
-                let at = Whereabouts { shard: id, place };
+                let at = RootLocation { shard: id, place };
                 assert_eq!(self.slots.get(root.slot), Some(at), "slot {} leads to its root", root.slot);
                 roots += 1;
             }

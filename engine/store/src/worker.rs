@@ -49,7 +49,7 @@ pub struct Local {
     /// Scratch for a value that is written anew.
     pub(crate) scratch: Vec<u8>,
     /// What lists squeeze and join nodes with, from the first use on.
-    pub(crate) press: Option<Box<crate::coll::list::Press>>,
+    pub(crate) press: Option<Box<varve_collection::list::CompressScratch>>,
     /// An element on its way from one list to another.
     pub(crate) moved: Vec<u8>,
     /// Turns the background round over the shards.

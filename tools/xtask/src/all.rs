@@ -11,6 +11,7 @@ const CRATES: &[&str] = &[
     "varve-segment",
     "varve-index",
     "varve-packed",
+    "varve-collection",
     "varve-store",
     "varve-protocol",
     "varve-command",
@@ -23,7 +24,7 @@ const CRATES: &[&str] = &[
 
 /// What runs under a sanitizer: the crates, the sanitizer, further flags.
 const SANITIZED: &[(&str, &[&str])] = &[
-    ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-store"]),
+    ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-collection", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),
 ];
 

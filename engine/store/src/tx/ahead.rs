@@ -16,11 +16,11 @@ use varve_base::mem::Line;
 use varve_base::rng::Rng;
 
 use super::Tx;
-use crate::coll::elements::Elements;
+use varve_collection::field_table::FieldTable;
 
 /// A big collection, as a guess at what a key's hash means.
 #[derive(Clone, Copy, Debug)]
-pub struct Collection {
+pub struct GuessedCollection {
     shard: u16,
     slot: u32,
     place: u32,
@@ -29,7 +29,7 @@ pub struct Collection {
 /// An element that a command will look for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
-    collection: Collection,
+    collection: GuessedCollection,
     sought: Sought,
 }
 
@@ -55,7 +55,7 @@ impl Tx<'_> {
     }
 
     /// What the key with this hash has, if that is a big collection; the shard must be held.
-    pub fn collection(&self, key_hash: u64) -> Option<Collection> {
+    pub fn collection(&self, key_hash: u64) -> Option<GuessedCollection> {
         let id = self.store.shard_of(key_hash);
         let shard = self.held.at(self.held.position(id));
         let mut object = None;
@@ -64,12 +64,12 @@ impl Tx<'_> {
             true
         });
         let link = shard.link_of(&self.store.log, object?)?;
-        Some(Collection { shard: id as u16, slot: link.slot, place: link.place })
+        Some(GuessedCollection { shard: id as u16, slot: link.slot, place: link.place })
     }
 
     /// Where the bucket of an element is. The shard must be held.
     #[inline]
-    pub fn bucket_line(&self, collection: Collection, element: &[u8]) -> Option<(Ahead, Line)> {
+    pub fn bucket_line(&self, collection: GuessedCollection, element: &[u8]) -> Option<(Ahead, Line)> {
         let hash = hash64(self.store.seed, element);
         let line = self.elements_of(collection)?.bucket_line(hash);
         Some((Ahead { collection, sought: Sought::Named(hash) }, line))
@@ -82,7 +82,7 @@ impl Tx<'_> {
 
     /// As [`Tx::bucket_line`] of the element that a number draws, with a second bucket that may be looked at.
     #[inline]
-    pub fn drawn_lines(&self, collection: Collection, number: u64) -> Option<(Ahead, [Line; 2])> {
+    pub fn drawn_lines(&self, collection: GuessedCollection, number: u64) -> Option<(Ahead, [Line; 2])> {
         let lines = self.elements_of(collection)?.draw_lines(number);
         Some((Ahead { collection, sought: Sought::Drawn(number) }, lines))
     }
@@ -98,7 +98,7 @@ impl Tx<'_> {
     }
 
     #[inline]
-    fn elements_of(&self, collection: Collection) -> Option<&Elements> {
+    fn elements_of(&self, collection: GuessedCollection) -> Option<&FieldTable> {
         let shard = self.held.at(self.held.position(usize::from(collection.shard)));
         shard.roots.peek(collection.place, collection.slot)?.body.elements()
     }

@@ -6,7 +6,7 @@ use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
 
 use super::strings::class_of;
 use super::{Heir, Tx, type_of_kind};
-use crate::coll::Encoding;
+use crate::collections::Encoding;
 use crate::events::EventClass;
 use crate::key::Key;
 use crate::policy::idle_s;

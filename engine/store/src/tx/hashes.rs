@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! packed     | field | value | field | value | ...     one node, in the order in which the fields came
-//! big        Elements: one object a field, found through an index of the hash's own
+//! big        FieldTable: one object a field, found through an index of the hash's own
 //! ```
 //! A packed hash becomes big when it is written to and has more fields than `hash_entries`, or is given a field or
 //! value of more than `hash_value` bytes, or has more than `SMALL_BYTES_MAX` bytes; a big one stays big. Whole hashes and
@@ -12,11 +12,12 @@ use varve_base::number::{Extended, parse_i64};
 use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Place as Spot};
 
 use super::{Place, Tx};
-use crate::coll::elements::Elements;
-use crate::coll::{Body, Encoding, Link};
+use crate::collections::{Encoding, Link};
 use crate::key::Key;
 use crate::shapes::SMALL_BYTES_MAX;
 use crate::types::{Type, WrongType};
+use varve_collection::Collection;
+use varve_collection::field_table::FieldTable;
 
 /// Entries between a field and the next one.
 const STRIDE: usize = 2;
@@ -351,11 +352,11 @@ impl Tx<'_> {
     fn spread_hash(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
             let old = Node::open(old);
-            let mut elements = Elements::new(hands.slot, old.len() / STRIDE);
+            let mut elements = FieldTable::new(hands.slot, old.len() / STRIDE);
             each_pair(old, |field, value| {
                 elements.insert(hands, field, value);
             });
-            Body::Hash(elements)
+            Collection::Hash(elements)
         });
     }
 }
@@ -396,17 +397,17 @@ pub(super) fn each_pair(node: Node<'_>, mut show: impl FnMut(&[u8], &[u8])) {
 
 /// The elements of a big hash.
 #[inline]
-pub(super) fn fields_of(body: &Body) -> &Elements {
+pub(super) fn fields_of(body: &Collection) -> &FieldTable {
     match body {
-        Body::Hash(elements) => elements,
+        Collection::Hash(elements) => elements,
         _ => unreachable!("the key object says that this is a hash"),
     }
 }
 
 #[inline]
-fn fields_mut(body: &mut Body) -> &mut Elements {
+fn fields_mut(body: &mut Collection) -> &mut FieldTable {
     match body {
-        Body::Hash(elements) => elements,
+        Collection::Hash(elements) => elements,
         _ => unreachable!("the key object says that this is a hash"),
     }
 }

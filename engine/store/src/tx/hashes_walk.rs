@@ -6,7 +6,7 @@ use varve_base::rng::Rng;
 
 use super::hashes::{each_pair, fields_of};
 use super::{Place, Tx};
-use crate::coll::Encoding;
+use crate::collections::Encoding;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
 

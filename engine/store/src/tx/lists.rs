@@ -1,7 +1,7 @@
 //! Lists at their ends and to read; `lists_middle` has the changes in between.
 //!
 //! ```text
-//!   one packed node in the key's object  --passes the fill-->  chain (coll::list)
+//!   one packed node in the key's object  --passes the fill-->  chain (varve_collection::list)
 //!                                        <--one node, under half a fill--
 //! ```
 //! An element that is larger than a fill makes a chain at once, so that it is not copied when a second one comes. A list
@@ -11,11 +11,12 @@ use varve_packed::node::{Coded, Entry, Grow, NodeMut, Short, buffer_bytes};
 
 use super::{Place, Tx};
 use crate::ListEnd;
-use crate::coll::list::look::{Search, View, emit_from};
-use crate::coll::list::{Chain, Popped, Press, Pushed, Shape, Tools, compact, pop_from, push_at};
-use crate::coll::{Body, Encoding, Link};
+use crate::collections::{Encoding, Link};
 use crate::key::Key;
 use crate::types::{Type, WrongType};
+use varve_collection::Collection;
+use varve_collection::list::{CompressScratch, ListCtx, Popped, Pushed, Quicklist, Shape, compact, pop_from, push_at};
+use varve_collection::list::{Search, View, emit_from};
 
 /// What an operation over several elements tells: first how many, then each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,12 +257,16 @@ impl Tx<'_> {
 
     /// Changes a chain.
     #[inline]
-    pub(super) fn with_chain<R>(&mut self, p: Place, work: impl FnOnce(&mut Chain, &mut Tools<'_, '_>) -> R) -> R {
+    pub(super) fn with_chain<R>(
+        &mut self,
+        p: Place,
+        work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R,
+    ) -> R {
         let shape = self.list_shape();
         let mut press = self.local.press.take().unwrap_or_default();
         let done = self.big(p, |body, hands| {
-            let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
-            work(chain, &mut Tools { hands, press: &mut press, shape })
+            let Collection::List(chain) = body else { unreachable!("a list's root is a chain") };
+            work(chain, &mut ListCtx { hands, press: &mut press, shape })
         });
         press.relax();
         self.local.press = Some(press);
@@ -270,7 +275,7 @@ impl Tx<'_> {
 
     /// Reads a chain.
     pub(super) fn with_view<R>(&mut self, p: Place, read: impl FnOnce(View<'_>) -> R) -> R {
-        let mut press: Box<Press> = self.local.press.take().unwrap_or_default();
+        let mut press: Box<CompressScratch> = self.local.press.take().unwrap_or_default();
         let done =
             self.big_ref(p, |body, log, access| read(View { chain: chain(body), log, access, press: &mut press }));
         press.relax();
@@ -280,7 +285,7 @@ impl Tx<'_> {
 
     /// Turns a packed list into a chain.
     pub(super) fn make_chain(&mut self, k: &Key<'_>, p: &mut Place) {
-        self.make_big(k, p, |hands, node| Body::List(Chain::of_node(hands, node)));
+        self.make_big(k, p, |hands, node| Collection::List(Quicklist::of_node(hands, node)));
     }
 
     /// Follows a removal of `count` elements: an empty list goes, a small chain becomes packed.
@@ -434,7 +439,7 @@ impl Tx<'_> {
         }
         let mut rest = elements;
         let mut p = if entries == 0 {
-            self.put_big(k, None, Type::List, |_| Body::List(Chain::new()))
+            self.put_big(k, None, Type::List, |_| Collection::List(Quicklist::empty()))
         } else {
             let mut value = std::mem::take(&mut self.local.scratch);
             value.clear();
@@ -465,14 +470,14 @@ impl Tx<'_> {
 /// A moved element's buffer that is larger is given back.
 const MOVED_KEPT: usize = 256 << 10;
 
-fn chain(body: &Body) -> &Chain {
-    let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
+fn chain(body: &Collection) -> &Quicklist {
+    let Collection::List(chain) = body else { unreachable!("a list's root is a chain") };
     chain
 }
 
 #[inline]
-fn chain_mut(body: &mut Body) -> &mut Chain {
-    let Body::List(chain) = body else { unreachable!("a list's root is a chain") };
+fn chain_mut(body: &mut Collection) -> &mut Quicklist {
+    let Collection::List(chain) = body else { unreachable!("a list's root is a chain") };
     chain
 }
 

@@ -7,10 +7,10 @@ use varve_packed::node::Coded;
 use super::Tx;
 use super::lists::{clip, position};
 use crate::ListEnd;
-use crate::coll::Encoding;
-use crate::coll::list::{insert_entry, remove_matches};
+use crate::collections::Encoding;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
+use varve_collection::list::{insert_entry, remove_matches};
 
 impl Tx<'_> {
     /// Puts another element in the place of the one at an index, counted from the end where negative: `None` without the

@@ -14,7 +14,6 @@ mod hashes;
 mod hashes_walk;
 mod lists;
 mod lists_middle;
-#[allow(dead_code, reason = "the types' operations come next")]
 mod packed;
 mod sets;
 mod sets_algebra;
@@ -31,7 +30,7 @@ pub use sets_algebra::{SetOp, SetViews};
 
 use std::collections::VecDeque;
 
-pub use ahead::{Ahead, Collection};
+pub use ahead::{Ahead, GuessedCollection};
 use varve_base::Ref;
 use varve_index::Slot;
 use varve_segment::{Kind, Log, Object};

@@ -16,10 +16,11 @@ use varve_segment::{Access, Kind, Log, NewObject, Owner, Value};
 
 use super::strings::class_of;
 use super::{Heir, Place, Tx};
-use crate::coll::slots::Whereabouts;
-use crate::coll::{Body, Encoding, Hands, Link, Root};
+use crate::collections::table::RootLocation;
+use crate::collections::{Encoding, Link, Root};
 use crate::key::Key;
 use crate::types::{Type, WrongType};
+use varve_collection::{Collection, WriteCtx};
 
 /// Below this many bytes a packed value is not written anew only because it has become too large for what it holds.
 const SHRINK_FROM: usize = 256;
@@ -245,7 +246,7 @@ impl Tx<'_> {
 
     /// Reads a big collection.
     #[inline]
-    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Body, &Log, &Access) -> R) -> R {
+    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Collection, &Log, &Access) -> R) -> R {
         let shard = self.held.at(p.shard);
         read(&shard.roots.get(self.link(p).place).body, &self.store.log, &shard.access)
     }
@@ -263,36 +264,46 @@ impl Tx<'_> {
 
     /// The body that `look` has shown the way to, with what opens its objects.
     #[inline(always)]
-    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Body, &Log, &Access) {
+    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Collection, &Log, &Access) {
         let shard = self.held.at(p.shard);
         (&shard.roots.get(link.place).body, &self.store.log, &shard.access)
     }
 
     /// As `big`, where `look` has shown the way.
     #[inline(always)]
-    pub(super) fn big_at<R>(&mut self, p: Place, link: Link, work: impl FnOnce(&mut Body, &mut Hands<'_>) -> R) -> R {
-        let at = Whereabouts { shard: self.held.id(p.shard), place: link.place };
+    pub(super) fn big_at<R>(
+        &mut self,
+        p: Place,
+        link: Link,
+        work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
+    ) -> R {
+        let at = RootLocation { shard: self.held.id(p.shard), place: link.place };
         let shard = self.held.at_mut(p.shard);
         shard.with_root(self.store, self.local, at, |root, hands| work(&mut root.body, hands))
     }
 
     /// The body of a big collection, with what opens its objects: for who keeps what it borrows.
     #[inline]
-    pub(super) fn big_parts(&self, p: Place) -> (&Body, &Log, &Access) {
+    pub(super) fn big_parts(&self, p: Place) -> (&Collection, &Log, &Access) {
         let shard = self.held.at(p.shard);
         (&shard.roots.get(self.link(p).place).body, &self.store.log, &shard.access)
     }
 
     /// Changes a big collection. Counts no change.
     #[inline]
-    pub(super) fn big<R>(&mut self, p: Place, work: impl FnOnce(&mut Body, &mut Hands<'_>) -> R) -> R {
-        let at = Whereabouts { shard: self.held.id(p.shard), place: self.link(p).place };
+    pub(super) fn big<R>(&mut self, p: Place, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
+        let at = RootLocation { shard: self.held.id(p.shard), place: self.link(p).place };
         let shard = self.held.at_mut(p.shard);
         shard.with_root(self.store, self.local, at, |root, hands| work(&mut root.body, hands))
     }
 
     /// Turns a small collection into a big one, which `build` makes of the old value. Counts no change.
-    pub(super) fn make_big(&mut self, k: &Key<'_>, p: &mut Place, build: impl FnOnce(&mut Hands<'_>, &[u8]) -> Body) {
+    pub(super) fn make_big(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        build: impl FnOnce(&mut WriteCtx<'_>, &[u8]) -> Collection,
+    ) {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
         let mut old = std::mem::take(&mut self.local.scratch);
@@ -317,7 +328,7 @@ impl Tx<'_> {
         k: &Key<'_>,
         old: Option<Place>,
         ty: Type,
-        build: impl FnOnce(&mut Hands<'_>) -> Body,
+        build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
     ) -> Place {
         let at = self.held.position(self.store.shard_of(k.hash));
         let link = self.found(at, build);
@@ -327,7 +338,7 @@ impl Tx<'_> {
     }
 
     /// As `put_big`, of a body that was built before under a slot number of its own.
-    pub(super) fn put_built(&mut self, k: &Key<'_>, old: Option<Place>, ty: Type, slot: u32, body: Body) {
+    pub(super) fn put_built(&mut self, k: &Key<'_>, old: Option<Place>, ty: Type, slot: u32, body: Collection) {
         let id = self.store.shard_of(k.hash);
         let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
         let link = place_root(self.store, self.held.at_mut(self.held.position(id)), id, root);
@@ -336,13 +347,13 @@ impl Tx<'_> {
     }
 
     /// Founds a collection in a held shard: a slot number, a body, a root.
-    fn found(&mut self, shard: usize, build: impl FnOnce(&mut Hands<'_>) -> Body) -> Link {
+    fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
         let store = self.store;
         let id = self.held.id(shard);
         let slot = store.slots.take(id);
         let shard = self.held.at_mut(shard);
         let (access, appender) = (&mut shard.access, &mut self.local.appender);
-        let body = build(&mut Hands { log: &store.log, access, appender, seed: store.seed, slot });
+        let body = build(&mut WriteCtx { log: &store.log, access, appender, seed: store.seed, slot });
         place_root(store, shard, id, Box::new(Root { slot, dying: false, restless: false, reported: 0, body }))
     }
 
@@ -374,7 +385,7 @@ impl Tx<'_> {
         }
         let root = self.held.at_mut(from).roots.take(link.place);
         let place = self.held.at_mut(target).roots.put(root);
-        store.slots.set(link.slot, Whereabouts { shard: id, place });
+        store.slots.set(link.slot, RootLocation { shard: id, place });
         let mut object = self.held.at_mut(from).access.open_mut(&store.log, r);
         object.value_mut().copy_from_slice(&Link { slot: link.slot, place }.bytes());
         r
@@ -385,7 +396,7 @@ impl Tx<'_> {
 fn place_root(store: &crate::Store, shard: &mut crate::shard::Shard, id: usize, root: Box<Root>) -> Link {
     let slot = root.slot;
     let place = shard.roots.put(root);
-    store.slots.set(slot, Whereabouts { shard: id, place });
+    store.slots.set(slot, RootLocation { shard: id, place });
     store.follow_root(shard.roots.get_mut(place));
     Link { slot, place }
 }

@@ -16,12 +16,13 @@ use varve_segment::{Access, Log};
 
 use super::hashes_walk::SCAN_BUCKETS_EACH;
 use super::{Place, Tx};
-use crate::coll::elements::Elements;
-use crate::coll::{Body, Encoding, Link};
+use crate::collections::{Encoding, Link};
 use crate::held::Held;
 use crate::key::Key;
 use crate::store::Store;
 use crate::types::{Type, WrongType};
+use varve_collection::Collection;
+use varve_collection::field_table::FieldTable;
 
 /// Below this many bytes a set of integers is not written anew only because it has become too large for what it holds.
 const SHRINK_FROM: usize = 256;
@@ -35,7 +36,7 @@ pub struct SetView<'a>(View<'a>);
 #[derive(Clone, Copy)]
 enum View<'a> {
     Integers(IntSet<'a>),
-    Big { elements: &'a Elements, log: &'a Log, access: &'a Access, seed: u64 },
+    Big { elements: &'a FieldTable, log: &'a Log, access: &'a Access, seed: u64 },
 }
 
 impl std::fmt::Debug for SetView<'_> {
@@ -289,7 +290,7 @@ impl Tx<'_> {
             width = width.max(Width::of(value));
         }
         if count == 0 {
-            return self.put_big(k, None, Type::Set, |hands| Body::Set(Elements::members(hands.slot, 1)));
+            return self.put_big(k, None, Type::Set, |hands| Collection::Set(FieldTable::members(hands.slot, 1)));
         }
         let mut scratch = std::mem::take(&mut self.local.scratch);
         scratch.clear();
@@ -322,11 +323,11 @@ impl Tx<'_> {
     fn leave_integers(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
             let old = IntSet::open(old);
-            let mut elements = Elements::members(hands.slot, old.len());
+            let mut elements = FieldTable::members(hands.slot, old.len());
             for value in old.iter() {
                 elements.add(hands, Entry::Int(value).text(&mut [0; 20]));
             }
-            Body::Set(elements)
+            Collection::Set(elements)
         });
     }
 
@@ -407,18 +408,18 @@ impl Tx<'_> {
 
 /// The members of a big set.
 #[inline]
-pub(super) fn members_of(body: &Body) -> &Elements {
+pub(super) fn members_of(body: &Collection) -> &FieldTable {
     match body {
-        Body::Set(elements) => elements,
+        Collection::Set(elements) => elements,
         _ => unreachable!("a set's root has a set's body"),
     }
 }
 
 /// As `members_of`, to change them.
 #[inline]
-pub(super) fn members_of_mut(body: &mut Body) -> &mut Elements {
+pub(super) fn members_of_mut(body: &mut Collection) -> &mut FieldTable {
     match body {
-        Body::Set(elements) => elements,
+        Collection::Set(elements) => elements,
         _ => unreachable!("a set's root has a set's body"),
     }
 }

@@ -21,11 +21,12 @@ use varve_segment::{Access, Appender};
 
 use super::sets::SetView;
 use super::{Place, Tx};
-use crate::coll::elements::{Elements, FieldHashes};
-use crate::coll::{Body, Encoding};
+use crate::collections::Encoding;
 use crate::key::Key;
 use crate::store::Store;
 use crate::types::{Type, WrongType};
+use varve_collection::Collection;
+use varve_collection::field_table::{FieldHashes, FieldTable};
 
 /// Unions of at most so many sets look members up in the sets before; those of more remember what was shown.
 const PROBED_SETS_MAX: usize = 4;
@@ -225,7 +226,7 @@ impl Tx<'_> {
         self.put_result(to, &integers, big)
     }
 
-    fn built(&mut self, op: SetOp, to: &Key<'_>, places: &[Option<Place>]) -> (Vec<u8>, Option<(u32, Elements)>) {
+    fn built(&mut self, op: SetOp, to: &Key<'_>, places: &[Option<Place>]) -> (Vec<u8>, Option<(u32, FieldTable)>) {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
@@ -240,7 +241,12 @@ impl Tx<'_> {
         result.finish()
     }
 
-    fn put_result(&mut self, to: &Key<'_>, integers: &[u8], big: Option<(u32, Elements)>) -> Result<usize, WrongType> {
+    fn put_result(
+        &mut self,
+        to: &Key<'_>,
+        integers: &[u8],
+        big: Option<(u32, FieldTable)>,
+    ) -> Result<usize, WrongType> {
         let old = self.live(to);
         let len = match &big {
             Some((_, elements)) => elements.len(),
@@ -248,7 +254,7 @@ impl Tx<'_> {
         };
         match (big, old) {
             (Some((slot, elements)), _) => {
-                self.put_built(to, old, Type::Set, slot, Body::Set(elements));
+                self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
             }
             (None, Some(p)) if len == 0 => {
                 self.remove_at(to, p);
@@ -277,7 +283,7 @@ struct Build<'b> {
     hashed: bool,
     integers: Vec<u8>,
     /// Its slot number and members, once it is big.
-    big: Option<(u32, Elements)>,
+    big: Option<(u32, FieldTable)>,
 }
 
 impl<'b> Build<'b> {
@@ -321,7 +327,7 @@ impl<'b> Build<'b> {
         let slot = self.store.slots.take(self.shard);
         let integers = std::mem::take(&mut self.integers);
         let integers = IntSet::open(&integers);
-        self.big = Some((slot, Elements::members(slot, integers.len())));
+        self.big = Some((slot, FieldTable::members(slot, integers.len())));
         integers.iter().for_each(|value| self.add_member(Entry::Int(value)));
     }
 
@@ -332,7 +338,7 @@ impl<'b> Build<'b> {
     }
 
     /// The value of a set of integers in its shortest form, or what a big set consists of.
-    fn finish(mut self) -> (Vec<u8>, Option<(u32, Elements)>) {
+    fn finish(mut self) -> (Vec<u8>, Option<(u32, FieldTable)>) {
         if self.hashed && self.big.is_none() && !IntSet::open(&self.integers).is_empty() {
             self.leave_integers();
         }

@@ -12,10 +12,10 @@ use varve_packed::node::Entry;
 use super::hashes_walk::Pick;
 use super::sets::{SetView, members_of_mut};
 use super::{Place, Tx};
-use crate::coll::elements::members::shuffle_front;
-use crate::coll::{Encoding, Link};
+use crate::collections::{Encoding, Link};
 use crate::key::Key;
 use crate::types::{Type, WrongType};
+use varve_collection::field_table::shuffle_front;
 
 /// From this many integers on that are taken out of one set at once it is written anew: each by itself moves all behind.
 const REWRITE_FROM: usize = 8;

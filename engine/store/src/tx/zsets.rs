@@ -1,8 +1,8 @@
 //! Sorted sets: members with a score each, in the order of (score, member).
 //!
 //! ```text
-//! packed     | member | score | member | score | ...     one node, in order          `coll::zset::packed`
-//! big        Ordered: elements found by hash, and a tree of them by (score, member)  `coll::zset`
+//! packed     | member | score | member | score | ...     one node, in order          `varve_collection::zset::packed`
+//! big        SortedSet: elements found by hash, and a tree of them by (score, member)  `varve_collection::zset`
 //! ```
 //! A packed one becomes big when a member is added that would make it longer than `zset_entries` or `SMALL_BYTES_MAX`, or
 //! has more than `zset_value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew. What looks at ranges is in
@@ -11,12 +11,13 @@
 use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
 
 use super::{Place, Tx};
-use crate::coll::zset::{Ordered, Verdict, judge, packed};
-use crate::coll::{Body, Encoding};
+use crate::collections::Encoding;
 use crate::key::Key;
 use crate::shapes::SMALL_BYTES_MAX;
 use crate::types::{Type, WrongType};
-use crate::zset_types::{ZAdd, ZAdded};
+use varve_collection::Collection;
+use varve_collection::zset::{SortedSet, Verdict, judge, packed};
+use varve_collection::zset::{ZAdd, ZAdded};
 
 const ROOM: &str = "the node has the room that was asked for";
 
@@ -131,7 +132,7 @@ impl Tx<'_> {
             });
         } else {
             self.put_big(k, old, Type::Zset, |hands| {
-                Body::Zset(Box::new(Ordered::build(hands, items.len(), |push| {
+                Collection::Zset(Box::new(SortedSet::build(hands, items.len(), |push| {
                     items.iter().for_each(|(member, score)| push(member.as_ref(), *score))
                 })))
             });
@@ -218,7 +219,7 @@ impl Tx<'_> {
             });
         } else {
             self.put_big(k, None, Type::Zset, |hands| {
-                Body::Zset(Box::new(Ordered::build(hands, 1, |push| push(member, score))))
+                Collection::Zset(Box::new(SortedSet::build(hands, 1, |push| push(member, score))))
             });
         }
     }
@@ -251,7 +252,7 @@ impl Tx<'_> {
     #[cold]
     fn spread_zset(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
-            Body::Zset(Box::new(Ordered::build(hands, packed::len(Node::open(old)), |push| {
+            Collection::Zset(Box::new(SortedSet::build(hands, packed::len(Node::open(old)), |push| {
                 packed::for_each(Node::open(old), push)
             })))
         });
@@ -260,18 +261,18 @@ impl Tx<'_> {
 
 /// A big sorted set.
 #[inline]
-pub(super) fn ordered(body: &Body) -> &Ordered {
+pub(super) fn ordered(body: &Collection) -> &SortedSet {
     match body {
-        Body::Zset(set) => set,
+        Collection::Zset(set) => set,
         _ => unreachable!("the key object says that this is a sorted set"),
     }
 }
 
 /// The same, to change.
 #[inline]
-pub(super) fn ordered_mut(body: &mut Body) -> &mut Ordered {
+pub(super) fn ordered_mut(body: &mut Collection) -> &mut SortedSet {
     match body {
-        Body::Zset(set) => set,
+        Collection::Zset(set) => set,
         _ => unreachable!("the key object says that this is a sorted set"),
     }
 }

@@ -10,11 +10,11 @@ use varve_base::rng::Rng;
 use super::hashes_walk::{Pick, SCAN_BUCKETS_EACH};
 use super::zsets::{ordered, ordered_mut};
 use super::{Place, Tx};
-use crate::coll::Encoding;
-use crate::coll::zset::packed;
+use crate::collections::Encoding;
 use crate::key::Key;
 use crate::types::{Type, WrongType};
-use crate::zset_types::{ZRange, ZShown};
+use varve_collection::zset::packed;
+use varve_collection::zset::{ZRange, ZShown};
 
 /// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;

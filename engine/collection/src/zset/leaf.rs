@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::hint::{Alphabet, STEM_MAX, Stem, rest};
+use super::hint::{Alphabet, CommonPrefix, STEM_MAX, rest};
 
 /// Bytes before the cells of a leaf by score.
 const HEAD_BYTES: usize = 9;
@@ -73,7 +73,7 @@ struct Scale {
 
 /// Where an element stands to what the prefixes of a leaf can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PrefixPos {
     /// Before all that has a prefix.
     Below,
     /// Among those with this prefix.
@@ -102,11 +102,11 @@ impl Scale {
     }
 
     #[inline]
-    fn place(self, key: u64) -> Place {
+    fn place(self, key: u64) -> PrefixPos {
         match (key >> self.shift).checked_sub(self.origin) {
-            None => Place::Below,
-            Some(prefix) if prefix <= PREFIX_MAX => Place::At(prefix),
-            Some(_) => Place::Above,
+            None => PrefixPos::Below,
+            Some(prefix) if prefix <= PREFIX_MAX => PrefixPos::At(prefix),
+            Some(_) => PrefixPos::Above,
         }
     }
 
@@ -114,7 +114,7 @@ impl Scale {
     #[inline]
     fn prefix(self, key: u64) -> u64 {
         match self.place(key) {
-            Place::At(prefix) => prefix,
+            PrefixPos::At(prefix) => prefix,
             other => panic!("a key that lies {other:?} the scale"),
         }
     }
@@ -194,47 +194,47 @@ impl<'a> Cells<'a> {
 
     /// Where elements of a key stand, as far as keys tell, and whether all at that place have this key.
     #[inline]
-    pub(super) fn place_of_key(&self, key: u64) -> (Place, bool) {
+    pub(super) fn place_of_key(&self, key: u64) -> (PrefixPos, bool) {
         match self.tie {
             None => (self.scale.place(key), self.scale.shift == 0),
             Some(tie) => match key.cmp(&tie.key) {
-                Ordering::Less => (Place::Below, true),
-                Ordering::Greater => (Place::Above, true),
-                Ordering::Equal => (Place::Anywhere, true),
+                Ordering::Less => (PrefixPos::Below, true),
+                Ordering::Greater => (PrefixPos::Above, true),
+                Ordering::Equal => (PrefixPos::Anywhere, true),
             },
         }
     }
 
     /// Where an element stands.
     #[inline]
-    pub(super) fn place(&self, key: u64, member: &[u8]) -> Place {
+    pub(super) fn place(&self, key: u64, member: &[u8]) -> PrefixPos {
         match self.tie {
             None => self.scale.place(key),
             Some(tie) if tie.key == key => self.place_of_member(member),
-            Some(tie) if key < tie.key => Place::Below,
-            Some(_) => Place::Above,
+            Some(tie) if key < tie.key => PrefixPos::Below,
+            Some(_) => PrefixPos::Above,
         }
     }
 
     /// Where a member stands, if all have one key.
     #[inline]
-    pub(super) fn place_of_member(&self, member: &[u8]) -> Place {
-        let Some(tie) = self.tie else { return Place::Anywhere };
+    pub(super) fn place_of_member(&self, member: &[u8]) -> PrefixPos {
+        let Some(tie) = self.tie else { return PrefixPos::Anywhere };
         match rest(tie.stem, member) {
             Ok(rest) => self.scale.place(tie.alphabet.hint(rest)),
-            Err(Ordering::Less) => Place::Below,
-            Err(_) => Place::Above,
+            Err(Ordering::Less) => PrefixPos::Below,
+            Err(_) => PrefixPos::Above,
         }
     }
 
     /// The cells at a place: from the first of them to behind the last.
     #[inline]
-    pub(super) fn at(&self, place: Place) -> (usize, usize) {
+    pub(super) fn at(&self, place: PrefixPos) -> (usize, usize) {
         let prefix = match place {
-            Place::Below => return (0, 0),
-            Place::Above => return (self.len(), self.len()),
-            Place::Anywhere => return (0, self.len()),
-            Place::At(prefix) => prefix,
+            PrefixPos::Below => return (0, 0),
+            PrefixPos::Above => return (self.len(), self.len()),
+            PrefixPos::Anywhere => return (0, self.len()),
+            PrefixPos::At(prefix) => prefix,
         };
         let lo = self.cells.partition_point(|cell| u64::from_le_bytes(*cell) >> REF_BITS < prefix);
         let same = self.cells[lo..].iter().take_while(|cell| u64::from_le_bytes(**cell) >> REF_BITS == prefix);
@@ -248,14 +248,14 @@ impl<'a> Cells<'a> {
 
     /// The cell with this reference, which is at this place.
     #[inline]
-    pub(super) fn position(&self, place: Place, bits: u64) -> Option<usize> {
+    pub(super) fn position(&self, place: PrefixPos, bits: u64) -> Option<usize> {
         let (lo, hi) = self.at(place);
         (lo..hi).find(|&at| self.bits(at) == bits)
     }
 
     /// What the cells have in common, for dealing them out anew.
     pub(super) fn source(&self) -> Source {
-        Source { tie: self.tie.map(|tie| (tie.key, tie.alphabet, Stem::of(tie.stem))), shift: self.scale.shift }
+        Source { tie: self.tie.map(|tie| (tie.key, tie.alphabet, CommonPrefix::of(tie.stem))), shift: self.scale.shift }
     }
 
     /// The cells as they may be dealt out anew with others; theirs is the `source`th of the sources.
@@ -273,7 +273,7 @@ impl<'a> Cells<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     /// Key, alphabet and stem, if the leaf was by member.
-    tie: Option<(u64, Alphabet, Stem)>,
+    tie: Option<(u64, Alphabet, CommonPrefix)>,
     /// What is known of its cells is shifted by this, from 0 for everything to 64 for nothing.
     shift: u32,
 }
@@ -285,16 +285,16 @@ impl Source {
     pub(super) const REFS: Source = Source { tie: None, shift: u64::BITS };
 
     /// How keys follow from what is known.
-    fn keys(&self) -> Lens {
+    fn keys(&self) -> KeyProjection {
         match self.tie {
-            Some((key, ..)) => Lens { right: 0, mask: 0, more: key, shift: 0 },
-            None => Lens { right: 0, mask: u64::MAX, more: 0, shift: self.shift },
+            Some((key, ..)) => KeyProjection { right: 0, mask: 0, more: key, shift: 0 },
+            None => KeyProjection { right: 0, mask: u64::MAX, more: 0, shift: self.shift },
         }
     }
 
     /// How hints behind a stem follow from what is known.
-    fn hints(&self, stem: &[u8], alphabet: Alphabet) -> Lens {
-        const NOTHING: Lens = Lens { right: 0, mask: 0, more: 0, shift: u64::BITS };
+    fn hints(&self, stem: &[u8], alphabet: Alphabet) -> KeyProjection {
+        const NOTHING: KeyProjection = KeyProjection { right: 0, mask: 0, more: 0, shift: u64::BITS };
         let own = match &self.tie {
             Some((_, own, stem)) if *own == alphabet => stem.get(),
             _ => return NOTHING,
@@ -304,21 +304,21 @@ impl Source {
             let bits = if alphabet.reads(gone) { alphabet.bits() * gone.len() as u32 } else { u64::BITS };
             let left = u64::BITS.saturating_sub(self.shift + bits);
             let mask = 1u64.checked_shl(left).map_or(u64::MAX, |bit| bit - 1);
-            return Lens { mask, shift: u64::BITS - left, ..NOTHING };
+            return KeyProjection { mask, shift: u64::BITS - left, ..NOTHING };
         }
         let (front, moved) = (&own[stem.len()..], alphabet.bits() * (own.len() - stem.len()) as u32);
         let more = alphabet.hint(front);
         if moved >= u64::BITS || !alphabet.reads(front) {
-            return Lens { more, shift: 0, ..NOTHING };
+            return KeyProjection { more, shift: 0, ..NOTHING };
         }
         let shift = self.shift.saturating_sub(moved);
-        Lens { right: moved.saturating_sub(self.shift), mask: u64::MAX, more: more >> shift, shift }
+        KeyProjection { right: moved.saturating_sub(self.shift), mask: u64::MAX, more: more >> shift, shift }
     }
 }
 
 /// How a key or a hint follows from what is known of a cell.
 #[derive(Clone, Copy, Debug)]
-struct Lens {
+struct KeyProjection {
     right: u32,
     mask: u64,
     more: u64,
@@ -326,7 +326,7 @@ struct Lens {
     shift: u32,
 }
 
-impl Lens {
+impl KeyProjection {
     /// The key or the hint, as far as it is known.
     #[inline(always)]
     fn look(&self, known: u64) -> u64 {
@@ -367,26 +367,26 @@ impl Item {
     }
 }
 
-/// Elements, told by the bits of their references.
-pub(super) trait Elements<'e>: Copy {
+/// LeafElements, told by the bits of their references.
+pub(super) trait LeafElements<'e>: Copy {
     fn key(self, bits: u64) -> u64;
     fn member(self, bits: u64) -> &'e [u8];
 }
 
-type Lenses = SmallVec<[Lens; 8]>;
+type KeyProjections = SmallVec<[KeyProjection; 8]>;
 
-/// Writes a leaf of these cells, which are in order; gives its bytes. Elements are asked about only where not enough is
+/// Writes a leaf of these cells, which are in order; gives its bytes. LeafElements are asked about only where not enough is
 /// known of them.
 pub(super) fn build<'o, 'e>(
     out: &'o mut [u8; BYTES_MAX],
     items: &[Item],
     sources: &[Source],
-    elements: impl Elements<'e>,
+    elements: impl LeafElements<'e>,
 ) -> &'o [u8] {
     let (Some(first), Some(last)) = (items.first(), items.last()) else { panic!("a leaf has cells") };
     let runs = items.chunk_by(|a, b| a.source() == b.source());
     let present = runs.fold(0u64, |present, run| present | 1 << run[0].source());
-    let lenses: Lenses = sources.iter().map(Source::keys).collect();
+    let lenses: KeyProjections = sources.iter().map(Source::keys).collect();
     let of_present = lenses.iter().enumerate().filter(|(n, _)| present & 1 << n != 0);
     let shift = of_present.map(|(_, lens)| lens.shift).max().expect("cells have sources");
     let [mut low, mut high] = [first, last].map(|item| lenses[item.source()].shifted_by(shift, item.known));
@@ -409,10 +409,10 @@ fn build_tied<'o, 'e>(
     key: u64,
     items: &[Item],
     sources: &[Source],
-    elements: impl Elements<'e>,
+    elements: impl LeafElements<'e>,
 ) -> &'o [u8] {
     let [first, last] = [0, items.len() - 1].map(|at| elements.member(items[at].bits()));
-    let stem = Stem::common(first, last);
+    let stem = CommonPrefix::common(first, last);
     let stem = stem.get();
     let alphabet = if sources.iter().any(|source| matches!(source.tie, Some((_, Alphabet::Bytes, _)))) {
         // Once there were other bytes than digits nearby, so that it does not change back and forth.
@@ -424,7 +424,7 @@ fn build_tied<'o, 'e>(
     let (low, high) = (hint(first), hint(last));
     // What is known less well than this would put too many cells under one prefix: their members are read.
     let enough = ((high - low) / SPREAD_MIN).checked_ilog2().unwrap_or(0);
-    let lenses: Lenses = sources.iter().map(|source| source.hints(stem, alphabet)).collect();
+    let lenses: KeyProjections = sources.iter().map(|source| source.hints(stem, alphabet)).collect();
     let shift = lenses.iter().map(|lens| lens.shift).filter(|&shift| shift <= enough).max().unwrap_or(0);
     let scale = Scale { origin: 0, shift }.covering_shifted(low >> shift, high >> shift);
     write_head(out, scale);
@@ -446,7 +446,7 @@ fn write_cells<'o>(
     out: &'o mut [u8; BYTES_MAX],
     head: usize,
     items: &[Item],
-    lenses: &Lenses,
+    lenses: &KeyProjections,
     scale: Scale,
     exact: impl Fn(u64) -> u64,
 ) -> &'o [u8] {
@@ -488,7 +488,7 @@ pub(super) fn remove(value: &mut [u8], from: usize, to: usize) {
 /// never do, nor any of a leaf by member.
 pub(super) fn update(value: &mut [u8], at: usize, key: u64, bits: u64) -> bool {
     let cells = Cells::open(value);
-    let (Place::At(prefix), None) = (cells.scale.place(key), cells.tie) else { return false };
+    let (PrefixPos::At(prefix), None) = (cells.scale.place(key), cells.tie) else { return false };
     let stays = at > 0 && at + 1 < cells.len() && cells.prefix(at - 1) < prefix && prefix < cells.prefix(at + 1);
     if stays {
         put(value, at, prefix << REF_BITS | bits);
@@ -522,7 +522,7 @@ mod tests {
         }
     }
 
-    impl<'e> Elements<'e> for All<'e> {
+    impl<'e> LeafElements<'e> for All<'e> {
         fn key(self, bits: u64) -> u64 {
             self.of(bits).0
         }
@@ -537,7 +537,7 @@ mod tests {
         let cells = Cells::open(value);
         for at in 0..cells.len() {
             let (key, member) = all.of(cells.bits(at));
-            let place = Place::At(cells.prefix(at));
+            let place = PrefixPos::At(cells.prefix(at));
             assert_eq!(cells.place(*key, member), place);
             assert_eq!(cells.position(place, cells.bits(at)), Some(at));
             assert!(at == 0 || all.of(cells.bits(at - 1)) < all.of(cells.bits(at)));
@@ -596,7 +596,7 @@ mod tests {
                 }
                 let cells = Cells::open(&value);
                 let at = (0..cells.len()).filter(|&at| all.of(cells.bits(at)) < all.of(bits)).count();
-                if let Place::At(prefix) = cells.place(*key, member) {
+                if let PrefixPos::At(prefix) = cells.place(*key, member) {
                     value.resize(value.len() + CELL_BYTES, 0);
                     insert(&mut value, at, prefix, bits);
                 } else {
@@ -643,8 +643,8 @@ mod tests {
         let crowded = Source { tie: None, shift: 40 };
         let out = built(&items, &[crowded], All(&elements));
         let cells = Cells::open(&out);
-        assert_eq!(cells.place_of_key(elements[5].0), (Place::At(cells.prefix(5)), true));
-        assert_eq!(cells.at(Place::At(cells.prefix(5))), (5, 6));
+        assert_eq!(cells.place_of_key(elements[5].0), (PrefixPos::At(cells.prefix(5)), true));
+        assert_eq!(cells.at(PrefixPos::At(cells.prefix(5))), (5, 6));
     }
 
     #[test]
@@ -655,12 +655,12 @@ mod tests {
         let out = built(&items, &[Source::REFS], All(&elements));
         let cells = Cells::open(&out);
         let alike = (0..120).map(|at| {
-            let (lo, hi) = cells.at(Place::At(cells.prefix(at)));
+            let (lo, hi) = cells.at(PrefixPos::At(cells.prefix(at)));
             hi - lo
         });
         assert!(alike.clone().max() <= Some(1), "{:?}", alike.collect::<Vec<_>>());
-        assert_eq!(cells.place(1 << 63, b"element:00000001"), Place::Below);
-        assert_eq!(cells.place(1 << 63, b"f"), Place::Above);
-        assert_eq!((cells.place(1, b"f"), cells.place(u64::MAX, b"")), (Place::Below, Place::Above));
+        assert_eq!(cells.place(1 << 63, b"element:00000001"), PrefixPos::Below);
+        assert_eq!(cells.place(1 << 63, b"f"), PrefixPos::Above);
+        assert_eq!((cells.place(1, b"f"), cells.place(u64::MAX, b"")), (PrefixPos::Below, PrefixPos::Above));
     }
 }

@@ -6,34 +6,39 @@
 use varve_packed::node::{Coded, Entry, Node};
 use varve_segment::{Access, Log};
 
-use super::{Chain, End, Leaf, Press, open};
+use super::{CompressScratch, End, Leaf, Quicklist, open};
 
 /// A chain with what opens its nodes.
-pub(crate) struct View<'a> {
-    pub(crate) chain: &'a Chain,
-    pub(crate) log: &'a Log,
-    pub(crate) access: &'a Access,
-    pub(crate) press: &'a mut Press,
+pub struct View<'a> {
+    /// The list.
+    pub chain: &'a Quicklist,
+    /// The log that holds its nodes.
+    pub log: &'a Log,
+    /// Opens its nodes.
+    pub access: &'a Access,
+    /// Where compressed nodes are expanded.
+    pub press: &'a mut CompressScratch,
 }
 
 /// What to search for, and how far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Search<'a> {
-    pub(crate) needle: Coded<'a>,
+pub struct Search<'a> {
+    /// The element to search for.
+    pub needle: Coded<'a>,
     /// Where the search starts.
-    pub(crate) from: End,
+    pub from: End,
     /// Matches to pass over first.
-    pub(crate) skip: u64,
+    pub skip: u64,
     /// Matches to report at most.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Elements to compare at most.
-    pub(crate) compare: u64,
+    pub compare: u64,
 }
 
 impl Search<'_> {
     /// Searches one node, and goes on from there. Reports how many entries lie between a match and the node's end where
     /// the search comes in.
-    pub(crate) fn node(&mut self, node: Node<'_>, mut emit: impl FnMut(usize)) {
+    pub fn node(&mut self, node: Node<'_>, mut emit: impl FnMut(usize)) {
         let within = usize::try_from(self.compare).unwrap_or(usize::MAX).min(node.len());
         let Search { needle, from, skip, count, .. } = self;
         each_match(node, needle, *from, |at| {
@@ -54,14 +59,14 @@ impl Search<'_> {
 
 impl View<'_> {
     /// The element at a position, which there is.
-    pub(crate) fn get(&mut self, position: u64, emit: impl FnOnce(Entry<'_>)) {
+    pub fn get(&mut self, position: u64, emit: impl FnOnce(Entry<'_>)) {
         let (leaf, offset) = self.chain.spine.locate(position).expect("the caller compared with the length");
         let node = self.node(leaf);
         emit(node.get(node.nth(offset as usize).expect("the spine counts the node's entries")));
     }
 
     /// Elements from a position on, `count` of them, towards the other end.
-    pub(crate) fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(Entry<'_>)) {
+    pub fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(Entry<'_>)) {
         let Some((leaf, offset)) = self.chain.spine.locate(first) else { return };
         let (mut next, mut offset, mut left) = (Some(leaf), Some(offset as usize), count);
         while let Some(leaf) = next.filter(|_| left > 0) {
@@ -73,7 +78,7 @@ impl View<'_> {
     }
 
     /// Reports the positions of equal elements, counted from the front, in the order in which they are met.
-    pub(crate) fn search(&mut self, s: &Search<'_>, mut emit: impl FnMut(u64)) {
+    pub fn search(&mut self, s: &Search<'_>, mut emit: impl FnMut(u64)) {
         let (from, mut s, mut next) = (s.from, *s, self.chain.end(s.from));
         let (mut passed, len) = (0, self.chain.len());
         while let Some(leaf) = next.filter(|_| s.count > 0 && s.compare > 0) {
@@ -88,7 +93,7 @@ impl View<'_> {
     }
 
     /// The first element equal to this one: its node, and its number there.
-    pub(crate) fn find(&mut self, needle: &Coded<'_>) -> Option<(Leaf, usize)> {
+    pub fn find(&mut self, needle: &Coded<'_>) -> Option<(Leaf, usize)> {
         let mut next = self.chain.spine.first();
         while let Some(leaf) = next {
             let node = self.node(leaf);
@@ -106,7 +111,7 @@ impl View<'_> {
 }
 
 /// Emits entries of a node, from number `offset` on or from the end where the walk comes in; returns how many.
-pub(crate) fn emit_from(
+pub fn emit_from(
     node: Node<'_>,
     offset: Option<usize>,
     many: usize,

@@ -18,7 +18,7 @@
 //! tree the leaf is cut near that end, so that members which come in order leave full leaves behind. A leaf that has
 //! fallen below half joins a neighbour as soon as one has few enough, which is not looked at for each cell that goes.
 //!
-//! Not here: the members' index (`Ordered` has both), and what a range means.
+//! Not here: the members' index (`SortedSet` has both), and what a range means.
 
 use std::cmp::Ordering;
 
@@ -26,14 +26,14 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
-use super::hint::Stem;
+use super::hint::CommonPrefix;
 use super::leaf::{
-    self, BYTES_MAX, CELL_BYTES, CELLS_MAX, Cells, Elements, Item, Place, Source, head_bytes, head_room,
+    self, BYTES_MAX, CELL_BYTES, CELLS_MAX, Cells, Item, LeafElements, PrefixPos, Source, head_bytes, head_room,
 };
-use super::marks::Marks;
+use super::marks::LeafFingerprints;
 use super::score::{order_key, read_score};
-use crate::coll::Hands;
-use crate::coll::spine::{Leaf, Spine};
+use crate::WriteCtx;
+use crate::counted_tree::{CountedTree, Leaf};
 
 /// Leaves that are dealt out together.
 const WINDOW: usize = 5;
@@ -63,15 +63,15 @@ const FIRSTS: usize = 32;
 
 /// What opens a collection's objects to read them.
 #[derive(Clone, Copy)]
-pub(super) struct Sight<'a> {
+pub(super) struct ReadCtx<'a> {
     pub(super) log: &'a Log,
     pub(super) access: &'a Access,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ReadCtx<'a> {
     #[inline]
-    pub(super) fn of(hands: &'a Hands<'_>) -> Sight<'a> {
-        Sight { log: hands.log, access: hands.access }
+    pub(super) fn of(hands: &'a WriteCtx<'_>) -> ReadCtx<'a> {
+        ReadCtx { log: hands.log, access: hands.access }
     }
 
     #[inline]
@@ -92,7 +92,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-impl<'a> Elements<'a> for Sight<'a> {
+impl<'a> LeafElements<'a> for ReadCtx<'a> {
     #[inline]
     fn key(self, bits: u64) -> u64 {
         order_key(self.element(self.log.recall(bits)).1)
@@ -105,15 +105,15 @@ impl<'a> Elements<'a> for Sight<'a> {
 }
 
 /// What writes leaves.
-struct Pen<'a> {
+struct LeafWriter<'a> {
     log: &'a Log,
     appender: &'a mut Appender,
     slot: u32,
 }
 
-impl<'a> Pen<'a> {
-    fn of(hands: &'a mut Hands<'_>) -> Pen<'a> {
-        Pen { log: hands.log, appender: hands.appender, slot: hands.slot }
+impl<'a> LeafWriter<'a> {
+    fn of(hands: &'a mut WriteCtx<'_>) -> LeafWriter<'a> {
+        LeafWriter { log: hands.log, appender: hands.appender, slot: hands.slot }
     }
 
     fn append(self, number: u32, bytes: &[u8], room: usize) -> Ref {
@@ -193,19 +193,19 @@ impl Probe<'_> {
 
 /// The place of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct TreePos {
     pub(super) leaf: Leaf,
     pub(super) at: usize,
 }
 
 /// See the head of the file.
 pub(super) struct Tree {
-    spine: Spine,
+    spine: CountedTree,
     /// The most cells of a leaf.
     cells_max: usize,
     /// Bytes of the leaves' objects.
     object_bytes: u64,
-    marks: Option<Box<Marks>>,
+    marks: Option<Box<LeafFingerprints>>,
     /// Leaves that insertions have looked into, [`LOOKS_EACH`] for one, less one for each insertion.
     looks: u32,
     /// From so many on there are marks to be made.
@@ -217,7 +217,7 @@ impl Tree {
     pub(super) fn new(cells_max: usize) -> Tree {
         assert!((2..=CELLS_MAX).contains(&cells_max), "{cells_max} cells a leaf");
         Tree {
-            spine: Spine::keyed(),
+            spine: CountedTree::keyed(),
             cells_max,
             object_bytes: 0,
             marks: None,
@@ -246,15 +246,15 @@ impl Tree {
 
     /// The first cell that is not before the point, or the place behind the last cell of its leaf; `None` in an empty
     /// tree.
-    fn seek(&self, sight: Sight<'_>, probe: &Probe<'_>) -> Option<Spot> {
+    fn seek(&self, sight: ReadCtx<'_>, probe: &Probe<'_>) -> Option<TreePos> {
         let (leaf, _) = self.seek_leaf(sight, probe)?;
         let cells = sight.cells(self.spine.leaf_ref(leaf));
-        Some(Spot { leaf, at: seek_cell(sight, cells, probe).0 })
+        Some(TreePos { leaf, at: seek_cell(sight, cells, probe).0 })
     }
 
     /// The leaf of a point, and how many leaves had to be looked into to find it.
     #[inline]
-    fn seek_leaf(&self, sight: Sight<'_>, probe: &Probe<'_>) -> Option<(Leaf, u32)> {
+    fn seek_leaf(&self, sight: ReadCtx<'_>, probe: &Probe<'_>) -> Option<(Leaf, u32)> {
         let mut looks = 0;
         let marks = self.marks.as_deref().zip(probe.member()).map(|(marks, member)| (marks, marks.hint(member)));
         let leaf = self.spine.descend_by(
@@ -271,25 +271,25 @@ impl Tree {
     }
 
     /// Elements before the point.
-    pub(super) fn position(&self, sight: Sight<'_>, probe: &Probe<'_>) -> u64 {
+    pub(super) fn position(&self, sight: ReadCtx<'_>, probe: &Probe<'_>) -> u64 {
         self.seek(sight, probe).map_or(0, |spot| self.rank(spot))
     }
 
     /// Elements before a cell.
-    pub(super) fn rank(&self, spot: Spot) -> u64 {
+    pub(super) fn rank(&self, spot: TreePos) -> u64 {
         self.spine.position_of(spot.leaf) + spot.at as u64
     }
 
     /// The cell of an element, whose key and member these are.
-    pub(super) fn find(&self, sight: Sight<'_>, key: u64, member: &[u8], r: Ref) -> Spot {
+    pub(super) fn find(&self, sight: ReadCtx<'_>, key: u64, member: &[u8], r: Ref) -> TreePos {
         let (leaf, _) = self.seek_leaf(sight, &Probe::Element(key, member)).expect("a tree with an element has leaves");
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let at = cells.position(cells.place(key, member), r.bits()).expect("an element has a cell");
-        Spot { leaf, at }
+        TreePos { leaf, at }
     }
 
     /// Shows the elements from `position` on, upwards or downwards, `count` of them.
-    pub(super) fn walk(&self, sight: Sight<'_>, position: u64, rev: bool, count: u64, mut show: impl FnMut(Ref)) {
+    pub(super) fn walk(&self, sight: ReadCtx<'_>, position: u64, rev: bool, count: u64, mut show: impl FnMut(Ref)) {
         let Some((mut leaf, at)) = self.spine.locate(position) else { return };
         let mut at = at as usize;
         let mut left = count;
@@ -317,7 +317,7 @@ impl Tree {
     }
 
     /// The elements at these places counted from an end, as far as they are in its leaf or the one beside it.
-    pub(super) fn at_end<const N: usize>(&self, sight: Sight<'_>, rev: bool, places: [usize; N]) -> [Option<Ref>; N] {
+    pub(super) fn at_end<const N: usize>(&self, sight: ReadCtx<'_>, rev: bool, places: [usize; N]) -> [Option<Ref>; N] {
         let Some(leaf) = (if rev { self.spine.last() } else { self.spine.first() }) else { return [None; N] };
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let of = |cells: Cells<'_>, n: usize| {
@@ -336,11 +336,11 @@ impl Tree {
     /// into `refs`; gives the place of the first.
     pub(super) fn run(
         &self,
-        sight: Sight<'_>,
+        sight: ReadCtx<'_>,
         (from, to): (u64, u64),
         rev: bool,
         refs: &mut SmallVec<[Ref; CELLS_MAX]>,
-    ) -> Spot {
+    ) -> TreePos {
         let (leaf, at) = self.spine.locate(if rev { to - 1 } else { from }).expect("positions of the tree");
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let (at, count) = (at as usize, usize::try_from(to - from).unwrap_or(usize::MAX));
@@ -353,28 +353,28 @@ impl Tree {
         for at in at..end {
             refs.push(sight.log.recall(cells.bits(at)));
         }
-        Spot { leaf, at }
+        TreePos { leaf, at }
     }
 
     /// Adds the cell of an element that is not there yet.
-    pub(super) fn insert(&mut self, hands: &mut Hands<'_>, key: u64, member: &[u8], r: Ref) {
-        let (sight, probe) = (Sight::of(hands), Probe::Element(key, member));
+    pub(super) fn insert(&mut self, hands: &mut WriteCtx<'_>, key: u64, member: &[u8], r: Ref) {
+        let (sight, probe) = (ReadCtx::of(hands), Probe::Element(key, member));
         let Some((leaf, looks)) = self.seek_leaf(sight, &probe) else {
             let mut bytes = [0; BYTES_MAX];
             let bytes = leaf::build(&mut bytes, &[Item::new(key, r.bits(), 0)], &[Source::KEYS], sight);
-            let Hands { log, access, appender, slot, .. } = hands;
-            self.add_leaf(Sight { log, access }, (appender, *slot), None, bytes, key);
+            let WriteCtx { log, access, appender, slot, .. } = hands;
+            self.add_leaf(ReadCtx { log, access }, (appender, *slot), None, bytes, key);
             return;
         };
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let (at, place) = seek_cell(sight, cells, &probe);
         if cells.len() == self.cells_max {
-            self.make_way(hands, Spot { leaf, at });
+            self.make_way(hands, TreePos { leaf, at });
             return self.insert(hands, key, member, r);
         }
         match place {
-            Place::At(prefix) => self.put(hands, Spot { leaf, at }, prefix, r),
-            _ => self.stretch(hands, Spot { leaf, at }, key, r),
+            PrefixPos::At(prefix) => self.put(hands, TreePos { leaf, at }, prefix, r),
+            _ => self.stretch(hands, TreePos { leaf, at }, key, r),
         }
         if at == 0 && self.spine.first() == Some(leaf) {
             // Of the first leaf only the least key may have become too great, and the mark.
@@ -383,12 +383,12 @@ impl Tree {
         }
         self.looks = self.looks.saturating_add(looks * LOOKS_EACH).saturating_sub(1);
         if self.looks > self.looks_max {
-            self.mark_all(Sight::of(hands));
+            self.mark_all(ReadCtx::of(hands));
         }
     }
 
     /// Puts a cell into a leaf that is not full and has a prefix for it.
-    fn put(&mut self, hands: &mut Hands<'_>, Spot { leaf, at }: Spot, prefix: u64, r: Ref) {
+    fn put(&mut self, hands: &mut WriteCtx<'_>, TreePos { leaf, at }: TreePos, prefix: u64, r: Ref) {
         let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf));
         let len = object.value().len();
         if object.resize_value(len + CELL_BYTES) {
@@ -405,8 +405,8 @@ impl Tree {
 
     /// Builds a leaf that is not full anew with a cell for which it has no prefix.
     #[cold]
-    fn stretch(&mut self, hands: &mut Hands<'_>, Spot { leaf, at }: Spot, key: u64, r: Ref) {
-        let sight = Sight::of(hands);
+    fn stretch(&mut self, hands: &mut WriteCtx<'_>, TreePos { leaf, at }: TreePos, key: u64, r: Ref) {
+        let sight = ReadCtx::of(hands);
         let cells = sight.cells(self.spine.leaf_ref(leaf));
         let mut items: SmallVec<[Item; CELLS_MAX]> = cells.items(0).collect();
         items.insert(at, Item::new(key, r.bits(), 1));
@@ -416,20 +416,20 @@ impl Tree {
     }
 
     /// Gives a cell another key and reference, if it stays where it is for sure; false if it may have to move.
-    pub(super) fn update(&mut self, hands: &mut Hands<'_>, spot: Spot, key: u64, r: Ref) -> bool {
+    pub(super) fn update(&mut self, hands: &mut WriteCtx<'_>, spot: TreePos, key: u64, r: Ref) -> bool {
         let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(spot.leaf));
         leaf::update(object.value_mut(), spot.at, key, r.bits())
     }
 
     /// The element of a cell has moved.
-    pub(super) fn repoint(&mut self, hands: &mut Hands<'_>, spot: Spot, r: Ref) {
+    pub(super) fn repoint(&mut self, hands: &mut WriteCtx<'_>, spot: TreePos, r: Ref) {
         let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(spot.leaf));
         leaf::set_bits(object.value_mut(), spot.at, r.bits());
     }
 
     /// Removes the cells from `spot.at` on, `count` of them.
-    pub(super) fn remove(&mut self, hands: &mut Hands<'_>, spot: Spot, count: usize) {
-        let Spot { leaf, at } = spot;
+    pub(super) fn remove(&mut self, hands: &mut WriteCtx<'_>, spot: TreePos, count: usize) {
+        let TreePos { leaf, at } = spot;
         let old = self.spine.leaf_ref(leaf);
         let mut object = hands.access.open_mut(hands.log, old);
         let (cells, left) = (Cells::open(object.value()).len(), object.value().len() - count * CELL_BYTES);
@@ -455,22 +455,22 @@ impl Tree {
     }
 
     /// Moves a leaf that reclaim has come to; false if it is not of this tree.
-    pub(super) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+    pub(super) fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
         let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
         let Some(leaf) = self.spine.leaf(number).filter(|&leaf| self.spine.leaf_ref(leaf) == head.r) else {
             return false;
         };
         self.object_bytes -= head.bytes as u64;
         self.spine.set_ref(leaf, hands.relocate(head.r));
-        self.object_bytes += self.bytes_of(Sight::of(hands), leaf);
+        self.object_bytes += self.bytes_of(ReadCtx::of(hands), leaf);
         true
     }
 
     /// Kills up to `objects` leaves, from the end; gives how many it killed.
-    pub(super) fn fell(&mut self, hands: &mut Hands<'_>, objects: usize) -> usize {
+    pub(super) fn fell(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> usize {
         for killed in 0..objects {
             let Some(leaf) = self.spine.last() else { return killed };
-            self.object_bytes -= self.bytes_of(Sight::of(hands), leaf);
+            self.object_bytes -= self.bytes_of(ReadCtx::of(hands), leaf);
             let r = self.spine.remove(leaf);
             hands.access.kill(hands.log, r);
         }
@@ -483,7 +483,7 @@ impl Tree {
     }
 
     /// Adds a leaf at the end, of elements in order behind all that are there: `refs` of the same shard.
-    pub(super) fn push_leaf(&mut self, sight: Sight<'_>, appender: &mut Appender, slot: u32, refs: &[Ref]) {
+    pub(super) fn push_leaf(&mut self, sight: ReadCtx<'_>, appender: &mut Appender, slot: u32, refs: &[Ref]) {
         let Some(first) = refs.first() else { return };
         let items: SmallVec<[Item; CELLS_MAX]> = refs.iter().map(|r| Item::new(0, r.bits(), 0)).collect();
         let mut bytes = [0; BYTES_MAX];
@@ -496,7 +496,7 @@ impl Tree {
         self.cells_max - self.cells_max / 16
     }
 
-    fn bytes_of(&self, sight: Sight<'_>, leaf: Leaf) -> u64 {
+    fn bytes_of(&self, sight: ReadCtx<'_>, leaf: Leaf) -> u64 {
         sight.access.open(sight.log, self.spine.leaf_ref(leaf)).bytes() as u64
     }
 
@@ -515,13 +515,13 @@ impl Tree {
     /// Writes a leaf that is to follow `after`; its first element has the key `sep`.
     fn add_leaf(
         &mut self,
-        sight: Sight<'_>,
+        sight: ReadCtx<'_>,
         (appender, slot): (&mut Appender, u32),
         after: Option<Leaf>,
         bytes: &[u8],
         sep: u64,
     ) -> Leaf {
-        let pen = Pen { log: sight.log, appender, slot };
+        let pen = LeafWriter { log: sight.log, appender, slot };
         let r = pen.append(self.spine.upcoming().number(), bytes, self.room_for(bytes));
         let leaf = self.spine.insert_after(after, r, Cells::open(bytes).len() as u32, sep);
         self.object_bytes += self.bytes_of(sight, leaf);
@@ -530,7 +530,7 @@ impl Tree {
     }
 
     /// Marks a leaf with its first element, which has its least key.
-    fn mark(&mut self, sight: Sight<'_>, leaf: Leaf) {
+    fn mark(&mut self, sight: ReadCtx<'_>, leaf: Leaf) {
         if let Some(marks) = &mut self.marks {
             marks.set(leaf, sight.element(sight.first_of(self.spine.leaf_ref(leaf))).0);
         }
@@ -539,16 +539,18 @@ impl Tree {
     /// Marks all leaves, if another stem than before is found. Of a tree that has become large without marks, as a copy
     /// does, none are made: going over all of its leaves would hold its shard for too long.
     #[cold]
-    fn mark_all(&mut self, sight: Sight<'_>) {
+    fn mark_all(&mut self, sight: ReadCtx<'_>) {
         if self.spine.leaves() > MARKED_MAX {
             self.looks_max = self.looks_max.saturating_mul(2);
             return;
         }
         let (few, ends) = (self.spine.leaves() < LEAVES_FEW, [self.spine.first(), self.spine.last()]);
-        let mut common: Option<Stem> = None;
+        let mut common: Option<CommonPrefix> = None;
         self.each_first(sight, |leaf, member, _| {
             if few || !ends.contains(&Some(leaf)) {
-                common = Some(common.map_or_else(|| Stem::of(member), |stem| Stem::common(stem.get(), member)));
+                common = Some(
+                    common.map_or_else(|| CommonPrefix::of(member), |stem| CommonPrefix::common(stem.get(), member)),
+                );
             }
         });
         let Some(stem) = common else { return };
@@ -556,7 +558,7 @@ impl Tree {
             self.looks_max = self.looks_max.saturating_mul(2);
             return;
         }
-        let (mut marks, mut moved) = (Marks::new(stem), Vec::new());
+        let (mut marks, mut moved) = (LeafFingerprints::new(stem), Vec::new());
         self.each_first(sight, |leaf, member, key| {
             if ends[0] == Some(leaf) {
                 return marks.set_first(leaf);
@@ -574,7 +576,7 @@ impl Tree {
     }
 
     /// Shows the first element of each leaf: member and key.
-    fn each_first(&self, sight: Sight<'_>, mut show: impl FnMut(Leaf, &[u8], u64)) {
+    fn each_first(&self, sight: ReadCtx<'_>, mut show: impl FnMut(Leaf, &[u8], u64)) {
         let mut next = self.spine.first();
         while let Some(leaf) = next {
             let leaves = std::iter::successors(Some(leaf), |&leaf| self.spine.next(leaf)).take(FIRSTS);
@@ -592,19 +594,19 @@ impl Tree {
 
     /// Writes the object of a leaf anew, with so much room.
     #[cold]
-    fn rewrite(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8], room: usize) {
+    fn rewrite(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, bytes: &[u8], room: usize) {
         let old = self.spine.leaf_ref(leaf);
-        self.object_bytes -= self.bytes_of(Sight::of(hands), leaf);
-        let r = Pen::of(hands).append(leaf.number(), bytes, room);
+        self.object_bytes -= self.bytes_of(ReadCtx::of(hands), leaf);
+        let r = LeafWriter::of(hands).append(leaf.number(), bytes, room);
         self.spine.set_ref(leaf, r);
-        self.object_bytes += self.bytes_of(Sight::of(hands), leaf);
+        self.object_bytes += self.bytes_of(ReadCtx::of(hands), leaf);
         hands.access.kill(hands.log, old);
     }
 
     /// Makes room in a full leaf, around it or beside it.
     #[cold]
-    fn make_way(&mut self, hands: &mut Hands<'_>, spot: Spot) {
-        let Spot { leaf, at } = spot;
+    fn make_way(&mut self, hands: &mut WriteCtx<'_>, spot: TreePos) {
+        let TreePos { leaf, at } = spot;
         let full = self.cells_max;
         let few = (full / 16).max(1);
         if at == full && self.spine.next(leaf).is_none() {
@@ -636,7 +638,7 @@ impl Tree {
 
     /// Joins a leaf of few cells with a neighbour, if one has few enough.
     #[cold]
-    fn join(&mut self, hands: &mut Hands<'_>, leaf: Leaf, cells: usize) {
+    fn join(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, cells: usize) {
         let most = self.cells_max - self.cells_max / 8;
         for (first, second) in [(Some(leaf), self.spine.next(leaf)), (self.spine.prev(leaf), Some(leaf))] {
             let (Some(first), Some(second)) = (first, second) else { continue };
@@ -650,17 +652,17 @@ impl Tree {
 
     /// Deals the cells of neighbouring leaves out anew: `counts` for each leaf, more of them than leaves for new ones behind
     /// the last, fewer to remove the last ones.
-    fn deal(&mut self, hands: &mut Hands<'_>, leaves: &[Leaf], counts: &[usize]) {
+    fn deal(&mut self, hands: &mut WriteCtx<'_>, leaves: &[Leaf], counts: &[usize]) {
         let mut items: SmallVec<[Item; ITEMS_MAX]> = SmallVec::new();
         let mut sources: SmallVec<[Source; WINDOW]> = SmallVec::new();
         for (n, &leaf) in leaves.iter().enumerate() {
-            let cells = Sight::of(hands).cells(self.spine.leaf_ref(leaf));
+            let cells = ReadCtx::of(hands).cells(self.spine.leaf_ref(leaf));
             items.extend(cells.items(n));
             sources.push(cells.source());
         }
         assert_eq!(items.len(), counts.iter().sum::<usize>(), "every cell is dealt out once");
         for &leaf in leaves.iter().skip(counts.len()) {
-            self.object_bytes -= self.bytes_of(Sight::of(hands), leaf);
+            self.object_bytes -= self.bytes_of(ReadCtx::of(hands), leaf);
             let r = self.spine.remove(leaf);
             hands.access.kill(hands.log, r);
         }
@@ -669,7 +671,7 @@ impl Tree {
         for (n, &count) in counts.iter().enumerate() {
             let (mine, others) = rest.split_at(count);
             rest = others;
-            let sight = Sight::of(hands);
+            let sight = ReadCtx::of(hands);
             let bytes = leaf::build(&mut buffer, mine, &sources, sight);
             let sep = sight.key(mine[0].bits());
             match leaves.get(n) {
@@ -679,19 +681,19 @@ impl Tree {
                     // What is before the first one stays, and so do its least key and its mark.
                     if n > 0 {
                         self.spine.set_sep(leaf, sep);
-                        self.mark(Sight::of(hands), leaf);
+                        self.mark(ReadCtx::of(hands), leaf);
                     }
                 }
                 None => {
-                    let Hands { log, access, appender, slot, .. } = hands;
-                    last = self.add_leaf(Sight { log, access }, (appender, *slot), Some(last), bytes, sep);
+                    let WriteCtx { log, access, appender, slot, .. } = hands;
+                    last = self.add_leaf(ReadCtx { log, access }, (appender, *slot), Some(last), bytes, sep);
                 }
             }
         }
     }
 
     /// Gives a leaf other cells.
-    fn refill(&mut self, hands: &mut Hands<'_>, leaf: Leaf, bytes: &[u8]) {
+    fn refill(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, bytes: &[u8]) {
         if !hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf)).set_value(bytes) {
             self.rewrite(hands, leaf, bytes, self.room_for(bytes));
         }
@@ -699,7 +701,13 @@ impl Tree {
     }
 
     /// Checks order, prefixes, least keys, counts and bytes; shows every element and every leaf. O(N).
-    pub(super) fn verify(&self, sight: Sight<'_>, slot: u32, mut element: impl FnMut(Ref), mut live: impl FnMut(Ref)) {
+    pub(super) fn verify(
+        &self,
+        sight: ReadCtx<'_>,
+        slot: u32,
+        mut element: impl FnMut(Ref),
+        mut live: impl FnMut(Ref),
+    ) {
         self.spine.verify();
         let (mut bytes, mut last) = (0, None);
         for leaf in std::iter::successors(self.spine.first(), |&leaf| self.spine.next(leaf)) {
@@ -718,7 +726,11 @@ impl Tree {
                 let key = order_key(score);
                 assert!(sep <= key, "a least key over what is in the leaf");
                 assert!(last.is_none_or(|before| before < (key, member)), "elements in order");
-                assert_eq!(cells.place(key, member), Place::At(cells.prefix(at)), "a prefix is its key's, or its hint");
+                assert_eq!(
+                    cells.place(key, member),
+                    PrefixPos::At(cells.prefix(at)),
+                    "a prefix is its key's, or its hint"
+                );
                 if at == 0 || at + 1 == cells.len() {
                     let found = self.seek_leaf(sight, &Probe::Element(key, member));
                     assert_eq!(found.map(|(leaf, _)| leaf), Some(leaf), "a search ends where the element is");
@@ -745,7 +757,7 @@ impl Tree {
 }
 
 /// The first cell of a leaf that is not before the point, and where that is by the prefixes.
-fn seek_cell(sight: Sight<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> (usize, Place) {
+fn seek_cell(sight: ReadCtx<'_>, cells: Cells<'_>, probe: &Probe<'_>) -> (usize, PrefixPos) {
     let (place, whole) = match *probe {
         Probe::Element(key, member) => (cells.place(key, member), false),
         Probe::Member(member) | Probe::PastMember(member) => (cells.place_of_member(member), false),

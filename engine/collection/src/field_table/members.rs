@@ -9,23 +9,23 @@ use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
 use varve_segment::{Access, Appender, Kind, Log};
 
-use super::{Elements, FieldHashes, Found};
-use crate::coll::Hands;
+use super::{FieldHashes, FieldTable, Found};
+use crate::WriteCtx;
 
 /// Buckets that are moved on for a member that was drawn and taken out.
 const MOVED_EACH: usize = 2;
 /// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
-impl Elements {
+impl FieldTable {
     /// No members yet, for the set with this slot number, which will at once have so many.
-    pub(crate) fn members(slot: u32, expected: usize) -> Elements {
-        Elements { kind: Kind::Member, ..Elements::new(slot, expected) }
+    pub fn members(slot: u32, expected: usize) -> FieldTable {
+        FieldTable { kind: Kind::Member, ..FieldTable::new(slot, expected) }
     }
 
     /// Adds a member; true if it is new.
     #[inline]
-    pub(crate) fn add(&mut self, hands: &mut Hands<'_>, member: &[u8]) -> bool {
+    pub fn add(&mut self, hands: &mut WriteCtx<'_>, member: &[u8]) -> bool {
         let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
         self.add_beside(&hashes, hands.appender, hands.slot, member)
     }
@@ -33,13 +33,7 @@ impl Elements {
     /// As `add`, for a set that is being built while others are read. The access may be that of any shard that is held:
     /// nothing leads to this set's objects yet.
     #[inline]
-    pub(crate) fn add_beside(
-        &mut self,
-        hashes: &FieldHashes<'_>,
-        appender: &mut Appender,
-        slot: u32,
-        member: &[u8],
-    ) -> bool {
+    pub fn add_beside(&mut self, hashes: &FieldHashes<'_>, appender: &mut Appender, slot: u32, member: &[u8]) -> bool {
         let FieldHashes { log, access, seed } = *hashes;
         let hash = hash64(seed, member);
         if self.table.find(hash, |r| equal(access.open(log, r).key(), member)).is_some() {
@@ -51,21 +45,21 @@ impl Elements {
         true
     }
 
-    /// Where lies what [`Elements::take_drawn`] looks at first.
+    /// Where lies what [`FieldTable::take_drawn`] looks at first.
     #[inline]
-    pub(crate) fn draw_lines(&self, number: u64) -> [Line; 2] {
+    pub fn draw_lines(&self, number: u64) -> [Line; 2] {
         self.table.sample_lines(draws(number))
     }
 
     /// Where the object lies that a number draws, if it is found soon.
     #[inline]
-    pub(crate) fn drawn_line(&self, log: &Log, number: u64) -> Option<Line> {
+    pub fn drawn_line(&self, log: &Log, number: u64) -> Option<Line> {
         self.table.sample_soon(draws(number)).map(|r| log.line(r))
     }
 
     /// Takes out the member that a number draws, and shows it first; the last one is only shown. How many are left.
     #[inline]
-    pub(crate) fn take_drawn(&mut self, hands: &mut Hands<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
+    pub fn take_drawn(&mut self, hands: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
         let (r, slot) = self.table.sample_by(draws(number)).expect("a set is never empty");
         show(hands.access.open(hands.log, r).key());
         let left = self.len() - 1;
@@ -84,19 +78,12 @@ impl Elements {
 
     /// Asks for the bucket of a name that will be looked for.
     #[inline]
-    pub(crate) fn prefetch(&self, seed: u64, field: &[u8]) {
+    pub fn prefetch(&self, seed: u64, field: &[u8]) {
         self.table.prefetch(hash64(seed, field));
     }
 
     /// Shows the objects of all elements in groups of about `size` until `show` says that it is enough.
-    pub(crate) fn groups(
-        &self,
-        log: &Log,
-        access: &Access,
-        seed: u64,
-        size: usize,
-        show: &mut dyn FnMut(&[Ref]) -> bool,
-    ) {
+    pub fn groups(&self, log: &Log, access: &Access, seed: u64, size: usize, show: &mut dyn FnMut(&[Ref]) -> bool) {
         let (mut group, mut next) = (SmallVec::<[Ref; 32]>::new(), Some(0));
         while let Some(from) = next {
             next = self.table.scan(from, &FieldHashes { log, access, seed }, |r| group.push(r));
@@ -110,7 +97,7 @@ impl Elements {
     }
 
     /// `count` elements at random, none twice, in random order; all of them if there are not more.
-    pub(crate) fn sample_distinct(&self, rng: &mut Rng, count: usize) -> Vec<Ref> {
+    pub fn sample_distinct(&self, rng: &mut Rng, count: usize) -> Vec<Ref> {
         let all = self.len();
         let count = count.min(all);
         if count * DRAW_UP_TO_ONE_IN > all {
@@ -131,7 +118,7 @@ impl Elements {
     }
 
     /// Removes the element whose object is at `r`.
-    pub(crate) fn remove_ref(&mut self, hands: &mut Hands<'_>, r: Ref) {
+    pub fn remove_ref(&mut self, hands: &mut WriteCtx<'_>, r: Ref) {
         let field = hands.access.open(hands.log, r).key();
         let found = self.find_ref(hands.seed, field, r).expect("an element that was drawn is there");
         self.remove_found(hands, found);
@@ -149,7 +136,7 @@ fn draws(mut number: u64) -> impl FnMut(u64) -> u64 {
 }
 
 /// Brings `count` of the items to the front, any selection in any order as likely as any other.
-pub(crate) fn shuffle_front<T>(rng: &mut Rng, items: &mut [T], count: usize) {
+pub fn shuffle_front<T>(rng: &mut Rng, items: &mut [T], count: usize) {
     for at in 0..count.min(items.len()) {
         let other = at + rng.below((items.len() - at) as u64) as usize;
         items.swap(at, other);

@@ -9,12 +9,12 @@
 //! What is in limbo counts no more and has no place, but its leaves keep their numbers and their objects, which may still
 //! move, until they are taken out one by one.
 
-use super::{FAN, Leaf, Spine};
+use super::{CountedTree, FAN, Leaf};
 
 /// A subtree that was cut off: its level (0: a leaf) and its number.
 pub(super) type Limb = (u16, u32);
 
-impl<R: Copy> Spine<R> {
+impl<R: Copy> CountedTree<R> {
     /// Cuts off all leaves before this one.
     pub(crate) fn cut_before(&mut self, leaf: Leaf) {
         self.cut(leaf, true);

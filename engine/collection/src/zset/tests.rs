@@ -63,7 +63,7 @@ struct World {
     access: Access,
     appender: Appender,
     drain: Option<Drain>,
-    set: Ordered,
+    set: SortedSet,
     model: Model,
     rng: Rng,
     scores: u64,
@@ -85,7 +85,7 @@ fn tiny() -> Geometry {
 struct Mover<'a> {
     access: &'a mut Access,
     appender: &'a mut Appender,
-    set: &'a mut Ordered,
+    set: &'a mut SortedSet,
     log: &'a Log,
 }
 
@@ -93,7 +93,8 @@ impl Relocate for Mover<'_> {
     fn prepare(&mut self, _heads: &[Head<'_>]) {}
 
     fn settle(&mut self, head: &Head<'_>) -> Settled {
-        let mut hands = Hands { log: self.log, access: self.access, appender: self.appender, seed: SEED, slot: SLOT };
+        let mut hands =
+            WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, slot: SLOT };
         if self.set.relocate(&mut hands, head) { Settled::Moved } else { Settled::Dead }
     }
 }
@@ -106,7 +107,7 @@ impl World {
             access: log.access(),
             appender: Appender::new(),
             drain: None,
-            set: Ordered::with_leaves(SLOT, 1, cells_max),
+            set: SortedSet::with_leaves(SLOT, 1, cells_max),
             model: Model::default(),
             scores: [1, 3, 50, 1 << 40][rng.below(4) as usize],
             members: [30, 300, 3000][rng.below(3) as usize],
@@ -116,9 +117,9 @@ impl World {
         }
     }
 
-    fn with<R>(&mut self, work: impl FnOnce(&mut Ordered, &mut Hands<'_>) -> R) -> R {
+    fn with<R>(&mut self, work: impl FnOnce(&mut SortedSet, &mut WriteCtx<'_>) -> R) -> R {
         let World { log, access, appender, set, .. } = self;
-        let done = work(set, &mut Hands { log, access, appender, seed: SEED, slot: SLOT });
+        let done = work(set, &mut WriteCtx { log, access, appender, seed: SEED, slot: SLOT });
         self.appender.park(&self.log);
         done
     }
@@ -298,7 +299,7 @@ impl World {
         if !shown.is_empty() {
             assert_eq!(shown, self.model.all());
         }
-        let mut hands = Hands { log, access, appender, seed: SEED, slot: other };
+        let mut hands = WriteCtx { log, access, appender, seed: SEED, slot: other };
         while !copy.free_step(&mut hands, 7) {
             copy.verify(hands.log, hands.access, SEED, other, &mut HashSet::new());
         }
@@ -307,9 +308,9 @@ impl World {
 
     fn rebuild(&mut self) {
         let all = self.model.all();
-        let empty = Ordered { elements: Elements::new(SLOT, 1), tree: self.set.tree.fresh(), felled: false };
+        let empty = SortedSet { elements: FieldTable::new(SLOT, 1), tree: self.set.tree.fresh(), felled: false };
         let set = self.with(|_, hands| {
-            Ordered::build_with(empty, hands, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
+            SortedSet::build_with(empty, hands, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
         });
         let mut old = std::mem::replace(&mut self.set, set);
         self.with(|_, hands| while !old.free_step(hands, 100) {});

@@ -6,7 +6,9 @@
 //! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest head;
 //! a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
 
-pub(crate) mod members;
+mod members;
+
+pub use members::shuffle_front;
 
 use std::collections::HashSet;
 
@@ -18,7 +20,7 @@ use varve_base::rng::Rng;
 use varve_index::{Geometry, Rehash, Slot, Table, TableStats};
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
-use super::Hands;
+use crate::WriteCtx;
 
 /// Buckets of the first table of a collection that becomes big at some hundred elements.
 const FIRST_BUCKETS: u32 = 24;
@@ -33,8 +35,8 @@ const AHEAD: usize = 16;
 /// Large tables grow by little: their load stays over 0.80.
 const GROWTH: f64 = 1.125;
 
-/// Elements under their own index.
-pub(crate) struct Elements {
+/// The elements of a collection under their own index.
+pub struct FieldTable {
     table: Table,
     /// `Element`, or `Member` where there are no values.
     kind: Kind,
@@ -44,17 +46,20 @@ pub(crate) struct Elements {
 
 /// An element that was found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     slot: Slot,
     /// Its object.
-    pub(crate) r: Ref,
+    pub r: Ref,
 }
 
 /// Answers the index's question for an element's hash.
-pub(crate) struct FieldHashes<'a> {
-    pub(crate) log: &'a Log,
-    pub(crate) access: &'a Access,
-    pub(crate) seed: u64,
+pub struct FieldHashes<'a> {
+    /// The log that holds the elements.
+    pub log: &'a Log,
+    /// Opens the elements.
+    pub access: &'a Access,
+    /// Seed of the hash.
+    pub seed: u64,
 }
 
 impl Rehash for FieldHashes<'_> {
@@ -67,39 +72,43 @@ impl Rehash for FieldHashes<'_> {
     }
 }
 
-impl Elements {
+impl FieldTable {
     /// No elements yet, for the collection with this slot number, which will at once have so many.
-    pub(crate) fn new(slot: u32, expected: usize) -> Elements {
+    pub fn new(slot: u32, expected: usize) -> FieldTable {
         let shard_scale = (slot % STAGGER, STAGGER);
         let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };
         let geometry = Geometry { first_buckets, growth: GROWTH, shard_scale, ..Geometry::default() };
-        Elements { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
+        FieldTable { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
     }
 
+    /// Number of elements.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "an empty collection is no key")]
+    pub fn len(&self) -> usize {
         self.table.len()
     }
 
+    /// Bytes of all element objects in the log.
     #[inline]
-    pub(crate) fn object_bytes(&self) -> u64 {
+    pub fn object_bytes(&self) -> u64 {
         self.object_bytes
     }
 
+    /// Bytes of the index.
     #[inline]
-    pub(crate) fn table_bytes(&self) -> usize {
+    pub fn table_bytes(&self) -> usize {
         self.table.bytes()
     }
 
     /// Where the bucket of a hash is.
     #[inline]
-    pub(crate) fn bucket_line(&self, hash: u64) -> Line {
+    pub fn bucket_line(&self, hash: u64) -> Line {
         self.table.line(hash)
     }
 
     /// Where the object begins that a hash may mean.
     #[inline]
-    pub(crate) fn object_line(&self, log: &Log, hash: u64) -> Option<Line> {
+    pub fn object_line(&self, log: &Log, hash: u64) -> Option<Line> {
         let mut line = None;
         self.table.find(hash, |r| {
             line = Some(log.line(r));
@@ -109,13 +118,13 @@ impl Elements {
     }
 
     /// Figures of the index.
-    pub(crate) fn table_stats(&self) -> TableStats {
+    pub fn table_stats(&self) -> TableStats {
         self.table.stats()
     }
 
     /// The element of this name.
     #[inline]
-    pub(crate) fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
+    pub fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
         self.find_hashed(log, access, hash64(seed, field), field)
     }
 
@@ -132,7 +141,7 @@ impl Elements {
 
     /// The value of the element of this name.
     #[inline]
-    pub(crate) fn get<'a>(&self, log: &'a Log, access: &'a Access, seed: u64, field: &[u8]) -> Option<&'a [u8]> {
+    pub fn get<'a>(&self, log: &'a Log, access: &'a Access, seed: u64, field: &[u8]) -> Option<&'a [u8]> {
         let mut found = None;
         self.table.find(hash64(seed, field), |r| {
             let object = access.open(log, r);
@@ -144,12 +153,12 @@ impl Elements {
 
     /// Adds an element that is not there yet; gives its object.
     #[inline]
-    pub(crate) fn insert(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> Ref {
+    pub fn insert(&mut self, hands: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> Ref {
         self.insert_hashed(hands, hash64(hands.seed, field), field, value)
     }
 
     /// As `insert`, with the name's hash.
-    fn insert_hashed(&mut self, hands: &mut Hands<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
+    fn insert_hashed(&mut self, hands: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
         let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
         self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
         let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
@@ -159,7 +168,7 @@ impl Elements {
 
     /// Gives an element another value, in place if its object takes it; gives its object.
     #[inline]
-    pub(crate) fn replace(&mut self, hands: &mut Hands<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
+    pub fn replace(&mut self, hands: &mut WriteCtx<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
         if hands.access.open_mut(hands.log, found.r).set_value(value) {
             return found.r;
         }
@@ -173,7 +182,7 @@ impl Elements {
 
     /// Sets an element's value; true if it is new.
     #[inline]
-    pub(crate) fn set(&mut self, hands: &mut Hands<'_>, field: &[u8], value: &[u8]) -> bool {
+    pub fn set(&mut self, hands: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
         let hash = hash64(hands.seed, field);
         match self.find_hashed(hands.log, hands.access, hash, field) {
             Some(found) => {
@@ -188,14 +197,14 @@ impl Elements {
     }
 
     /// Removes an element that was found just now.
-    pub(crate) fn remove_found(&mut self, hands: &mut Hands<'_>, found: Found) {
+    pub(crate) fn remove_found(&mut self, hands: &mut WriteCtx<'_>, found: Found) {
         self.object_bytes -= hands.access.open(hands.log, found.r).bytes() as u64;
         self.table.remove(found.slot);
         hands.access.kill(hands.log, found.r);
     }
 
     /// Removes an element; true if it was there.
-    pub(crate) fn remove(&mut self, hands: &mut Hands<'_>, field: &[u8]) -> bool {
+    pub fn remove(&mut self, hands: &mut WriteCtx<'_>, field: &[u8]) -> bool {
         let found = self.find(hands.log, hands.access, hands.seed, field);
         if let Some(found) = found {
             self.remove_found(hands, found);
@@ -204,12 +213,12 @@ impl Elements {
     }
 
     /// An element at random.
-    pub(crate) fn sample(&self, rng: &mut Rng) -> Option<Ref> {
+    pub fn sample(&self, rng: &mut Rng) -> Option<Ref> {
         self.table.sample(rng)
     }
 
     /// SCAN's step over one bucket from a position in hash space on; gives the next position, `None` at the end.
-    pub(crate) fn scan(
+    pub fn scan(
         &self,
         from: u64,
         log: &Log,
@@ -224,7 +233,7 @@ impl Elements {
     }
 
     /// Visits every element.
-    pub(crate) fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
+    pub fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
         self.for_each_ref(log, |r| {
             let object = access.open(log, r);
             visit(object.key(), object.value());
@@ -232,7 +241,7 @@ impl Elements {
     }
 
     /// Visits every element's object, which is asked for some elements before.
-    pub(crate) fn for_each_ref(&self, log: &Log, mut visit: impl FnMut(Ref)) {
+    pub fn for_each_ref(&self, log: &Log, mut visit: impl FnMut(Ref)) {
         let mut ahead = [None; AHEAD];
         let mut at = 0;
         self.table.for_each(|r| {
@@ -246,34 +255,38 @@ impl Elements {
     }
 
     /// The element whose object is at `r`, by its name.
-    pub(crate) fn find_ref(&self, seed: u64, field: &[u8], r: Ref) -> Option<Found> {
+    pub fn find_ref(&self, seed: u64, field: &[u8], r: Ref) -> Option<Found> {
         self.table.find_ref(hash64(seed, field), r).map(|slot| Found { slot, r })
     }
 
     /// Puts a moved object in its element's place.
-    pub(crate) fn repoint(&mut self, hands: &Hands<'_>, found: Found, new: Ref, old_bytes: usize) {
+    pub(crate) fn repoint(&mut self, hands: &WriteCtx<'_>, found: Found, new: Ref, old_bytes: usize) {
         self.object_bytes = self.object_bytes + hands.access.open(hands.log, new).bytes() as u64 - old_bytes as u64;
         self.table.replace(found.slot, new);
     }
 
-    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+    /// Moves the element that reclaim has come to; false if it is not in this table.
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
         let Some(found) = self.find_ref(hands.seed, head.key, head.r) else { return false };
         let new = hands.relocate(head.r);
         self.repoint(hands, found, new, head.bytes);
         true
     }
 
+    /// True while the index moves to another size, or should.
     #[inline]
-    pub(crate) fn wants_step(&self) -> bool {
+    pub fn wants_step(&self) -> bool {
         self.table.is_moving() || self.table.wants_move()
     }
 
-    pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
+    /// Moves about `buckets` buckets of the index towards its other size.
+    pub fn step(&mut self, hands: &WriteCtx<'_>, buckets: usize) {
         let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
         self.table.step(&hashes, buckets);
     }
 
-    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+    /// Kills about `objects` elements, which no key leads to any more; true when none is left.
+    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
         let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
         let empty = self.table.drain_step(objects.div_ceil(SLOTS), &mut |r| doomed.push(r));
         for r in doomed {
@@ -284,13 +297,13 @@ impl Elements {
     }
 
     /// Gives back some of the table; true when nothing is left of it.
-    pub(crate) fn shed_step(&mut self) -> bool {
+    pub fn shed_step(&mut self) -> bool {
         self.table.discard_step()
     }
 
     /// The same elements as objects of another slot.
-    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Elements {
-        let mut copy = Elements { kind: self.kind, ..Elements::new(slot, self.len()) };
+    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> FieldTable {
+        let mut copy = FieldTable { kind: self.kind, ..FieldTable::new(slot, self.len()) };
         let hashes = FieldHashes { log, access: from, seed };
         self.table.for_each(|old| {
             let object = from.open(log, old);
@@ -301,7 +314,8 @@ impl Elements {
         copy
     }
 
-    pub(crate) fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
+    /// Checks everything and adds every live object's Ref. O(N).
+    pub fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
         self.table.verify(&FieldHashes { log, access, seed });
         let mut bytes = 0;
         self.table.for_each(|r| {

@@ -1,7 +1,7 @@
 //! A big list: packed nodes, each an object of the log, in the order of a spine.
 //!
 //! ```text
-//!   Spine (leaf number -> Ref, counts)     0         3         1         4         2
+//!   CountedTree (leaf number -> Ref, counts)     0         3         1         4         2
 //!                                          |         |         |         |         |
 //!   objects of Kind::Node,            +----v----+----v----+----v----+----v----+----v----+
 //!   key: the leaf number              | packed  | packed  | squeezed| packed  | packed  |
@@ -27,7 +27,7 @@
 //! A chain does not know its key, and is never empty between commands.
 
 mod depth;
-pub(crate) mod look;
+mod look;
 mod middle;
 #[cfg(test)]
 mod tests;
@@ -40,10 +40,12 @@ use varve_packed::node::{
 };
 use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
 
-use super::Hands;
-use super::spine::{Leaf, Spine};
+use crate::WriteCtx;
+use crate::counted_tree::CountedTree;
 
-pub(crate) use middle::{insert_entry, remove_matches};
+pub use crate::counted_tree::Leaf;
+pub use look::{Search, View, emit_from};
+pub use middle::{insert_entry, remove_matches};
 
 /// No node has more entries, whatever its fill.
 const ENTRIES_MAX: usize = 512;
@@ -84,7 +86,7 @@ impl End {
 
 /// How large nodes get, and which are squeezed: the settings of the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Bytes of a node at most.
     bytes: usize,
     /// Entries of a node at most.
@@ -97,7 +99,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// From `list-max-listpack-size`, `list-compress-depth` and DEBUG QUICKLIST-PACKED-THRESHOLD.
-    pub(crate) fn of(fill: i64, depth: u64, alone: u64) -> Shape {
+    pub fn of(fill: i64, depth: u64, alone: u64) -> Shape {
         let (bytes, entries) = match fill {
             ..=-5 => (64 << 10, ENTRIES_MAX),
             -4..0 => (2048 << -fill, ENTRIES_MAX),
@@ -108,7 +110,7 @@ impl Shape {
 
     /// Whether a node that has so many entries, of so many bytes together, may have one of `size` more.
     #[inline]
-    pub(crate) fn takes(&self, entries: usize, bytes: usize, size: usize) -> bool {
+    pub fn takes(&self, entries: usize, bytes: usize, size: usize) -> bool {
         entries < self.entries
             && buffer_bytes(bytes + size) <= self.bytes
             && (entries == 0 || size < self.alone && !self.is_alone(entries, bytes))
@@ -163,7 +165,7 @@ impl Shape {
 
 /// What squeezing and joining need: one a worker.
 #[derive(Default)]
-pub(crate) struct Press {
+pub struct CompressScratch {
     squeezer: Squeezer,
     /// A node that is being changed or read.
     node: Vec<u8>,
@@ -171,9 +173,9 @@ pub(crate) struct Press {
     other: Vec<u8>,
 }
 
-impl Press {
+impl CompressScratch {
     /// Gives back what a large node has left.
-    pub(crate) fn relax(&mut self) {
+    pub fn relax(&mut self) {
         for scratch in [&mut self.node, &mut self.other] {
             if scratch.capacity() > SCRATCH_KEPT {
                 *scratch = Vec::new();
@@ -183,13 +185,16 @@ impl Press {
 }
 
 /// What an operation that changes a chain works with.
-pub(crate) struct Tools<'a, 'h> {
-    pub(crate) hands: &'a mut Hands<'h>,
-    pub(crate) press: &'a mut Press,
-    pub(crate) shape: Shape,
+pub struct ListCtx<'a, 'h> {
+    /// What every collection is changed with.
+    pub hands: &'a mut WriteCtx<'h>,
+    /// Buffers for nodes that are compressed or joined.
+    pub press: &'a mut CompressScratch,
+    /// The settings of the moment.
+    pub shape: Shape,
 }
 
-impl Tools<'_, '_> {
+impl ListCtx<'_, '_> {
     fn value(&self, r: Ref) -> &[u8] {
         self.hands.access.open(self.hands.log, r).value()
     }
@@ -197,7 +202,7 @@ impl Tools<'_, '_> {
 
 /// What became of an element that was to go into the node at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub enum Pushed {
     /// It is there.
     Yes,
     /// The node is full: a new one is to be begun, and nothing else.
@@ -208,7 +213,7 @@ pub(crate) enum Pushed {
 
 /// What a pop has left of an end's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Popped {
+pub enum Popped {
     /// Other entries.
     One,
     /// Nothing: the node is to be dropped.
@@ -216,21 +221,21 @@ pub(crate) enum Popped {
 }
 
 /// A list of nodes.
-pub(crate) struct Chain {
-    spine: Spine,
+pub struct Quicklist {
+    spine: CountedTree,
     /// Bytes of all node objects.
     object_bytes: u64,
 }
 
-impl Chain {
+impl Quicklist {
     /// An empty chain, to be filled at once.
-    pub(crate) fn new() -> Chain {
-        Chain { spine: Spine::new(), object_bytes: 0 }
+    pub fn empty() -> Quicklist {
+        Quicklist { spine: CountedTree::new(), object_bytes: 0 }
     }
 
     /// A chain whose first node is this one.
-    pub(crate) fn of_node(hands: &mut Hands<'_>, node: &[u8]) -> Chain {
-        let mut chain = Chain::new();
+    pub fn of_node(hands: &mut WriteCtx<'_>, node: &[u8]) -> Quicklist {
+        let mut chain = Quicklist::empty();
         let mut exact = Vec::new();
         compact(node, &mut exact);
         chain.write_leaf(hands, None, Value::Bytes(&exact), Node::open(node).len());
@@ -239,29 +244,30 @@ impl Chain {
 
     /// Number of elements.
     #[inline]
-    pub(crate) fn len(&self) -> u64 {
+    #[allow(clippy::len_without_is_empty, reason = "an empty collection is no key")]
+    pub fn len(&self) -> u64 {
         self.spine.count()
     }
 
     /// Bytes of the nodes in the log.
-    pub(crate) fn object_bytes(&self) -> u64 {
+    pub fn object_bytes(&self) -> u64 {
         self.object_bytes
     }
 
     /// Bytes of the spine.
-    pub(crate) fn table_bytes(&self) -> usize {
+    pub fn table_bytes(&self) -> usize {
         self.spine.bytes()
     }
 
     /// Whether there is one node only.
     #[inline]
-    pub(crate) fn is_single(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.spine.is_single()
     }
 
     /// The only node, if it has become so small that the key's object may hold it: half of what makes a chain, so that
     /// a list does not go back and forth.
-    pub(crate) fn single<'a>(&self, log: &'a Log, access: &'a Access, shape: Shape) -> Option<&'a [u8]> {
+    pub fn single<'a>(&self, log: &'a Log, access: &'a Access, shape: Shape) -> Option<&'a [u8]> {
         let leaf = self.spine.first().filter(|_| self.is_single())?;
         let value = access.open(log, self.spine.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
@@ -270,7 +276,7 @@ impl Chain {
 
     /// Adds an element at an end.
     #[inline]
-    pub(crate) fn push(&mut self, t: &mut Tools<'_, '_>, end: End, entry: &Coded<'_>) {
+    pub fn push(&mut self, t: &mut ListCtx<'_, '_>, end: End, entry: &Coded<'_>) {
         if let Some(leaf) = self.end(end)
             && self.push_into(t, leaf, end, entry)
         {
@@ -286,7 +292,7 @@ impl Chain {
 
     /// Adds an element to an end's node if that has room at hand; else nothing is done, and the answer says why.
     #[inline(always)]
-    pub(crate) fn push_near(
+    pub fn push_near(
         &mut self,
         log: &Log,
         access: &mut Access,
@@ -314,7 +320,7 @@ impl Chain {
     }
 
     /// Adds an element in a new node at an end.
-    pub(crate) fn push_apart(&mut self, hands: &mut Hands<'_>, shape: &Shape, end: End, entry: &Coded<'_>) {
+    pub fn push_apart(&mut self, hands: &mut WriteCtx<'_>, shape: &Shape, end: End, entry: &Coded<'_>) {
         let after = match end {
             End::Front => None,
             End::Back => self.spine.last(),
@@ -325,7 +331,7 @@ impl Chain {
     /// Takes the element at an end away if neither its node nor the chain becomes so small that something follows from it;
     /// else nothing is done, and `emit` is given back.
     #[inline(always)]
-    pub(crate) fn pop_near<F: FnOnce(Entry<'_>)>(
+    pub fn pop_near<F: FnOnce(Entry<'_>)>(
         &mut self,
         log: &Log,
         access: &mut Access,
@@ -350,7 +356,7 @@ impl Chain {
     }
 
     /// Drops the empty node that a pop has left at an end.
-    pub(crate) fn drop_empty(&mut self, hands: &mut Hands<'_>, end: End) {
+    pub fn drop_empty(&mut self, hands: &mut WriteCtx<'_>, end: End) {
         let leaf = self.end(end).expect("there are other nodes");
         let r = self.spine.remove(leaf);
         self.kill(hands, r);
@@ -358,7 +364,7 @@ impl Chain {
 
     /// Takes the element at an end away.
     #[inline]
-    pub(crate) fn pop(&mut self, t: &mut Tools<'_, '_>, end: End, emit: impl FnOnce(Entry<'_>)) -> bool {
+    pub fn pop(&mut self, t: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(Entry<'_>)) -> bool {
         let Some(leaf) = self.end(end) else { return false };
         let r = self.unsqueezed(t, leaf);
         let mut object = t.hands.access.open_mut(t.hands.log, r);
@@ -376,7 +382,7 @@ impl Chain {
     }
 
     /// Takes the first `count` elements from an end away, in the order of pops; all if there are fewer.
-    pub(crate) fn take(&mut self, t: &mut Tools<'_, '_>, end: End, count: u64, mut emit: impl FnMut(Entry<'_>)) {
+    pub fn take(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64, mut emit: impl FnMut(Entry<'_>)) {
         let mut left = count;
         while let Some(leaf) = self.end(end).filter(|_| left > 0) {
             let many = self.spine.count_of(leaf).min(left) as usize;
@@ -392,7 +398,7 @@ impl Chain {
 
     /// Removes the first `count` elements from an end. Nodes that go whole are cut off at once and killed later, but for
     /// a few.
-    pub(crate) fn cut(&mut self, t: &mut Tools<'_, '_>, end: End, count: u64) {
+    pub fn cut(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64) {
         let len = self.len();
         if count == 0 || count >= len {
             return self.cut_all(t, count);
@@ -417,19 +423,19 @@ impl Chain {
     }
 
     /// Removes everything or nothing.
-    fn cut_all(&mut self, t: &mut Tools<'_, '_>, count: u64) {
+    fn cut_all(&mut self, t: &mut ListCtx<'_, '_>, count: u64) {
         while let Some(leaf) = self.spine.first().filter(|_| count > 0) {
             self.drop_leaf(t, leaf);
         }
     }
 
     /// Whether nodes that were cut off are left.
-    pub(crate) fn wants_step(&self) -> bool {
+    pub fn wants_step(&self) -> bool {
         self.spine.has_limbo()
     }
 
     /// Kills so many of the nodes that were cut off.
-    pub(crate) fn step(&mut self, hands: &mut Hands<'_>, nodes: usize) {
+    pub fn step(&mut self, hands: &mut WriteCtx<'_>, nodes: usize) {
         for _ in 0..nodes {
             let Some(r) = self.spine.take_limbo() else { return };
             self.kill(hands, r);
@@ -437,7 +443,7 @@ impl Chain {
     }
 
     /// Moves the node that reclaim has come to; false if the chain does not have it.
-    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
         // It may be anything that died since reclaim read it, whose collection's slot number this one has now.
         let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
         let Some(leaf) = self.spine.leaf(number).filter(|leaf| self.spine.leaf_ref(*leaf) == head.r) else {
@@ -451,7 +457,7 @@ impl Chain {
     }
 
     /// Kills about so many nodes; true when none is left.
-    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
         for _ in 0..objects {
             let limbo = self.spine.take_limbo();
             let Some(r) = limbo.or_else(|| self.spine.last().map(|leaf| self.spine.remove(leaf))) else { return true };
@@ -461,13 +467,13 @@ impl Chain {
     }
 
     /// Gives back some of the spine; true when nothing is left of it.
-    pub(crate) fn shed_step(&mut self) -> bool {
+    pub fn shed_step(&mut self) -> bool {
         self.spine.shed_step()
     }
 
     /// The same elements in nodes of another slot.
-    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, slot: u32) -> Chain {
-        let mut copy = Chain::new();
+    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, slot: u32) -> Quicklist {
+        let mut copy = Quicklist::empty();
         let mut next = self.spine.first();
         while let Some(leaf) = next {
             let value = from.open(log, self.spine.leaf_ref(leaf)).value();
@@ -481,7 +487,7 @@ impl Chain {
     }
 
     /// Checks everything and adds every live object's Ref. O(N).
-    pub(crate) fn verify(&self, log: &Log, access: &Access, slot: u32, live: &mut HashSet<Ref>) {
+    pub fn verify(&self, log: &Log, access: &Access, slot: u32, live: &mut HashSet<Ref>) {
         self.spine.verify();
         let leaves = std::iter::successors(self.spine.first(), |leaf| self.spine.next(*leaf));
         let limbo = self.spine.limbo_leaves();
@@ -514,7 +520,7 @@ impl Chain {
 
     /// Adds an entry at an end of a node, if the node takes it without moving others again and again.
     #[inline]
-    fn push_into(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+    fn push_into(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (shape, size) = (t.shape, entry.size());
         let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
         if is_squeezed(object.value()) {
@@ -544,7 +550,7 @@ impl Chain {
     }
 
     #[cold]
-    fn push_squeezed(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+    fn push_squeezed(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
         let takes = t.shape.takes(entries, bytes, entry.size());
         if takes {
@@ -556,7 +562,7 @@ impl Chain {
     /// Makes a node of `capacity` bytes with one entry, behind another node or in front of all.
     fn begin_node(
         &mut self,
-        hands: &mut Hands<'_>,
+        hands: &mut WriteCtx<'_>,
         after: Option<Leaf>,
         capacity: usize,
         grow: Grow,
@@ -572,7 +578,7 @@ impl Chain {
     /// that, it will `grow`. A node that has become empty goes. Returns how many entries are left.
     fn edit(
         &mut self,
-        t: &mut Tools<'_, '_>,
+        t: &mut ListCtx<'_, '_>,
         leaf: Leaf,
         more: usize,
         grow: Grow,
@@ -603,7 +609,7 @@ impl Chain {
     }
 
     /// Writes a node anew that has become small for its room, but not one of a fill at an end, which may grow again.
-    fn shrink(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, bytes: usize) {
+    fn shrink(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, bytes: usize) {
         let is_end = Some(leaf) == self.spine.first() || Some(leaf) == self.spine.last();
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         let capacity = t.shape.roomy(bytes);
@@ -614,7 +620,7 @@ impl Chain {
     }
 
     /// Writes the node in the press in the place of a leaf's old one, squeezed if it is far from both ends.
-    fn write_loaded(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+    fn write_loaded(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let squeezed = self.is_inner(leaf, t.shape.depth).then(|| squeeze(t.press)).flatten();
         let value = match squeezed {
             Some(size) => &t.press.other[..size],
@@ -623,7 +629,7 @@ impl Chain {
         self.rewrite_leaf(t.hands, leaf, value);
     }
 
-    fn rewrite_leaf(&mut self, hands: &mut Hands<'_>, leaf: Leaf, value: &[u8]) {
+    fn rewrite_leaf(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
         let number = leaf.number().to_le_bytes();
         let new = self.append(hands, &number, Value::Bytes(value));
         let old = self.spine.leaf_ref(leaf);
@@ -631,24 +637,24 @@ impl Chain {
         self.kill(hands, old);
     }
 
-    fn write_leaf(&mut self, hands: &mut Hands<'_>, after: Option<Leaf>, value: Value<'_>, entries: usize) -> Leaf {
+    fn write_leaf(&mut self, hands: &mut WriteCtx<'_>, after: Option<Leaf>, value: Value<'_>, entries: usize) -> Leaf {
         let number = self.spine.upcoming().number().to_le_bytes();
         let r = self.append(hands, &number, value);
         self.spine.insert_after(after, r, entries as u32, 0)
     }
 
-    fn drop_leaf(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+    fn drop_leaf(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let r = self.spine.remove(leaf);
         self.kill(t.hands, r);
     }
 
-    fn append(&mut self, hands: &mut Hands<'_>, number: &[u8], value: Value<'_>) -> Ref {
+    fn append(&mut self, hands: &mut WriteCtx<'_>, number: &[u8], value: Value<'_>) -> Ref {
         let r = hands.appender.append(hands.log, &node_object(hands.slot, number, value));
         self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
         r
     }
 
-    fn kill(&mut self, hands: &mut Hands<'_>, r: Ref) {
+    fn kill(&mut self, hands: &mut WriteCtx<'_>, r: Ref) {
         self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
         hands.access.kill(hands.log, r);
     }
@@ -678,7 +684,7 @@ fn looks_at_size(left: usize, shape: &Shape) -> bool {
 
 /// Takes the entry at an end out of a node, which has one.
 #[inline]
-pub(crate) fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> Entry<'n> {
+pub fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> Entry<'n> {
     let popped = match end {
         End::Front => node.pop_front(),
         End::Back => node.pop_back(),
@@ -688,7 +694,7 @@ pub(crate) fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> Entry<'n> {
 
 /// Adds an entry at an end of a node that has room for it.
 #[inline(always)]
-pub(crate) fn push_at(node: &mut NodeMut<'_>, end: End, entry: &impl Encoded) {
+pub fn push_at(node: &mut NodeMut<'_>, end: End, entry: &impl Encoded) {
     let pushed = match end {
         End::Front => node.push_front(entry),
         End::Back => node.push_back(entry),
@@ -705,7 +711,7 @@ fn sizes(value: &[u8]) -> (usize, usize) {
 }
 
 /// Writes a node without free room.
-pub(crate) fn compact(node: &[u8], into: &mut Vec<u8>) {
+pub fn compact(node: &[u8], into: &mut Vec<u8>) {
     load(node, into, buffer_bytes(sizes(node).1), Grow::Back);
 }
 
@@ -729,8 +735,8 @@ fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
 }
 
 /// Squeezes the node in the press into its other buffer; the bytes of the result if it is worth it.
-fn squeeze(press: &mut Press) -> Option<usize> {
-    let Press { squeezer, node, other } = press;
+fn squeeze(press: &mut CompressScratch) -> Option<usize> {
+    let CompressScratch { squeezer, node, other } = press;
     let node = Node::open(node);
     other.resize(varve_packed::node::squeeze_bound(node.bytes()), 0);
     squeezer.squeeze(node, other)

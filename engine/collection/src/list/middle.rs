@@ -12,11 +12,11 @@ use varve_packed::node::{Coded, Grow, Node, NodeMut, buffer_bytes, is_squeezed};
 use varve_segment::Value;
 
 use super::look::each_match;
-use super::{Chain, End, Leaf, Tools, load, open, push_at, sizes};
+use super::{End, Leaf, ListCtx, Quicklist, load, open, push_at, sizes};
 
-impl Chain {
+impl Quicklist {
     /// Puts another element in the place of the one at a position, which there is.
-    pub(crate) fn set(&mut self, t: &mut Tools<'_, '_>, position: u64, entry: &Coded<'_>) {
+    pub fn set(&mut self, t: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
         let (leaf, offset) = self.spine.locate(position).expect("the caller compared with the length");
         let (at, r) = (offset as usize, self.spine.leaf_ref(leaf));
         let mut object = t.hands.access.open_mut(t.hands.log, r);
@@ -32,7 +32,7 @@ impl Chain {
     }
 
     /// The same in a node that is squeezed, or full, or too small for the entry, or of an entry that is to be alone.
-    fn set_slowly(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
+    fn set_slowly(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         let node = open(value, &mut t.press.node);
         let old = node.size(node.nth(at).expect("the spine counts the node's entries"));
@@ -49,13 +49,13 @@ impl Chain {
     }
 
     /// Adds an element beside the one that was found as number `at` of a node.
-    pub(crate) fn insert(&mut self, t: &mut Tools<'_, '_>, found: (Leaf, usize), before: bool, entry: &Coded<'_>) {
+    pub fn insert(&mut self, t: &mut ListCtx<'_, '_>, found: (Leaf, usize), before: bool, entry: &Coded<'_>) {
         let (leaf, at) = found;
         self.insert_at(t, leaf, if before { at } else { at + 1 }, entry);
     }
 
     /// Removes up to `count` elements equal to this one, beginning at an end; returns how many.
-    pub(crate) fn remove(&mut self, t: &mut Tools<'_, '_>, needle: &Coded<'_>, count: u64, from: End) -> u64 {
+    pub fn remove(&mut self, t: &mut ListCtx<'_, '_>, needle: &Coded<'_>, count: u64, from: End) -> u64 {
         let mut removed = 0;
         let mut next = self.end(from);
         while let Some(leaf) = next.filter(|_| removed < count) {
@@ -74,7 +74,7 @@ impl Chain {
     }
 
     /// Removes equal entries of one node.
-    fn remove_in(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, needle: &Coded<'_>, count: usize, from: End) -> u64 {
+    fn remove_in(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, needle: &Coded<'_>, count: usize, from: End) -> u64 {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         let mut any = false;
         each_match(open(value, &mut t.press.node), needle, from, |_| {
@@ -90,7 +90,7 @@ impl Chain {
     }
 
     /// Joins a node with a neighbour if it has become small.
-    pub(super) fn join_if_small(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+    pub(super) fn join_if_small(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
         if t.shape.is_small(entries, bytes) {
             let (prev, next) = (self.spine.prev(leaf), self.spine.next(leaf));
@@ -101,7 +101,7 @@ impl Chain {
     }
 
     /// Joins a node with its neighbour towards the end `side`, if one of them is small and both fit in one.
-    fn join_pair(&mut self, t: &mut Tools<'_, '_>, neighbour: Option<Leaf>, leaf: Leaf, side: End) -> bool {
+    fn join_pair(&mut self, t: &mut ListCtx<'_, '_>, neighbour: Option<Leaf>, leaf: Leaf, side: End) -> bool {
         let Some(neighbour) = neighbour else { return false };
         // Told by the spine, before the neighbour is fetched: at the ends of a list it is full most of the time.
         if self.spine.count_of(leaf) + self.spine.count_of(neighbour) > t.shape.joined_entries() as u64 {
@@ -133,7 +133,7 @@ impl Chain {
     }
 
     /// Adds an entry before number `at` of a node, behind its last if there are so many.
-    fn insert_at(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
+    fn insert_at(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
         if t.shape.takes(entries, bytes, entry.size()) {
             self.edit(t, leaf, entry.size(), Grow::Both, |node| insert_entry(node, at, entry));
@@ -158,7 +158,7 @@ impl Chain {
     }
 
     /// Adds an entry at an end of a node if its fill takes it.
-    fn add_to(&mut self, t: &mut Tools<'_, '_>, leaf: Option<Leaf>, end: End, entry: &Coded<'_>) -> bool {
+    fn add_to(&mut self, t: &mut ListCtx<'_, '_>, leaf: Option<Leaf>, end: End, entry: &Coded<'_>) -> bool {
         let Some(leaf) = leaf else { return false };
         let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
         let takes = t.shape.takes(entries, bytes, entry.size());
@@ -169,7 +169,7 @@ impl Chain {
     }
 
     /// Moves the entries of a node from number `at` on into a new node behind it. Both get the room that they need.
-    fn split(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf, at: usize) {
+    fn split(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize) {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
         load(value, &mut t.press.node, buffer_bytes(bytes), Grow::Both);
@@ -190,7 +190,7 @@ impl Chain {
 }
 
 /// Adds an entry before number `at` of a node that has room for it.
-pub(crate) fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>) {
+pub fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>) {
     match node.node().nth(at) {
         Some(place) => drop(node.insert_before(place, entry).expect("room was made before")),
         None => push_at(node, End::Back, entry),
@@ -198,7 +198,7 @@ pub(crate) fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>)
 }
 
 /// Removes up to `count` entries equal to `needle`, beginning at an end.
-pub(crate) fn remove_matches(node: &mut NodeMut<'_>, needle: &Coded<'_>, mut count: usize, from: End) {
+pub fn remove_matches(node: &mut NodeMut<'_>, needle: &Coded<'_>, mut count: usize, from: End) {
     let (mut next, mut left) = (node.node().first(), node.node().len());
     while count > 0 {
         let hit = match from {

@@ -14,7 +14,7 @@ struct Cell {
 }
 
 struct Both {
-    spine: Spine<u64>,
+    spine: CountedTree<u64>,
     model: Vec<Cell>,
     /// Places of the leaves in limbo.
     limbo: Vec<u64>,
@@ -24,7 +24,7 @@ struct Both {
 
 impl Both {
     fn new(seed: u64, keyed: bool) -> Both {
-        let spine = if keyed { Spine::keyed() } else { Spine::new() };
+        let spine = if keyed { CountedTree::keyed() } else { CountedTree::new() };
         Both { spine, model: Vec::new(), limbo: Vec::new(), rng: Rng::seeded(seed), keyed }
     }
 
@@ -135,7 +135,10 @@ impl Both {
         assert_eq!(self.spine.locate(total), None);
         let key = self.model.last().map_or(0, |cell| self.rng.below(cell.sep + 2));
         let least = self.model.iter().rfind(|cell| cell.sep <= key).or(self.model.first());
-        assert_eq!(self.spine.descend(key), least.map(|cell| cell.leaf), "key {key}");
+        let by_sep = |sep: u64| if sep <= key { Ordering::Less } else { Ordering::Greater };
+        let found =
+            self.spine.descend_by(by_sep, None::<fn(Leaf) -> Ordering>, |_| unreachable!("no key is equal"), |_| {});
+        assert_eq!(found, least.map(|cell| cell.leaf), "key {key}");
         if self.model.is_empty() {
             return;
         }
@@ -194,7 +197,7 @@ fn agrees_with_a_vector() {
 #[test]
 fn growth_at_an_end_makes_full_nodes() {
     for front in [false, true] {
-        let mut spine: Spine<NonZeroU64> = Spine::new();
+        let mut spine: CountedTree<NonZeroU64> = CountedTree::new();
         for n in 0..100_000 {
             let before = if front { None } else { spine.last() };
             spine.insert_after(before, NonZeroU64::MIN.saturating_add(n), 1, 0);

@@ -12,31 +12,31 @@
 
 use std::cmp::Ordering;
 
-use super::hint::{Stem, hint128, rest};
-use crate::coll::spine::Leaf;
-use crate::coll::spine::arena::Arena;
+use super::hint::{CommonPrefix, hint128, rest};
+use crate::counted_tree::Leaf;
+use crate::counted_tree::arena::Arena;
 
 /// Marks in a chunk of the arena: 64 KB.
 const CHUNK_SHIFT: usize = 12;
 
 /// See the head of the file.
-pub(super) struct Marks {
-    stem: Stem,
+pub(super) struct LeafFingerprints {
+    stem: CommonPrefix,
     marks: Arena<u128, CHUNK_SHIFT>,
 }
 
-impl Marks {
-    pub(super) fn new(stem: Stem) -> Marks {
-        Marks { stem, marks: Arena::new() }
+impl LeafFingerprints {
+    pub(super) fn new(stem: CommonPrefix) -> LeafFingerprints {
+        LeafFingerprints { stem, marks: Arena::new() }
     }
 
-    pub(super) fn stem(&self) -> &Stem {
+    pub(super) fn stem(&self) -> &CommonPrefix {
         &self.stem
     }
 
     /// Bytes of memory, its own too.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Marks>() + self.marks.bytes()
+        size_of::<LeafFingerprints>() + self.marks.bytes()
     }
 
     /// What a member's place among the marks is told by.

@@ -11,13 +11,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::Root;
 use super::roots::Roots;
-use super::slots::Whereabouts;
-use super::{Body, Hands, Root};
+use super::table::RootLocation;
 use crate::rank::{Rank, RankedMutex};
 use crate::shard::Shard;
 use crate::store::Store;
 use crate::worker::Local;
+use varve_collection::{Collection, WriteCtx};
 
 /// Objects killed in one step with the shard locked: some ten microseconds.
 const FREE_OBJECTS: usize = 64;
@@ -27,7 +28,7 @@ const SHED_ROOTS: usize = 16;
 const MOVE_BUCKETS: usize = 32;
 
 /// Slot numbers that the background has to see to.
-pub(crate) struct Chores {
+pub(crate) struct PendingWork {
     dying: RankedMutex<VecDeque<u32>>,
     restless: RankedMutex<VecDeque<u32>>,
     dropped: RankedMutex<Dropped>,
@@ -41,12 +42,12 @@ struct Dropped {
     /// Roots of a store that was emptied at once, as its shards had them.
     roots: Vec<Roots>,
     /// What is shed first.
-    bodies: Vec<Body>,
+    bodies: Vec<Collection>,
 }
 
-impl Chores {
-    pub(crate) fn new() -> Chores {
-        Chores {
+impl PendingWork {
+    pub(crate) fn new() -> PendingWork {
+        PendingWork {
             dying: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
@@ -78,7 +79,7 @@ impl Chores {
     }
 
     /// Leaves a body without objects to be shed.
-    fn drop_later(&self, body: Body) {
+    fn drop_later(&self, body: Collection) {
         self.owed.fetch_add(1, Relaxed);
         self.dropped.lock().bodies.push(body);
     }
@@ -204,13 +205,13 @@ impl Shard {
         &mut self,
         store: &Store,
         local: &mut Local,
-        at: Whereabouts,
-        work: impl FnOnce(&mut Root, &mut Hands<'_>) -> R,
+        at: RootLocation,
+        work: impl FnOnce(&mut Root, &mut WriteCtx<'_>) -> R,
     ) -> R {
         let root = self.roots.get_mut(at.place);
         let slot = root.slot;
         let (access, appender) = (&mut self.access, &mut local.appender);
-        let done = work(root, &mut Hands { log: &store.log, access, appender, seed: store.seed, slot });
+        let done = work(root, &mut WriteCtx { log: &store.log, access, appender, seed: store.seed, slot });
         store.follow_root(root);
         done
     }

@@ -9,19 +9,19 @@
 use varve_base::Ref;
 use varve_packed::node::{Grow, is_squeezed};
 
-use super::{Chain, End, Leaf, Tools, load, sizes, squeeze};
+use super::{End, Leaf, ListCtx, Quicklist, load, sizes, squeeze};
 
-impl Chain {
+impl Quicklist {
     /// Makes the nodes near both ends plain and squeezes the next ones, after a node was added or removed.
     #[inline]
-    pub(super) fn keep_depth(&mut self, t: &mut Tools<'_, '_>) {
+    pub(super) fn keep_depth(&mut self, t: &mut ListCtx<'_, '_>) {
         if t.shape.depth > 0 {
             self.keep_depth_at(t, End::Front);
             self.keep_depth_at(t, End::Back);
         }
     }
 
-    fn keep_depth_at(&mut self, t: &mut Tools<'_, '_>, end: End) {
+    fn keep_depth_at(&mut self, t: &mut ListCtx<'_, '_>, end: End) {
         let mut at = self.end(end);
         for _ in 0..t.shape.depth {
             let Some(leaf) = at else { return };
@@ -54,7 +54,7 @@ impl Chain {
     }
 
     /// Squeezes a node if it is far from both ends, plain, and worth it.
-    pub(super) fn squeeze_if_inner(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) {
+    pub(super) fn squeeze_if_inner(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
         if is_squeezed(value) || !self.is_inner(leaf, t.shape.depth) {
             return;
@@ -67,7 +67,7 @@ impl Chain {
 
     /// Makes a node plain; gives where it lies.
     #[inline]
-    pub(super) fn unsqueezed(&mut self, t: &mut Tools<'_, '_>, leaf: Leaf) -> Ref {
+    pub(super) fn unsqueezed(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) -> Ref {
         let r = self.spine.leaf_ref(leaf);
         let value = t.hands.access.open(t.hands.log, r).value();
         if !is_squeezed(value) {

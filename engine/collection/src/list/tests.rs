@@ -14,8 +14,8 @@ struct Both {
     log: Log,
     access: Access,
     appender: Appender,
-    press: Press,
-    chain: Chain,
+    press: CompressScratch,
+    chain: Quicklist,
     model: VecDeque<Vec<u8>>,
     rng: Rng,
     shape: Shape,
@@ -26,15 +26,15 @@ impl Both {
         let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
         let log = Log::new(geometry).expect("an address range");
         let access = log.access();
-        let (appender, press) = (Appender::new(), Press::default());
+        let (appender, press) = (Appender::new(), CompressScratch::default());
         let (model, rng) = (VecDeque::new(), Rng::seeded(seed));
-        Both { log, access, appender, press, chain: Chain::new(), model, rng, shape }
+        Both { log, access, appender, press, chain: Quicklist::empty(), model, rng, shape }
     }
 
-    fn change<R>(&mut self, work: impl FnOnce(&mut Chain, &mut Tools<'_, '_>) -> R) -> R {
+    fn change<R>(&mut self, work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R) -> R {
         let Both { log, access, appender, press, chain, shape, .. } = self;
-        let mut hands = Hands { log, access, appender, seed: 1, slot: SLOT };
-        work(chain, &mut Tools { hands: &mut hands, press, shape: *shape })
+        let mut hands = WriteCtx { log, access, appender, seed: 1, slot: SLOT };
+        work(chain, &mut ListCtx { hands: &mut hands, press, shape: *shape })
     }
 
     fn look(&mut self) -> View<'_> {

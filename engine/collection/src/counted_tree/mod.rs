@@ -53,9 +53,9 @@ const LAST: usize = 1;
 /// No node, no leaf, or no free cell.
 const NONE: u32 = u32::MAX;
 
-/// The number of a leaf.
+/// The number of a leaf of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Leaf(u32);
+pub struct Leaf(u32);
 
 impl Leaf {
     /// The number, as the leaf's object carries it.
@@ -79,7 +79,7 @@ const _: () = assert!(size_of::<Node>() == 392);
 
 /// A counted B+ tree over leaves; see the head of the file. `R` is where a leaf lies, a [`Ref`] but for tests.
 #[derive(Clone, Debug)]
-pub(crate) struct Spine<R = Ref> {
+pub(crate) struct CountedTree<R = Ref> {
     /// By number; none of a free one.
     refs: Arena<Option<R>, LEAVES_SHIFT>,
     /// By number: the node of level 1; of a free leaf the next free one.
@@ -102,10 +102,10 @@ pub(crate) struct Spine<R = Ref> {
     limbo: Vec<cut::Limb>,
 }
 
-impl<R: Copy> Spine<R> {
+impl<R: Copy> CountedTree<R> {
     /// An empty spine without keys: every `sep` is 0.
-    pub(crate) fn new() -> Spine<R> {
-        Spine {
+    pub(crate) fn new() -> CountedTree<R> {
+        CountedTree {
             refs: Arena::new(),
             parents: Arena::new(),
             nodes: Arena::new(),
@@ -123,8 +123,8 @@ impl<R: Copy> Spine<R> {
     }
 
     /// An empty spine that keeps the least key of each leaf. Keys must not fall from one leaf to the next.
-    pub(crate) fn keyed() -> Spine<R> {
-        Spine { keyed: true, ..Spine::new() }
+    pub(crate) fn keyed() -> CountedTree<R> {
+        CountedTree { keyed: true, ..CountedTree::new() }
     }
 
     /// Number of leaves, those in limbo included.
@@ -339,25 +339,6 @@ impl<R: Copy> Spine<R> {
         self.put_sep(node, slot, sep);
     }
 
-    /// The last leaf whose least key is at most `sep`, the first leaf if there is none such.
-    pub(crate) fn descend(&self, sep: u64) -> Option<Leaf> {
-        if self.is_bare() {
-            return None;
-        }
-        let mut node = self.root;
-        loop {
-            let Node { level, len, child, .. } = self.node(node);
-            let slot = match self.seps.get(node as usize) {
-                Some(seps) => seps[..*len as usize].partition_point(|&s| s <= sep).saturating_sub(1),
-                None => *len as usize - 1,
-            };
-            if *level == 1 {
-                return Some(Leaf(child[slot]));
-            }
-            node = child[slot];
-        }
-    }
-
     /// The last leaf that begins before what is looked for, or with it; the first leaf if there is none such. `by_sep` tells
     /// how a least key compares, and `by_mark`, if there is such a thing, what else is known of the beginnings of leaves with
     /// the same least key; where that does not decide, `begins` looks into the leaf, and `fetch` is told which leaves may be
@@ -416,7 +397,7 @@ impl<R: Copy> Spine<R> {
         Leaf(if self.free_leaf == NONE { self.refs.len() as u32 } else { self.free_leaf })
     }
 
-    /// Adds a leaf of `count` elements after `leaf`, or at the front: the one that [`Spine::upcoming`] told.
+    /// Adds a leaf of `count` elements after `leaf`, or at the front: the one that [`CountedTree::upcoming`] told.
     pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, sep: u64) -> Leaf {
         self.settle();
         let new = self.take_leaf(place);

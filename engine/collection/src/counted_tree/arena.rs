@@ -12,19 +12,19 @@ use smallvec::SmallVec;
 
 /// Items in chunks of `2^SHIFT`, which is to come to some tens of kilobytes.
 #[derive(Clone, Debug)]
-pub(in crate::coll) struct Arena<T, const SHIFT: usize> {
+pub(crate) struct Arena<T, const SHIFT: usize> {
     chunks: SmallVec<[Vec<T>; 1]>,
 }
 
 impl<T, const SHIFT: usize> Arena<T, SHIFT> {
     const CHUNK: usize = 1 << SHIFT;
 
-    pub(in crate::coll) fn new() -> Arena<T, SHIFT> {
+    pub(crate) fn new() -> Arena<T, SHIFT> {
         Arena { chunks: SmallVec::new() }
     }
 
     #[inline]
-    pub(in crate::coll) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self.chunks.last() {
             Some(last) => (self.chunks.len() - 1) * Self::CHUNK + last.len(),
             None => 0,
@@ -33,7 +33,7 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
 
     /// Bytes of memory. O(1).
     #[inline]
-    pub(in crate::coll) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let Some(last) = self.chunks.last() else { return 0 };
         let items = (self.chunks.len() - 1) * Self::CHUNK + last.capacity();
         let spilled = if self.chunks.spilled() { self.chunks.capacity() } else { 0 };
@@ -41,11 +41,11 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
     }
 
     #[inline]
-    pub(in crate::coll) fn get(&self, at: usize) -> Option<&T> {
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
         self.chunks.get(at >> SHIFT)?.get(at & (Self::CHUNK - 1))
     }
 
-    pub(in crate::coll) fn push(&mut self, item: T) {
+    pub(crate) fn push(&mut self, item: T) {
         let first = self.chunks.len() <= 1;
         match self.chunks.last_mut() {
             Some(last) if last.len() < Self::CHUNK => {
@@ -65,7 +65,7 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
     }
 
     /// Two different items.
-    pub(in crate::coll) fn pair_mut(&mut self, a: usize, b: usize) -> [&mut T; 2] {
+    pub(crate) fn pair_mut(&mut self, a: usize, b: usize) -> [&mut T; 2] {
         const TWO: &str = "two different items of the arena";
         let (mask, [first, second]) = (Self::CHUNK - 1, [a >> SHIFT, b >> SHIFT]);
         if first == second {
@@ -75,12 +75,12 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
         [&mut first[a & mask], &mut second[b & mask]]
     }
 
-    pub(in crate::coll) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 
     /// Gives the last chunk back, with what is in it; true when none is left.
-    pub(in crate::coll) fn shed(&mut self) -> bool {
+    pub(crate) fn shed(&mut self) -> bool {
         self.chunks.pop();
         self.chunks.is_empty()
     }

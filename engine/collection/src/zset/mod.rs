@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   small     one packed node of pairs, in order              `packed`
-//!   big       Ordered
-//!             +-- elements   hash of the member -> Ref        `coll::elements`; value = the bytes of the score
+//!   big       SortedSet
+//!             +-- elements   hash of the member -> Ref        `elements`; value = the bytes of the score
 //!             +-- tree       (score, member) -> Ref           `tree` over `leaf`; scores are compared as `score`
 //!                                                             says, members of equal ones by `hint` and `marks`
 //! ```
@@ -15,11 +15,12 @@
 mod hint;
 mod leaf;
 mod marks;
-pub(crate) mod packed;
+pub mod packed;
 mod score;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod types;
 
 use std::collections::HashSet;
 
@@ -29,12 +30,13 @@ use varve_base::hash::hash64;
 use varve_index::TableStats;
 use varve_segment::{Access, Appender, Head, Kind, Log};
 
-use super::Hands;
-use super::elements::Elements;
-use crate::zset_types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange};
+use crate::WriteCtx;
+use crate::field_table::FieldTable;
 use leaf::CELLS_MAX;
 use score::{ScoreBytes, order_key, read_score};
-use tree::{Probe, Sight, Tree};
+use tree::{Probe, ReadCtx, Tree};
+
+pub use types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 
 /// Removals at an end fetch the bucket of the element after so many more.
 const NEAR: usize = 4;
@@ -42,8 +44,8 @@ const NEAR: usize = 4;
 const FAR: usize = 12;
 
 /// A big sorted set.
-pub(crate) struct Ordered {
-    elements: Elements,
+pub struct SortedSet {
+    elements: FieldTable,
     tree: Tree,
     /// It dies, and its leaves go first: no cell is to be looked for any more.
     felled: bool,
@@ -51,7 +53,7 @@ pub(crate) struct Ordered {
 
 /// What an addition does to a member that is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It gets this score, another than it had.
     Put(f64),
     /// Nothing.
@@ -59,7 +61,7 @@ pub(crate) enum Verdict {
 }
 
 /// Decides by the conditions of an addition what becomes of a member with score `old`.
-pub(crate) fn judge(old: f64, score: f64, how: ZAdd) -> Verdict {
+pub fn judge(old: f64, score: f64, how: ZAdd) -> Verdict {
     if how.nx {
         return Verdict::Leave(ZAdded::Refused);
     }
@@ -82,72 +84,78 @@ pub(crate) fn rank_span(start: u64, stop: u64, len: u64, rev: bool) -> (u64, u64
     if rev { (len - end, len - start) } else { (start, end) }
 }
 
-impl Ordered {
+impl SortedSet {
     /// No elements yet, for the collection with this slot number, which will at once have so many.
-    pub(crate) fn new(slot: u32, expected: usize) -> Ordered {
-        Ordered::with_leaves(slot, expected, CELLS_MAX)
+    pub fn new(slot: u32, expected: usize) -> SortedSet {
+        SortedSet::with_leaves(slot, expected, CELLS_MAX)
     }
 
     /// The same with leaves of at most `cells_max` cells.
-    fn with_leaves(slot: u32, expected: usize, cells_max: usize) -> Ordered {
-        Ordered { elements: Elements::new(slot, expected), tree: Tree::new(cells_max), felled: false }
+    fn with_leaves(slot: u32, expected: usize, cells_max: usize) -> SortedSet {
+        SortedSet { elements: FieldTable::new(slot, expected), tree: Tree::new(cells_max), felled: false }
     }
 
     /// One of the elements that `fill` pushes, about `expected` of them, in order and none twice.
-    pub(crate) fn build(
-        hands: &mut Hands<'_>,
+    pub fn build(
+        hands: &mut WriteCtx<'_>,
         expected: usize,
         fill: impl FnOnce(&mut dyn FnMut(&[u8], f64)),
-    ) -> Ordered {
-        Ordered::build_with(Ordered::new(hands.slot, expected), hands, fill)
+    ) -> SortedSet {
+        SortedSet::build_with(SortedSet::new(hands.slot, expected), hands, fill)
     }
 
-    fn build_with(mut set: Ordered, hands: &mut Hands<'_>, fill: impl FnOnce(&mut dyn FnMut(&[u8], f64))) -> Ordered {
+    fn build_with(
+        mut set: SortedSet,
+        hands: &mut WriteCtx<'_>,
+        fill: impl FnOnce(&mut dyn FnMut(&[u8], f64)),
+    ) -> SortedSet {
         let mut refs: SmallVec<[Ref; CELLS_MAX]> = SmallVec::new();
         fill(&mut |member, score| {
             refs.push(set.elements.insert(hands, member, ScoreBytes::of(score).get()));
             if refs.len() == set.tree.cells_at_once() {
-                set.tree.push_leaf(Sight { log: hands.log, access: hands.access }, hands.appender, hands.slot, &refs);
+                set.tree.push_leaf(ReadCtx { log: hands.log, access: hands.access }, hands.appender, hands.slot, &refs);
                 refs.clear();
             }
         });
-        set.tree.push_leaf(Sight { log: hands.log, access: hands.access }, hands.appender, hands.slot, &refs);
+        set.tree.push_leaf(ReadCtx { log: hands.log, access: hands.access }, hands.appender, hands.slot, &refs);
         set
     }
 
     /// The members by name.
     #[inline]
-    pub(crate) fn elements(&self) -> &Elements {
+    pub fn elements(&self) -> &FieldTable {
         &self.elements
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of members.
+    #[allow(clippy::len_without_is_empty, reason = "an empty collection is no key")]
+    pub fn len(&self) -> usize {
         self.elements.len()
     }
 
     /// Figures of the members' index.
-    pub(crate) fn table_stats(&self) -> TableStats {
+    pub fn table_stats(&self) -> TableStats {
         self.elements.table_stats()
     }
 
     /// Bytes of elements, leaves, index and spine. O(1).
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         (self.elements.object_bytes() + self.tree.object_bytes()) as usize + self.table_bytes()
     }
 
     /// Bytes of index and spine, and of this itself, which is not among the roots. O(1).
-    pub(crate) fn table_bytes(&self) -> usize {
-        size_of::<Ordered>() + self.elements.table_bytes() + self.tree.spine_bytes()
+    pub fn table_bytes(&self) -> usize {
+        size_of::<SortedSet>() + self.elements.table_bytes() + self.tree.spine_bytes()
     }
 
     /// A member's score.
     #[inline]
-    pub(crate) fn score(&self, log: &Log, access: &Access, seed: u64, member: &[u8]) -> Option<f64> {
+    pub fn score(&self, log: &Log, access: &Access, seed: u64, member: &[u8]) -> Option<f64> {
         self.elements.get(log, access, seed, member).map(read_score)
     }
 
     /// Adds a member or changes its score, under conditions.
-    pub(crate) fn add(&mut self, hands: &mut Hands<'_>, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    pub fn add(&mut self, hands: &mut WriteCtx<'_>, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
         let Some(found) = self.elements.find(hands.log, hands.access, hands.seed, member) else {
             if how.xx {
                 return ZAdded::Refused;
@@ -162,7 +170,7 @@ impl Ordered {
             Verdict::Put(new) => new,
             Verdict::Leave(outcome) => return outcome,
         };
-        let spot = self.tree.find(Sight::of(hands), order_key(old), member, found.r);
+        let spot = self.tree.find(ReadCtx::of(hands), order_key(old), member, found.r);
         // The value never gets shorter, and longer once only: then it has all eight bytes.
         let bytes = ScoreBytes::of(new);
         let bytes = if bytes.get().len() <= kept { bytes.padded(kept) } else { bytes.padded(8) };
@@ -177,9 +185,9 @@ impl Ordered {
     }
 
     /// Removes a member; true if it was there.
-    pub(crate) fn remove(&mut self, hands: &mut Hands<'_>, member: &[u8]) -> bool {
+    pub fn remove(&mut self, hands: &mut WriteCtx<'_>, member: &[u8]) -> bool {
         let Some(found) = self.elements.find(hands.log, hands.access, hands.seed, member) else { return false };
-        let sight = Sight::of(hands);
+        let sight = ReadCtx::of(hands);
         let spot = self.tree.find(sight, order_key(sight.element(found.r).1), member, found.r);
         self.tree.remove(hands, spot, 1);
         self.elements.remove_found(hands, found);
@@ -187,17 +195,17 @@ impl Ordered {
     }
 
     /// A member's rank from the low end, and its score.
-    pub(crate) fn rank(&self, log: &Log, access: &Access, seed: u64, member: &[u8]) -> Option<(u64, f64)> {
+    pub fn rank(&self, log: &Log, access: &Access, seed: u64, member: &[u8]) -> Option<(u64, f64)> {
         let found = self.elements.find(log, access, seed, member)?;
-        let sight = Sight { log, access };
+        let sight = ReadCtx { log, access };
         let score = sight.element(found.r).1;
         let spot = self.tree.find(sight, order_key(score), member, found.r);
         Some((self.tree.rank(spot), score))
     }
 
     /// The positions of a range from the low end: from the first to behind the last. `rev` turns ranks only.
-    pub(crate) fn span(&self, log: &Log, access: &Access, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
-        let sight = Sight { log, access };
+    pub fn span(&self, log: &Log, access: &Access, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
+        let sight = ReadCtx { log, access };
         let (from, to) = match *range {
             ZRange::Rank { start, stop } => return rank_span(start, stop, self.tree.len(), rev),
             ZRange::Score { min, max } => {
@@ -209,13 +217,13 @@ impl Ordered {
     }
 
     /// Elements below a score, or up to and with it.
-    fn before_score(&self, sight: Sight<'_>, bound: ScoreBound, with: bool) -> u64 {
+    fn before_score(&self, sight: ReadCtx<'_>, bound: ScoreBound, with: bool) -> u64 {
         let key = order_key(bound.value);
         self.tree.position(sight, &if with { Probe::PastKey(key) } else { Probe::Key(key) })
     }
 
     /// Elements that the low end of a range by member leaves out, or those that its high end (`high`) lets in.
-    fn before_lex(&self, sight: Sight<'_>, bound: LexBound<'_>, high: bool) -> u64 {
+    fn before_lex(&self, sight: ReadCtx<'_>, bound: LexBound<'_>, high: bool) -> u64 {
         match bound {
             LexBound::Min => 0,
             LexBound::Max => self.tree.len(),
@@ -228,7 +236,7 @@ impl Ordered {
 
     /// Shows `count` elements from `position` on, upwards or downwards.
     #[inline]
-    pub(crate) fn walk(
+    pub fn walk(
         &self,
         (log, access): (&Log, &Access),
         position: u64,
@@ -236,7 +244,7 @@ impl Ordered {
         count: u64,
         mut emit: impl FnMut(&[u8], f64),
     ) {
-        let sight = Sight { log, access };
+        let sight = ReadCtx { log, access };
         self.tree.walk(sight, position, rev, count, |r| {
             let (member, score) = sight.element(r);
             emit(member, score);
@@ -245,9 +253,9 @@ impl Ordered {
 
     /// Shows the elements at the positions `from..to`, from the high end on if `rev`, and removes them, but not if they are
     /// all: those die with their key. Gives how many are left.
-    pub(crate) fn take_span(
+    pub fn take_span(
         &mut self,
-        hands: &mut Hands<'_>,
+        hands: &mut WriteCtx<'_>,
         (from, to): (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
@@ -267,8 +275,8 @@ impl Ordered {
     /// Fetches what the next removals at an end are going to touch: the objects of those after some more, the buckets of
     /// those after a few more, whose objects were fetched before.
     #[inline]
-    fn fetch_end(&self, hands: &Hands<'_>, rev: bool) {
-        let sight = Sight::of(hands);
+    fn fetch_end(&self, hands: &WriteCtx<'_>, rev: bool) {
+        let sight = ReadCtx::of(hands);
         let [near, far] = self.tree.at_end(sight, rev, [NEAR, FAR]);
         if let Some(r) = far {
             hands.log.line(r).fetch_pair();
@@ -281,7 +289,7 @@ impl Ordered {
     /// Removes the elements at the positions `from..to` and shows each; from the high end on if `rev`.
     fn remove_span(
         &mut self,
-        hands: &mut Hands<'_>,
+        hands: &mut WriteCtx<'_>,
         (from, mut to): (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
@@ -289,7 +297,7 @@ impl Ordered {
         // Too large to be handed about.
         let mut refs = SmallVec::new();
         while from < to {
-            let spot = self.tree.run(Sight::of(hands), (from, to), rev, &mut refs);
+            let spot = self.tree.run(ReadCtx::of(hands), (from, to), rev, &mut refs);
             to -= refs.len() as u64;
             refs.iter().for_each(|&r| hands.log.prefetch(r));
             if rev {
@@ -298,9 +306,9 @@ impl Ordered {
             self.tree.remove(hands, spot, refs.len());
             for (n, &r) in refs.iter().enumerate() {
                 if let Some(&r) = refs.get(n + NEAR) {
-                    self.elements.bucket_line(hash64(hands.seed, Sight::of(hands).element(r).0)).fetch();
+                    self.elements.bucket_line(hash64(hands.seed, ReadCtx::of(hands).element(r).0)).fetch();
                 }
-                let (member, score) = Sight::of(hands).element(r);
+                let (member, score) = ReadCtx::of(hands).element(r);
                 emit(member, score);
                 let found = self.elements.find_ref(hands.seed, member, r).expect("an element is in the index");
                 self.elements.remove_found(hands, found);
@@ -309,7 +317,7 @@ impl Ordered {
     }
 
     /// SCAN's step over one bucket, as that of the elements.
-    pub(crate) fn scan(
+    pub fn scan(
         &self,
         from: u64,
         log: &Log,
@@ -321,7 +329,7 @@ impl Ordered {
     }
 
     /// Moves the object that reclaim has come to: a leaf, or an element with its two cells.
-    pub(crate) fn relocate(&mut self, hands: &mut Hands<'_>, head: &Head<'_>) -> bool {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
         if head.kind == Kind::Node {
             return self.tree.relocate(hands, head);
         }
@@ -331,7 +339,7 @@ impl Ordered {
             self.elements.repoint(hands, found, new, head.bytes);
             return true;
         }
-        let sight = Sight::of(hands);
+        let sight = ReadCtx::of(hands);
         let spot = self.tree.find(sight, order_key(sight.element(head.r).1), head.key, head.r);
         let new = hands.relocate(head.r);
         self.elements.repoint(hands, found, new, head.bytes);
@@ -339,31 +347,33 @@ impl Ordered {
         true
     }
 
-    pub(crate) fn wants_step(&self) -> bool {
+    /// True while the index of the members moves to another size, or should.
+    pub fn wants_step(&self) -> bool {
         self.elements.wants_step()
     }
 
-    pub(crate) fn step(&mut self, hands: &Hands<'_>, buckets: usize) {
+    /// Moves about `buckets` buckets of that index towards its other size.
+    pub fn step(&mut self, hands: &WriteCtx<'_>, buckets: usize) {
         self.elements.step(hands, buckets);
     }
 
     /// Kills about `objects` leaves, and then elements; true when nothing is left.
-    pub(crate) fn free_step(&mut self, hands: &mut Hands<'_>, objects: usize) -> bool {
+    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
         self.felled = true;
         let killed = self.tree.fell(hands, objects);
         killed < objects && self.elements.free_step(hands, objects - killed)
     }
 
     /// Gives back some of index and spine; true when nothing is left of them.
-    pub(crate) fn shed_step(&mut self) -> bool {
+    pub fn shed_step(&mut self) -> bool {
         self.elements.shed_step() & self.tree.shed_step()
     }
 
     /// The same elements as objects of another slot.
-    pub(crate) fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Ordered {
+    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> SortedSet {
         let elements = self.elements.copy(from, log, appender, seed, slot);
         let mut tree = self.tree.fresh();
-        let sight = Sight { log, access: from };
+        let sight = ReadCtx { log, access: from };
         let mut refs: SmallVec<[Ref; CELLS_MAX]> = SmallVec::new();
         self.tree.walk(sight, 0, false, self.tree.len(), |r| {
             let copied = elements.find(log, from, seed, sight.element(r).0).expect("every element was copied");
@@ -374,17 +384,17 @@ impl Ordered {
             }
         });
         tree.push_leaf(sight, appender, slot, &refs);
-        Ordered { elements, tree, felled: false }
+        SortedSet { elements, tree, felled: false }
     }
 
     /// Checks that index and tree hold the same elements, and each that it is sound. O(N).
-    pub(crate) fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
+    pub fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
         self.elements.verify(log, access, seed, slot, live);
         if self.felled {
             self.tree.leaves().for_each(|r| assert!(live.insert(r), "a leaf has one number"));
             return;
         }
-        let sight = Sight { log, access };
+        let sight = ReadCtx { log, access };
         assert_eq!(self.tree.len(), self.len() as u64, "every element has a cell");
         let known = |r: Ref| {
             let found = self.elements.find_ref(seed, sight.element(r).0, r);

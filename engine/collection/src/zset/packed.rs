@@ -16,7 +16,7 @@ use varve_packed::Full;
 use varve_packed::node::{Coded, Entry, Node, NodeMut, Place};
 
 use super::rank_span;
-use crate::zset_types::{LexBound, ScoreBound, ZRange};
+use super::types::{LexBound, ScoreBound, ZRange};
 
 /// Whole scores up to here are integers, as in the peer: only `-0` shows the difference.
 const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
@@ -25,13 +25,13 @@ const TEXT_MAX: usize = 7;
 
 /// A score ready to be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum PackedScore {
+enum PackedScore {
     Whole(i64),
     Text([u8; 8], usize),
 }
 
 impl PackedScore {
-    pub(crate) fn of(score: f64) -> PackedScore {
+    fn of(score: f64) -> PackedScore {
         if score.abs() <= WHOLE_MAX && score.trunc() == score {
             return PackedScore::Whole(score as i64);
         }
@@ -47,7 +47,7 @@ impl PackedScore {
         PackedScore::Text(bytes, len)
     }
 
-    pub(crate) fn coded(&self) -> Coded<'_> {
+    fn coded(&self) -> Coded<'_> {
         match self {
             PackedScore::Whole(value) => Coded::int(*value),
             PackedScore::Text(bytes, len) => Coded::raw(&bytes[..*len]),
@@ -69,17 +69,17 @@ fn read_score(entry: Entry<'_>) -> f64 {
 
 /// Number of members.
 #[inline]
-pub(crate) fn len(node: Node<'_>) -> usize {
+pub fn len(node: Node<'_>) -> usize {
     node.len() / 2
 }
 
 /// Bytes of a pair's entries.
-pub(crate) fn pair_bytes(member: &[u8], score: f64) -> usize {
+pub fn pair_bytes(member: &[u8], score: f64) -> usize {
     Coded::of(member).size() + PackedScore::of(score).coded().size()
 }
 
 /// A member's place, rank and score.
-pub(crate) fn find(node: Node<'_>, member: &[u8]) -> Option<(Place, usize, f64)> {
+pub fn find(node: Node<'_>, member: &[u8]) -> Option<(Place, usize, f64)> {
     let (place, passed) = node.find(&Coded::of(member), node.first()?, 2)?;
     Some((place, passed / 2, score_at(node, place)))
 }
@@ -100,7 +100,7 @@ fn pairs<'a>(node: Node<'a>) -> impl Iterator<Item = (Place, Entry<'a>, f64)> {
 }
 
 /// Shows every pair in order.
-pub(crate) fn for_each(node: Node<'_>, mut show: impl FnMut(&[u8], f64)) {
+pub fn for_each(node: Node<'_>, mut show: impl FnMut(&[u8], f64)) {
     for (_, member, score) in pairs(node) {
         show(member.text(&mut [0; 20]), score);
     }
@@ -114,7 +114,7 @@ fn compare(member: Entry<'_>, other: &[u8]) -> Ordering {
 ///
 /// # Errors
 /// If there is no room for [`pair_bytes`]; nothing is changed then.
-pub(crate) fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
+pub fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
     let (coded, packed) = (Coded::of(member), PackedScore::of(score));
     if node.node().room() < coded.size() + packed.coded().size() {
         return Err(Full { needed: node.node().needed_bytes(coded.size() + packed.coded().size()) });
@@ -136,23 +136,23 @@ pub(crate) fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Resul
 ///
 /// # Errors
 /// If there is no room for it.
-pub(crate) fn push(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
+pub fn push(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
     node.push_back(&Coded::of(member))?;
     node.push_back(&PackedScore::of(score).coded())
 }
 
 /// Removes the pair at a member's place.
-pub(crate) fn remove(node: &mut NodeMut<'_>, place: Place) {
+pub fn remove(node: &mut NodeMut<'_>, place: Place) {
     node.remove_range(place, 2);
 }
 
 /// Removes the pairs number `from..to`.
-pub(crate) fn remove_span(node: &mut NodeMut<'_>, (from, to): (u64, u64)) {
+pub fn remove_span(node: &mut NodeMut<'_>, (from, to): (u64, u64)) {
     node.remove_indices(2 * from as usize, 2 * to as usize);
 }
 
 /// The positions of a range from the low end: from the first to behind the last. `rev` turns ranks only.
-pub(crate) fn span(node: Node<'_>, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
+pub fn span(node: Node<'_>, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
     let (mut from, mut count) = (0, 0);
     let mut all = pairs(node);
     match *range {
@@ -210,7 +210,7 @@ fn under_lex(member: Entry<'_>, max: LexBound<'_>) -> bool {
 }
 
 /// Shows `count` pairs from position `from` on, upwards or downwards.
-pub(crate) fn walk(node: Node<'_>, from: u64, rev: bool, count: u64, emit: &mut dyn FnMut(&[u8], f64)) {
+pub fn walk(node: Node<'_>, from: u64, rev: bool, count: u64, emit: &mut dyn FnMut(&[u8], f64)) {
     let Some(mut place) = node.nth(2 * from as usize) else { return };
     let mut scratch = [0; 20];
     for _ in 0..count {

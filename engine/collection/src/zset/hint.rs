@@ -23,26 +23,26 @@ pub(super) const STEM_MAX: usize = 30;
 
 /// The first bytes of some members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stem {
+pub(super) struct CommonPrefix {
     len: u8,
     bytes: [u8; STEM_MAX],
 }
 
-impl Stem {
+impl CommonPrefix {
     /// No bytes: every member begins with it.
-    pub(super) const NONE: Stem = Stem { len: 0, bytes: [0; STEM_MAX] };
+    pub(super) const NONE: CommonPrefix = CommonPrefix { len: 0, bytes: [0; STEM_MAX] };
 
     /// The bytes up to the most that are kept.
-    pub(super) fn of(bytes: &[u8]) -> Stem {
+    pub(super) fn of(bytes: &[u8]) -> CommonPrefix {
         let len = bytes.len().min(STEM_MAX);
-        let mut stem = Stem { len: len as u8, ..Stem::NONE };
+        let mut stem = CommonPrefix { len: len as u8, ..CommonPrefix::NONE };
         stem.bytes[..len].copy_from_slice(&bytes[..len]);
         stem
     }
 
     /// What two members both begin with, up to the most that is kept.
-    pub(super) fn common(a: &[u8], b: &[u8]) -> Stem {
-        Stem::of(&a[..a.iter().zip(b).take_while(|(a, b)| a == b).count()])
+    pub(super) fn common(a: &[u8], b: &[u8]) -> CommonPrefix {
+        CommonPrefix::of(&a[..a.iter().zip(b).take_while(|(a, b)| a == b).count()])
     }
 
     #[inline]
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn a_stem_is_what_is_common() {
-        assert_eq!(Stem::common(b"element:1", b"element:27").get(), b"element:");
-        assert_eq!(Stem::common(b"", b"x"), Stem::NONE);
-        assert_eq!(Stem::common(&[7; 300], &[7; 300]).get(), [7; STEM_MAX]);
+        assert_eq!(CommonPrefix::common(b"element:1", b"element:27").get(), b"element:");
+        assert_eq!(CommonPrefix::common(b"", b"x"), CommonPrefix::NONE);
+        assert_eq!(CommonPrefix::common(&[7; 300], &[7; 300]).get(), [7; STEM_MAX]);
     }
 }

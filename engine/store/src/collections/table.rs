@@ -30,13 +30,13 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Where a root is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whereabouts {
+pub(crate) struct RootLocation {
     pub(crate) shard: usize,
     pub(crate) place: u32,
 }
 
 /// All slot numbers of a store.
-pub(crate) struct Slots {
+pub(crate) struct CollectionTable {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     /// Bytes of all chunks.
     bytes: AtomicU64,
@@ -50,10 +50,10 @@ struct Numbers {
     fresh: u32,
 }
 
-impl Slots {
-    pub(crate) fn new() -> Slots {
+impl CollectionTable {
+    pub(crate) fn new() -> CollectionTable {
         let chunks = (0..CHUNKS).map(|_| OnceLock::new()).collect();
-        Slots { chunks, bytes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
+        CollectionTable { chunks, bytes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
     }
 
     fn cell(&self, slot: u32) -> &AtomicU64 {
@@ -66,7 +66,7 @@ impl Slots {
         &cells[(slot - first) as usize]
     }
 
-    /// A number for a root that is about to be made in `shard`, which the caller has locked and keeps until [`Slots::set`]:
+    /// A number for a root that is about to be made in `shard`, which the caller has locked and keeps until [`CollectionTable::set`]:
     /// reclaim that meets the first of its objects finds the shard busy.
     pub(crate) fn take(&self, shard: usize) -> u32 {
         let mut numbers = self.numbers.lock();
@@ -83,20 +83,20 @@ impl Slots {
             }
         };
         drop(numbers);
-        self.set(slot, Whereabouts { shard, place: NOWHERE });
+        self.set(slot, RootLocation { shard, place: NOWHERE });
         slot
     }
 
     /// Tells where the root is now; under the locks of the shards that it leaves and comes to.
-    pub(crate) fn set(&self, slot: u32, at: Whereabouts) {
+    pub(crate) fn set(&self, slot: u32, at: RootLocation) {
         self.cell(slot).store((at.shard as u64 + 1) << 32 | u64::from(at.place), Release);
     }
 
     /// Where the root is; `None` for a number that is free. Without the lock of that shard it may move at any time.
-    pub(crate) fn get(&self, slot: u32) -> Option<Whereabouts> {
+    pub(crate) fn get(&self, slot: u32) -> Option<RootLocation> {
         let cell = self.cell(slot).load(Acquire);
         let shard = (cell >> 32).checked_sub(1)? as usize;
-        Some(Whereabouts { shard, place: cell as u32 })
+        Some(RootLocation { shard, place: cell as u32 })
     }
 
     /// Gives a number back; under the lock of the root's shard.
@@ -130,20 +130,20 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST, NOWHERE, Slots, Whereabouts};
+    use super::{CollectionTable, FIRST, NOWHERE, RootLocation};
 
     #[test]
     fn low_numbers_first_and_cells_that_stay() {
-        let slots = Slots::new();
+        let slots = CollectionTable::new();
         let count = 5 * FIRST;
         for n in 0..count {
             assert_eq!(slots.get(n), None);
             assert_eq!(slots.take(5), n);
-            assert_eq!(slots.get(n), Some(Whereabouts { shard: 5, place: NOWHERE }));
-            slots.set(n, Whereabouts { shard: n as usize % 256, place: !n });
+            assert_eq!(slots.get(n), Some(RootLocation { shard: 5, place: NOWHERE }));
+            slots.set(n, RootLocation { shard: n as usize % 256, place: !n });
         }
         for n in 0..count {
-            assert_eq!(slots.get(n), Some(Whereabouts { shard: n as usize % 256, place: !n }));
+            assert_eq!(slots.get(n), Some(RootLocation { shard: n as usize % 256, place: !n }));
         }
         slots.give(7);
         slots.give(3);

@@ -350,7 +350,7 @@ impl<R: Copy> CountedTree<R> {
         mut begins: impl FnMut(Leaf) -> bool,
         fetch: impl Fn(Leaf),
     ) -> Option<Leaf> {
-        if self.leaves == 0 {
+        if self.is_bare() {
             return None;
         }
         let mut node = self.root;

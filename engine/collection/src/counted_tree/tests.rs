@@ -133,12 +133,9 @@ impl Both {
         assert_eq!(self.spine.first(), self.model.first().map(|cell| cell.leaf));
         assert_eq!(self.spine.last(), self.model.last().map(|cell| cell.leaf));
         assert_eq!(self.spine.locate(total), None);
-        let key = self.model.last().map_or(0, |cell| self.rng.below(cell.sep + 2));
-        let least = self.model.iter().rfind(|cell| cell.sep <= key).or(self.model.first());
-        let by_sep = |sep: u64| if sep <= key { Ordering::Less } else { Ordering::Greater };
-        let found =
-            self.spine.descend_by(by_sep, None::<fn(Leaf) -> Ordering>, |_| unreachable!("no key is equal"), |_| {});
-        assert_eq!(found, least.map(|cell| cell.leaf), "key {key}");
+        if self.spine.keyed {
+            self.look_for_key();
+        }
         if self.model.is_empty() {
             return;
         }
@@ -155,6 +152,16 @@ impl Both {
             let offset = self.rng.below(count);
             assert_eq!(self.spine.locate(before + offset), Some((leaf, offset)));
         }
+    }
+
+    /// The leaf that a key leads to is the last one whose separator is not greater.
+    fn look_for_key(&mut self) {
+        let key = self.model.last().map_or(0, |cell| self.rng.below(cell.sep + 2));
+        let least = self.model.iter().rfind(|cell| cell.sep <= key).or(self.model.first());
+        let by_sep = |sep: u64| if sep <= key { Ordering::Less } else { Ordering::Greater };
+        let found =
+            self.spine.descend_by(by_sep, None::<fn(Leaf) -> Ordering>, |_| unreachable!("no key is equal"), |_| {});
+        assert_eq!(found, least.map(|cell| cell.leaf), "key {key}");
     }
 
     /// Walks all leaves in both directions.

@@ -1,0 +1,60 @@
+//! Edges between crates.
+
+use super::files::Tree;
+
+/// Crates (directories) and the crates of the workspace that they may depend on. Tests may use testkit beside these.
+pub(super) const EDGES: &[(&str, &[&str])] = &[
+    ("engine/base", &[]),
+    ("engine/segment", &["varve-base"]),
+    ("engine/packed", &["varve-base"]),
+    ("engine/index", &["varve-base"]),
+    ("engine/collection", &["varve-base", "varve-segment", "varve-index", "varve-packed"]),
+    ("engine/store", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-collection"]),
+    ("compat/protocol", &["varve-base"]),
+    ("compat/command", &["varve-base", "varve-store", "varve-protocol"]),
+    ("server", &["varve-base", "varve-store", "varve-protocol", "varve-command"]),
+    ("tools/testkit", &[]),
+    ("tools/loops", &["varve-store", "varve-protocol", "varve-command", "varve-testkit"]),
+    ("tools/bench", &["varve-store", "varve-testkit"]),
+    ("tools/xtask", &[]),
+    ("tests", &["varve-testkit"]),
+];
+
+/// Each crate depends on what the table lets it.
+pub(super) fn edges(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml") && !file.path.starts_with("fuzz/")) {
+        let dir = file.path.trim_end_matches("/Cargo.toml");
+        let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == dir) else {
+            complaints.push(format!("{dir}: a crate that the table of edges does not know"));
+            continue;
+        };
+        let mut section = "";
+        for line in file.text.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let name = line.split([' ', '=', '.']).next().unwrap_or_default();
+            let for_tests = section.contains("dev-dependencies") && name == "varve-testkit";
+            if section.contains("dependencies") && name.starts_with("varve-") && !allowed.contains(&name) && !for_tests
+            {
+                complaints.push(format!("{dir} -> {name}: an edge that the table does not have"));
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_upward_is_found() {
+        let bad = "[dependencies]\nvarve-base = { workspace = true }\nvarve-segment.workspace = true\n";
+        let tree = Tree::of(&[("engine/index/Cargo.toml", bad)]);
+        assert_eq!(edges(&tree), ["engine/index -> varve-segment: an edge that the table does not have"]);
+        let tests = "[dev-dependencies]\nvarve-testkit = { workspace = true }\n";
+        assert!(edges(&Tree::of(&[("engine/index/Cargo.toml", tests)])).is_empty());
+    }
+}

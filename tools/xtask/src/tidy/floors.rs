@@ -1,0 +1,219 @@
+//! Floors inside a crate: which folders and files may import which. And no circles of modules.
+//!
+//! ```text
+//!   FLOORS, lowest first:   ["state"]  ["keyspace"]  ["ops", "steps"]
+//!   ops/zset.rs  -> keyspace, state, ops          rooms of one floor do not see each other: not steps
+//!   state/key.rs -> state
+//! ```
+//! A room is a path of modules, with `*` for any one module; each module that `*` stands for is a room of its own. A file
+//! is in the room that matches most of its path. lib.rs and main.rs are above all floors.
+
+use super::edges::EDGES;
+use super::files::{File, Tree};
+use super::imports::{Import, expand, imports, module_of, use_at};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Crates (directories) and their floors, lowest first.
+const FLOORS: &[(&str, &[&[&str]])] = &[];
+
+/// Imports go to the same room or to a lower floor.
+pub(super) fn floors(tree: &Tree) -> Vec<String> {
+    FLOORS.iter().flat_map(|(krate, floors)| climbs(tree, krate, floors)).collect()
+}
+
+/// A floor's number and the path of the room, its stars filled in.
+type Room = (usize, Vec<String>);
+
+/// The room that matches most of a path.
+fn room(path: &[String], floors: &[&[&str]]) -> Option<Room> {
+    let rooms = floors.iter().enumerate().flat_map(|(number, rooms)| rooms.iter().map(move |room| (number, room)));
+    rooms
+        .filter_map(|(number, room)| {
+            let parts: Vec<&str> = room.split('/').collect();
+            let fits =
+                parts.len() <= path.len() && parts.iter().zip(path).all(|(part, name)| part == name || *part == "*");
+            // Of two that are as long, the one with fewer stars.
+            let named = parts.iter().filter(|part| **part != "*").count();
+            fits.then(|| ((parts.len(), named), (number, path[..parts.len()].to_vec())))
+        })
+        .max_by_key(|(fit, _)| *fit)
+        .map(|(_, room)| room)
+}
+
+fn climbs(tree: &Tree, krate: &str, floors: &[&[&str]]) -> Vec<String> {
+    let reexports = Reexports::of(tree, krate);
+    let mut complaints = Vec::new();
+    for file in tree.sources(krate) {
+        let module = module_of(&file.path);
+        if module.is_empty() {
+            continue;
+        }
+        let Some((floor, place)) = room(&module, floors) else {
+            complaints.push(format!("{}: stands on no floor", file.path));
+            continue;
+        };
+        for Import { line, path } in imports(file) {
+            let path = reexports.resolve(path);
+            match room(&path, floors) {
+                None => complaints.push(format!("{}:{line}: crate::{} names no floor", file.path, path.join("::"))),
+                Some((other, there)) if other > floor || other == floor && there != place => {
+                    let (place, there) = (place.join("/"), there.join("/"));
+                    complaints.push(format!("{}:{line}: {place} may not see {there}", file.path));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    complaints
+}
+
+/// What a crate's root gives on under its own name: `crate::Shard` is `crate::shard::Shard`.
+struct Reexports(BTreeMap<String, Vec<String>>);
+
+impl Reexports {
+    fn of(tree: &Tree, krate: &str) -> Reexports {
+        let mut map = BTreeMap::new();
+        for root in ["lib.rs", "main.rs"].iter().filter_map(|name| tree.find(&format!("{krate}/src/{name}"))) {
+            for path in reexported(root) {
+                let parts: Vec<String> = path.trim_start_matches("crate::").split("::").map(str::to_string).collect();
+                if let Some(name) = parts.last() {
+                    map.insert(name.clone(), parts.clone());
+                }
+            }
+        }
+        Reexports(map)
+    }
+
+    fn resolve(&self, path: Vec<String>) -> Vec<String> {
+        match path.first().and_then(|first| self.0.get(first)) {
+            Some(whole) if whole.len() > 1 => whole.iter().chain(&path[1..]).cloned().collect(),
+            _ => path,
+        }
+    }
+}
+
+/// The paths of a file's `pub use`s, as they are written.
+pub(super) fn reexported(file: &File) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut lines = file.code();
+    while let Some((_, code)) = lines.next() {
+        let mut statement = code.trim().to_string();
+        if !statement.starts_with("pub") {
+            continue;
+        }
+        let Some(at) = use_at(&statement) else { continue };
+        while !statement.ends_with(';') {
+            let Some((_, more)) = lines.next() else { break };
+            statement.push_str(more.trim());
+        }
+        expand("", &statement[at..].trim_end_matches(';').replace(' ', ""), &mut paths);
+    }
+    paths
+}
+
+/// Modules beside each other do not import one another in a circle, at any depth.
+pub(super) fn circles(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (krate, _) in EDGES {
+        let reexports = Reexports::of(tree, krate);
+        let mut siblings: BTreeMap<Vec<String>, Graph> = BTreeMap::new();
+        for file in tree.sources(krate) {
+            let module = module_of(&file.path);
+            for import in imports(file) {
+                let path = reexports.resolve(import.path);
+                let common = module.iter().zip(&path).take_while(|(a, b)| a == b).count();
+                if let (Some(from), Some(to)) = (module.get(common), path.get(common))
+                    && is_module(tree, krate, &path[..=common])
+                {
+                    let graph = siblings.entry(module[..common].to_vec()).or_default();
+                    graph.entry(from.clone()).or_default().insert(to.clone());
+                }
+            }
+        }
+        for (parent, graph) in &siblings {
+            let place = [&[(*krate).to_string()], &parent[..]].concat().join("/");
+            complaints.extend(in_circles(graph).into_iter().map(|circle| format!("{place}: {}", circle.join(" <-> "))));
+        }
+    }
+    complaints
+}
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn is_module(tree: &Tree, krate: &str, path: &[String]) -> bool {
+    let path = path.join("/");
+    [".rs", "/mod.rs"].iter().any(|end| tree.find(&format!("{krate}/src/{path}{end}")).is_some())
+}
+
+/// The sets of modules that reach each other.
+fn in_circles(graph: &Graph) -> Vec<Vec<String>> {
+    let reach = |from: &String| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            next.extend(graph.get(module).into_iter().flatten().filter(|to| seen.insert((*to).clone())));
+        }
+        seen
+    };
+    let reached: BTreeMap<&String, BTreeSet<String>> = graph.keys().map(|module| (module, reach(module))).collect();
+    let mut circles: BTreeSet<Vec<String>> = BTreeSet::new();
+    for (module, there) in &reached {
+        let back = |other: &&String| reached.get(*other).is_some_and(|back| back.contains(*module));
+        let circle: Vec<String> = there.iter().filter(back).cloned().collect();
+        if circle.len() > 1 {
+            circles.insert(circle);
+        }
+    }
+    circles.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOORS: &[&[&str]] =
+        &[&["state"], &["features/*/state"], &["ops", "steps"], &["features/pubsub"], &["features/*"]];
+
+    fn complaints(path: &str, import: &str) -> usize {
+        let text = format!("//! a\nuse crate::{import};\n");
+        let lib = "//! l\nmod state;\npub use state::key::{Key, Other};\npub use steps::Step;\n";
+        climbs(&Tree::of(&[("engine/a/src/lib.rs", lib), (path, &text)]), "engine/a", FLOORS).len()
+    }
+
+    #[test]
+    fn an_import_upward_or_across_is_found() {
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "state::key::Key"), 0);
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "ops::hash"), 0);
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "steps::evict"), 1);
+        assert_eq!(complaints("engine/a/src/state/key.rs", "ops::zset"), 1);
+        assert_eq!(complaints("engine/a/src/state/key.rs", "{state::x, ops::{a, b}}"), 2);
+        assert_eq!(complaints("engine/a/src/elsewhere.rs", "state::x"), 1);
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "elsewhere::X"), 1);
+    }
+
+    #[test]
+    fn what_the_root_gives_on_counts_where_it_is() {
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "Key"), 0);
+        assert_eq!(complaints("engine/a/src/ops/zset.rs", "Step"), 1);
+    }
+
+    #[test]
+    fn a_star_makes_rooms_that_do_not_see_each_other() {
+        assert_eq!(complaints("engine/a/src/features/clients/run.rs", "features::clients::list"), 0);
+        assert_eq!(complaints("engine/a/src/features/clients/run.rs", "features::pause::list"), 1);
+        assert_eq!(complaints("engine/a/src/features/clients/run.rs", "features::pause::state::X"), 0);
+        assert_eq!(complaints("engine/a/src/features/clients/run.rs", "features::pubsub::x"), 0);
+        assert_eq!(complaints("engine/a/src/features/clients/state.rs", "features::clients::list"), 1);
+    }
+
+    #[test]
+    fn circles_are_found_and_parents_are_none() {
+        let files = [
+            ("engine/store/src/a.rs", "use crate::b::X;\n"),
+            ("engine/store/src/b.rs", "use crate::c::X;\n"),
+            ("engine/store/src/c/mod.rs", "use crate::a::X;\nuse crate::c::d::Y;\n"),
+            ("engine/store/src/c/d.rs", "use super::Z;\nuse crate::e::X;\n"),
+            ("engine/store/src/e.rs", "//! e\n"),
+        ];
+        assert_eq!(circles(&Tree::of(&files)), ["engine/store: a <-> b <-> c"]);
+    }
+}

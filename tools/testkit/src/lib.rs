@@ -6,6 +6,7 @@
 //! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
 //! process CPU time and resident memory of a process, read from /proc
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
+//! replica what a server sends to its replicas: the stream of write commands
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -16,11 +17,13 @@
 pub mod client;
 pub mod linear;
 pub mod process;
+pub mod replica;
 pub mod seed;
 pub mod server;
 pub mod value;
 
 pub use client::Client;
+pub use replica::Replica;
 pub use seed::Random;
 pub use server::{Launch, Server};
 pub use value::Value;

@@ -2,41 +2,40 @@
 //!
 //! ```text
 //!   command line ─> configuration ─> daemon? ─> log ─> descriptors, sockets ─> store ─> workers ─> signals ─> "Ready"
-//!     cli.rs         config/        sys        logging  listen.rs               varve_store worker/  signals.rs
+//!   process/cli      config/        system/sys  system/logging  net/listen   varve_store worker/  process/signals
 //! ```
-//! Whatever fails before "Ready" ends the process with status 1 and a line that says what. Not here: requests.
+//!
+//! The modules are floors; each imports from the floors below it only:
+//!
+//! ```text
+//!   process         command line, start and end, signals
+//!   worker          the event loop
+//!   features        one folder a matter (clients, pubsub, tracking ...): handlers of commands, and the matter's steps
+//!   state           what all workers share, and what a handler is given
+//!   net             sockets and connections
+//!   features/*/state  plain data of each matter
+//!   config          the settings
+//!   system          calls of the operating system, the log, the version
+//! ```
+//! Every failure before "Ready" ends the process with status 1 and a line that names the reason. Not here: requests.
 #![deny(unsafe_code)]
 
-mod cli;
-mod clients;
 mod config;
-mod conn;
-mod daemon;
-mod handlers;
-mod host;
-mod info;
-mod latency;
-mod listen;
-mod logging;
-mod monitor;
-mod pause;
-mod pubsub;
-mod shared;
-mod signals;
-mod slowlog;
-mod sockets;
-mod start;
-mod sys;
-mod tracking;
-mod version;
+mod features;
+mod net;
+mod process;
+mod state;
+mod system;
 mod worker;
 
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-use cli::{Invocation, Request};
 use config::{LoadError, Loaded, Loader};
+use process::cli::{self, Invocation, Request};
+use process::start;
+use system::version;
 
 fn main() -> ExitCode {
     let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();

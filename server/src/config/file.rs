@@ -33,7 +33,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Line { origin, number, text, reason } => {
-                let version = crate::version::VERSION;
+                let version = crate::system::version::VERSION;
                 writeln!(f, "\n*** FATAL CONFIG FILE ERROR (Varve {version}) ***")?;
                 writeln!(f, "In {origin}, line {number}:\n>>> '{text}'\n{reason}")
             }

@@ -13,7 +13,6 @@
 //!
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
-pub(crate) mod commands;
 mod file;
 pub(crate) mod kind;
 mod live;
@@ -31,7 +30,9 @@ pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use special::{OutputLimit, SavePoint};
 pub(crate) use table::{Values, path_of};
-use varve_store::Policy;
+use varve_store::{Policy, Store};
+
+use crate::system::logging::LogLevel;
 
 /// Who may use a guarded command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +43,6 @@ pub(crate) enum Guard {
     Yes,
     /// Connections from the loopback address or a Unix socket.
     Local,
-}
-
-/// How much is written to the log; each level includes the later ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LogLevel {
-    Debug,
-    Verbose,
-    Notice,
-    Warning,
 }
 
 /// Who started this process and wants to hear that it is ready.
@@ -227,6 +219,15 @@ impl Config {
 }
 
 impl Config {
+    /// Gives the store its settings: at start, and after each change.
+    pub(crate) fn apply_to(&self, store: &Store) {
+        store.set_limit(self.memory_bytes_max, self.policy);
+        store.set_eviction(&self.eviction);
+        store.set_reclaim(self.reclaim, self.defrag);
+        store.set_event_mask(self.event_mask);
+        store.shapes().set(&self.shapes);
+    }
+
     /// Most bytes that all clients together may take, 0 for no limit.
     #[inline]
     pub(crate) fn client_bytes_max(&self) -> u64 {

@@ -10,11 +10,12 @@ use mio::Token;
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
 
-use super::{Message, Worker};
+use super::Worker;
 use crate::config::Config;
-use crate::conn::{Conn, Ends, Newcomer, Stream};
-use crate::listen::Listener;
-use crate::pubsub::Home;
+use crate::features::pubsub::state::Home;
+use crate::net::conn::{Conn, Ends, Newcomer, Stream};
+use crate::net::listen::Listener;
+use crate::state::mail::Message;
 
 /// Connections accepted in one turn of the loop.
 const ACCEPTS_MAX: usize = 256;
@@ -38,7 +39,7 @@ impl Worker {
         self.accept_due = false;
         let mut accepted = Vec::new();
         let mut tries = 0;
-        for listener in self.shared.sockets.open().iter() {
+        for listener in self.state.sockets.open().iter() {
             while tries < ACCEPTS_MAX {
                 match accept_one(listener) {
                     Ok(newcomer) => accepted.push(newcomer),
@@ -62,8 +63,8 @@ impl Worker {
 
     /// Refuses a new connection, or gives it to the worker with the fewest.
     fn admit(&mut self, stream: Stream, ends: Ends) {
-        let stats = &self.shared.workers[self.index].stats;
-        if self.shared.connections() >= u64::from(self.config.max_clients) {
+        let stats = &self.state.workers[self.index].stats;
+        if self.state.connections() >= u64::from(self.config.max_clients) {
             refuse(&stream, TOO_MANY);
             stats.rejected.add(1);
             return;
@@ -75,8 +76,8 @@ impl Worker {
             return;
         }
         prepare(&stream, &self.config);
-        let newcomer = Newcomer { id: self.shared.next_client(), stream, ends };
-        let workers = self.shared.workers.iter().enumerate();
+        let newcomer = Newcomer { id: self.state.next_client(), stream, ends };
+        let workers = self.state.workers.iter().enumerate();
         let fewest = workers.min_by_key(|(_, worker)| worker.assigned.load(Ordering::Relaxed));
         let (index, handle) = fewest.expect("there is at least this worker");
         handle.assigned.fetch_add(1, Ordering::Relaxed);
@@ -93,9 +94,9 @@ impl Worker {
         let entry = self.conns.vacant_entry();
         let slot = entry.key();
         let registered = conn.stream.register(self.poll.registry(), Token(slot));
-        self.shared.pubsub.settle(conn.session.id, Home { worker: self.index, slot });
+        self.state.pubsub.settle(conn.session.id, Home { worker: self.index, slot });
         entry.insert(conn);
-        self.shared.workers[self.index].stats.connected.set(self.conns.len() as u64);
+        self.state.workers[self.index].stats.connected.set(self.conns.len() as u64);
         match registered {
             Ok(()) => self.visit(slot),
             Err(error) => {

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use varve_command::{Blocked, Served};
 
-use super::{Message, Worker};
-use crate::conn::Phase;
+use super::Worker;
+use crate::net::conn::Phase;
+use crate::state::mail::Message;
 
 /// The blocked connections of a worker.
 #[derive(Debug, Default)]
@@ -83,7 +84,7 @@ impl Worker {
     }
 
     fn note_blocked(&self) {
-        let stats = &self.shared.workers[self.index].stats;
+        let stats = &self.state.workers[self.index].stats;
         stats.blocked.set(self.blocked.waiting.len() as u64);
         stats.blocked_with_timeout.set(self.blocked.deadlines.len() as u64);
     }
@@ -96,7 +97,7 @@ impl Worker {
             if served.worker == self.index {
                 self.served(&served);
             } else {
-                self.shared.workers[served.worker].mailbox.send(Message::Served(served));
+                self.state.workers[served.worker].mailbox.send(Message::Served(served));
             }
         }
     }

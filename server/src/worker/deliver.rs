@@ -13,9 +13,8 @@ use std::sync::Arc;
 use varve_protocol::{Mark, Reply};
 
 use super::Worker;
-use crate::conn::Conn;
-use crate::pubsub::{Delivery, Home, Item, Kind, Message, Name, Registry, What};
-use crate::tracking::Stale;
+use crate::features::pubsub::state::{Delivery, Home, Item, Kind, Message, Name, Registry, Stale, What};
+use crate::net::conn::Conn;
 
 /// Deliveries of one turn of the loop.
 const SLICE: usize = 64;
@@ -23,7 +22,7 @@ impl Worker {
     /// True if something lies in the inbox or is not delivered to everybody.
     #[inline]
     pub(super) fn owes_delivery(&self) -> bool {
-        self.shared.pubsub.inbox(self.index).pushed() != self.hub.done()
+        self.state.pubsub.inbox(self.index).pushed() != self.hub.done()
     }
 
     /// Delivers one slice.
@@ -57,7 +56,7 @@ impl Worker {
 
     /// Delivers a slice. The connection that is being served has its output elsewhere.
     fn deliver_slice(&mut self, mut served: Option<(usize, &mut Reply)>) {
-        let (conns, registry, own) = (&mut self.conns, &self.shared.pubsub, self.index);
+        let (conns, registry, own) = (&mut self.conns, &self.state.pubsub, self.index);
         let (before, mine) = (self.hub.done(), if registry.owes(own) { registry.take_owed(own) } else { Vec::new() });
         let mut reached = Vec::with_capacity(SLICE);
         self.hub.deliver(registry, SLICE, |delivery| {
@@ -97,7 +96,7 @@ impl Worker {
         if !conn.listens() {
             return false;
         }
-        let until = *conn.due.get_or_insert(self.shared.pubsub.inbox(self.index).pushed());
+        let until = *conn.due.get_or_insert(self.state.pubsub.inbox(self.index).pushed());
         if self.hub.done() < until {
             self.queue(slot);
             return true;

@@ -69,7 +69,7 @@ impl Worker {
     /// Reads the first of these connections, as many as make a group; their number.
     fn read_group(&mut self, turns: &[Ready]) -> usize {
         self.batch.begin_early();
-        self.batch.set_pause(self.shared.pauses.now(self.now.unix_ms));
+        self.batch.set_pause(self.state.pauses.now(self.now.unix_ms));
         debug_assert!(self.group.is_empty(), "a group is served before the next is read");
         let mut at = 0;
         for ready in turns {

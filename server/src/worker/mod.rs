@@ -4,7 +4,7 @@
 //!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs
 //!   |                                         -> listeners (worker 0): accept      accept.rs
 //!   |   ready queue: connections with more to do, one turn each                    group.rs
-//!   |   mailbox: newcomers, questions, a new configuration, stop                   here, answer.rs
+//!   |   mailbox: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
 //!   |   blocked clients whose time is up                                           blocked.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
 //!   +-- the store's background steps                                               here
@@ -14,32 +14,26 @@
 //! once, edge-triggered for both directions; a timer is only the poll's timeout. Not here: what commands do.
 
 mod accept;
-mod answer;
+mod ask_all_workers;
 mod blocked;
-mod crowd;
 mod deliver;
-mod gather;
+mod evict_clients;
 mod group;
-mod held;
-mod mail;
+mod invalidation_barrier;
+mod paused;
 mod serve;
 mod tick;
-mod told;
 mod transaction;
 
 #[cfg(test)]
 mod tests;
-
-pub(crate) use gather::{Kill, Question};
-pub(crate) use mail::{Mailbox, Message};
-pub(crate) use transaction::Later;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
@@ -49,12 +43,14 @@ use varve_command::batch::Batch;
 use varve_protocol::Reply;
 
 use crate::config::{Config, Live};
-use crate::conn::{Conn, Phase, Pool, flush};
-use crate::latency;
-use crate::listen::Listener;
-use crate::pubsub::{Hub, Inbox, Registry, Sink};
-use crate::shared::{Shared, WorkerHandle};
-use crate::sockets::Sockets;
+use crate::features::latency::state as latency;
+use crate::features::pubsub::listening;
+use crate::features::pubsub::state::{Hub, Inbox, Registry, Sink};
+use crate::net::conn::{Conn, Phase, Pool, flush};
+use crate::net::listen::Listener;
+use crate::net::sockets::Sockets;
+use crate::state::mail::{Mailbox, Message};
+use crate::state::{Now, ServerState, WorkerHandle};
 
 /// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their slots.
 const MAILBOX: Token = Token(usize::MAX);
@@ -71,22 +67,6 @@ const BACKGROUND_MAX: Duration = Duration::from_micros(100);
 /// How long replies being written may take when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The time, read once for many uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Now {
-    /// Milliseconds of Unix time.
-    pub(crate) unix_ms: i64,
-    /// For durations.
-    pub(crate) instant: Instant,
-}
-
-impl Now {
-    pub(crate) fn read() -> Now {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { unix_ms: unix.as_millis() as i64, instant: Instant::now() }
-    }
-}
-
 /// A connection in the ready queue; the id tells whether the slot has changed hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
@@ -97,7 +77,7 @@ struct Ready {
 /// See the module's text.
 struct Worker {
     index: usize,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     config: Arc<Config>,
     /// The count of changes that `config` has seen.
     config_changes: u64,
@@ -118,9 +98,9 @@ struct Worker {
     /// What its connections listen to.
     hub: Hub,
     /// Connections that CLIENT PAUSE holds back.
-    held: held::Held,
+    held: paused::PausedClients,
     /// Connections whose replies wait until others have been told.
-    told: told::Told,
+    told: invalidation_barrier::InvalidationBarrier,
     now: Now,
     /// When background steps were last begun.
     background_at: Instant,
@@ -146,7 +126,7 @@ pub(crate) struct Setup {
 
 /// The running workers.
 pub(crate) struct Running {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -173,7 +153,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         polls.push(poll);
     }
     let sockets = Sockets::new(polls[0].registry().try_clone()?, LISTENERS, setup.listeners)?;
-    let shared = Arc::new(Shared::new(
+    let state = Arc::new(ServerState::new(
         setup.store,
         setup.config,
         setup.run_id,
@@ -183,20 +163,20 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     ));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
-        let mut worker = Worker::new(index, poll, Arc::clone(&shared), Arc::clone(&setup.table));
+        let mut worker = Worker::new(index, poll, Arc::clone(&state), Arc::clone(&setup.table));
         worker.refresh();
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
-    Ok(Running { shared, threads })
+    Ok(Running { state, threads })
 }
 
 impl Worker {
-    fn new(index: usize, poll: Poll, shared: Arc<Shared>, table: Arc<CommandTable>) -> Worker {
-        let config = shared.config.snapshot();
-        let store = shared.store.worker(index);
-        let mut batch = Batch::new(Arc::clone(&shared.workers[index].commands));
-        batch.set_events(Box::new(Sink::new(Arc::clone(&shared.pubsub), index)));
+    fn new(index: usize, poll: Poll, state: Arc<ServerState>, table: Arc<CommandTable>) -> Worker {
+        let config = state.config.snapshot();
+        let store = state.store.worker(index);
+        let mut batch = Batch::new(Arc::clone(&state.workers[index].commands));
+        batch.set_events(Box::new(Sink::new(Arc::clone(&state.pubsub), index)));
         Worker {
             index,
             config,
@@ -214,8 +194,8 @@ impl Worker {
             batch,
             store,
             hub: Hub::new(index),
-            held: held::Held::default(),
-            told: told::Told::default(),
+            held: paused::PausedClients::default(),
+            told: invalidation_barrier::InvalidationBarrier::default(),
             now: Now::read(),
             background_at: Instant::now(),
             accept_due: false,
@@ -223,7 +203,7 @@ impl Worker {
             blocked: blocked::BlockedClients::default(),
             stopping: false,
             busy: 0,
-            shared,
+            state,
         }
     }
 
@@ -254,12 +234,12 @@ impl Worker {
             self.now = Now::read();
             self.end_waits();
             self.tick();
-            if self.shared.tracking.is_over(self.config.tracked_keys_max) {
-                self.shared.tracking.limit(self.config.tracked_keys_max, self.index);
+            if self.state.tracking.is_over(self.config.tracked_keys_max) {
+                self.state.tracking.limit(self.config.tracked_keys_max, self.index);
             }
             background_due_ms = self.background();
             self.batch.publish_events(&mut self.store);
-            self.shared.tracking.flush(self.index);
+            self.state.tracking.flush(self.index);
             self.forget_owed();
         }
         self.farewell();
@@ -274,11 +254,11 @@ impl Worker {
         if self.config.latency_threshold_ms == 0 {
             return self.store.background(now_ms, budget);
         }
-        let (start, before) = (Instant::now(), self.shared.store.totals());
+        let (start, before) = (Instant::now(), self.state.store.totals());
         let due = self.store.background(now_ms, budget);
         let millis = start.elapsed().as_millis() as u64;
         if millis >= self.config.latency_threshold_ms {
-            let after = self.shared.store.totals();
+            let after = self.state.store.totals();
             let event = if after.evicted > before.evicted {
                 latency::Event::Evict
             } else if after.expired > before.expired {
@@ -286,7 +266,7 @@ impl Worker {
             } else {
                 latency::Event::Background
             };
-            self.shared.latency.lock().add(event, now_ms / 1000, millis);
+            self.state.latency.lock().add(event, now_ms / 1000, millis);
         }
         due
     }
@@ -330,7 +310,7 @@ impl Worker {
 
     fn read_mail(&mut self) {
         let mut mail = std::mem::take(&mut self.mail);
-        self.shared.workers[self.index].mailbox.collect(&mut mail);
+        self.state.workers[self.index].mailbox.collect(&mut mail);
         for message in mail.drain(..) {
             match message {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
@@ -348,14 +328,14 @@ impl Worker {
     /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
     /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
     fn follow_config(&mut self) {
-        if self.shared.config.changes() != self.config_changes {
+        if self.state.config.changes() != self.config_changes {
             self.refresh();
         }
     }
 
     fn refresh(&mut self) {
-        self.config_changes = self.shared.config.changes();
-        self.config = self.shared.config.snapshot();
+        self.config_changes = self.state.config.changes();
+        self.config = self.state.config.snapshot();
         self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
         self.batch.stats().track_latency(self.config.latency_tracking);
         for (_, conn) in &mut self.conns {
@@ -376,8 +356,8 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         self.conns[slot].session.leave_transaction(&mut self.store);
         let conn = &mut self.conns[slot];
-        conn.stop_listening(&mut self.hub, &self.shared, slot);
-        self.shared.pubsub.leave(conn.session.id);
+        listening::stop_all(conn, &mut self.hub, &self.state, slot);
+        self.state.pubsub.leave(conn.session.id);
         // Closing the socket takes it out of the poll.
         let conn = self.conns.remove(slot);
         if conn.phase == Phase::Blocked {
@@ -386,7 +366,7 @@ impl Worker {
         if conn.held {
             self.forget_held(conn.session.id);
         }
-        let handle = &self.shared.workers[self.index];
+        let handle = &self.state.workers[self.index];
         handle.weights.change(conn.weight, 0);
         handle.stats.buffer_bytes.change(conn.counted_bytes, 0);
         handle.assigned.fetch_sub(1, Ordering::Relaxed);
@@ -405,7 +385,7 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.index == 0 {
-            self.shared.sockets.close();
+            self.state.sockets.close();
         }
         self.conns.clear();
     }

@@ -9,7 +9,7 @@
 //!                 with half a request    Ask: the connection waits for all workers                +-> idle: no buffers
 //! ```
 //!
-//! A large argument of a command that may need memory is read straight into a run of segments (conn/body.rs).
+//! A large argument of a command that may need memory is read straight into a run of segments (net/conn/large.rs).
 //!
 //! Sockets report edges, so what a visit leaves unread or unwritten must stand in the ready queue or be known to be
 //! blocked. Bounded reads and turns keep one connection from starving the others.
@@ -28,12 +28,13 @@ use varve_command::stats::{CommandStats, SlowCommand};
 use varve_command::tracking;
 use varve_protocol::{Args, Body, Reply};
 
-use super::{Now, Question, Worker};
-use crate::clients::{self, Class};
-use crate::conn::{Conn, Filling, Flushed, Input, Phase, flush};
-use crate::host::{self, HostCtx, Outcome};
-use crate::shared::Shared;
-use crate::slowlog::Entry;
+use super::Worker;
+use crate::features::clients::state::{ClientClass, Question};
+use crate::features::slowlog::state::Entry;
+use crate::features::{self, clients};
+use crate::net::conn::{Conn, Filling, Flushed, Input, Phase, Pool, flush};
+use crate::state::ctx::{After, ServerCtx};
+use crate::state::{Now, ServerState};
 
 /// Bytes read into a connection's own buffer in one visit.
 const READ_BYTES: usize = 256 * 1024;
@@ -102,7 +103,7 @@ impl Worker {
         if !conn.output.is_empty() && conn.may_write() {
             let mut output = mem::take(&mut conn.output);
             self.write(slot, &mut output)?;
-            if !output.is_empty() || self.shared.outputs_kept.load(Ordering::Relaxed) {
+            if !output.is_empty() || self.state.outputs_kept.load(Ordering::Relaxed) {
                 self.conns[slot].output = output;
             }
             self.conns[slot].balance();
@@ -115,7 +116,7 @@ impl Worker {
         let conn = &mut *self.conns[slot];
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, early, &mut out);
-        self.shared.tracking.flush(self.index);
+        self.state.tracking.flush(self.index);
         self.stand_by(slot);
         self.deliver_behind_replies(slot, &mut out);
         if self.over_output_limit(slot, out.len()) {
@@ -126,7 +127,7 @@ impl Worker {
             out.clear(REPLY_KEEP_BYTES);
             self.reply = out;
         } else {
-            let peak = &self.shared.workers[self.index].stats.output_peak_bytes;
+            let peak = &self.state.workers[self.index].stats.output_peak_bytes;
             peak.raise(out.len() as u64);
             self.conns[slot].output = out;
         }
@@ -152,7 +153,7 @@ impl Worker {
         let conn = &mut *self.conns[slot];
         if own {
             conn.input.filled(count);
-            let stats = &self.shared.workers[self.index].stats;
+            let stats = &self.state.workers[self.index].stats;
             stats.input_peak_bytes.raise(conn.input.len() as u64);
             return Ok(at..at);
         }
@@ -176,7 +177,7 @@ impl Worker {
         // A short read has emptied the socket, unless the peer's farewell lies behind the bytes.
         conn.readable = count > 0 && (count == bound || conn.hung_up);
         conn.session.active_ms = self.now.unix_ms;
-        let stats = &self.shared.workers[self.index].stats;
+        let stats = &self.state.workers[self.index].stats;
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
         Ok(count)
@@ -208,7 +209,7 @@ impl Worker {
             Filling::Run(run) => run.advance(count),
             Filling::Dropping(left) => *left -= count,
         }
-        let peak = &self.shared.workers[self.index].stats.input_peak_bytes;
+        let peak = &self.state.workers[self.index].stats.input_peak_bytes;
         peak.raise((conn.input.len() + conn.large.bytes()) as u64);
         if conn.large.is_whole() {
             conn.parser.supply();
@@ -272,8 +273,8 @@ impl Worker {
         let (mut done, mut turns) = (0, 0);
         for _ in 0..HOST_COMMANDS_MAX {
             let conn = &mut *self.conns[slot];
-            self.batch.set_monitoring(self.shared.monitors.any());
-            self.batch.set_pause(self.shared.pauses.now(self.now.unix_ms));
+            self.batch.set_monitoring(self.state.monitors.any());
+            self.batch.set_pause(self.state.pauses.now(self.now.unix_ms));
             let turn = self.batch.turn(
                 &mut self.store,
                 &self.table,
@@ -289,7 +290,7 @@ impl Worker {
             }
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
-            self.shared.workers[self.index].stats.commands.add(turn.commands as u64);
+            self.state.workers[self.index].stats.commands.add(turn.commands as u64);
             if self.store.now_ms() != self.now.unix_ms {
                 self.now = Now::read();
             }
@@ -321,9 +322,9 @@ impl Worker {
                 },
                 TurnState::Host { descriptor, start, spans } => {
                     match self.host(slot, descriptor, Args::new(&part[start..], &spans), part.len() - start, out) {
-                        Outcome::Done => continue,
-                        Outcome::Close => Stop::Close,
-                        Outcome::Ask(question) => Stop::Ask(question),
+                        After::Done => continue,
+                        After::Close => Stop::Close,
+                        After::Ask(question) => Stop::Ask(question),
                     }
                 }
             };
@@ -337,7 +338,7 @@ impl Worker {
         self.note_slow(slot);
         let conn = &*self.conns[slot];
         if let Some(seen) = self.batch.take_monitored() {
-            self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &seen);
+            self.state.monitors.tell(&self.state.pubsub, self.index, &conn.ends.peer(), &seen);
         }
         self.deliver();
     }
@@ -346,10 +347,10 @@ impl Worker {
     #[inline]
     fn note_slow(&mut self, slot: usize) {
         if let Some(slow) = self.batch.slow().take_commands() {
-            add_slow(&self.shared, self.config.slowlog_len_max, &self.conns[slot], slow);
+            add_slow(&self.state, self.config.slowlog_len_max, &self.conns[slot], slow);
         }
         if let Some(spikes) = self.batch.slow().take_spikes() {
-            self.shared.latency.lock().add_all(&spikes);
+            self.state.latency.lock().add_all(&spikes);
         }
     }
 
@@ -361,16 +362,16 @@ impl Worker {
         args: Args<'_>,
         bytes: usize,
         out: &mut Reply,
-    ) -> Outcome {
+    ) -> After {
         let conn = &mut *self.conns[slot];
         conn.request_bytes = bytes;
         conn.session.argument_bytes = args.bytes();
         conn.session.last = Some(descriptor);
         let mark = out.mark();
         let start = Instant::now();
-        let mut ctx = HostCtx {
+        let mut ctx = ServerCtx {
             args,
-            shared: &self.shared,
+            state: &self.state,
             config: &self.config,
             store: &mut self.store,
             hub: &mut self.hub,
@@ -379,7 +380,7 @@ impl Worker {
             out,
             now: self.now,
         };
-        let outcome = host::run(descriptor, &mut ctx);
+        let outcome = features::run(descriptor, &mut ctx);
         let may_push = self.conns[slot].listens() && !self.conns[slot].session.in_exec;
         if may_push && self.owes_delivery() {
             self.deliver_before_reply(slot, mark, out);
@@ -395,11 +396,11 @@ impl Worker {
             self.now = Now::read();
         }
         let conn = &mut *self.conns[slot];
-        let ends = !matches!(outcome, Outcome::Ask(_)) && !conn.session.in_exec;
+        let ends = !matches!(outcome, After::Ask(_)) && !conn.session.in_exec;
         if ends && conn.session.drop_reply() && !descriptor.confirms_always() {
             out.truncate(mark);
         }
-        conn.request_bytes = if matches!(outcome, Outcome::Ask(_)) { bytes } else { 0 };
+        conn.request_bytes = if matches!(outcome, After::Ask(_)) { bytes } else { 0 };
         self.batch.publish_events(&mut self.store);
         self.follow_config();
         outcome
@@ -409,11 +410,11 @@ impl Worker {
     fn ran_for_host(&mut self, slot: usize, descriptor: &'static Descriptor, args: Args<'_>) {
         let conn = &mut *self.conns[slot];
         tracking::ran(&mut conn.session, descriptor);
-        if !self.shared.monitors.any() {
+        if !self.state.monitors.any() {
             return;
         }
         if let Some(seen) = Seen::new(descriptor, args, conn.session.db) {
-            self.shared.monitors.tell(&self.shared.pubsub, self.index, &conn.ends.peer(), &[seen]);
+            self.state.monitors.tell(&self.state.pubsub, self.index, &conn.ends.peer(), &[seen]);
         }
     }
 
@@ -425,7 +426,7 @@ impl Worker {
         }
         let done = flush(&conn.stream, replies).map_err(Broken)?;
         conn.blocked = done.end == Flushed::Blocked;
-        let stats = &self.shared.workers[self.index].stats;
+        let stats = &self.state.workers[self.index].stats;
         stats.writes.add(done.writes);
         stats.output_bytes.add(done.bytes as u64);
         Ok(())
@@ -479,7 +480,7 @@ impl Worker {
     /// the limit is not even tried to be sent.
     pub(super) fn over_output_limit(&mut self, slot: usize, bytes: usize) -> bool {
         let conn = &mut *self.conns[slot];
-        let limit = self.config.output_limits[Class::of(conn).limit()];
+        let limit = self.config.output_limits[ClientClass::of(conn).limit()];
         let waiting = bytes as u64;
         if limit.soft_bytes == 0 || waiting <= limit.soft_bytes {
             conn.soft_ms = None;
@@ -492,7 +493,7 @@ impl Worker {
         if over {
             let line = clients::line(conn, self.now.unix_ms);
             tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");
-            self.shared.workers[self.index].stats.output_limit_closed.add(1);
+            self.state.workers[self.index].stats.output_limit_closed.add(1);
         }
         over
     }
@@ -508,7 +509,7 @@ impl Worker {
             tracing::warn!(
                 "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
             );
-            self.shared.workers[self.index].stats.query_limit_closed.add(1);
+            self.state.workers[self.index].stats.query_limit_closed.add(1);
         }
         over
     }
@@ -524,7 +525,7 @@ pub(super) fn count_failure(stats: &CommandStats, descriptor: &'static Descripto
 }
 
 /// Keeps for the connection what is left: of the scratch buffer a copy, of its own buffer the rest where it lies.
-fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut crate::conn::Pool) {
+fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut Pool) {
     if fresh.is_empty() {
         held.consume(done);
     } else {
@@ -533,8 +534,8 @@ fn keep(held: &mut Input, fresh: &[u8], done: usize, pool: &mut crate::conn::Poo
 }
 
 /// Puts slow commands of a connection into the log.
-fn add_slow(shared: &Shared, len_max: u64, conn: &Conn, slow: Vec<SlowCommand>) {
-    let mut log = shared.slowlog.lock();
+fn add_slow(state: &ServerState, len_max: u64, conn: &Conn, slow: Vec<SlowCommand>) {
+    let mut log = state.slowlog.lock();
     for command in slow {
         log.add(Entry { id: 0, command, peer: conn.ends.peer(), name: conn.session.name.clone() }, len_max as usize);
     }

@@ -20,7 +20,7 @@ use varve_store::Store;
 
 use super::{Running, Setup, start};
 use crate::config::{Live, Loader};
-use crate::listen::{self, Listener};
+use crate::net::listen::{self, Listener};
 
 /// A server in this process, ended with the test.
 struct Server {
@@ -52,8 +52,8 @@ impl Server {
         Server { running: Some(start(setup).unwrap()), address }
     }
 
-    fn shared(&self) -> &crate::shared::Shared {
-        &self.running.as_ref().unwrap().shared
+    fn state(&self) -> &crate::state::ServerState {
+        &self.running.as_ref().unwrap().state
     }
 
     fn connect(&self) -> Client {
@@ -67,7 +67,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            running.shared.stop();
+            running.state.stop();
             running.join();
         }
     }
@@ -200,7 +200,7 @@ fn a_client_that_writes_all_before_it_reads_does_not_deadlock() {
         client.expect(reply.as_bytes());
     }
     client.ask(&["PING"], "+PONG\r\n");
-    wait_until("its buffers are given back", || server.shared().total(|s| &s.buffer_bytes) < 4 << 20);
+    wait_until("its buffers are given back", || server.state().total(|s| &s.buffer_bytes) < 4 << 20);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_client_that_never_reads_is_closed_at_the_query_limit() {
         other.ask(&["PING"], "+PONG\r\n");
     }
     assert!(writer.join().unwrap(), "it is closed while it writes");
-    assert_eq!(server.shared().total(|s| &s.query_limit_closed), 1);
+    assert_eq!(server.state().total(|s| &s.query_limit_closed), 1);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn the_output_limit_closes_a_client_that_does_not_read() {
     let mut silent = server.connect();
     let ask = request(&["ECHO", &"x".repeat(1_000_000)]);
     let failed = (0..100).try_for_each(|_| silent.stream.write_all(&ask)).is_err();
-    wait_until("the limit is seen", || server.shared().total(|s| &s.output_limit_closed) == 1);
+    wait_until("the limit is seen", || server.state().total(|s| &s.output_limit_closed) == 1);
     assert!(failed || silent.stream.read_to_end(&mut Vec::new()).is_ok() || silent.is_closed());
 }
 
@@ -268,7 +268,7 @@ fn a_client_that_has_sent_its_last_word_still_gets_its_answers() {
     client.expect(format!("$3000000\r\n{value}\r\n").as_bytes());
     assert!(client.is_closed());
     sender.join().unwrap();
-    wait_until("it is forgotten", || server.shared().connections() == 0);
+    wait_until("it is forgotten", || server.state().connections() == 0);
 }
 
 #[test]
@@ -281,14 +281,14 @@ fn clients_that_vanish_are_forgotten() {
         client.send(&ask[..1000]);
         drop(client);
     }
-    wait_until("all are forgotten", || server.shared().connections() == 0);
+    wait_until("all are forgotten", || server.state().connections() == 0);
     server.connect().ask(&["PING"], "+PONG\r\n");
 }
 
 #[test]
 fn ten_thousand_idle_clients_take_little_each() {
     let _alone = many_files();
-    let files = crate::sys::open_files().unwrap();
+    let files = crate::system::sys::open_files().unwrap();
     let count = 10_000.min((files.soft as usize).saturating_sub(2000) / 2);
     let server = Server::start(2, "");
     let mut clients: Vec<Client> = Vec::new();
@@ -298,7 +298,7 @@ fn ten_thousand_idle_clients_take_little_each() {
     for client in &mut clients {
         client.ask(&["PING"], "+PONG\r\n");
     }
-    wait_until("all are counted", || server.shared().total(|s| &s.connected) == count as u64);
+    wait_until("all are counted", || server.state().total(|s| &s.connected) == count as u64);
     clients[count / 2].ask(&["CLIENT", "SETNAME", "middle"], "+OK\r\n");
     let list = clients[0].bulk(&["CLIENT", "LIST"]);
     assert_eq!(list.lines().count(), count);
@@ -308,7 +308,7 @@ fn ten_thousand_idle_clients_take_little_each() {
     let largest = list.lines().skip(1).map(|line| field(line, "tot-mem=")).max().unwrap();
     println!("{count} idle clients, {largest} bytes each");
     assert!(largest < 1024, "{largest}");
-    let per_worker: Vec<u64> = server.shared().workers.iter().map(|w| w.stats.connected.get()).collect();
+    let per_worker: Vec<u64> = server.state().workers.iter().map(|w| w.stats.connected.get()).collect();
     assert!(per_worker.iter().all(|n| n.abs_diff(count as u64 / 2) <= 1), "{per_worker:?}");
 }
 
@@ -515,9 +515,9 @@ fn maxclients_refuses_one_too_many() {
     fourth.expect(b"-ERR max number of clients reached\r\n");
     assert!(fourth.is_closed());
     clients.pop();
-    wait_until("there is room again", || server.shared().connections() == 2);
+    wait_until("there is room again", || server.state().connections() == 2);
     server.connect().ask(&["PING"], "+PONG\r\n");
-    assert_eq!(server.shared().total(|s| &s.rejected), 1);
+    assert_eq!(server.state().total(|s| &s.rejected), 1);
 }
 
 #[test]
@@ -525,9 +525,9 @@ fn idle_clients_are_closed_after_the_timeout() {
     let server = Server::start(1, "timeout 1");
     let mut idle = server.connect();
     let mut busy = server.connect();
-    wait_until("both are there", || server.shared().connections() == 2);
+    wait_until("both are there", || server.state().connections() == 2);
     let until = Instant::now() + Duration::from_secs(4);
-    while Instant::now() < until && server.shared().connections() == 2 {
+    while Instant::now() < until && server.state().connections() == 2 {
         busy.ask(&["PING"], "+PONG\r\n");
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -561,7 +561,7 @@ fn the_unix_socket_serves_and_goes_with_the_server() {
     assert!(text.contains(&format!(" addr={}:0 laddr={}:0 ", path.display(), path.display())), "{text}");
     assert!(text.contains(" flags=U "), "{text}");
     let running = server.running.take().unwrap();
-    running.shared.stop();
+    running.state.stop();
     running.join();
     assert!(!path.exists());
 }

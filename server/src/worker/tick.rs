@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::conn::Phase;
+use crate::features::info;
+use crate::net::conn::Phase;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -41,11 +42,12 @@ impl Worker {
             return;
         }
         self.tick.due = Some(self.now.instant + TICK);
-        if self.shared.ticks_paused.load(Ordering::Relaxed) {
+        if self.state.ticks_paused.load(Ordering::Relaxed) {
             return;
         }
         if self.index == 0 {
-            self.shared.sample_rates();
+            self.state.sample_rates();
+            info::tell_memory(&self.state.store);
         }
         if std::mem::take(&mut self.tick.accept_again) {
             self.accept_due = true;
@@ -57,7 +59,7 @@ impl Worker {
         let slots = self.conns.capacity();
         let from = self.tick.cursor;
         let to = slots.min(from + slots.div_ceil(SLICES));
-        let outputs_kept = self.shared.outputs_kept.load(Ordering::Relaxed);
+        let outputs_kept = self.state.outputs_kept.load(Ordering::Relaxed);
         for slot in from..to {
             let Some(conn) = self.conns.get_mut(slot) else { continue };
             if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {

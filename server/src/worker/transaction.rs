@@ -14,27 +14,19 @@ use varve_command::Descriptor;
 use varve_command::batch::Transaction;
 use varve_protocol::Reply;
 
-use super::{Question, Worker};
-use crate::host::Outcome;
-
-/// A question that a transaction left behind, and the replies of the commands after it.
-pub(crate) struct Later {
-    question: Option<Question>,
-    /// The command that asks.
-    pub(super) asked: &'static Descriptor,
-    /// Replies were not turned off.
-    pub(super) wanted: bool,
-    pub(super) replies: Reply,
-}
+use super::Worker;
+use crate::features::clients::state::Question;
+use crate::net::conn::DeferredQuestion;
+use crate::state::ctx::After;
 
 impl Worker {
     /// Runs the transaction of the connection in `slot`; the first question that is left, if there is one.
     pub(super) fn transaction(&mut self, slot: usize, exec: &'static Descriptor, out: &mut Reply) -> Option<Question> {
-        let shared = Arc::clone(&self.shared);
-        let alone = shared.store.gate().alone(self.store.id());
+        let state = Arc::clone(&self.state);
+        let alone = state.store.gate().alone(self.store.id());
         let session = &mut self.conns[slot].session;
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
-        let mut later: VecDeque<Later> = VecDeque::new();
+        let mut later: VecDeque<DeferredQuestion> = VecDeque::new();
         loop {
             let current = later.back_mut().map_or(&mut *out, |last| &mut last.replies);
             let session = &mut self.conns[slot].session;
@@ -42,13 +34,18 @@ impl Worker {
             let Some(queued) = own.cloned() else { break };
             let (mark, args) = (current.mark(), queued.args());
             match self.host(slot, queued.command, args, args.bytes(), current) {
-                Outcome::Done => {}
-                Outcome::Close => self.conns[slot].session.close_after_reply = true,
-                Outcome::Ask(question) => {
+                After::Done => {}
+                After::Close => self.conns[slot].session.close_after_reply = true,
+                After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());
                     let wanted = transaction.wants(&self.conns[slot].session);
-                    later.push_back(Later { question: Some(question), asked: queued.command, wanted, replies });
+                    later.push_back(DeferredQuestion {
+                        question: Some(question),
+                        asked: queued.command,
+                        wanted,
+                        replies,
+                    });
                     continue;
                 }
             }

@@ -7,7 +7,7 @@ use super::{Client, Server, request, wait_until};
 
 /// Blocked clients, as INFO counts them.
 fn blocked(server: &Server) -> u64 {
-    server.shared().total(|stats| &stats.blocked)
+    server.state().total(|stats| &stats.blocked)
 }
 
 fn wait_blocked(server: &Server, count: u64) {

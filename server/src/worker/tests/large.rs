@@ -62,7 +62,7 @@ fn field(line: &str, name: &str) -> Option<usize> {
 }
 
 fn store(server: &Server) -> &Store {
-    &server.shared().store
+    &server.state().store
 }
 
 /// Runs, and pins on them.
@@ -263,7 +263,7 @@ fn replies_that_nobody_gets_hold_nothing() {
     assert_eq!(runs(&server), (1, 0));
     client.ask_bytes(&[b"SET", b"k", &value], "+OK\r\n");
     client.send(&request(&["GET", "k"]));
-    wait_until("the client's end", || server.shared().total(|stats| &stats.output_limit_closed) == 1);
+    wait_until("the client's end", || server.state().total(|stats| &stats.output_limit_closed) == 1);
     let mut client = server.connect();
     nothing_is_left(&server, &mut client, &["k"]);
 }

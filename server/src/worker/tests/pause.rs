@@ -11,7 +11,7 @@ fn is_silent(client: &mut Client) -> bool {
 }
 
 fn blocked(server: &Server) -> u64 {
-    server.shared().total(|stats| &stats.held)
+    server.state().total(|stats| &stats.held)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn waits_end_in_time_while_all_else_is_held_back() {
         let server = Server::start(2, "");
         let (mut pauser, mut other, mut waiting) = (server.connect(), server.connect(), server.connect());
         waiting.send(&request(&["BLPOP", "q", "0.05"]));
-        wait_until("it waits", || server.shared().total(|stats| &stats.blocked) == 1);
+        wait_until("it waits", || server.state().total(|stats| &stats.blocked) == 1);
         pauser.ask(&["CLIENT", "PAUSE", "100000", kind], "+OK\r\n");
         waiting.expect(b"*-1\r\n");
         // What was not begun before has not begun: its time is counted from when it is let go.
@@ -99,7 +99,7 @@ fn nobody_is_served_by_a_push_that_is_held_back() {
     let server = Server::start(2, "");
     let (mut pauser, mut pusher, mut waiting) = (server.connect(), server.connect(), server.connect());
     waiting.send(&request(&["BLPOP", "q", "0"]));
-    wait_until("it waits", || server.shared().total(|stats| &stats.blocked) == 1);
+    wait_until("it waits", || server.state().total(|stats| &stats.blocked) == 1);
     pauser.ask(&["CLIENT", "PAUSE", "100000", "WRITE"], "+OK\r\n");
     pusher.send(&request(&["RPUSH", "q", "v"]));
     wait_until("it is held back", || blocked(&server) == 1);
@@ -124,8 +124,8 @@ fn nothing_expires_while_writes_wait() {
     std::thread::sleep(Duration::from_millis(50));
     client.ask(&["GET", "lazy"], "$-1\r\n");
     client.ask(&["DBSIZE"], ":1\r\n");
-    assert_eq!(server.shared().store.totals().expired, 0);
+    assert_eq!(server.state().store.totals().expired, 0);
     client.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
-    wait_until("it expires", || server.shared().store.totals().expired == 1);
+    wait_until("it expires", || server.state().store.totals().expired == 1);
     client.ask(&["DBSIZE"], ":0\r\n");
 }

@@ -124,7 +124,7 @@ fn a_subscriber_that_does_not_read_is_closed_at_its_limit() {
             publisher.send(&ask);
             let mut reply = [0; 4];
             publisher.stream.read_exact(&mut reply).unwrap();
-            server.shared().total(|s| &s.output_limit_closed) == 1
+            server.state().total(|s| &s.output_limit_closed) == 1
         });
         publisher.ask(&["PUBLISH", "c", "x"], ":0\r\n");
         publisher.ask(&["PUBSUB", "CHANNELS"], "*0\r\n");
@@ -255,7 +255,7 @@ fn a_flood_of_messages_waits_for_those_who_deliver() {
         .collect();
     let mut fullest = 0;
     while !flood.is_finished() {
-        let waiting = (0..2).map(|worker| server.shared().pubsub.inbox(worker).waiting_bytes()).max().unwrap();
+        let waiting = (0..2).map(|worker| server.state().pubsub.inbox(worker).waiting_bytes()).max().unwrap();
         fullest = fullest.max(waiting);
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -1,0 +1,115 @@
+//! What a client can learn of clients: the line of CLIENT LIST and CLIENT INFO; and the bytes that a client takes.
+//!
+//! ```text
+//!   id=4 addr=127.0.0.1:50812 laddr=127.0.0.1:6379 fd=8 name= age=0 ... cmd=client|list user=default redir=-1 resp=2
+//! ```
+//!
+//! Fields stand in Redis 7.0's order, all of them; those of features that connections do not have are constant. Not here:
+//! asking the other workers (worker/ask_all_workers.rs), which connections a filter admits (filter.rs).
+
+use std::fmt::Write;
+
+use varve_protocol::Resp;
+
+use crate::features::pubsub::state::Kind;
+use crate::net::conn::{Conn, Ends, Phase};
+
+/// All bytes that a client costs: what the connection takes, and values that are received or sent, which lie in the
+/// store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
+#[inline]
+pub(crate) fn weight(conn: &Conn) -> usize {
+    memory(conn) + conn.large.bytes() + conn.output.pinned_bytes()
+}
+
+/// Bytes that a connection takes: itself and its buffers.
+pub(crate) fn memory(conn: &Conn) -> usize {
+    let session = &conn.session;
+    let subscriptions = conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.memory());
+    let texts = session.name.capacity() + session.lib_name.capacity() + session.lib_ver.capacity();
+    let waiting = session.queued_bytes + session.watched_bytes;
+    let buffers = conn.input.capacity() + conn.output.held_bytes() + conn.parser.held_bytes();
+    size_of::<Conn>() + texts + waiting + subscriptions + session.user.capacity() + buffers
+}
+
+/// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
+pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
+    let session = &conn.session;
+    let age = |since: i64| (now_ms - since).max(0) / 1000;
+    let mut out = String::with_capacity(320);
+    let name = String::from_utf8_lossy(&session.name);
+    let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
+    let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
+    let unread =
+        (conn.input.len() + conn.large.bytes()).saturating_sub(conn.parser.passed_bytes()) + conn.request_bytes;
+    let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
+    let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
+    let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
+    let redirect = if session.tracking.on { session.tracking.redirect as i64 } else { -1 };
+    write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
+        .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
+        .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
+        .and_then(|()| {
+            write!(
+                out,
+                " sub={channels} psub={patterns} ssub={shards} multi={}",
+                session.queued().map_or(-1, |n| n as i64)
+            )
+        })
+        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
+        .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
+        .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
+        .and_then(|()| write!(out, " tot-mem={} events={}", weight(conn) + argument_bytes, events(conn)))
+        .and_then(|()| write!(out, " cmd={command} user={} redir={redirect}", session.user))
+        .and_then(|()| write!(out, " resp={}", if session.resp == Resp::V3 { 3 } else { 2 }))
+        .expect("a String takes all that is written");
+    out
+}
+
+/// The letters of `flags`, in the peer's order; N where there is none.
+fn flags(conn: &Conn) -> String {
+    let mut out = String::new();
+    if conn.session.monitors {
+        out.push('O');
+    }
+    if conn.session.subscriptions > 0 {
+        out.push('P');
+    }
+    if conn.session.queued().is_some() {
+        out.push('x');
+    }
+    if conn.phase == Phase::Blocked || conn.held {
+        out.push('b');
+    }
+    let tracking = &conn.session.tracking;
+    let letters = [(tracking.on, 't'), (tracking.broken, 'R'), (tracking.bcast, 'B')];
+    out.extend(letters.iter().filter(|(is, _)| *is).map(|(_, letter)| letter));
+    if conn.session.watching.as_ref().is_some_and(|watching| watching.is_touched()) {
+        out.push('d');
+    }
+    if conn.phase == Phase::Closing || conn.session.close_after_reply {
+        out.push('c');
+    }
+    if matches!(conn.ends, Ends::Unix(_)) {
+        out.push('U');
+    }
+    if conn.session.no_evict {
+        out.push('e');
+    }
+    if conn.session.no_touch {
+        out.push('T');
+    }
+    if out.is_empty() {
+        out.push('N');
+    }
+    out
+}
+
+/// What the connection waits for: reading, and writing where the socket is full.
+fn events(conn: &Conn) -> &'static str {
+    match (conn.phase == Phase::Closing, conn.blocked) {
+        (false, false) => "r",
+        (false, true) => "rw",
+        (true, true) => "w",
+        (true, false) => "",
+    }
+}

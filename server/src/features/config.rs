@@ -1,0 +1,126 @@
+//! CONFIG: its subcommands, and what a change does to the running server.
+//!
+//! ```text
+//!   maxclients  descriptors are asked for       port, bind  other sockets (net/sockets.rs)
+//!   maxmemory, maxmemory-policy  the store      loglevel    the log
+//!   everything else that workers use            a message: take the new snapshot
+//! ```
+//! Not here: values and their grammar (`config`), CONFIG RESETSTAT (info).
+
+use std::path::Path;
+
+use crate::config::{Config, Effects, Ineffective};
+use crate::net::sockets::Sockets;
+use crate::state::ServerState;
+use crate::state::ctx::{After, ServerCtx};
+use crate::state::mail::Message;
+use crate::system::logging;
+use crate::system::open_files::allow_clients;
+
+/// `CONFIG GET pattern [pattern ...]`
+pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> After {
+    let found = ctx.state.config.get(ctx.args.skip(2).iter());
+    ctx.out.map(found.len());
+    for (name, value) in &found {
+        ctx.out.bulk(name);
+        ctx.out.bulk(value);
+    }
+    After::Done
+}
+
+/// `CONFIG SET name value [name value ...]`
+pub(crate) fn set(ctx: &mut ServerCtx<'_>) -> After {
+    let words: Vec<&[u8]> = ctx.args.skip(2).iter().collect();
+    if !words.len().is_multiple_of(2) {
+        ctx.out.error("ERR syntax error");
+        return After::Done;
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    done(ctx.state.config.set(&pairs, ctx.conn.ends.is_local(), &Running(ctx.state)), ctx)
+}
+
+/// `CONFIG REWRITE`
+pub(crate) fn rewrite(ctx: &mut ServerCtx<'_>) -> After {
+    done(ctx.state.config.rewrite(false), ctx)
+}
+
+fn done(result: Result<(), String>, ctx: &mut ServerCtx<'_>) -> After {
+    match result {
+        Ok(()) => ctx.out.ok(),
+        Err(error) => ctx.out.error(&error),
+    }
+    After::Done
+}
+
+/// `CONFIG HELP`
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
+    const LINES: [&str; 11] = [
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern>",
+        "    Return parameters matching the glob-like <pattern> and their values.",
+        "SET <directive> <value>",
+        "    Set the configuration <directive> to <value>.",
+        "RESETSTAT",
+        "    Reset statistics reported by the INFO command.",
+        "REWRITE",
+        "    Rewrite the configuration file.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    ctx.out.array(LINES.len());
+    LINES.iter().for_each(|line| ctx.out.simple(line));
+    After::Done
+}
+
+struct Running<'s>(&'s ServerState);
+
+impl Effects for Running<'_> {
+    fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
+        enter(&old.dir, &new.dir)?;
+        let rest = if new.max_clients > old.max_clients { allow(new.max_clients) } else { Ok(()) };
+        rest.and_then(|()| listen(&self.0.sockets, old, new)).inspect_err(|_| {
+            if let Err(error) = enter(&new.dir, &old.dir) {
+                tracing::warn!("Going back to the working directory: {}", error.reason);
+            }
+        })
+    }
+
+    fn publish(&self) {
+        let config = self.0.config.snapshot();
+        logging::set_level(config.log_level);
+        config.apply_to(&self.0.store);
+        self.0.tell_all(|| Message::Refresh);
+    }
+}
+
+fn allow(clients: u32) -> Result<(), Ineffective> {
+    let possible = allow_clients(clients);
+    if possible == clients {
+        return Ok(());
+    }
+    let what = "The operating system is not able to handle the specified number of clients, try with";
+    Err(Ineffective { directive: "maxclients", reason: format!("{what} {possible}") })
+}
+
+/// Goes from one working directory to another.
+fn enter(old: &Path, new: &Path) -> Result<(), Ineffective> {
+    if new == old {
+        return Ok(());
+    }
+    std::env::set_current_dir(new).map_err(|error| Ineffective { directive: "dir", reason: error.to_string() })
+}
+
+fn listen(sockets: &Sockets, old: &Config, new: &Config) -> Result<(), Ineffective> {
+    if (new.port, &new.bind) == (old.port, &old.bind) {
+        return Ok(());
+    }
+    sockets.change(old, new).map_err(|error| {
+        tracing::warn!("{error}");
+        let (directive, reason) = if new.port == old.port {
+            ("bind", "Failed to bind to specified addresses.")
+        } else {
+            ("port", "Unable to listen on this port. Check server logs.")
+        };
+        Ineffective { directive, reason: reason.to_owned() }
+    })
+}

@@ -1,0 +1,101 @@
+//! What INFO knows of the process from its start on, and where the counters stood at the last CONFIG RESETSTAT.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use varve_store::{ProcessMemory, Store};
+
+use super::facts::StatFacts;
+use super::process::{MemoryPeak, resident_bytes};
+
+/// One a process.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) executable: PathBuf,
+    /// `no`, `systemd` or `upstart`.
+    pub(crate) supervised: &'static str,
+    /// Unix time in seconds.
+    pub(crate) started_s: u64,
+    /// `used_memory` before the first client.
+    pub(crate) startup_bytes: u64,
+    pub(crate) peak: MemoryPeak,
+    baseline: Mutex<StatFacts>,
+    /// When the allocator may be asked again to give memory back.
+    next_trim: Mutex<Option<Instant>>,
+}
+
+static ABOUT: OnceLock<About> = OnceLock::new();
+
+/// Notes what is true at the start; the first call counts.
+pub(crate) fn start(supervised: &'static str, used_bytes: u64) {
+    ABOUT.get_or_init(|| About::new(supervised, used_bytes));
+}
+
+/// What was noted.
+pub(crate) fn about() -> &'static About {
+    ABOUT.get_or_init(|| About::new("no", 0))
+}
+
+/// Notes the peak, and tells the store what the process takes; ten times a second.
+pub(crate) fn tell_memory(store: &Store) {
+    let (about, used, resident) = (about(), store.used_memory(), resident_bytes());
+    let peak_used = about.peak.raise(used);
+    store.tell_process(ProcessMemory { resident, peak_used, startup_used: about.startup_bytes });
+    if resident > used + used / 20 + BESIDE_BYTES {
+        about.trim();
+    }
+}
+
+/// Resident bytes beside what is in use, and a twentieth of it, from which on the allocator is asked what it keeps: tables
+/// and roots of collections are its, and where few are left among many freed ones it gives nothing back by itself.
+const BESIDE_BYTES: u64 = 12 << 20;
+/// How long it is not asked again: some hundred times what it took.
+const TRIM_PAUSE_MIN: Duration = Duration::from_secs(1);
+const TRIM_PAUSE_TIMES: u32 = 300;
+
+impl About {
+    fn new(supervised: &'static str, startup_bytes: u64) -> About {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        About {
+            executable: std::env::current_exe().unwrap_or_default(),
+            supervised,
+            started_s: now.as_secs(),
+            startup_bytes,
+            peak: MemoryPeak::default(),
+            baseline: Mutex::default(),
+            next_trim: Mutex::default(),
+        }
+    }
+
+    /// Counters are shown from here on.
+    pub(crate) fn reset(&self, counted: StatFacts, used_bytes: u64) {
+        *self.baseline.lock() = counted;
+        self.peak.reset(used_bytes);
+    }
+
+    /// Has the allocator give back what it keeps, on a thread of its own, unless it was asked not long ago.
+    fn trim(&'static self) {
+        let mut next = self.next_trim.lock();
+        if next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
+        // A minute, should it take longer than anybody would think.
+        *next = Some(Instant::now() + Duration::from_secs(60));
+        let work = || {
+            let start = Instant::now();
+            crate::system::sys::trim_heap();
+            let pause = (start.elapsed() * TRIM_PAUSE_TIMES).max(TRIM_PAUSE_MIN);
+            *self.next_trim.lock() = Some(Instant::now() + pause);
+        };
+        // Without a thread to be had there is more amiss than this.
+        let _ = std::thread::Builder::new().name("trim".into()).spawn(work);
+    }
+
+    /// Where the counters stood at the last reset.
+    pub(crate) fn baseline(&self) -> StatFacts {
+        self.baseline.lock().clone()
+    }
+}

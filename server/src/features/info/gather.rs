@@ -1,0 +1,195 @@
+//! INFO: gathers the facts that its sections are written from.
+//!
+//! CONFIG RESETSTAT does not touch the workers' own counters: it remembers where they stood, and INFO subtracts that. Those
+//! of commands and errors go back to zero. Not here: names and form (the sections).
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use varve_command::Descriptor;
+use varve_command::segments::Census;
+use varve_store::hist::Counts;
+
+use super::about::about;
+use super::facts::{
+    BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts,
+    StatFacts,
+};
+use super::process::{resident_bytes, system_memory_bytes};
+use crate::config::Config;
+use crate::features::pubsub::state::Kind;
+use crate::state::ServerState;
+use crate::system::sys::{Whose, cpu_time};
+
+/// Starts the counts that INFO shows from zero.
+pub(super) fn reset(state: &ServerState) {
+    state.workers.iter().for_each(|worker| worker.commands.reset());
+    state.store.reset_measures();
+    about().reset(counted(state), state.store.used_memory());
+}
+
+/// Gathers all facts as they are now.
+pub(super) fn facts(state: &ServerState) -> Facts {
+    let counted = counted(state);
+    let changes = state.store.totals().changes;
+    let expire_lag_ms = Some(state.store.expiry_lag_ms(now_ms()));
+    let clients = ClientFacts {
+        connected: state.total(|stats| &stats.connected),
+        blocked: state.total(|stats| &stats.blocked) + state.total(|stats| &stats.held),
+        blocked_with_timeout: state.total(|stats| &stats.blocked_with_timeout),
+        input_peak_bytes: state.peak(|stats| &stats.input_peak_bytes),
+        output_peak_bytes: state.peak(|stats| &stats.output_peak_bytes),
+        tracking: state.tracking.clients(),
+    };
+    let config = state.config.snapshot();
+    Facts {
+        config: config.as_ref().clone(),
+        server: server(state),
+        clients,
+        memory: memory(state),
+        stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
+        cpu: cpu(),
+        background: background(state),
+        commands: commands(state, &config),
+        errors: errors(state),
+        databases: databases(state),
+    }
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+}
+
+fn server(state: &ServerState) -> ServerFacts {
+    let about = about();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ServerFacts {
+        run_id: state.run_id.clone(),
+        executable: about.executable.clone(),
+        config_file: state.config.file(),
+        supervised: about.supervised,
+        now_us: now.as_micros() as u64,
+        started_s: about.started_s,
+        uptime_s: state.uptime_ms() / 1000,
+    }
+}
+
+fn memory(state: &ServerState) -> MemoryFacts {
+    let about = about();
+    let (used_bytes, log) = (state.store.used_memory(), state.store.log().stats());
+    let client_bytes = state.total(|stats| &stats.buffer_bytes);
+    MemoryFacts {
+        used_bytes,
+        peak_bytes: about.peak.raise(used_bytes),
+        overhead_bytes: used_bytes.saturating_sub(log.used_bytes),
+        startup_bytes: about.startup_bytes,
+        resident_bytes: resident_bytes(),
+        system_bytes: system_memory_bytes(),
+        live_bytes: log.live_bytes,
+        opened_bytes: log.opened_bytes,
+        client_bytes,
+        freeing_objects: 0,
+        defragged: state.store.defragged(now_ms()),
+    }
+}
+
+/// The counters as they stand, since the start.
+fn counted(state: &ServerState) -> StatFacts {
+    let (totals, rates) = (state.store.totals(), state.rates());
+    StatFacts {
+        connections: state.total(|stats| &stats.accepted),
+        rejected_connections: state.total(|stats| &stats.rejected),
+        commands: state.total(|stats| &stats.commands),
+        commands_per_s: rates.commands,
+        input_bytes: state.total(|stats| &stats.input_bytes),
+        output_bytes: state.total(|stats| &stats.output_bytes),
+        input_bytes_per_s: rates.input_bytes,
+        output_bytes_per_s: rates.output_bytes,
+        reads: state.total(|stats| &stats.reads),
+        writes: state.total(|stats| &stats.writes),
+        expired_keys: totals.expired,
+        evicted_keys: totals.evicted,
+        evicted_clients: state.total(|stats| &stats.evicted),
+        hits: totals.hits,
+        misses: totals.misses,
+        error_replies: state.workers.iter().map(|worker| worker.commands.error_replies.get()).sum(),
+        pubsub_channels: state.pubsub.len(Kind::Channel),
+        pubsub_patterns: state.pubsub.len(Kind::Pattern),
+        pubsub_shard_channels: state.pubsub.len(Kind::Shard),
+        tracking_keys: state.tracking.keys(),
+        tracking_items: state.tracking.items(),
+        tracking_prefixes: state.tracking.prefixes(),
+        ..StatFacts::default()
+    }
+}
+
+fn background(state: &ServerState) -> BackgroundFacts {
+    let store = &state.store;
+    let mut holds = Counts::default();
+    state.workers.iter().for_each(|worker| worker.commands.holds.read_into(&mut holds));
+    BackgroundFacts {
+        slices: store.slices.read(),
+        rounds: store.rounds.read(),
+        holds,
+        expiry_lag: store.expiry_lag.read(),
+        census: Census::of(store),
+        cost: store.reclaim_cost(),
+        moved_objects: store.totals().moved,
+    }
+}
+
+fn cpu() -> CpuFacts {
+    let (all, children) = (cpu_time(Whose::Process), cpu_time(Whose::Children));
+    // The thread that answers stands for the main thread: which one it is changes nothing that anybody could use.
+    let main = cpu_time(Whose::Thread);
+    CpuFacts {
+        system_us: all.system_us,
+        user_us: all.user_us,
+        children_system_us: children.system_us,
+        children_user_us: children.user_us,
+        main_system_us: main.system_us,
+        main_user_us: main.user_us,
+    }
+}
+
+/// What the workers together counted of each command that was called or refused.
+fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
+    let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    rows.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
+}
+
+fn command(state: &ServerState, config: &Config, row: &Descriptor) -> CommandFacts {
+    let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
+    let mut nanos = 0;
+    for worker in &state.workers {
+        let stat = worker.commands.of(row);
+        facts.calls += stat.calls.get();
+        facts.rejected += stat.rejected.get();
+        facts.failed += stat.failed.get();
+        nanos += stat.nanos.get();
+    }
+    facts.total_us = nanos / 1000;
+    let latency = config.latency_tracking.then(|| state.call_durations(row)).flatten();
+    if let Some(latency) = latency.filter(|latency| latency.count() > 0) {
+        let percentiles = config.latency_percentiles.iter();
+        facts.percentiles_ns = percentiles.map(|&percent| (percent, latency.percentile_ns(percent))).collect();
+    }
+    facts
+}
+
+/// Error replies by their first word, over all workers.
+fn errors(state: &ServerState) -> Vec<ErrorFacts> {
+    let mut all = BTreeMap::new();
+    for (word, count) in state.workers.iter().flat_map(|worker| worker.commands.errors()) {
+        *all.entry(word).or_default() += count;
+    }
+    all.into_iter().map(|(word, count)| ErrorFacts { word, count }).collect()
+}
+
+fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
+    let of = |number| {
+        let (keys, volatile_keys) = state.store.counts(number);
+        DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 }
+    };
+    (0..state.store.databases()).map(of).filter(|database| database.keys > 0).collect()
+}

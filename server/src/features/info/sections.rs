@@ -1,0 +1,296 @@
+//! One function a section. The order of the fields is Redis's.
+
+use varve_store::Defragged;
+
+use super::facts::Facts;
+use super::{Lines, human};
+use crate::system::version;
+
+const NO_REPLICATION_ID: &str = "0000000000000000000000000000000000000000";
+
+pub(super) fn server(facts: &Facts, out: &mut Lines) {
+    let (server, config) = (&facts.server, &facts.config);
+    out.put("redis_version", version::REDIS_VERSION);
+    out.put("varve_version", version::VERSION);
+    out.put("redis_git_sha1", version::GIT_SHA);
+    out.put("redis_git_dirty", 0);
+    out.put("redis_build_id", version::build_id());
+    out.put("redis_mode", "standalone");
+    out.put("os", system());
+    out.put("arch_bits", usize::BITS);
+    out.put("monotonic_clock", "POSIX clock_gettime");
+    out.put("multiplexing_api", "epoll");
+    out.put("process_id", std::process::id());
+    out.put("process_supervised", server.supervised);
+    out.put("run_id", &server.run_id);
+    out.put("tcp_port", config.port);
+    out.put("server_time_usec", server.now_us);
+    out.put("uptime_in_seconds", server.uptime_s);
+    out.put("uptime_in_days", server.uptime_s / 86_400);
+    out.put("hz", config.hz);
+    out.put("configured_hz", config.hz);
+    out.put("lru_clock", (server.now_us / 1_000_000) & 0xff_ffff);
+    out.put("executable", server.executable.display());
+    out.put("config_file", server.config_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
+    out.put("io_threads_active", u8::from(config.workers > 1));
+    out.put("io_threads", config.workers);
+}
+
+/// The system's name, release and machine as `uname` has them.
+fn system() -> String {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    format!("{} {} {}", read("ostype").trim(), read("osrelease").trim(), std::env::consts::ARCH)
+}
+
+pub(super) fn clients(facts: &Facts, out: &mut Lines) {
+    out.put("connected_clients", facts.clients.connected);
+    out.put("cluster_connections", 0);
+    out.put("maxclients", facts.config.max_clients);
+    out.put("client_recent_max_input_buffer", facts.clients.input_peak_bytes);
+    out.put("client_recent_max_output_buffer", facts.clients.output_peak_bytes);
+    out.put("blocked_clients", facts.clients.blocked);
+    out.put("tracking_clients", facts.clients.tracking);
+    out.put("clients_in_timeout_table", facts.clients.blocked_with_timeout);
+}
+
+pub(super) fn memory(facts: &Facts, out: &mut Lines) {
+    let memory = &facts.memory;
+    used(facts, out);
+    // The store's memory from the inside out: live objects, segments and tables in use, all that is mapped.
+    out.put("allocator_allocated", memory.live_bytes);
+    out.put("allocator_active", memory.used_bytes);
+    out.put("allocator_resident", memory.opened_bytes.max(memory.used_bytes));
+    out.bytes("total_system_memory", memory.system_bytes);
+    scripts(out);
+    out.bytes("maxmemory", facts.config.memory_bytes_max);
+    out.put("maxmemory_policy", facts.config.policy.name());
+    let resident = memory.opened_bytes.max(memory.used_bytes);
+    ratio(out, "allocator_frag", memory.used_bytes, memory.live_bytes);
+    ratio(out, "allocator_rss", resident, memory.used_bytes);
+    ratio(out, "rss_overhead", memory.resident_bytes, resident);
+    out.put("mem_fragmentation_ratio", quotient(memory.resident_bytes, memory.used_bytes));
+    out.put("mem_fragmentation_bytes", memory.resident_bytes as i64 - memory.used_bytes as i64);
+    out.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"]);
+    out.put("mem_clients_slaves", 0);
+    out.put("mem_clients_normal", memory.client_bytes);
+    out.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    out.put("mem_allocator", version::ALLOCATOR);
+    out.put("active_defrag_running", memory.defragged.running_percent);
+    out.put("lazyfree_pending_objects", memory.freeing_objects);
+    out.put("lazyfreed_objects", 0);
+}
+
+fn used(facts: &Facts, out: &mut Lines) {
+    let memory = &facts.memory;
+    out.bytes("used_memory", memory.used_bytes);
+    out.bytes("used_memory_rss", memory.resident_bytes);
+    out.bytes("used_memory_peak", memory.peak_bytes);
+    out.put("used_memory_peak_perc", percent(memory.used_bytes, memory.peak_bytes));
+    let data = memory.used_bytes.saturating_sub(memory.overhead_bytes);
+    out.put("used_memory_overhead", memory.overhead_bytes);
+    out.put("used_memory_startup", memory.startup_bytes);
+    out.put("used_memory_dataset", data);
+    out.put("used_memory_dataset_perc", percent(data, memory.used_bytes.saturating_sub(memory.startup_bytes)));
+}
+
+/// There are no scripts yet.
+fn scripts(out: &mut Lines) {
+    for name in ["used_memory_lua", "used_memory_vm_eval"] {
+        out.put(name, 0);
+    }
+    out.put("used_memory_lua_human", human(0));
+    out.zeros(&["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    out.put("used_memory_vm_functions", 0);
+    out.bytes("used_memory_vm_total", 0);
+    out.put("used_memory_functions", 0);
+    out.bytes("used_memory_scripts", 0);
+}
+
+fn ratio(out: &mut Lines, name: &str, whole: u64, part: u64) {
+    out.put(&format!("{name}_ratio"), quotient(whole, part));
+    out.put(&format!("{name}_bytes"), whole as i64 - part as i64);
+}
+
+fn quotient(whole: u64, part: u64) -> String {
+    format!("{:.2}", if part == 0 { 0.0 } else { whole as f64 / part as f64 })
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
+}
+
+/// Nothing is saved yet: the last save is the start, as in a Redis that has not saved.
+pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
+    out.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    out.put("current_fork_perc", "0.00");
+    out.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    out.put("rdb_changes_since_last_save", facts.stats.changes);
+    out.put("rdb_bgsave_in_progress", 0);
+    out.put("rdb_last_save_time", facts.server.started_s);
+    out.put("rdb_last_bgsave_status", "ok");
+    out.put("rdb_last_bgsave_time_sec", -1);
+    out.put("rdb_current_bgsave_time_sec", -1);
+    out.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    out.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    out.put("aof_last_rewrite_time_sec", -1);
+    out.put("aof_current_rewrite_time_sec", -1);
+    out.put("aof_last_bgrewrite_status", "ok");
+    out.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    out.put("aof_last_write_status", "ok");
+    out.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+}
+
+pub(super) fn stats(facts: &Facts, out: &mut Lines) {
+    let stats = &facts.stats;
+    out.put("total_connections_received", stats.connections);
+    out.put("total_commands_processed", stats.commands);
+    out.put("instantaneous_ops_per_sec", stats.commands_per_s);
+    out.put("total_net_input_bytes", stats.input_bytes);
+    out.put("total_net_output_bytes", stats.output_bytes);
+    out.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    out.put("instantaneous_input_kbps", format!("{:.2}", stats.input_bytes_per_s as f64 / 1024.0));
+    out.put("instantaneous_output_kbps", format!("{:.2}", stats.output_bytes_per_s as f64 / 1024.0));
+    out.put("instantaneous_input_repl_kbps", "0.00");
+    out.put("instantaneous_output_repl_kbps", "0.00");
+    out.put("rejected_connections", stats.rejected_connections);
+    out.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    expiry(facts, out);
+    out.put("keyspace_hits", stats.hits);
+    out.put("keyspace_misses", stats.misses);
+    out.put("pubsub_channels", stats.pubsub_channels);
+    out.put("pubsub_patterns", stats.pubsub_patterns);
+    out.put("pubsubshard_channels", stats.pubsub_shard_channels);
+    out.zeros(&["latest_fork_usec", "total_forks"]);
+    out.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    defragged(&facts.memory.defragged, out);
+    out.put("tracking_total_keys", stats.tracking_keys);
+    out.put("tracking_total_items", stats.tracking_items);
+    out.put("tracking_total_prefixes", stats.tracking_prefixes);
+    out.put("unexpected_error_replies", 0);
+    out.put("total_error_replies", stats.error_replies);
+    out.put("dump_payload_sanitizations", 0);
+    out.put("total_reads_processed", stats.reads);
+    out.put("total_writes_processed", stats.writes);
+    // Every worker reads and writes for its own clients: with several, all of it is threaded.
+    let threaded = facts.config.workers > 1;
+    out.put("io_threaded_reads_processed", if threaded { stats.reads } else { 0 });
+    out.put("io_threaded_writes_processed", if threaded { stats.writes } else { 0 });
+    out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+}
+
+fn defragged(defragged: &Defragged, out: &mut Lines) {
+    out.put("active_defrag_hits", defragged.moved);
+    out.put("active_defrag_misses", defragged.missed);
+    out.put("active_defrag_key_hits", defragged.moved_keys);
+    out.put("active_defrag_key_misses", defragged.missed_keys);
+    out.put("total_active_defrag_time", defragged.total_ms);
+    out.put("current_active_defrag_time", defragged.current_ms);
+}
+
+fn expiry(facts: &Facts, out: &mut Lines) {
+    let stats = &facts.stats;
+    out.put("expired_keys", stats.expired_keys);
+    out.put("expired_stale_perc", "0.00");
+    out.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
+    if let Some(lag_ms) = stats.expire_lag_ms {
+        out.put("varve_expire_lag_ms", lag_ms);
+    }
+    out.put("evicted_keys", stats.evicted_keys);
+    out.put("evicted_clients", stats.evicted_clients);
+    out.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+}
+
+/// There is no replication yet: a primary without replicas.
+pub(super) fn replication(facts: &Facts, out: &mut Lines) {
+    out.put("role", "master");
+    out.put("connected_slaves", 0);
+    out.put("master_failover_state", "no-failover");
+    out.put("master_replid", &facts.server.run_id);
+    out.put("master_replid2", NO_REPLICATION_ID);
+    out.put("master_repl_offset", 0);
+    out.put("second_repl_offset", -1);
+    out.put("repl_backlog_active", 0);
+    out.put("repl_backlog_size", facts.config.repl_backlog_bytes);
+    out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+pub(super) fn cpu(facts: &Facts, out: &mut Lines) {
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    out.put("used_cpu_sys", seconds(facts.cpu.system_us));
+    out.put("used_cpu_user", seconds(facts.cpu.user_us));
+    out.put("used_cpu_sys_children", seconds(facts.cpu.children_system_us));
+    out.put("used_cpu_user_children", seconds(facts.cpu.children_user_us));
+    out.put("used_cpu_sys_main_thread", seconds(facts.cpu.main_system_us));
+    out.put("used_cpu_user_main_thread", seconds(facts.cpu.main_user_us));
+}
+
+pub(super) fn commandstats(facts: &Facts, out: &mut Lines) {
+    for command in facts.commands.iter().filter(|command| command.calls + command.rejected > 0) {
+        let (calls, us) = (command.calls, command.total_us);
+        let mean = if calls == 0 { 0.0 } else { us as f64 / calls as f64 };
+        let (rejected, failed) = (command.rejected, command.failed);
+        out.put(
+            &format!("cmdstat_{}", command.name),
+            format!("calls={calls},usec={us},usec_per_call={mean:.2},rejected_calls={rejected},failed_calls={failed}"),
+        );
+    }
+}
+
+pub(super) fn errorstats(facts: &Facts, out: &mut Lines) {
+    for error in &facts.errors {
+        out.put(&format!("errorstat_{}", error.word), format!("count={}", error.count));
+    }
+}
+
+pub(super) fn latencystats(facts: &Facts, out: &mut Lines) {
+    for command in facts.commands.iter().filter(|command| !command.percentiles_ns.is_empty()) {
+        let value = |&(percent, ns): &(f64, u64)| format!("p{percent}={:.3}", ns as f64 / 1000.0);
+        let values: Vec<String> = command.percentiles_ns.iter().map(value).collect();
+        out.put(&format!("latency_percentiles_usec_{}", command.name), values.join(","));
+    }
+}
+
+/// Varve's own: nothing like it is Redis's.
+pub(super) fn background(facts: &Facts, out: &mut Lines) {
+    let background = &facts.background;
+    let times = [
+        ("background_slices", &background.slices),
+        ("background_rounds", &background.rounds),
+        ("lock_holds", &background.holds),
+        ("expiry_lag", &background.expiry_lag),
+    ];
+    for (name, counts) in times {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let [p50, p99, p9999] = [50.0, 99.0, 99.99].map(|percent| us(counts.percentile_ns(percent)));
+        let (count, max) = (counts.count(), us(counts.max_ns()));
+        let text = format!("count={count},p50_us={p50:.3},p99_us={p99:.3},p99.99_us={p9999:.3},max_us={max:.3}");
+        out.put(name, text);
+    }
+    let (census, cost) = (&background.census, &background.cost);
+    let states = [
+        ("segments_open", census.open),
+        ("segments_sealed", census.sealed),
+        ("segments_draining", census.draining),
+        ("segments_runs", census.runs),
+        ("segments_retired", census.retired),
+    ];
+    states.iter().for_each(|(name, count)| out.put(name, count));
+    out.put("segments_utilisation", census.utilisation());
+    out.put("reclaim_policy", facts.config.reclaim.name());
+    out.put("reclaim_victims", cost.victims);
+    out.put("reclaim_cost", format!("{:.3}", cost.cost));
+    out.put("reclaim_cost_mean", quotient((cost.cost * 1000.0) as u64, cost.victims * 1000));
+    out.put("reclaim_live_bytes", cost.live_bytes);
+    out.put("reclaim_moved_objects", background.moved_objects);
+}
+
+pub(super) fn cluster(_: &Facts, out: &mut Lines) {
+    out.put("cluster_enabled", 0);
+}
+
+pub(super) fn keyspace(facts: &Facts, out: &mut Lines) {
+    for database in facts.databases.iter().filter(|database| database.keys > 0) {
+        let (keys, expires, ttl) = (database.keys, database.volatile_keys, database.ttl_ms_mean);
+        out.put(&format!("db{}", database.number), format!("keys={keys},expires={expires},avg_ttl={ttl}"));
+    }
+}

@@ -1,0 +1,146 @@
+//! What the server does by matter, and the table of the commands that it runs itself (`Run::Host`).
+//!
+//! ```text
+//!   batch: TurnState::Host --> run(descriptor) --> handler of its id(&mut ServerCtx) --> Done | Close | Ask(question)
+//! ```
+//!
+//! A matter is a file, or a folder with the handlers of its commands, its steps for the worker, and its data (`state`). A
+//! matter imports no other matter's steps but those of `pubsub`, which carries what tracking and MONITOR send.
+//!
+//! A test checks that each `Run::Host` row of the command table has exactly one handler here. Not here: arity,
+//! authentication and existence of the command, which the batch has checked.
+
+pub(crate) mod arguments;
+mod auth;
+pub(crate) mod clients;
+mod config;
+mod debug;
+pub(crate) mod info;
+pub(crate) mod latency;
+pub(crate) mod monitor;
+pub(crate) mod pause;
+pub(crate) mod pubsub;
+mod shutdown;
+pub(crate) mod slowlog;
+pub(crate) mod tracking;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use varve_command::{Descriptor, Flags};
+
+use crate::config::Guard;
+use crate::state::ctx::{After, ServerCtx, ServerFn};
+
+/// All handlers, by the full names of their descriptors.
+const HANDLERS: &[(&str, ServerFn)] = &[
+    ("auth", auth::auth),
+    ("client|getname", clients::getname),
+    ("client|caching", tracking::caching),
+    ("client|getredir", tracking::getredir),
+    ("client|help", clients::help),
+    ("client|id", clients::id),
+    ("client|info", clients::info),
+    ("client|kill", clients::kill),
+    ("client|list", clients::list),
+    ("client|no-evict", clients::no_evict),
+    ("client|no-touch", clients::no_touch),
+    ("client|pause", pause::pause),
+    ("client|reply", clients::reply),
+    ("client|setinfo", clients::setinfo),
+    ("client|setname", clients::setname),
+    ("client|tracking", tracking::tracking),
+    ("client|trackinginfo", tracking::trackinginfo),
+    ("client|unblock", clients::unblock),
+    ("client|unpause", pause::unpause),
+    ("config|get", config::get),
+    ("config|help", config::help),
+    ("config|resetstat", info::resetstat),
+    ("config|rewrite", config::rewrite),
+    ("config|set", config::set),
+    ("debug", debug::debug),
+    ("hello", auth::hello),
+    ("info", info::info),
+    ("latency|doctor", latency::doctor),
+    ("latency|graph", latency::graph),
+    ("latency|help", latency::help),
+    ("latency|histogram", latency::histogram),
+    ("latency|history", latency::history),
+    ("latency|latest", latency::latest),
+    ("latency|reset", latency::reset),
+    ("monitor", monitor::monitor),
+    ("psubscribe", pubsub::psubscribe),
+    ("publish", pubsub::publish),
+    ("pubsub|channels", pubsub::channels),
+    ("pubsub|help", pubsub::help),
+    ("pubsub|numpat", pubsub::numpat),
+    ("pubsub|numsub", pubsub::numsub),
+    ("pubsub|shardchannels", pubsub::shardchannels),
+    ("pubsub|shardnumsub", pubsub::shardnumsub),
+    ("punsubscribe", pubsub::punsubscribe),
+    ("reset", auth::reset),
+    ("shutdown", shutdown::shutdown),
+    ("slowlog|get", slowlog::get),
+    ("slowlog|help", slowlog::help),
+    ("slowlog|len", slowlog::len),
+    ("slowlog|reset", slowlog::reset),
+    ("spublish", pubsub::spublish),
+    ("ssubscribe", pubsub::ssubscribe),
+    ("subscribe", pubsub::subscribe),
+    ("sunsubscribe", pubsub::sunsubscribe),
+    ("unsubscribe", pubsub::unsubscribe),
+];
+
+/// Runs the command.
+pub(crate) fn run(descriptor: &'static Descriptor, ctx: &mut ServerCtx<'_>) -> After {
+    if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
+        ctx.out.error(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+             local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+        );
+        return After::Done;
+    }
+    let handler = table().get(descriptor.full_name).expect("each Host descriptor has a handler: see the test");
+    handler(ctx)
+}
+
+fn may_debug(ctx: &ServerCtx<'_>) -> bool {
+    match ctx.config.debug_command {
+        Guard::No => false,
+        Guard::Yes => true,
+        Guard::Local => ctx.conn.ends.is_local(),
+    }
+}
+
+fn table() -> &'static HashMap<&'static str, ServerFn> {
+    static TABLE: OnceLock<HashMap<&'static str, ServerFn>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let table: HashMap<_, _> = HANDLERS.iter().copied().collect();
+        assert_eq!(table.len(), HANDLERS.len(), "a command has one handler");
+        table
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use varve_command::Run;
+
+    #[test]
+    fn every_host_command_has_a_handler_and_every_handler_a_command() {
+        fn collect(rows: &[Descriptor], into: &mut BTreeSet<&'static str>) {
+            for row in rows {
+                // The server publishes where the connection listens itself.
+                if matches!(row.run, Run::Host) || row.publishes() {
+                    into.insert(row.full_name);
+                }
+                collect(row.subcommands, into);
+            }
+        }
+        let mut described = BTreeSet::new();
+        collect(varve_command::table::all(), &mut described);
+        let handled: BTreeSet<&str> = table().keys().copied().collect();
+        assert_eq!(handled, described);
+    }
+}

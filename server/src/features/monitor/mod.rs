@@ -1,0 +1,15 @@
+//! MONITOR: this connection gets a line for every command.
+
+pub(crate) mod state;
+
+use crate::state::ctx::{After, ServerCtx};
+
+/// `MONITOR`: replied to once.
+pub(crate) fn monitor(ctx: &mut ServerCtx<'_>) -> After {
+    if !std::mem::replace(&mut ctx.conn.session.monitors, true) {
+        ctx.hub.monitor(&ctx.state.pubsub, (ctx.slot, ctx.conn.session.id), true);
+        ctx.state.monitors.count(ctx.hub.worker(), true);
+        ctx.out.ok();
+    }
+    After::Done
+}

@@ -1,0 +1,172 @@
+//! The pubsub family: subscriptions of this connection, publishing, and what PUBSUB tells.
+//!
+//! Confirmations are one push a name (an array in RESP2), sent even where CLIENT REPLY has turned replies off. Not here:
+//! delivery (worker/deliver.rs); refusing other commands while subscribed in RESP2 (the batch).
+
+pub(crate) mod listening;
+pub(crate) mod state;
+
+use varve_protocol::Reply;
+
+use super::arguments;
+use crate::state::ctx::{After, ServerCtx};
+use state::{Kind, Name};
+
+/// `SUBSCRIBE channel [channel ...]`
+pub(crate) fn subscribe(ctx: &mut ServerCtx<'_>) -> After {
+    add(ctx, Kind::Channel)
+}
+
+/// `PSUBSCRIBE pattern [pattern ...]`
+pub(crate) fn psubscribe(ctx: &mut ServerCtx<'_>) -> After {
+    add(ctx, Kind::Pattern)
+}
+
+/// `SSUBSCRIBE shardchannel [shardchannel ...]`
+pub(crate) fn ssubscribe(ctx: &mut ServerCtx<'_>) -> After {
+    add(ctx, Kind::Shard)
+}
+
+/// `UNSUBSCRIBE [channel ...]`
+pub(crate) fn unsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+    remove(ctx, Kind::Channel)
+}
+
+/// `PUNSUBSCRIBE [pattern ...]`
+pub(crate) fn punsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+    remove(ctx, Kind::Pattern)
+}
+
+/// `SUNSUBSCRIBE [shardchannel ...]`
+pub(crate) fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+    remove(ctx, Kind::Shard)
+}
+
+fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    if kind == Kind::Shard && ctx.conn.session.in_exec {
+        ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+        return After::Done;
+    }
+    let who = (ctx.slot, ctx.conn.session.id);
+    for name in ctx.args.skip(1).iter() {
+        let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+        ctx.hub.subscribe(&ctx.state.pubsub, kind, name, who, subscriptions);
+        confirm(ctx.out, kind.subscribed(), Some(name), subscriptions.told(kind));
+    }
+    ctx.conn.count_subscriptions();
+    After::Done
+}
+
+fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    let id = ctx.conn.session.id;
+    let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+    let names: Vec<Name> = match ctx.args.len() {
+        1 => subscriptions.of(kind).iter().cloned().collect(),
+        _ => ctx.args.skip(1).iter().map(Name::from).collect(),
+    };
+    for name in &names {
+        ctx.hub.unsubscribe(&ctx.state.pubsub, kind, name, id, subscriptions);
+        confirm(ctx.out, kind.unsubscribed(), Some(name), subscriptions.told(kind));
+    }
+    if names.is_empty() {
+        confirm(ctx.out, kind.unsubscribed(), None, subscriptions.told(kind));
+    }
+    ctx.conn.count_subscriptions();
+    After::Done
+}
+
+fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {
+    out.push(3);
+    out.bulk(what.as_bytes());
+    match name {
+        Some(name) => out.bulk(name),
+        None => out.null(),
+    }
+    out.integer(told as i64);
+}
+
+/// `PUBLISH channel message`
+pub(crate) fn publish(ctx: &mut ServerCtx<'_>) -> After {
+    post(ctx, Kind::Channel)
+}
+
+/// `SPUBLISH shardchannel message`
+pub(crate) fn spublish(ctx: &mut ServerCtx<'_>) -> After {
+    post(ctx, Kind::Shard)
+}
+
+fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    let own = ctx.store.id();
+    let receivers = ctx.state.pubsub.publish(kind, ctx.args.get(1), ctx.args.get(2), own);
+    ctx.out.integer(receivers as i64);
+    After::Done
+}
+
+/// `PUBSUB CHANNELS [pattern]`
+pub(crate) fn channels(ctx: &mut ServerCtx<'_>) -> After {
+    list(ctx, Kind::Channel)
+}
+
+/// `PUBSUB SHARDCHANNELS [pattern]`
+pub(crate) fn shardchannels(ctx: &mut ServerCtx<'_>) -> After {
+    list(ctx, Kind::Shard)
+}
+
+fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    if ctx.args.len() > 3 {
+        let sub = String::from_utf8_lossy(ctx.args.get(1)).into_owned();
+        ctx.out.error(&format!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try PUBSUB HELP."));
+        return After::Done;
+    }
+    let names = ctx.state.pubsub.names(kind, ctx.args.opt(2));
+    ctx.out.array(names.len());
+    names.iter().for_each(|name| ctx.out.bulk(name));
+    After::Done
+}
+
+/// `PUBSUB NUMSUB [channel ...]`
+pub(crate) fn numsub(ctx: &mut ServerCtx<'_>) -> After {
+    counts(ctx, Kind::Channel)
+}
+
+/// `PUBSUB SHARDNUMSUB [shardchannel ...]`
+pub(crate) fn shardnumsub(ctx: &mut ServerCtx<'_>) -> After {
+    counts(ctx, Kind::Shard)
+}
+
+fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    let names = ctx.args.skip(2);
+    ctx.out.array(names.len() * 2);
+    for name in names.iter() {
+        ctx.out.bulk(name);
+        ctx.out.integer(ctx.state.pubsub.count(kind, name) as i64);
+    }
+    After::Done
+}
+
+/// `PUBSUB NUMPAT`
+pub(crate) fn numpat(ctx: &mut ServerCtx<'_>) -> After {
+    ctx.out.integer(ctx.state.pubsub.len(Kind::Pattern) as i64);
+    After::Done
+}
+
+/// `PUBSUB HELP`
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
+    arguments::help(
+        ctx.out,
+        "PUBSUB",
+        &[
+            "CHANNELS [<pattern>]",
+            "    The channels that somebody is subscribed to by name.",
+            "NUMPAT",
+            "    The number of different patterns that somebody is subscribed to.",
+            "NUMSUB [<channel> ...]",
+            "    The number of subscriptions by name of each of these channels.",
+            "SHARDCHANNELS [<pattern>]",
+            "    The shard channels that somebody is subscribed to.",
+            "SHARDNUMSUB [<shardchannel> ...]",
+            "    The number of subscriptions of each of these shard channels.",
+        ],
+    );
+    After::Done
+}

@@ -1,0 +1,393 @@
+//! The registry that all workers share: for each channel, pattern and prefix, how many listeners each worker has.
+//!
+//! ```text
+//!  channels, shard channels: 64 stripes each: Mutex { name -> [count of worker 0, count of worker 1, ...] }
+//!  patterns, prefixes:       RwLock { pattern -> [counts] }, asked only while there is one
+//!  homes:                    16 stripes: Mutex { connection id -> worker, slot }
+//!  inboxes:                  one a worker
+//! ```
+//!
+//! Publishing holds its channel's stripe, so it is ordered with every other publishing to the channel and with each
+//! subscription. Not here: connections.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use varve_base::glob;
+use varve_command::notify::Events;
+
+use super::inbox::{Inbox, Item, Message, Pushed};
+use super::{Home, Kind, Name, Payload};
+
+/// Independent locks of each name space.
+const STRIPES: usize = 64;
+/// Independent locks of the homes.
+const HOME_STRIPES: usize = 16;
+
+/// Bytes in an inbox from which on those who fill it wait: a worker with many subscribers delivers slower than others
+/// publish.
+const CROWDED_BYTES: usize = 16 << 20;
+
+/// A name's listeners, by worker.
+pub(super) type Counts = Box<[u32]>;
+
+/// One name space of channels, found by name.
+#[derive(Debug)]
+struct Exact {
+    stripes: Box<[Mutex<HashMap<Name, Counts>>]>,
+    /// Names with a listener.
+    len: AtomicUsize,
+}
+
+/// One name space of patterns or prefixes, all of which are tried.
+#[derive(Debug, Default)]
+struct Tried {
+    names: RwLock<HashMap<Name, Counts>>,
+    len: AtomicUsize,
+}
+
+/// What a worker's commands have made stale, which their replies wait for: the counts that inboxes must come to.
+#[derive(Debug)]
+struct Owed {
+    any: AtomicBool,
+    /// By worker whose inbox it is; 0: nothing.
+    counts: Box<[AtomicU64]>,
+    /// The worker waits for another one's report.
+    waits: AtomicBool,
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    channels: Exact,
+    shard_channels: Exact,
+    patterns: Tried,
+    prefixes: Tried,
+    homes: Box<[Mutex<HashMap<u64, Home>>]>,
+    inboxes: Box<[Inbox]>,
+    /// By worker: its connections have filled an inbox too far.
+    crowded: Box<[AtomicBool]>,
+    /// By worker.
+    owed: Box<[Owed]>,
+    /// Bytes of the large payloads that inboxes and outputs hold.
+    payload_bytes: Arc<AtomicUsize>,
+    hasher: RandomState,
+}
+
+/// Where what a worker's commands publish goes, and its keyspace events.
+pub(crate) struct Sink {
+    registry: Arc<Registry>,
+    worker: usize,
+}
+
+impl Sink {
+    pub(crate) fn new(registry: Arc<Registry>, worker: usize) -> Sink {
+        Sink { registry, worker }
+    }
+}
+
+impl Events for Sink {
+    fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        let kind = if shard { Kind::Shard } else { Kind::Channel };
+        self.registry.publish(kind, channel, message, self.worker)
+    }
+}
+
+/// Where a kind of names is kept.
+enum Space<'r> {
+    Exact(&'r Exact),
+    Tried(&'r Tried),
+}
+
+impl Exact {
+    fn new() -> Exact {
+        Exact { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
+    }
+}
+
+impl Owed {
+    fn new(workers: usize) -> Owed {
+        Owed {
+            any: AtomicBool::new(false),
+            counts: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            waits: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Registry {
+    /// For the workers with these inboxes.
+    pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
+        let inboxes: Box<[Inbox]> = inboxes.into_iter().collect();
+        Registry {
+            channels: Exact::new(),
+            shard_channels: Exact::new(),
+            patterns: Tried::default(),
+            prefixes: Tried::default(),
+            homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
+            crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            owed: inboxes.iter().map(|_| Owed::new(inboxes.len())).collect(),
+            payload_bytes: Arc::default(),
+            inboxes,
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// A worker's inbox.
+    pub(crate) fn inbox(&self, worker: usize) -> &Inbox {
+        &self.inboxes[worker]
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    /// A connection has come to its worker.
+    pub(crate) fn settle(&self, id: u64, home: Home) {
+        self.homes[id as usize % HOME_STRIPES].lock().insert(id, home);
+    }
+
+    /// A connection is gone.
+    pub(crate) fn leave(&self, id: u64) {
+        self.homes[id as usize % HOME_STRIPES].lock().remove(&id);
+    }
+
+    /// Where a connection is; None if there is none of this number.
+    pub(crate) fn home(&self, id: u64) -> Option<Home> {
+        self.homes[id as usize % HOME_STRIPES].lock().get(&id).copied()
+    }
+
+    /// Adds one subscription of a worker. Gives the name as it is shared, and the number of the worker's first item that
+    /// the subscription is for.
+    pub(crate) fn subscribe(&self, kind: Kind, name: &[u8], worker: usize) -> (Name, u64) {
+        let add = |names: &mut HashMap<Name, Counts>| {
+            let state = names.get_key_value(name).map_or_else(|| Name::from(name), |(known, _)| Arc::clone(known));
+            let counts = names.entry(Arc::clone(&state)).or_insert_with(|| vec![0; self.inboxes.len()].into());
+            counts[worker] += 1;
+            (state, self.inboxes[worker].pushed(), names.len())
+        };
+        match self.space(kind) {
+            Space::Tried(tried) => {
+                let mut names = tried.names.write();
+                let (state, since, len) = add(&mut names);
+                tried.len.store(len, Ordering::Release);
+                (state, since)
+            }
+            Space::Exact(exact) => {
+                let mut stripe = exact.stripes[self.stripe(name)].lock();
+                let before = stripe.len();
+                let (state, since, len) = add(&mut stripe);
+                exact.len.fetch_add(len - before, Ordering::AcqRel);
+                (state, since)
+            }
+        }
+    }
+
+    /// Takes one subscription of a worker away.
+    pub(crate) fn unsubscribe(&self, kind: Kind, name: &[u8], worker: usize) {
+        let take = |names: &mut HashMap<Name, Counts>| {
+            let counts = names.get_mut(name).expect("who ends a subscription has it");
+            assert!(counts[worker] > 0, "the worker has this subscription");
+            counts[worker] -= 1;
+            let empty = counts.iter().all(|&count| count == 0);
+            if empty {
+                names.remove(name);
+            }
+            empty
+        };
+        match self.space(kind) {
+            Space::Tried(tried) => {
+                let mut names = tried.names.write();
+                take(&mut names);
+                tried.len.store(names.len(), Ordering::Release);
+            }
+            Space::Exact(exact) => {
+                let empty = take(&mut exact.stripes[self.stripe(name)].lock());
+                exact.len.fetch_sub(usize::from(empty), Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Publishes to a channel or shard channel; gives the number of subscriptions that the message goes to. `own` is the
+    /// calling worker, which looks into its inbox by itself.
+    pub(crate) fn publish(&self, kind: Kind, channel: &[u8], payload: &[u8], own: usize) -> u64 {
+        let by_pattern = kind == Kind::Channel && self.len(Kind::Pattern) > 0;
+        let Space::Exact(channels) = self.space(kind) else { unreachable!("messages are published to channels") };
+        if !by_pattern && channels.len.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let mut wake = Vec::new();
+        let receivers = {
+            let stripe = channels.stripes[self.stripe(channel)].lock();
+            let direct = stripe.get_key_value(channel);
+            let patterns = by_pattern.then(|| self.patterns.names.read());
+            let patterns = patterns.iter().flat_map(|patterns| patterns.iter());
+            let matching: Vec<(&Name, &Counts)> = patterns.filter(|(p, _)| glob::matches(p, channel, false)).collect();
+            if direct.is_none() && matching.is_empty() {
+                return 0;
+            }
+            let counts = || direct.iter().map(|(_, c)| *c).chain(matching.iter().map(|(_, c)| *c));
+            let message = Arc::new(Message {
+                kind,
+                channel: direct.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name)),
+                payload: Payload::new(payload, &self.payload_bytes),
+                patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
+            });
+            let concerned = |worker: usize| counts().any(|counts| counts[worker] > 0);
+            wake.extend(self.push_where(concerned, own, || Item::Message(Arc::clone(&message))));
+            counts().flat_map(|counts| counts.iter()).map(|&count| u64::from(count)).sum()
+        };
+        self.wake(&wake);
+        receivers
+    }
+
+    /// Puts an item into the inboxes of these workers; gives those to be woken, the calling one not among them.
+    pub(crate) fn push_where(
+        &self,
+        concerned: impl Fn(usize) -> bool,
+        own: usize,
+        item: impl Fn() -> Item,
+    ) -> impl Iterator<Item = usize> {
+        let workers = 0..self.inboxes.len();
+        workers.filter(move |&worker| concerned(worker) && self.put(worker, own, item()))
+    }
+
+    /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
+    fn put(&self, worker: usize, own: usize, item: Item) -> bool {
+        let inbox = &self.inboxes[worker];
+        let Pushed { count, was_empty, owed } = inbox.push(item);
+        if owed {
+            self.owe(own, worker, count);
+        }
+        if inbox.waiting_bytes() > CROWDED_BYTES {
+            self.crowded[own].store(true, Ordering::Relaxed);
+        }
+        was_empty && worker != own
+    }
+
+    /// Wakes workers.
+    pub(crate) fn wake(&self, workers: &[usize]) {
+        workers.iter().for_each(|&worker| self.inboxes[worker].wake());
+    }
+
+    /// True if this worker's connections have filled some inbox so far that they should wait; told once.
+    #[inline]
+    pub(crate) fn take_crowded(&self, worker: usize) -> bool {
+        self.crowded[worker].load(Ordering::Relaxed) && self.crowded[worker].swap(false, Ordering::Relaxed)
+    }
+
+    /// True if all inboxes have room again.
+    pub(crate) fn has_room(&self) -> bool {
+        self.inboxes.iter().all(|inbox| inbox.waiting_bytes() <= CROWDED_BYTES / 2)
+    }
+
+    /// Bytes of the large payloads that are held anywhere.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if this worker has made something stale since it was last asked what.
+    #[inline]
+    pub(crate) fn owes(&self, worker: usize) -> bool {
+        self.owed[worker].any.load(Ordering::Relaxed)
+    }
+
+    /// What that is: inboxes, and the counts that they must come to.
+    pub(crate) fn take_owed(&self, worker: usize) -> Vec<(usize, u64)> {
+        let owed = &self.owed[worker];
+        owed.any.store(false, Ordering::Relaxed);
+        let counts = owed.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
+        counts.enumerate().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The worker's next reply waits until the inbox has come to this count.
+    pub(crate) fn owe(&self, worker: usize, inbox: usize, count: u64) {
+        self.owed[worker].counts[inbox].fetch_max(count, Ordering::Relaxed);
+        self.owed[worker].any.store(true, Ordering::Relaxed);
+    }
+
+    /// The worker wants to be woken when one of these inboxes is further; it looks how far they are afterwards.
+    pub(crate) fn await_reports(&self, worker: usize, inboxes: impl Iterator<Item = usize>) {
+        // First what the other looks at last.
+        self.owed[worker].waits.store(true, Ordering::SeqCst);
+        inboxes.for_each(|inbox| self.inboxes[inbox].await_report());
+    }
+
+    /// The worker says how far its inbox is; wakes those who wait for that.
+    pub(crate) fn report(&self, worker: usize, delivered: u64, settled: u64) {
+        if self.inboxes[worker].report(delivered, settled) {
+            let waiting =
+                (0..self.owed.len()).filter(|&w| w != worker && self.owed[w].waits.swap(false, Ordering::SeqCst));
+            waiting.for_each(|w| self.inboxes[w].wake());
+        }
+    }
+
+    /// Puts an item into one worker's inbox.
+    pub(crate) fn send(&self, to: usize, own: usize, item: Item) {
+        if self.put(to, own, item) {
+            self.inboxes[to].wake();
+        }
+    }
+
+    /// Calls `each` with every prefix that the key begins with, in the order of their names.
+    pub(crate) fn each_prefix(&self, key: &[u8], mut each: impl FnMut(&Name)) {
+        if self.len(Kind::Prefix) == 0 {
+            return;
+        }
+        let names = self.prefixes.names.read();
+        names.keys().filter(|prefix| key.starts_with(prefix)).for_each(&mut each);
+    }
+
+    /// Puts an item into the inboxes of all workers with a listener to the prefix.
+    pub(crate) fn broadcast(&self, prefix: &[u8], own: usize, item: impl Fn() -> Item) {
+        let wake: Vec<usize> = {
+            let names = self.prefixes.names.read();
+            let Some(counts) = names.get(prefix) else { return };
+            self.push_where(|worker| counts[worker] > 0, own, item).collect()
+        };
+        self.wake(&wake);
+    }
+
+    /// The channels (or shard channels) with a subscription whose names match, in no order.
+    pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
+        let Space::Exact(exact) = self.space(kind) else { unreachable!("channels are listed") };
+        let mut found = Vec::new();
+        for stripe in &exact.stripes {
+            let stripe = stripe.lock();
+            found.extend(stripe.keys().filter(|name| pattern.is_none_or(|p| glob::matches(p, name, false))).cloned());
+        }
+        found
+    }
+
+    /// Subscriptions to a channel or shard channel by its name.
+    pub(crate) fn count(&self, kind: Kind, channel: &[u8]) -> u64 {
+        let Space::Exact(exact) = self.space(kind) else { unreachable!("channels are counted") };
+        let stripe = exact.stripes[self.stripe(channel)].lock();
+        stripe.get(channel).map_or(0, |counts| counts.iter().map(|&count| u64::from(count)).sum())
+    }
+
+    /// How many names of a kind have a listener.
+    pub(crate) fn len(&self, kind: Kind) -> usize {
+        match self.space(kind) {
+            Space::Exact(exact) => exact.len.load(Ordering::Acquire),
+            Space::Tried(tried) => tried.len.load(Ordering::Acquire),
+        }
+    }
+
+    fn space(&self, kind: Kind) -> Space<'_> {
+        match kind {
+            Kind::Channel => Space::Exact(&self.channels),
+            Kind::Shard => Space::Exact(&self.shard_channels),
+            Kind::Pattern => Space::Tried(&self.patterns),
+            Kind::Prefix => Space::Tried(&self.prefixes),
+        }
+    }
+
+    fn stripe(&self, name: &[u8]) -> usize {
+        self.hasher.hash_one(name) as usize % STRIPES
+    }
+}

@@ -1,0 +1,37 @@
+//! Keys whose copies at clients no longer hold (client-side caching).
+
+use super::Name;
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// These keys, each with the connection that changed it (0: none).
+    Keys(Vec<(Name, u64)>),
+    /// Every key.
+    All,
+}
+
+impl Stale {
+    /// What is left to tell a connection that does not want to hear of its own changes; None if that is all of it.
+    pub(crate) fn without(&self, client: u64) -> Option<Stale> {
+        match self {
+            Stale::Keys(keys) if keys.iter().any(|(_, by)| *by == client) => {
+                Some(Stale::Keys(keys.iter().filter(|(_, by)| *by != client).cloned().collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// About the memory that the keys take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Stale::Keys(keys) => keys.iter().map(|(key, _)| key.len() + 40).sum(),
+            Stale::All => 0,
+        }
+    }
+
+    /// True if there is nothing to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Stale::Keys(keys) if keys.is_empty())
+    }
+}

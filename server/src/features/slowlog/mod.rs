@@ -1,0 +1,72 @@
+//! The SLOWLOG family: reads and empties the ring of slow commands (slowlog.rs of the crate).
+
+pub(crate) mod state;
+
+use super::arguments::{self, integer};
+use crate::state::ctx::{After, ServerCtx};
+
+/// Entries that SLOWLOG GET shows where no count is given.
+const SHOWN: usize = 10;
+
+/// `SLOWLOG GET [count]`
+pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> After {
+    if ctx.args.len() > 3 {
+        let name = String::from_utf8_lossy(ctx.args.get(1));
+        let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try SLOWLOG HELP.");
+        ctx.out.error(&text);
+        return After::Done;
+    }
+    let count = match ctx.args.opt(2).map(integer) {
+        None => SHOWN,
+        Some(Some(-1)) => usize::MAX,
+        Some(Some(count)) if count >= 0 => count as usize,
+        Some(_) => {
+            ctx.out.error("ERR count should be greater than or equal to -1");
+            return After::Done;
+        }
+    };
+    let log = ctx.state.slowlog.lock();
+    ctx.out.array(count.min(log.len()));
+    for entry in log.iter().take(count) {
+        ctx.out.array(6);
+        ctx.out.integer(entry.id as i64);
+        ctx.out.integer(entry.command.at_s);
+        ctx.out.integer(entry.command.micros as i64);
+        ctx.out.array(entry.command.args.len());
+        entry.command.args.iter().for_each(|arg| ctx.out.bulk(arg));
+        ctx.out.bulk(entry.peer.as_bytes());
+        ctx.out.bulk(&entry.name);
+    }
+    After::Done
+}
+
+/// `SLOWLOG LEN`
+pub(crate) fn len(ctx: &mut ServerCtx<'_>) -> After {
+    ctx.out.integer(ctx.state.slowlog.lock().len() as i64);
+    After::Done
+}
+
+/// `SLOWLOG RESET`
+pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> After {
+    ctx.state.slowlog.lock().reset();
+    ctx.out.ok();
+    After::Done
+}
+
+/// `SLOWLOG HELP`
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
+    arguments::help(
+        ctx.out,
+        "SLOWLOG",
+        &[
+            "GET [<count>]",
+            "    The latest entries, newest first (10 unless told, -1 for all). An entry is:",
+            "    number, Unix time, duration in microseconds, arguments, client's address, client's name",
+            "LEN",
+            "    The number of entries.",
+            "RESET",
+            "    Forget all entries.",
+        ],
+    );
+    After::Done
+}

@@ -1,0 +1,217 @@
+//! Client-side caching: which clients may hold copies of which keys, and sending them the keys that change.
+//!
+//! ```text
+//!  a reading command of a tracking client:  table: key -> [client, client]          under the key's shard lock
+//!  a change of the key:                     entry taken out -> inboxes of the clients' workers -> pushes
+//!
+//!  BCAST: a change -> each prefix that it begins with -> pending of the changing worker, by prefix and key
+//!         before the worker's replies leave: one item a prefix -> inboxes -> one push a client
+//! ```
+//!
+//! While no client tracks, a change costs one relaxed load (the store's observer is off). Messages stand behind replies
+//! that were made before the change, since both are the connection's own worker's.
+//!
+//! Here: CLIENT TRACKING and its kin. Options are checked in Redis's order, and nothing changes unless all fit. Not here:
+//! the modes' meaning for reads (`varve_command::tracking`), delivery (worker/deliver.rs).
+
+pub(crate) mod state;
+
+use varve_command::tracking::Tracking;
+
+use super::arguments::integer;
+use super::pubsub::state::{Kind, Name};
+use crate::state::ctx::{After, ServerCtx};
+
+const SYNTAX: &str = "ERR syntax error";
+
+/// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
+pub(crate) fn tracking(ctx: &mut ServerCtx<'_>) -> After {
+    match try_tracking(ctx) {
+        Ok(()) => ctx.out.ok(),
+        Err(text) => ctx.out.error_bytes(&text),
+    }
+    After::Done
+}
+
+fn try_tracking(ctx: &mut ServerCtx<'_>) -> Result<(), Vec<u8>> {
+    let (wanted, prefixes) = parse(ctx)?;
+    if ctx.args.is(2, "ON") {
+        check(ctx, &wanted, &prefixes)?;
+        enable(ctx, wanted, prefixes);
+        Ok(())
+    } else if ctx.args.is(2, "OFF") {
+        disable(ctx);
+        Ok(())
+    } else {
+        Err(SYNTAX.into())
+    }
+}
+
+fn parse<'a>(ctx: &ServerCtx<'a>) -> Result<(Tracking, Vec<&'a [u8]>), Vec<u8>> {
+    let args = ctx.args;
+    let mut wanted = Tracking { on: true, ..Tracking::default() };
+    let mut prefixes = Vec::new();
+    let mut at = 3;
+    while at < args.len() {
+        let value = args.opt(at + 1);
+        if let (true, Some(id)) = (args.is(at, "REDIRECT"), value) {
+            if wanted.redirect != 0 {
+                return Err(b"ERR A client can only redirect to a single other client".into());
+            }
+            let id = integer(id).ok_or("ERR value is not an integer or out of range")?;
+            if ctx.state.pubsub.home(id as u64).is_none() {
+                return Err(b"ERR The client ID you want redirect to does not exist".into());
+            }
+            wanted.redirect = id as u64;
+            at += 1;
+        } else if let (true, Some(prefix)) = (args.is(at, "PREFIX"), value) {
+            prefixes.push(prefix);
+            at += 1;
+        } else if args.is(at, "BCAST") {
+            wanted.bcast = true;
+        } else if args.is(at, "OPTIN") {
+            wanted.opt_in = true;
+        } else if args.is(at, "OPTOUT") {
+            wanted.opt_out = true;
+        } else if args.is(at, "NOLOOP") {
+            wanted.no_loop = true;
+        } else {
+            return Err(SYNTAX.into());
+        }
+        at += 1;
+    }
+    Ok((wanted, prefixes))
+}
+
+/// Whether the options fit each other and what the connection does already.
+fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> Result<(), Vec<u8>> {
+    let now = &ctx.conn.session.tracking;
+    let text = if !wanted.bcast && !prefixes.is_empty() {
+        "ERR PREFIX option requires BCAST mode to be enabled"
+    } else if now.on && now.bcast != wanted.bcast {
+        "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with \
+         a different mode."
+    } else if wanted.bcast && (wanted.opt_in || wanted.opt_out) {
+        "ERR OPTIN and OPTOUT are not compatible with BCAST"
+    } else if wanted.opt_in && wanted.opt_out {
+        "ERR You can't specify both OPTIN mode and OPTOUT mode"
+    } else if (wanted.opt_in && now.opt_out) || (wanted.opt_out && now.opt_in) {
+        "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with \
+         a different mode."
+    } else {
+        return check_prefixes(ctx, prefixes);
+    };
+    Err(text.into())
+}
+
+/// Prefixes of one connection may not overlap: a change under two of them would be told twice.
+fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> Result<(), Vec<u8>> {
+    let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
+    let refuse = |new: &[u8], with: &[u8], other: &[u8]| {
+        let end = b"'. Prefixes for a single client must not overlap.";
+        Err([b"ERR Prefix '", new, b"' overlaps with ", with, b" prefix '", other, end].concat())
+    };
+    let present = ctx.conn.subscriptions.as_ref().map(|subscriptions| subscriptions.of(Kind::Prefix));
+    for (nth, prefix) in prefixes.iter().enumerate() {
+        let mut known = present.into_iter().flatten();
+        if let Some(other) = known.find(|other| overlap(prefix, other)) {
+            return refuse(prefix, b"an existing", other);
+        }
+        if let Some(other) = prefixes[nth + 1..].iter().find(|other| overlap(prefix, other)) {
+            return refuse(prefix, b"another provided", other);
+        }
+    }
+    Ok(())
+}
+
+fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
+    let who = (ctx.slot, ctx.conn.session.id);
+    let registry = &ctx.state.pubsub;
+    if !ctx.conn.session.tracking.on {
+        ctx.hub.track(registry, who, true);
+        ctx.state.tracking.count_client(&ctx.state.store, true);
+    }
+    if wanted.bcast && prefixes.is_empty() {
+        prefixes.push(b"");
+    }
+    for prefix in prefixes {
+        let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+        ctx.hub.subscribe(registry, Kind::Prefix, prefix, who, subscriptions);
+    }
+    ctx.conn.session.tracking = wanted;
+}
+
+fn disable(ctx: &mut ServerCtx<'_>) {
+    if !std::mem::take(&mut ctx.conn.session.tracking).on {
+        return;
+    }
+    let id = ctx.conn.session.id;
+    ctx.hub.track(&ctx.state.pubsub, (ctx.slot, id), false);
+    ctx.state.tracking.count_client(&ctx.state.store, false);
+    if let Some(subscriptions) = &mut ctx.conn.subscriptions {
+        ctx.hub.unsubscribe_all(&ctx.state.pubsub, &[Kind::Prefix], id, subscriptions);
+    }
+    ctx.conn.count_subscriptions();
+}
+
+/// `CLIENT CACHING YES | NO`
+pub(crate) fn caching(ctx: &mut ServerCtx<'_>) -> After {
+    let args = ctx.args;
+    let tracking = &mut ctx.conn.session.tracking;
+    let refusal = if !tracking.on {
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+    } else if args.is(2, "YES") && !tracking.opt_in {
+        "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+    } else if args.is(2, "NO") && !tracking.opt_out {
+        "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+    } else if !args.is(2, "YES") && !args.is(2, "NO") {
+        SYNTAX
+    } else {
+        tracking.caching = true;
+        ctx.out.ok();
+        return After::Done;
+    };
+    ctx.out.error(refusal);
+    After::Done
+}
+
+/// `CLIENT GETREDIR`
+pub(crate) fn getredir(ctx: &mut ServerCtx<'_>) -> After {
+    ctx.out.integer(redirect(&ctx.conn.session.tracking));
+    After::Done
+}
+
+/// The connection that messages go to, 0 for itself, -1 without tracking.
+fn redirect(tracking: &Tracking) -> i64 {
+    if tracking.on { tracking.redirect as i64 } else { -1 }
+}
+
+/// `CLIENT TRACKINGINFO`
+pub(crate) fn trackinginfo(ctx: &mut ServerCtx<'_>) -> After {
+    let tracking = &ctx.conn.session.tracking;
+    let flags = [
+        (!tracking.on, "off"),
+        (tracking.on, "on"),
+        (tracking.bcast, "bcast"),
+        (tracking.opt_in, "optin"),
+        (tracking.opt_in && tracking.caching, "caching-yes"),
+        (tracking.opt_out, "optout"),
+        (tracking.opt_out && tracking.caching, "caching-no"),
+        (tracking.no_loop, "noloop"),
+        (tracking.broken, "broken_redirect"),
+    ];
+    let set: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    let none = Default::default();
+    let prefixes = ctx.conn.subscriptions.as_ref().map_or(&none, |subscriptions| subscriptions.of(Kind::Prefix));
+    let out = &mut *ctx.out;
+    out.map(3);
+    out.bulk(b"flags");
+    out.set(set.len());
+    set.iter().for_each(|name| out.bulk(name.as_bytes()));
+    out.bulk(b"redirect");
+    out.integer(redirect(tracking));
+    out.bulk(b"prefixes");
+    out.array(prefixes.len());
+    prefixes.iter().for_each(|prefix: &Name| out.bulk(prefix));
+    After::Done
+}

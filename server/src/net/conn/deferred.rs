@@ -1,0 +1,16 @@
+//! A question to all workers that a transaction leaves behind: it is asked when the transaction is over.
+
+use varve_command::Descriptor;
+use varve_protocol::Reply;
+
+use crate::features::clients::state::Question;
+
+/// A question that a transaction left behind, and the replies of the commands after it.
+pub(crate) struct DeferredQuestion {
+    pub(crate) question: Option<Question>,
+    /// The command that asks.
+    pub(crate) asked: &'static Descriptor,
+    /// Replies were not turned off.
+    pub(crate) wanted: bool,
+    pub(crate) replies: Reply,
+}

@@ -1,0 +1,5 @@
+//! Sockets and connections: listening, reading, writing, and why a connection waits. Not here: what requests do.
+
+pub(crate) mod conn;
+pub(crate) mod listen;
+pub(crate) mod sockets;

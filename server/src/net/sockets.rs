@@ -1,0 +1,99 @@
+//! The sockets that a running server listens on, and their change by CONFIG SET.
+//!
+//! ```text
+//!   CONFIG SET port        open the new sockets, then close the old ones: a port that is taken changes nothing
+//!   CONFIG SET bind        close the old ones first (`*` and one address cannot both be listened on), then open the
+//!                          new; if that fails, open the old again
+//!   worker 0               accepts, with the lock held; a change registers new sockets with worker 0's poll
+//! ```
+//! The Unix socket stays as it is: its path cannot be changed. Not here: making sockets (listen.rs), accepting
+//! (worker/accept.rs).
+
+use std::io;
+use std::path::Path;
+
+use mio::{Registry, Token};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::config::Config;
+use crate::net::listen::{self, Listener};
+
+/// See the module's picture. The lock is a leaf: who holds it takes nothing more.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    open: Mutex<Vec<Listener>>,
+    registry: Registry,
+    token: Token,
+}
+
+impl Sockets {
+    /// Listens on `listeners`: events come to the poll of `registry` under `token`.
+    ///
+    /// # Errors
+    /// When the poll does not take them.
+    pub(crate) fn new(registry: Registry, token: Token, listeners: Vec<Listener>) -> io::Result<Sockets> {
+        let sockets = Sockets { open: Mutex::default(), registry, token };
+        sockets.add(&mut sockets.open.lock(), listeners)?;
+        Ok(sockets)
+    }
+
+    /// The sockets, which do not change as long as this is held.
+    pub(crate) fn open(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.open.lock()
+    }
+
+    /// Goes from the TCP sockets of one configuration to those of another, or leaves them; the error says why.
+    pub(crate) fn change(&self, old: &Config, new: &Config) -> Result<(), String> {
+        let mut open = self.open.lock();
+        let close_first = old.bind != new.bind;
+        if close_first {
+            open.retain(is_unix);
+        }
+        let tcp = |config: &Config| listen::tcp(&config.bind, config.port, config.tcp_backlog);
+        match tcp(new) {
+            Ok(listeners) => {
+                // Closing a socket takes it out of the poll.
+                open.retain(is_unix);
+                self.add(&mut open, listeners).map_err(|error| error.to_string())
+            }
+            Err(error) => {
+                if close_first {
+                    let back = tcp(old).and_then(|sockets| self.add(&mut open, sockets).map_err(|e| e.to_string()));
+                    back.unwrap_or_else(|error| tracing::warn!("Listening again as before: {error}"));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The end: closes all, and removes the Unix socket's file.
+    pub(crate) fn close(&self) {
+        for listener in self.open.lock().drain(..) {
+            if let Listener::Unix(_, path) = &listener {
+                remove_file(path);
+            }
+        }
+    }
+
+    fn add(&self, open: &mut Vec<Listener>, listeners: Vec<Listener>) -> io::Result<()> {
+        for mut listener in listeners {
+            listener.register(&self.registry, self.token)?;
+            open.push(listener);
+        }
+        Ok(())
+    }
+}
+
+fn is_unix(listener: &Listener) -> bool {
+    matches!(listener, Listener::Unix(..))
+}
+
+/// Removes a Unix socket's file, if it is still there.
+fn remove_file(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("Removing the unix socket file {}: {error}", path.display());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,6 @@
+//! The process: its command line, its start and end, its signals.
+
+pub(crate) mod cli;
+mod daemon;
+mod signals;
+pub(crate) mod start;

@@ -1,0 +1,64 @@
+//! Questions to all workers: CLIENT LIST and CLIENT KILL concern every connection, and no thread may touch another's.
+//!
+//! ```text
+//!   asking worker            every worker                       asking worker
+//!   Ask(gather) ----------> answer for own connections
+//!   client: Waiting         missing -= 1; at 0: Gathered -----> combine, reply, client: Open
+//! ```
+//!
+//! The client's later requests wait meanwhile. Where the asking worker is the only one, all of this happens in place.
+//! Not here: what CLIENT's arguments mean (features/clients).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::features::clients::state::Question;
+
+/// Where the answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) worker: usize,
+    pub(crate) slot: usize,
+    pub(crate) id: u64,
+}
+
+/// The answers so far.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    /// Connections' ids and lines.
+    pub(crate) lines: Vec<(u64, String)>,
+    /// Connections closed, clients unblocked.
+    pub(crate) killed: u64,
+}
+
+/// One question under way.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) question: Question,
+    pub(crate) asker: Asker,
+    missing: AtomicUsize,
+    answers: Mutex<Answers>,
+}
+
+impl Gather {
+    /// A question to `workers` workers.
+    pub(crate) fn new(question: Question, asker: Asker, workers: usize) -> Gather {
+        assert!(workers > 0, "the asking worker answers too");
+        Gather { question, asker, missing: AtomicUsize::new(workers), answers: Mutex::default() }
+    }
+
+    /// One worker's answer. True if it was the last one that was missing.
+    pub(crate) fn answer(&self, add: impl FnOnce(&mut Answers)) -> bool {
+        add(&mut self.answers.lock());
+        let before = self.missing.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "each worker answers once");
+        before == 1
+    }
+
+    /// All answers, once the last is in.
+    pub(crate) fn take(&self) -> Answers {
+        assert_eq!(self.missing.load(Ordering::Acquire), 0, "answers are combined when all are in");
+        std::mem::take(&mut *self.answers.lock())
+    }
+}

@@ -1,0 +1,42 @@
+//! What a handler of the server is given, and what it returns.
+
+use std::sync::Arc;
+
+use varve_protocol::{Args, Reply};
+
+use super::{Now, ServerState};
+use crate::config::Config;
+use crate::features::clients::state::Question;
+use crate::features::pubsub::state::Hub;
+use crate::net::conn::Conn;
+
+/// What a handler has at hand.
+pub(crate) struct ServerCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub(crate) args: Args<'c>,
+    pub(crate) state: &'c Arc<ServerState>,
+    /// The configuration that this worker works by.
+    pub(crate) config: &'c Arc<Config>,
+    pub(crate) store: &'c mut varve_store::Worker,
+    /// What the worker's connections listen to.
+    pub(crate) hub: &'c mut Hub,
+    /// Where the connection stands in its worker.
+    pub(crate) slot: usize,
+    pub(crate) conn: &'c mut Conn,
+    pub(crate) out: &'c mut Reply,
+    pub(crate) now: Now,
+}
+
+/// What becomes of the connection after a handler.
+#[derive(Debug)]
+pub(crate) enum After {
+    /// It has replied; on with the next request.
+    Done,
+    /// What has been replied is sent, then the connection ends.
+    Close,
+    /// All workers are asked; the reply comes when they have answered.
+    Ask(Question),
+}
+
+/// A handler.
+pub(crate) type ServerFn = fn(&mut ServerCtx<'_>) -> After;

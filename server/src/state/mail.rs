@@ -1,0 +1,93 @@
+//! Mailboxes: how one thread tells a worker something.
+//!
+//! A message is put under a short lock; the worker's poll is woken only when the box was empty, so that a burst costs one
+//! write to the event descriptor. The lock is a leaf: nothing else is taken under it.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::Waker;
+use parking_lot::Mutex;
+
+use varve_command::Served;
+
+use super::ask_all_workers::Gather;
+use crate::net::conn::Newcomer;
+
+/// What a worker can be told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A connection that worker 0 accepted is this worker's from now on.
+    Adopt(Newcomer),
+    /// Answer this question for your connections.
+    Ask(Arc<Gather>),
+    /// All workers have answered this question, which one of your connections asked.
+    Gathered(Arc<Gather>),
+    /// One of your connections waited for keys, and was served.
+    Served(Served),
+    /// The clients take too much together, and the largest are yours.
+    Crowded,
+    /// The configuration has changed: take the current snapshot.
+    Refresh,
+    /// Write what is written and end.
+    Stop,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    queue: Mutex<Vec<Message>>,
+    waker: Arc<Waker>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(waker: Arc<Waker>) -> Mailbox {
+        Mailbox { queue: Mutex::new(Vec::new()), waker }
+    }
+
+    /// Puts a message and wakes the worker.
+    pub(crate) fn send(&self, message: Message) {
+        let was_empty = {
+            let mut queue = self.queue.lock();
+            queue.push(message);
+            queue.len() == 1
+        };
+        if was_empty {
+            self.wake().expect("an event descriptor takes a count of one after the worker has read it");
+        }
+    }
+
+    /// Takes all messages, in the order in which they came; `into` is empty before and lends its room to the box.
+    pub(crate) fn collect(&self, into: &mut Vec<Message>) {
+        assert!(into.is_empty(), "messages taken before have been handled");
+        std::mem::swap(&mut *self.queue.lock(), into);
+    }
+
+    fn wake(&self) -> io::Result<()> {
+        self.waker.wake()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+    use std::time::Duration;
+
+    #[test]
+    fn a_burst_wakes_once_and_keeps_its_order() {
+        let mut poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Arc::new(Waker::new(poll.registry(), Token(7)).unwrap()));
+        for _ in 0..3 {
+            mailbox.send(Message::Refresh);
+        }
+        mailbox.send(Message::Stop);
+        let mut events = Events::with_capacity(8);
+        poll.poll(&mut events, Some(Duration::from_secs(5))).unwrap();
+        assert_eq!(events.iter().count(), 1);
+        let mut messages = Vec::new();
+        mailbox.collect(&mut messages);
+        assert_eq!(messages.len(), 4);
+        assert!(matches!(messages[3], Message::Stop));
+    }
+}

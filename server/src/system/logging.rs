@@ -1,0 +1,167 @@
+//! The log: `tracing` events as lines of Redis's form, to standard output or a file.
+//!
+//! ```text
+//!   4711:M 21 Nov 2026 02:29:54.140 * Ready to accept connections
+//!   pid  role  UTC              level: . debug  - verbose  * notice  # warning
+//! ```
+//! TRACE is Redis's debug, DEBUG its verbose, INFO its notice, WARN and ERROR its warning. The file is opened for each
+//! line, so that it may be moved away at any time. Spans are not used and not kept. A line that cannot be written is
+//! lost: there is nobody to tell.
+
+use std::fmt::{self, Write as _};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tracing::field::{Field, Visit};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+/// How much is written to the log; each level includes the later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// The level in force, as the discriminant of `LogLevel`: CONFIG SET changes it while every thread logs.
+static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Notice as u8);
+
+/// Starts the log of this process; once. The file's directory must be there.
+pub(crate) fn start(level: LogLevel, file: Option<&Path>) -> std::io::Result<()> {
+    set_level(level);
+    let file = file.map(std::path::absolute).transpose()?;
+    if let Some(path) = &file {
+        OpenOptions::new().append(true).create(true).open(path)?;
+    }
+    tracing::subscriber::set_global_default(Log { file }).map_err(std::io::Error::other)
+}
+
+/// Changes how much is logged.
+pub(crate) fn set_level(level: LogLevel) {
+    LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+struct Log {
+    file: Option<PathBuf>,
+}
+
+fn level_of(level: Level) -> LogLevel {
+    match level {
+        Level::TRACE => LogLevel::Debug,
+        Level::DEBUG => LogLevel::Verbose,
+        Level::INFO => LogLevel::Notice,
+        _ => LogLevel::Warning,
+    }
+}
+
+impl Subscriber for Log {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        // The level may change at any time.
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        // What libraries say about themselves is no concern of an operator's.
+        metadata.target().starts_with("varve") && level_of(*metadata.level()) as u8 >= LEVEL.load(Ordering::Relaxed)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let level = level_of(*event.metadata().level());
+        let line = line(std::process::id(), now.as_millis() as u64, level, &message.0);
+        // See the module's page: a line that cannot be written is lost.
+        let _ = match &self.file {
+            None => std::io::stdout().lock().write_all(line.as_bytes()),
+            Some(path) => OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(path)
+                .and_then(|mut file| file.write_all(line.as_bytes())),
+        };
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// The text of an event: its message, then its other fields as ` name=value`.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let written = match field.name() {
+            "message" => write!(self.0, "{value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+        written.expect("writing to a String cannot fail");
+    }
+}
+
+fn line(pid: u32, unix_ms: u64, level: LogLevel, message: &str) -> String {
+    let sign = match level {
+        LogLevel::Debug => '.',
+        LogLevel::Verbose => '-',
+        LogLevel::Notice => '*',
+        LogLevel::Warning => '#',
+    };
+    format!("{pid}:M {} {sign} {message}\n", date(unix_ms))
+}
+
+/// `21 Nov 2026 02:29:54.140` of a time in milliseconds since 1970, UTC.
+fn date(unix_ms: u64) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (day, month, year) = civil(unix_ms / 86_400_000);
+    let (s, ms) = (unix_ms / 1000 % 86_400, unix_ms % 1000);
+    let (hour, minute, second) = (s / 3600, s / 60 % 60, s % 60);
+    format!("{day:02} {} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}", MONTHS[month])
+}
+
+/// Day of the month (from 1), month (from 0) and year of a day counted from 1 January 1970.
+fn civil(mut days: u64) -> (u64, usize, u64) {
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    (days + 1, month, year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LogLevel, date, line};
+
+    #[test]
+    fn dates_of_known_moments() {
+        assert_eq!(date(0), "01 Jan 1970 00:00:00.000");
+        assert_eq!(date(1_795_228_194_140), "21 Nov 2026 02:29:54.140");
+        assert_eq!(date(951_782_400_001), "29 Feb 2000 00:00:00.001");
+        assert_eq!(date(4_102_444_799_999), "31 Dec 2099 23:59:59.999");
+    }
+
+    #[test]
+    fn lines_have_the_form_that_log_readers_know() {
+        assert_eq!(
+            line(7, 1_795_228_194_140, LogLevel::Notice, "Ready to accept connections"),
+            "7:M 21 Nov 2026 02:29:54.140 * Ready to accept connections\n"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! The clocks that a worker writes, and the settings of limit and eviction.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::store::Store;
+use super::worker::Local;
+use crate::state::clock::{Lfu, seconds};
+use crate::state::policy::{Eviction, Policy};
+
+impl Local {
+    /// The clock of an object that is new.
+    #[inline]
+    pub(crate) fn new_clock(&self, store: &Store) -> u32 {
+        if store.limit().lfu().is_some() { Lfu::first(self.now_ms) } else { seconds(self.now_ms) }
+    }
+
+    /// An object's clock after one more use.
+    #[inline]
+    pub(crate) fn used_clock(&mut self, store: &Store, clock: u32) -> u32 {
+        match store.limit().lfu() {
+            None => seconds(self.now_ms),
+            Some(lfu) => lfu.used(clock, self.now_ms, &mut self.rng),
+        }
+    }
+}
+
+impl Store {
+    /// Sets `maxmemory` in bytes (0: no limit) and what makes room at it.
+    pub fn set_limit(&self, bytes: u64, policy: Policy) {
+        self.limit().set(bytes, policy);
+    }
+
+    /// Sets how eviction looks at keys.
+    pub fn set_eviction(&self, eviction: &Eviction) {
+        self.limit().set_eviction(eviction);
+    }
+
+    /// `maxmemory` in bytes, 0 for none.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit().bytes()
+    }
+
+    /// What makes room at the limit.
+    pub fn policy(&self) -> Policy {
+        self.limit().policy()
+    }
+
+    /// Tells the bytes that connections' buffers use, which the limit covers.
+    pub fn set_outside_bytes(&self, bytes: u64) {
+        self.limit().outside.store(bytes, Relaxed);
+    }
+}

@@ -1,0 +1,82 @@
+//! The part of the store that a shard knows: the log, the seed of hashes, sums, and what the background owes.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use varve_segment::Log;
+
+use crate::state::collections::CollectionTable;
+use crate::state::pending::PendingWork;
+
+/// What shards need of their store.
+pub(crate) struct Ground {
+    log: Log,
+    seed: u64,
+    /// Where the roots of big collections are.
+    collections: CollectionTable,
+    /// What the background owes to big collections.
+    pending: PendingWork,
+    /// Bytes of all index tables and wheels, of roots and their tables.
+    table_bytes: AtomicU64,
+    /// One bit a shard: its index has growth or shrinking under way.
+    growing: Box<[AtomicU64]>,
+}
+
+impl Ground {
+    /// The ground of a store with this many shards.
+    pub(crate) fn new(log: Log, seed: u64, shards: usize) -> Ground {
+        Ground {
+            log,
+            seed,
+            collections: CollectionTable::new(),
+            pending: PendingWork::new(),
+            table_bytes: AtomicU64::new(0),
+            growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The segments.
+    #[inline]
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The seed of the hashes of keys and elements.
+    #[inline]
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Where the roots of big collections are.
+    #[inline]
+    pub(crate) fn collections(&self) -> &CollectionTable {
+        &self.collections
+    }
+
+    /// What the background owes to big collections.
+    #[inline]
+    pub(crate) fn pending(&self) -> &PendingWork {
+        &self.pending
+    }
+
+    /// Bytes of all index tables and wheels, of roots and their tables.
+    #[inline]
+    pub(crate) fn table_bytes(&self) -> &AtomicU64 {
+        &self.table_bytes
+    }
+
+    /// One bit a shard: its index has growth or shrinking under way.
+    #[inline]
+    pub(crate) fn growing(&self) -> &[AtomicU64] {
+        &self.growing
+    }
+
+    /// Marks a shard whose index is growing or shrinking, for the background.
+    pub(crate) fn mark_growing(&self, id: usize) {
+        self.growing[id / 64].fetch_or(1 << (id % 64), Relaxed);
+    }
+
+    /// The index of this shard neither grows nor shrinks any more.
+    pub(crate) fn unmark_growing(&self, id: usize) {
+        self.growing[id / 64].fetch_and(!(1 << (id % 64)), Relaxed);
+    }
+}

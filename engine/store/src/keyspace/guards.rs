@@ -1,0 +1,171 @@
+//! The shards that a command holds.
+//!
+//! A command takes all its shards before it changes a byte, ascending, and never adds one (DESIGN: lock order). A
+//! [`ShardGuards`] lives for a batch: between commands it is emptied, or kept when the next command needs the same shards.
+//! Most commands need one shard, so the first one stands apart.
+
+use smallvec::SmallVec;
+
+use super::shard::{Shard, ShardCell};
+use crate::rank::RankedGuard;
+
+/// How often a busy shard is tried before the command is put back: about 3 us.
+const SPINS_MAX: u32 = 150;
+
+/// A shard that is held, and its number.
+struct One<'s> {
+    id: u16,
+    guard: RankedGuard<'s, Shard>,
+}
+
+/// Guards of the shards held, in ascending order of shard number.
+#[derive(Default)]
+pub(crate) struct ShardGuards<'s> {
+    first: Option<One<'s>>,
+    rest: SmallVec<[One<'s>; 3]>,
+}
+
+impl<'s> ShardGuards<'s> {
+    /// Nothing held yet.
+    #[inline]
+    pub(crate) fn new() -> ShardGuards<'s> {
+        ShardGuards::default()
+    }
+
+    /// True if exactly these shards (ascending, without repeats) are held.
+    #[inline(always)]
+    pub(crate) fn is(&self, ids: &[u16]) -> bool {
+        match (ids, &self.first) {
+            ([], first) => first.is_none(),
+            (_, None) => false,
+            ([id], Some(first)) => first.id == *id && self.rest.is_empty(),
+            ([id, more @ ..], Some(first)) => {
+                first.id == *id
+                    && self.rest.len() == more.len()
+                    && self.rest.iter().map(|one| one.id).eq(more.iter().copied())
+            }
+        }
+    }
+
+    /// Takes these shards (ascending, without repeats), spinning briefly for each; on failure nothing is held.
+    #[inline(always)]
+    pub(crate) fn try_take(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+        debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
+        let [id, more @ ..] = ids else { return true };
+        self.try_take_one(cells, *id) && (more.is_empty() || self.try_take_more(cells, more))
+    }
+
+    /// Takes one shard, spinning briefly; nothing may be held.
+    #[inline(always)]
+    pub(crate) fn try_take_one(&mut self, cells: &'s [ShardCell], id: u16) -> bool {
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+        let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else { return false };
+        self.first = Some(One { id, guard });
+        true
+    }
+
+    fn try_take_more(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
+        for &id in ids {
+            let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else {
+                self.release();
+                return false;
+            };
+            self.rest.push(One { id, guard });
+        }
+        true
+    }
+
+    /// Takes these shards, waiting for each as long as it takes.
+    pub(crate) fn take(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+        debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
+        for &id in ids {
+            let one = One { id, guard: cells[usize::from(id)].lock.lock() };
+            match self.first {
+                None => self.first = Some(one),
+                Some(_) => self.rest.push(one),
+            }
+        }
+    }
+
+    /// Lets go of everything.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) {
+        self.first = None;
+        if !self.rest.is_empty() {
+            self.rest.clear();
+        }
+    }
+
+    /// Lets go of everything, runs `wait`, and takes the same shards again, waiting for each as long as it takes.
+    pub(crate) fn step_back<R>(&mut self, cells: &'s [ShardCell], wait: impl FnOnce() -> R) -> R {
+        let ids: SmallVec<[u16; 8]> = self.all().map(|one| one.id).collect();
+        self.release();
+        let waited = wait();
+        self.take(cells, &ids);
+        waited
+    }
+
+    /// True if this shard is held.
+    pub(crate) fn holds(&self, id: u16) -> bool {
+        let first = self.first.as_ref().is_some_and(|one| one.id == id);
+        first || self.rest.binary_search_by_key(&id, |one| one.id).is_ok()
+    }
+
+    /// The shards held.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Shard> {
+        self.all().map(|one| &*one.guard)
+    }
+
+    #[inline]
+    fn all(&self) -> impl Iterator<Item = &One<'s>> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    /// Where in the list a shard stands; it must be held.
+    #[inline(always)]
+    pub(crate) fn position(&self, id: usize) -> usize {
+        if let Some(first) = &self.first
+            && usize::from(first.id) == id
+        {
+            return 0;
+        }
+        self.position_behind(id)
+    }
+
+    fn position_behind(&self, id: usize) -> usize {
+        let at = self.rest.binary_search_by_key(&id, |one| usize::from(one.id));
+        1 + at.expect("a key's shard is held before it is touched")
+    }
+
+    #[inline(always)]
+    fn one(&self, position: usize) -> &One<'s> {
+        match position {
+            0 => self.first.as_ref().expect("a position is that of a shard which is held"),
+            more => &self.rest[more - 1],
+        }
+    }
+
+    /// The number of the shard at a position.
+    #[inline]
+    pub(crate) fn id(&self, position: usize) -> usize {
+        usize::from(self.one(position).id)
+    }
+
+    /// The shard at a position.
+    #[inline(always)]
+    pub(crate) fn at(&self, position: usize) -> &Shard {
+        &self.one(position).guard
+    }
+
+    /// The shard at a position, to change.
+    #[inline(always)]
+    pub(crate) fn at_mut(&mut self, position: usize) -> &mut Shard {
+        match position {
+            0 => &mut self.first.as_mut().expect("a position is that of a shard which is held").guard,
+            more => &mut self.rest[more - 1].guard,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The keyspace: finds, holds, reports. Store, shards, workers and what joins them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gate`, `databases` | the lock over everything, the map of databases |
+//! | `ground` | the part of the store that a shard knows |
+//! | `shard`, `roots` | the unit of locking, the roots of its big collections |
+//! | `store`, `worker` | what all workers share, what each brings along |
+//! | `guards` | the shards that a command holds |
+//! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
+//! | `walk`, `verify` | the keyspace as a whole, and what must hold in it |
+
+mod clocks;
+pub(crate) mod databases;
+pub mod gate;
+pub(crate) mod ground;
+pub(crate) mod guards;
+mod report;
+mod roots;
+pub(crate) mod shard;
+pub(crate) mod store;
+mod verify;
+mod waiters;
+pub(crate) mod walk;
+mod watch;
+pub(crate) mod worker;

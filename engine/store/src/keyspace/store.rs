@@ -1,0 +1,317 @@
+//! The store: what all workers share.
+//!
+//! ```text
+//! Store
+//!   gate       readers: batches of commands; alone: what must see the keyspace at rest
+//!   log        the segments
+//!   shards     256, or 64 a worker where that is more
+//!   databases  logical -> physical numbers
+//!   limit      maxmemory and policy, atomics
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use varve_segment::{Geometry, Log};
+
+use super::databases::Databases;
+use super::gate::Gate;
+use super::ground::Ground;
+use super::shard::ShardCell;
+use crate::hist::Hist;
+use crate::state::collections::CollectionTable;
+use crate::state::detached::DetachedTables;
+use crate::state::key::{Key, SHARDS_MAX, shard_of};
+use crate::state::observe::Observed;
+use crate::state::pending::PendingWork;
+use crate::state::policy::Limit;
+use crate::state::process::{ProcessMemory, ReportedMemory};
+use crate::state::reclaim::Reclaimer;
+use crate::state::shapes::Shapes;
+use crate::state::stats::{StoreCounters, StoreTotals};
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Logical databases, 1 to 32767.
+    pub databases: u32,
+    /// Workers that will use it, at least 1.
+    pub workers: usize,
+    /// Shards, a power of two up to 4096; 0 chooses 256, or 64 a worker where that is more.
+    pub shards: usize,
+    /// Buckets of a shard's first index table.
+    pub first_buckets: u32,
+    /// Seed of the key hash; a process chooses it at random.
+    pub seed: u64,
+    /// Sizes of the segment log.
+    pub geometry: Geometry,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { databases: 16, workers: 1, shards: 0, first_buckets: 4, seed: 0, geometry: Geometry::default() }
+    }
+}
+
+/// The whole store, shared by all workers.
+pub struct Store {
+    gate: Gate,
+    ground: Ground,
+    shards: Box<[ShardCell]>,
+    databases: Databases,
+    limit: Limit,
+    reclaim: Reclaimer,
+    detached: DetachedTables,
+    shapes: Shapes,
+    /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
+    active_expire: AtomicBool,
+    /// Classes of events that somebody wants (`events.rs`).
+    pub(super) event_mask: AtomicU32,
+    /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
+    still_until: AtomicI64,
+    /// The observer of reads and changes (`observe.rs`).
+    pub(super) observed: Observed,
+    counters: Box<[Arc<StoreCounters>]>,
+    process: ReportedMemory,
+    /// Durations of the background's turns.
+    pub slices: Hist,
+    /// Durations of its rounds of steps: no lock is held for longer than one.
+    pub rounds: Hist,
+    /// By how much expired keys were late when their wheel was looked at.
+    pub expiry_lag: Hist,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("shards", &self.shards.len()).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// A store, with the address range of its log reserved.
+    ///
+    /// # Errors
+    /// If the system refuses the reservation.
+    pub fn new(options: &Options) -> io::Result<Arc<Store>> {
+        let shards = match options.shards {
+            0 => (options.workers * 64).next_power_of_two().clamp(256, SHARDS_MAX),
+            n => n,
+        };
+        assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "shards: a power of two up to 4096");
+        let log = Log::new(options.geometry)?;
+        let cells =
+            (0..shards).map(|id| ShardCell::new(id, shards, options.first_buckets, log.access())).collect::<Box<[_]>>();
+        Ok(Arc::new(Store {
+            gate: Gate::new(options.workers),
+            ground: Ground::new(log, options.seed, shards),
+            shards: cells,
+            databases: Databases::new(options.databases),
+            limit: Limit::new(),
+            reclaim: Reclaimer::new(),
+            detached: DetachedTables::new(),
+            shapes: Shapes::default(),
+            active_expire: AtomicBool::new(true),
+            event_mask: AtomicU32::new(0),
+            still_until: AtomicI64::new(0),
+            observed: Observed::default(),
+            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            process: ReportedMemory::default(),
+            slices: Hist::new(),
+            rounds: Hist::new(),
+            expiry_lag: Hist::new(),
+        }))
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// Number of logical databases.
+    pub fn databases(&self) -> u32 {
+        self.databases.count()
+    }
+
+    /// Counts the changes of what logical databases stand for (SWAPDB, FLUSHDB). Hashes of keys depend on it: those
+    /// computed outside the gate hold inside it if the number, read before them, is still the same there.
+    #[inline]
+    pub fn database_changes(&self) -> u64 {
+        self.databases.changes()
+    }
+
+    /// The key of these bytes in a logical database.
+    #[inline]
+    pub fn key<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(self.seed(), self.databases.physical(db), bytes)
+    }
+
+    /// Fetches the bucket of a hash into the cache; no lock is needed.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.shards[self.shard_of(hash)].hint.prefetch(hash);
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
+        shard_of(hash, self.shards.len())
+    }
+
+    /// The part that shards know.
+    #[inline]
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// All shards, by number.
+    #[inline]
+    pub(crate) fn cells(&self) -> &[ShardCell] {
+        &self.shards
+    }
+
+    /// Where the roots of big collections are.
+    #[inline]
+    pub(crate) fn collections(&self) -> &CollectionTable {
+        self.ground.collections()
+    }
+
+    /// What the background owes to big collections.
+    #[inline]
+    pub(crate) fn pending(&self) -> &PendingWork {
+        self.ground.pending()
+    }
+
+    /// Bytes of all index tables and wheels, of roots and their tables.
+    #[inline]
+    pub(crate) fn table_bytes(&self) -> &AtomicU64 {
+        self.ground.table_bytes()
+    }
+
+    /// The map of databases.
+    #[inline]
+    pub(crate) fn database_map(&self) -> &Databases {
+        &self.databases
+    }
+
+    /// `maxmemory` and its policy.
+    #[inline]
+    pub(crate) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The drain under way.
+    #[inline]
+    pub(crate) fn reclaimer(&self) -> &Reclaimer {
+        &self.reclaim
+    }
+
+    /// What FLUSHALL and FLUSHDB left to do.
+    #[inline]
+    pub(crate) fn detached(&self) -> &DetachedTables {
+        &self.detached
+    }
+
+    /// The seed of the hashes of keys and elements.
+    #[inline]
+    pub(crate) fn seed(&self) -> u64 {
+        self.ground.seed()
+    }
+
+    /// The counters of a worker.
+    pub(super) fn counters(&self, worker: usize) -> &Arc<StoreCounters> {
+        &self.counters[worker]
+    }
+
+    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, roots and their tables, slots,
+    /// connection buffers.
+    pub fn used_memory(&self) -> u64 {
+        let tables = self.ground.table_bytes().load(Relaxed) + self.ground.collections().bytes();
+        self.log().used_bytes() + tables + self.limit.outside.load(Relaxed)
+    }
+
+    /// What the process takes, told by the server now and then.
+    pub fn tell_process(&self, memory: ProcessMemory) {
+        self.process.tell(memory);
+    }
+
+    /// What the process took when the server last told.
+    pub fn process(&self) -> ProcessMemory {
+        self.process.read()
+    }
+
+    /// Bytes of connection buffers and the like, part of `used_memory`.
+    pub fn outside_bytes(&self) -> u64 {
+        self.limit.outside.load(Relaxed)
+    }
+
+    /// Sums of all workers' counters.
+    pub fn totals(&self) -> StoreTotals {
+        let mut totals = StoreTotals::default();
+        self.counters.iter().for_each(|c| totals.add(c));
+        totals
+    }
+
+    /// Back to nothing: what background steps take, how late keys expire, what reclaim costs (CONFIG RESETSTAT).
+    pub fn reset_measures(&self) {
+        self.reclaim.cost.reset();
+        self.reclaim.meter.reset();
+        [&self.slices, &self.rounds, &self.expiry_lag].into_iter().for_each(Hist::reset);
+    }
+
+    /// Milliseconds by which the key that is due longest is late.
+    pub fn expiry_lag_ms(&self, now_ms: i64) -> u64 {
+        let due = self.shards.iter().map(|cell| cell.due()).filter(|&due| due > 0).min();
+        due.map_or(0, |due| now_ms.saturating_sub(due).max(0) as u64)
+    }
+
+    /// Back to zero: hits, misses, expired, evicted.
+    pub fn reset_totals(&self) {
+        for c in &self.counters {
+            [&c.hits, &c.misses, &c.expired, &c.evicted, &c.moved].into_iter().for_each(|c| c.reset());
+        }
+    }
+
+    /// Expires and evicts nothing until this time, milliseconds of Unix time; 0 lets it go on at once.
+    pub fn stand_still_until(&self, until_ms: i64) {
+        self.still_until.store(until_ms, Relaxed);
+    }
+
+    /// True while nothing is expired or evicted.
+    #[inline]
+    pub(crate) fn stands_still(&self, now_ms: i64) -> bool {
+        now_ms < self.still_until.load(Relaxed)
+    }
+
+    /// Until when nothing is expired or evicted, milliseconds of Unix time.
+    pub(crate) fn still_until(&self) -> i64 {
+        self.still_until.load(Relaxed)
+    }
+
+    /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0).
+    pub(crate) fn expires_actively(&self) -> bool {
+        self.active_expire.load(Relaxed)
+    }
+
+    /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).
+    pub fn set_active_expire(&self, on: bool) {
+        self.active_expire.store(on, Relaxed);
+    }
+
+    /// The segment log, for what reports on it.
+    #[inline]
+    pub fn log(&self) -> &Log {
+        self.ground.log()
+    }
+
+    /// The limits at which collections change their encoding; CONFIG SET changes them while workers run.
+    #[inline]
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// The gate, for the executor of batches.
+    #[inline]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}

@@ -1,0 +1,130 @@
+//! `verify()`: the log against the index, the counts and the wheels; O(N), for tests, fuzzers and soaks.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+
+use varve_packed::intset::IntSet;
+use varve_packed::node::Node;
+use varve_segment::{Kind, Object};
+
+use super::shard::Shard;
+use super::store::Store;
+use crate::state::collections::RootLocation;
+use crate::state::key::{database_of, hash_of, wheel_bits};
+use crate::state::link::Encoding;
+
+impl Store {
+    /// Checks that every entry leads to a live object of this shard, that counts, live bytes and live objects agree,
+    /// and that every volatile key is on its wheel. The keyspace must be at rest.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn verify(&self) {
+        let mut live = HashSet::new();
+        for (id, cell) in self.cells().iter().enumerate() {
+            let mut shard = cell.lock.lock();
+            self.verify_shard(id, &shard, &mut live);
+            self.verify_wheel(&mut shard);
+        }
+        self.verify_slots();
+        self.log().verify_with(|head, _| live.contains(&head.r));
+    }
+
+    fn verify_shard(&self, id: usize, shard: &Shard, live: &mut HashSet<varve_base::Ref>) {
+        shard.index.verify(&shard.hashes(self.log(), self.seed()));
+        let mut counts = HashMap::new();
+        let mut linked = HashMap::new();
+        shard.index.for_each(|r| {
+            let object = shard.access.open(self.log(), r);
+            let db = database_of(&object);
+            let hash = hash_of(self.seed(), db, object.key());
+            assert_eq!(self.shard_of(hash), id, "an entry lies in the shard of its hash");
+            assert!(live.insert(r), "a Ref is in one index entry only");
+            if let Some(link) = shard.link_of(self.log(), r) {
+                assert!(linked.insert(link.slot, link.place).is_none(), "two keys of slot {}", link.slot);
+            }
+            verify_small(&object);
+            let count: &mut (u64, u64) = counts.entry(db).or_default();
+            count.0 += 1;
+            count.1 += u64::from(object.expiry_ms().is_some());
+        });
+        self.verify_roots(shard, &linked, live);
+        for c in shard.counts.iter() {
+            let found = counts.remove(&c.db).unwrap_or_default();
+            assert_eq!((c.keys, c.volatile), found, "counts of database {} in shard {id}", c.db);
+        }
+        assert!(counts.is_empty(), "databases without counts in shard {id}: {counts:?}");
+    }
+
+    /// Every slot number in use is that of a root where it says, and the store's sums have the roots' tables.
+    fn verify_slots(&self) {
+        let (mut roots, mut bytes) = (0, 0);
+        for (id, cell) in self.cells().iter().enumerate() {
+            let shard = cell.lock.lock();
+            bytes += shard.reported_bytes as u64;
+            for (place, root) in shard.roots.iter() {
+                assert_eq!(root.reported, root.held_bytes(), "bytes of the tables of slot {}", root.slot);
+                bytes += root.reported as u64;
+                let at = RootLocation { shard: id, place };
+                assert_eq!(self.collections().get(root.slot), Some(at), "slot {} leads to its root", root.slot);
+                roots += 1;
+            }
+        }
+        assert_eq!(self.collections().used(), roots, "slot numbers in use");
+        assert_eq!(self.table_bytes().load(Relaxed), bytes, "the sum of all tables");
+    }
+
+    /// Checks the roots of a shard: `linked` says which slots its keys lead to.
+    fn verify_roots(&self, shard: &Shard, linked: &HashMap<u32, u32>, live: &mut HashSet<varve_base::Ref>) {
+        let mut found = 0;
+        for (place, root) in shard.roots.iter() {
+            match linked.get(&root.slot) {
+                Some(&at) => {
+                    assert!(!root.dying, "slot {} has a key and dies", root.slot);
+                    assert_eq!(at, place, "the link of slot {}", root.slot);
+                    found += 1;
+                }
+                None => assert!(root.dying, "slot {} has no key", root.slot),
+            }
+            root.body.verify(self.log(), &shard.access, self.seed(), root.slot, live);
+        }
+        assert_eq!(found, linked.len(), "keys that lead to no root");
+    }
+
+    /// Empties the wheel, looks for every volatile key among its entries, and files the keys again.
+    fn verify_wheel(&self, shard: &mut Shard) {
+        shard.wheel.verify();
+        let mut entries = Vec::new();
+        while shard.wheel.drain_all(usize::MAX / 2, &mut entries).more {}
+        let entries: HashSet<u64> = entries.into_iter().collect();
+        let Shard { index, access, wheel, .. } = shard;
+        index.for_each(|r| {
+            let object = access.open(self.log(), r);
+            let Some(at) = object.expiry_ms() else { return };
+            let bits = wheel_bits(hash_of(self.seed(), database_of(&object), object.key()));
+            assert!(entries.contains(&bits), "a volatile key is on the wheel");
+            wheel.add(bits, at);
+        });
+    }
+}
+
+/// A small collection is what its encoding says, and not empty.
+fn verify_small(object: &Object<'_>) {
+    if object.kind() == Kind::String {
+        return;
+    }
+    match Encoding::of(object.form()) {
+        Encoding::Packed => {
+            let node = Node::open(object.value());
+            node.verify();
+            let pairs = matches!(object.kind(), Kind::Hash | Kind::Zset);
+            assert!(!node.is_empty() && (!pairs || node.len().is_multiple_of(2)), "{} entries", node.len());
+        }
+        Encoding::Integers => {
+            let set = IntSet::open(object.value());
+            set.verify();
+            assert!(!set.is_empty(), "an empty set has no key");
+        }
+        Encoding::Big => {}
+    }
+}

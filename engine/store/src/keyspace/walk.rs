@@ -1,0 +1,135 @@
+//! The whole keyspace: SCAN, KEYS, RANDOMKEY, DBSIZE.
+//!
+//! A SCAN cursor is a position in hash space, right whatever the tables do in between:
+//! ```text
+//!  63       48 47        36 35                      0
+//! +-----------+------------+-------------------------+
+//! |     0     |   shard    |  position in the shard  |
+//! +-----------+------------+-------------------------+
+//! ```
+//! It stays below 2^53, so that clients which keep numbers as doubles keep it whole.
+
+use varve_base::Ref;
+
+use super::shard::Shard;
+use super::store::Store;
+use super::worker::Worker;
+use crate::state::key::database_of;
+use crate::state::types::{Type, type_of_kind};
+
+/// What is told of a key: its bytes, its type, its expiry in milliseconds of Unix time.
+pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
+
+const POSITION_BITS: u32 = 36;
+const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+/// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
+const SCAN_LOOKS_PER_KEY: usize = 4;
+
+impl Store {
+    /// Number of keys in a logical database, expired ones included until they are removed.
+    pub fn len(&self, db: u32) -> u64 {
+        let physical = self.database_map().physical(db);
+        self.cells().iter().map(|cell| cell.lock.lock().counts.get(physical).keys).sum()
+    }
+
+    /// True if a logical database holds no key.
+    pub fn is_empty(&self, db: u32) -> bool {
+        self.len(db) == 0
+    }
+
+    /// Keys and volatile keys of a logical database.
+    pub fn counts(&self, db: u32) -> (u64, u64) {
+        let physical = self.database_map().physical(db);
+        self.cells().iter().fold((0, 0), |(keys, volatile), cell| {
+            let count = cell.lock.lock().counts.get(physical);
+            (keys + count.keys, volatile + count.volatile)
+        })
+    }
+
+    /// SCAN's step: emits some keys from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A cursor
+    /// beyond the last shard ends the scan.
+    pub fn scan(&self, w: &mut Worker, db: u32, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], Type)) -> u64 {
+        let physical = self.database_map().physical(db);
+        let (mut id, mut position) = ((cursor >> POSITION_BITS) as usize, cursor & POSITION_MASK);
+        let (mut emitted, mut looked) = (0, 0);
+        let looks_max = count.saturating_mul(SCAN_LOOKS_PER_KEY);
+        let mut enough = false;
+        while id < self.cells().len() && !enough {
+            let shard = self.cells()[id].lock.lock();
+            let mut next = (shard.counts.get(physical).keys > 0).then_some(position);
+            while let (Some(at), false) = (next, enough) {
+                next = shard.index.scan(at, &shard.hashes(self.log(), self.seed()), |r| {
+                    looked += 1;
+                    emitted +=
+                        usize::from(self.visit(&shard, physical, w.now_ms(), r, &mut |key, ty, _| emit(key, ty)));
+                });
+                enough = emitted >= count || looked >= looks_max;
+            }
+            (id, position) = next.map_or((id + 1, 0), |at| (id, at));
+        }
+        if id < self.cells().len() { (id as u64) << POSITION_BITS | position } else { 0 }
+    }
+
+    /// Shows an entry if it is of this database and not expired; tells whether it did.
+    fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
+        let object = shard.access.open(self.log(), r);
+        let shown = database_of(&object) == physical && object.expiry_ms().is_none_or(|t| t > now_ms);
+        if shown {
+            emit(object.key(), type_of_kind(object.kind()), object.expiry_ms());
+        }
+        shown
+    }
+
+    /// Visits every key of a logical database: key, type, expiry in milliseconds of Unix time.
+    pub fn for_each_key(&self, w: &mut Worker, db: u32, emit: EmitKey<'_>) {
+        let physical = self.database_map().physical(db);
+        for cell in self.cells() {
+            let shard = cell.lock.lock();
+            shard.index.for_each(|r| {
+                self.visit(&shard, physical, w.now_ms(), r, emit);
+            });
+        }
+    }
+
+    /// A key of a logical database at random, None without any.
+    pub fn random_key(&self, w: &mut Worker, db: u32) -> Option<Vec<u8>> {
+        let physical = self.database_map().physical(db);
+        let total = self.len(db);
+        if total == 0 {
+            return None;
+        }
+        let mut skip = w.local.rng.below(total);
+        for pass in 0..2 {
+            for cell in self.cells() {
+                let shard = cell.lock.lock();
+                let keys = shard.counts.get(physical).keys;
+                if pass == 0 && skip >= keys {
+                    skip -= keys;
+                    continue;
+                }
+                if let Some(key) = self.random_in(&shard, w, physical) {
+                    return Some(key);
+                }
+            }
+        }
+        None
+    }
+
+    /// A key at random of one shard: by sampling, or the first that fits where samples hit other databases.
+    fn random_in(&self, shard: &Shard, w: &mut Worker, physical: u16) -> Option<Vec<u8>> {
+        let now = w.now_ms();
+        let mut found = None;
+        for _ in 0..64 {
+            let r = shard.index.sample(&mut w.local.rng)?;
+            if self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
+                return found;
+            }
+        }
+        shard.index.for_each(|r| {
+            if found.is_none() {
+                self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec()));
+            }
+        });
+        found
+    }
+}

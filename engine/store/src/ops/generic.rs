@@ -1,0 +1,228 @@
+//! What every type has: existence, expiry, removal, names.
+
+use varve_base::Ref;
+use varve_index::TableStats;
+use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
+
+use super::strings::class_of;
+use super::{RootTransfer, Tx};
+use crate::state::clock::idle_s;
+use crate::state::events::EventClass;
+use crate::state::key::Key;
+use crate::state::link::Encoding;
+use crate::state::types::{EMBSTR_MAX, ObjectInfo, Type, type_of_kind};
+
+impl Tx<'_> {
+    /// The type of a key's value; no hit or miss is counted, the access clock stays.
+    pub fn type_of(&mut self, k: &Key<'_>) -> Option<Type> {
+        self.live(k).map(|p| type_of_kind(self.object_at(p).kind()))
+    }
+
+    /// True if the key exists; no hit or miss is counted, the access clock stays.
+    pub fn exists(&mut self, k: &Key<'_>) -> bool {
+        self.live(k).is_some()
+    }
+
+    /// True if the key exists; counts a hit or miss and moves the access clock.
+    pub fn touch(&mut self, k: &Key<'_>) -> bool {
+        let place = self.live(k);
+        self.note_read(k, place.is_some());
+        if let Some(p) = place {
+            self.use_at(p);
+        }
+        place.is_some()
+    }
+
+    /// Counts a hit or miss, for a command that looks at a key without touching it (EXISTS, TYPE, TTL, OBJECT).
+    pub fn note_lookup(&mut self, found: bool) {
+        let counters = &self.local.counters;
+        if found { counters.hits.add(1) } else { counters.misses.add(1) }
+    }
+
+    /// As [`Tx::note_lookup`], and tells of a miss: what reads of all kinds do, OBJECT excepted.
+    #[inline]
+    pub fn note_read(&mut self, k: &Key<'_>, found: bool) {
+        self.note_lookup(found);
+        if !found {
+            self.notify(EventClass::Miss, "keymiss", k);
+        }
+    }
+
+    /// Removes a key; true if it was there.
+    pub fn remove(&mut self, k: &Key<'_>) -> bool {
+        let place = self.live(k);
+        if let Some(p) = place {
+            self.remove_at(k, p);
+        }
+        place.is_some()
+    }
+
+    /// The key's expiry in milliseconds of Unix time: `None` without the key, `Some(None)` without expiry.
+    pub fn expiry(&mut self, k: &Key<'_>) -> Option<Option<i64>> {
+        self.live(k).map(|p| self.object_at(p).expiry_ms())
+    }
+
+    /// Sets or clears the key's expiry; false without the key.
+    pub fn set_expiry(&mut self, k: &Key<'_>, at: Option<i64>) -> bool {
+        let Some(p) = self.live(k) else { return false };
+        let store = self.store;
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(store.log(), p.r);
+        let before = object.read().expiry_ms();
+        if before == at {
+            if at.is_some() {
+                self.changed(k, 1);
+            }
+            return true;
+        }
+        if object.set_expiry_ms(at) {
+            shard.recount_volatile(k.db, before, at);
+            if let Some(t) = at {
+                shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
+            }
+            self.changed(k, 1);
+            return true;
+        }
+        let r = self.append_copy(k, p.shard, p.r, at, false);
+        self.install(k, Some(p), r, at, RootTransfer::New);
+        self.changed(k, 1);
+        true
+    }
+
+    /// Appends a copy of an object of a held shard under the key `to`, of a big collection's with the same link. A copy for
+    /// COPY is told apart from the original: an integer is an object of its own.
+    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>, is_copy: bool) -> Ref {
+        let object = self.held.at(shard).access.open(self.store.log(), r);
+        let new = NewObject {
+            kind: object.kind(),
+            owner: Owner::Database(to.db),
+            key: to.bytes,
+            value: Value::Bytes(object.value()),
+            room: object.value().len(),
+            expiry_ms: expiry,
+            clock: object.clock(),
+            form: if is_copy && object.kind() == Kind::String && object.form() == Form::Auto {
+                Form::Own
+            } else {
+                object.form()
+            },
+            class: class_of(expiry),
+        };
+        self.local.appender.append(self.store.log(), &new)
+    }
+
+    /// Moves a key's value and expiry to another key, which is replaced; false without the source. A large value stays
+    /// where it lies.
+    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        let Some(source) = self.live(from) else { return false };
+        if (from.db, from.bytes) == (to.db, to.bytes) {
+            return true;
+        }
+        let (store, id) = (self.store, self.held.id(source.shard));
+        let shard = self.held.at_mut(source.shard);
+        let expiry = shard.access.open(store.log(), source.r).expiry_ms();
+        let r = shard.detach(store.log(), source.slot);
+        shard.follow_index(store.ground(), id);
+        let r = self.carry_root(source.shard, r, to);
+        let shard = self.held.at_mut(source.shard);
+        let new = match store.log().rename(&mut shard.access, r, Owner::Database(to.db), to.bytes) {
+            Some(new) => new,
+            None => {
+                let new = self.append_copy(to, source.shard, r, expiry, false);
+                self.held.at_mut(source.shard).access.kill(store.log(), r);
+                new
+            }
+        };
+        let old = self.live(to);
+        self.changed(from, 1);
+        self.publish(to, old, new, expiry);
+        if old.is_some() {
+            self.notify(EventClass::New, "new", to);
+        }
+        true
+    }
+
+    /// Copies a key's value and expiry to another key, which is replaced; false without the source.
+    pub fn copy(&mut self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        let Some(source) = self.live(from) else { return false };
+        if (from.db, from.bytes) == (to.db, to.bytes) {
+            return true;
+        }
+        let old = self.live(to);
+        // An expired destination is removed by `live`, and the source's slot is valid only until a change.
+        let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
+        let expiry = self.object_at(source).expiry_ms();
+        if self.encoding(source) == Some(Encoding::Big) {
+            self.copy_big(to, source, old, expiry);
+        } else {
+            let r = self.append_copy(to, source.shard, source.r, expiry, true);
+            self.publish(to, old, r, expiry);
+        }
+        true
+    }
+
+    /// Figures of the index that a big hash, set or sorted set has: `None` without the key, `Some(None)` without an index.
+    pub fn table_stats(&mut self, k: &Key<'_>) -> Option<Option<TableStats>> {
+        let p = self.live(k)?;
+        let big = self.encoding(p) == Some(Encoding::Big);
+        Some(if big { self.big_ref(p, |body, _, _| body.table_stats()) } else { None })
+    }
+
+    /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.
+    pub fn object(&mut self, k: &Key<'_>) -> Option<ObjectInfo> {
+        let p = self.live(k)?;
+        let now_ms = self.local.now_ms;
+        let shard = self.held.at(p.shard);
+        let object = shard.access.open(self.store.log(), p.r);
+        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.roots.get(link.place).body.memory());
+        Some(ObjectInfo {
+            ty: type_of_kind(object.kind()),
+            encoding: encoding_of(object.kind(), object.form(), object.value()),
+            is_copy: object.form() == Form::Own,
+            idle_s: u64::from(idle_s(object.clock(), now_ms)),
+            freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
+            bytes: touched_bytes(self.store.log(), &object) + shard.index.bytes() / shard.index.len().max(1) + parts,
+            serialized_bytes: if parts > 0 { parts } else { serialized_len(object.value()) },
+        })
+    }
+}
+
+/// Bytes of an object, but for the room of a large value, which has no memory before it is used.
+fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
+    if object.bytes() > log.run_min_bytes() { object.live_bytes() } else { object.bytes() }
+}
+
+/// The name of a value's encoding, as Redis 7.0.15 names it.
+fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
+    match (kind, Encoding::of(form)) {
+        (Kind::String, _) => {}
+        (Kind::List, _) => return "quicklist",
+        (Kind::Set, Encoding::Integers) => return "intset",
+        (Kind::Stream, _) => return "stream",
+        (Kind::Zset, Encoding::Big) => return "skiplist",
+        (_, Encoding::Big) => return "hashtable",
+        _ => return "listpack",
+    }
+    match form {
+        Form::Auto | Form::Own if varve_base::number::parse_i64(value).is_some() => "int",
+        Form::Auto | Form::Own | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
+        _ => "raw",
+    }
+}
+
+/// The length of a string in an RDB file: a length prefix and its bytes, or an integer of 1, 2 or 4 bytes.
+fn serialized_len(value: &[u8]) -> usize {
+    if value.len() <= 11 {
+        match varve_base::number::parse_i64(value) {
+            Some(-0x80..=0x7f) => return 2,
+            Some(-0x8000..=0x7fff) => return 3,
+            Some(-0x8000_0000..=0x7fff_ffff) => return 5,
+            _ => {}
+        }
+    }
+    match value.len() {
+        n if n < 1 << 6 => n + 1,
+        n if n < 1 << 14 => n + 2,
+        n => n + 5,
+    }
+}

@@ -1,0 +1,387 @@
+//! One command's view of the keyspace: its shards are held, nothing here takes a lock.
+//!
+//! ```text
+//! batch:   Tx::new ........................................ drop
+//! command:      try_hold(shards)  ops on keys  [keep | release]
+//! ```
+//! Every operation starts with [`Tx::live`]: find the entry, and remove it if its time has come. All changes go
+//! through the few functions of this folder, so what must see each change (watched keys, a running save, the journal)
+//! has few places to stand.
+
+use std::collections::VecDeque;
+
+use varve_base::Ref;
+use varve_index::Slot;
+use varve_segment::Object;
+
+use crate::keyspace::guards::ShardGuards;
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::Local;
+use crate::state::events::EventClass;
+use crate::state::key::Key;
+use crate::state::types::OutOfMemory;
+use crate::state::waiters::ReadyKey;
+mod ahead;
+mod events;
+mod generic;
+mod hashes;
+mod hashes_walk;
+mod lists;
+mod lists_middle;
+mod packed;
+mod sets;
+mod sets_algebra;
+mod sets_random;
+mod strings;
+mod waiters;
+mod watch;
+mod zsets;
+mod zsets_walk;
+pub use ahead::{Ahead, GuessedCollection};
+pub use hashes::AddError;
+pub use hashes_walk::Pick;
+pub use lists::ListPart;
+pub use sets::SetView;
+pub use sets_algebra::{SetOp, SetViews};
+
+/// A view for the commands of one batch.
+pub struct Tx<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) local: &'s mut Local,
+    pub(crate) held: ShardGuards<'s>,
+    /// Keys that got something while somebody waits for them, in that order.
+    pub(crate) ready: VecDeque<ReadyKey>,
+    db: u32,
+    physical: u16,
+    /// A transaction runs: its shards are not let go before its end.
+    atomic: bool,
+    /// Keys whose time has come are left where they are.
+    keeps_expired: bool,
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tx").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+/// Where a live key stands.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Position of its shard among the held ones.
+    shard: usize,
+    slot: Slot,
+    r: Ref,
+}
+
+/// Whose the big collection of a replaced object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RootTransfer {
+    /// Nobody's: it dies with the object.
+    None,
+    /// The new object's.
+    New,
+}
+
+impl<'s> Tx<'s> {
+    /// A view on logical database `db`, with no shard held.
+    pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
+        let physical = store.database_map().physical(db);
+        Tx {
+            physical,
+            store,
+            local,
+            held: ShardGuards::new(),
+            ready: VecDeque::new(),
+            db,
+            atomic: false,
+            keeps_expired: false,
+        }
+    }
+
+    /// Takes the shards of these hashes for the next command, keeping them if they are the ones held already.
+    /// False if one is busy: then nothing is held and nothing has been done.
+    #[inline]
+    pub fn try_hold(&mut self, shards: &[u16]) -> bool {
+        if self.held.is(shards) {
+            return true;
+        }
+        self.held.release();
+        self.held.try_take(self.store.cells(), shards)
+    }
+
+    /// As [`Tx::try_hold`], for one shard.
+    #[inline(always)]
+    pub fn try_hold_one(&mut self, shard: u16) -> bool {
+        if self.held.is(&[shard]) {
+            return true;
+        }
+        self.held.release();
+        self.held.try_take_one(self.store.cells(), shard)
+    }
+
+    /// Takes these shards, waiting as long as it takes.
+    pub fn hold(&mut self, shards: &[u16]) {
+        if !self.held.is(shards) {
+            self.held.release();
+            self.held.take(self.store.cells(), shards);
+        }
+    }
+
+    /// Takes all shards, waiting as long as it takes, for a command that reads keys which no argument names. What is
+    /// held already is let go first, unless that is all of them: such a command has looked at nothing yet.
+    pub fn hold_all(&mut self) {
+        let all: Vec<u16> = (0..self.store.cells().len() as u16).collect();
+        self.hold(&all);
+    }
+
+    /// Lets go of all shards.
+    #[inline]
+    pub fn release(&mut self) {
+        self.held.release();
+    }
+
+    /// Admits a write of at most `bytes`; if room must be made, the shards held are let go first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    #[inline]
+    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.store.has_room(bytes) {
+            return Ok(());
+        }
+        self.held.release();
+        self.store.admit(self.local, bytes)
+    }
+
+    /// Nanoseconds that admissions have spent on making room, with no shard held, since this was last asked.
+    #[inline]
+    pub fn take_room_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.local.room_ns)
+    }
+
+    /// As [`Tx::admit`], for a command that finds only in the keyspace how much it needs: its shards are held again
+    /// afterwards, but what it read before may no longer hold.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.atomic || self.store.has_room(bytes) {
+            return Ok(());
+        }
+        let (store, local) = (self.store, &mut *self.local);
+        self.held.step_back(store.cells(), || store.admit(local, bytes))
+    }
+
+    /// Keeps the shards that are held to the end, come what may: what [`Tx::admit_more`] asks for is overdrawn then, and
+    /// the next command pays.
+    pub fn keep_held(&mut self) {
+        self.atomic = true;
+    }
+
+    /// Ends the batch: lets go of all shards and gives the appender's pieces back.
+    pub fn finish(mut self) {
+        debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
+        self.held.release();
+        self.local.appender.park(self.store.log());
+    }
+
+    /// The shard number of a hash, for [`Tx::try_hold`].
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> u16 {
+        self.store.shard_of(hash) as u16
+    }
+
+    /// Selects a logical database for the commands that follow.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+        self.physical = self.store.database_map().physical(db);
+    }
+
+    /// Leaves keys whose time has come where they are, though they count as gone: while the store stands still only
+    /// commands that change nothing run.
+    pub fn keep_expired(&mut self, keep: bool) {
+        self.keeps_expired = keep;
+    }
+
+    /// The batch's time, milliseconds of Unix time.
+    #[inline]
+    pub fn now_ms(&self) -> i64 {
+        self.local.now_ms
+    }
+
+    /// Moves the time on, behind a command that took milliseconds, for those after it.
+    #[inline]
+    pub fn pass_ms(&mut self, ms: i64) {
+        self.local.now_ms += ms;
+    }
+
+    /// The selected (logical) database.
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Number of logical databases.
+    pub fn databases(&self) -> u32 {
+        self.store.databases()
+    }
+
+    /// The store, for figures about it.
+    pub fn store(&self) -> &'s Store {
+        self.store
+    }
+
+    /// The key of these bytes in the selected database.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(self.store.seed(), self.physical, bytes)
+    }
+
+    /// The key of these bytes in a logical database.
+    pub fn key_in<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(db, bytes)
+    }
+
+    /// The key with a hash computed before, in the selected database.
+    #[inline]
+    pub fn key_hashed<'k>(&self, bytes: &'k [u8], hash: u64) -> Key<'k> {
+        debug_assert_eq!(Key::new(self.store.seed(), self.physical, bytes).hash, hash, "the hash is of another key");
+        Key { bytes, hash, db: self.physical }
+    }
+
+    /// The place of a key that is there and not expired; an expired one is removed on the way.
+    fn live(&mut self, k: &Key<'_>) -> Option<Place> {
+        self.live_inlined(k)
+    }
+
+    /// As [`Tx::live`], for the commands that nearly every request is.
+    #[inline(always)]
+    fn live_inlined(&mut self, k: &Key<'_>) -> Option<Place> {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        let shard = self.held.at(at);
+        let mut found = None;
+        let slot = shard.index.find(k.hash, |r| {
+            let object = shard.access.open(self.store.log(), r);
+            let is_it = k.is_of(&object);
+            if is_it {
+                found = Some((r, object.expiry_ms()));
+            }
+            is_it
+        })?;
+        let (r, due) = found.expect("what was found was looked at");
+        if due.is_some_and(|t| t <= self.local.now_ms) {
+            if !self.keeps_expired {
+                self.expire(at, slot);
+            }
+            return None;
+        }
+        Some(Place { shard: at, slot, r })
+    }
+
+    #[cold]
+    fn expire(&mut self, at: usize, slot: Slot) {
+        let id = self.held.id(at);
+        let shard = self.held.at_mut(at);
+        self.local.note_object(self.store, EventClass::Expired, "expired", shard, slot);
+        self.local.report_gone(self.store, shard, slot);
+        shard.remove(self.store.ground(), slot);
+        shard.follow_index(self.store.ground(), id);
+        self.local.counters.expired.add(1);
+    }
+
+    #[inline(always)]
+    fn object_at(&self, p: Place) -> Object<'_> {
+        self.held.at(p.shard).access.open(self.store.log(), p.r)
+    }
+
+    /// Moves a key's access clock, unless the client's uses do not count.
+    #[inline]
+    fn touch_at(&mut self, p: Place) {
+        if !self.local.no_touch {
+            self.use_at(p);
+        }
+    }
+
+    /// Moves a key's access clock.
+    #[inline]
+    fn use_at(&mut self, p: Place) {
+        let shard = self.held.at_mut(p.shard);
+        let before = shard.access.open(self.store.log(), p.r).clock();
+        let clock = self.local.used_clock(self.store, before);
+        if before != clock {
+            shard.access.open_mut(self.store.log(), p.r).set_clock(clock);
+        }
+    }
+
+    /// As [`Tx::touch_at`], for who reads it then.
+    #[inline(always)]
+    fn used_at(&mut self, p: Place) -> Object<'_> {
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(self.store.log(), p.r);
+        if !self.local.no_touch {
+            let before = object.read().clock();
+            let clock = self.local.used_clock(self.store, before);
+            if before != clock {
+                object.set_clock(clock);
+            }
+        }
+        object.into_read()
+    }
+
+    /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
+    fn publish(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>) {
+        self.install(k, old, new, new_expiry, RootTransfer::None);
+        self.changed(k, 1);
+    }
+
+    /// Follows `count` changes to what a key holds: each goes through here, once the change is made. Who watches the key
+    /// is told.
+    #[inline]
+    pub fn changed(&mut self, k: &Key<'_>, count: u64) {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
+        self.local.report_changed(self.store, k.bytes);
+        self.local.counters.changes.add(count);
+        self.wake(k);
+    }
+
+    /// As `publish` without counting a change. With an heir, the big collection of the old object is the new one's.
+    fn install(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>, heir: RootTransfer) {
+        let id = self.store.shard_of(k.hash);
+        let at = self.held.position(id);
+        let (store, shard) = (self.store, self.held.at_mut(at));
+        let mut old_expiry = None;
+        match old {
+            Some(p) => {
+                old_expiry = shard.access.open(store.log(), p.r).expiry_ms();
+                if store.limit().lfu().is_some() {
+                    // What is replaced passes its counter on.
+                    let clock = shard.access.open(store.log(), p.r).clock();
+                    shard.access.open_mut(store.log(), new).set_clock(clock);
+                }
+                shard.index.replace(p.slot, new);
+                match heir {
+                    RootTransfer::None => shard.kill_key(store.ground(), p.r),
+                    RootTransfer::New => shard.access.kill(store.log(), p.r),
+                }
+                shard.recount_volatile(k.db, old_expiry, new_expiry);
+            }
+            None => {
+                shard.insert(store.ground(), id, k, new, new_expiry.is_some());
+                self.local.note(store, EventClass::New, "new", k.db, k.bytes);
+            }
+        }
+        if let Some(t) = new_expiry {
+            shard.file_expiry(&store.cells()[id], k.hash, old_expiry, t, self.local.now_ms);
+        }
+    }
+
+    /// Removes the key at a place.
+    fn remove_at(&mut self, k: &Key<'_>, p: Place) {
+        let id = self.held.id(p.shard);
+        let shard = self.held.at_mut(p.shard);
+        shard.remove(self.store.ground(), p.slot);
+        shard.follow_index(self.store.ground(), id);
+        self.changed(k, 1);
+    }
+}

@@ -1,0 +1,414 @@
+//! What the operations on lists, hashes, sets and sorted sets stand on: typed lookups, packed values, big collections.
+//!
+//! ```text
+//! look --> Place and Link: all that a command on one key asks of its object, read in one go
+//! typed / typed_read --> Place --> encoding --+-- Packed    packed, edit_packed, put_small
+//!                                             +-- Integers  integers, edit_integers, put_small
+//!                                             `-- Big       big_ref, big;   make_big, put_big
+//! ```
+//! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that
+//! fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. A [`Place`] is
+//! updated by what moves its object, and not to be used after any other change of the key.
+
+use varve_collection::{Collection, WriteCtx};
+use varve_packed::intset::{IntSet, IntSetMut, Width};
+use varve_packed::node::{Grow, Node, NodeMut};
+use varve_segment::{Access, Kind, Log, NewObject, Owner, Value};
+
+use super::strings::class_of;
+use super::{Place, RootTransfer, Tx};
+use crate::state::collections::RootLocation;
+use crate::state::key::Key;
+use crate::state::link::{Encoding, Link, Root};
+use crate::state::types::{Type, WrongType};
+
+/// Below this many bytes a packed value is not written anew only because it has become too large for what it holds.
+const SHRINK_FROM: usize = 256;
+
+impl Tx<'_> {
+    /// A key that must hold this type, if there is one: for writers, no hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub(super) fn typed(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
+        Ok(self.look(k, ty)?.map(|(p, _)| p))
+    }
+
+    /// As `typed`, and where the root is of a big collection.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn look(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+        let store = self.store;
+        let at = self.held.position(store.shard_of(k.hash));
+        let shard = self.held.at(at);
+        let mut found = None;
+        let slot = shard.index.find(k.hash, |r| {
+            let object = shard.access.open(store.log(), r);
+            let is_it = k.is_of(&object);
+            if is_it {
+                found = Some((r, object));
+            }
+            is_it
+        });
+        let (Some(slot), Some((r, object))) = (slot, found) else { return Ok(None) };
+        if object.expiry_ms().is_some_and(|due| due <= self.local.now_ms) {
+            if !self.keeps_expired {
+                self.expire(at, slot);
+            }
+            return Ok(None);
+        }
+        let is_right = object.kind() == kind_of(ty);
+        let is_big = is_right && ty != Type::String && Encoding::of(object.form()) == Encoding::Big;
+        let link = is_big.then(|| Link::read(object.value()));
+        if !self.local.no_touch {
+            let before = object.clock();
+            let clock = self.local.used_clock(store, before);
+            if clock != before {
+                self.held.at_mut(at).access.open_mut(store.log(), r).set_clock(clock);
+            }
+        }
+        if is_right { Ok(Some((Place { shard: at, slot, r }, link))) } else { Err(WrongType) }
+    }
+
+    /// As `look`, for readers: counts a hit or a miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn look_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+        let found = self.look(k, ty);
+        self.note_read(k, !matches!(found, Ok(None)));
+        found
+    }
+
+    /// As `typed`, for readers: counts a hit or a miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline]
+    pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
+        let found = self.typed(k, ty);
+        self.note_read(k, !matches!(found, Ok(None)));
+        found
+    }
+
+    /// How a collection is held; `None` for a string.
+    #[inline]
+    pub(super) fn encoding(&self, p: Place) -> Option<Encoding> {
+        let object = self.object_at(p);
+        (object.kind() != Kind::String).then(|| Encoding::of(object.form()))
+    }
+
+    /// A packed value.
+    #[inline]
+    pub(super) fn packed(&self, p: Place) -> Node<'_> {
+        Node::open(self.object_at(p).value())
+    }
+
+    /// A set of integers.
+    #[inline]
+    pub(super) fn integers(&self, p: Place) -> IntSet<'_> {
+        IntSet::open(self.object_at(p).value())
+    }
+
+    /// Changes a packed value. Before `edit` runs the node has room for `more` bytes of entries beyond those that it has,
+    /// so nothing that adds no more can fail for lack of it. Counts no change.
+    pub(super) fn edit_packed<R>(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        more: usize,
+        edit: impl FnOnce(&mut NodeMut<'_>) -> R,
+    ) -> R {
+        if more > 0 && self.packed(*p).room() < more || self.is_pinned(*p) {
+            self.rewrite_packed(k, p, more);
+        }
+        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        let mut node = NodeMut::open(object.value_mut());
+        let done = edit(&mut node);
+        let (has, needs) = (object.value().len(), Node::open(object.value()).needed_bytes(0));
+        if has > SHRINK_FROM && needs * 4 < has {
+            self.rewrite_packed(k, p, needs / 4);
+        }
+        done
+    }
+
+    /// Writes a packed value anew, with room for `more` bytes of entries and a quarter of it all.
+    #[cold]
+    fn rewrite_packed(&mut self, k: &Key<'_>, p: &mut Place, more: usize) {
+        let mut scratch = std::mem::take(&mut self.local.scratch);
+        let node = self.packed(*p);
+        let needed = node.needed_bytes(more);
+        scratch.clear();
+        scratch.resize(needed + needed / 4, 0);
+        let grow = if self.object_at(*p).kind() == Kind::List { Grow::Both } else { Grow::Back };
+        node.copy_into(&mut scratch, grow).expect("it has the bytes that the node asked for");
+        self.rewrite_small(k, p, Encoding::Packed, &scratch);
+        self.local.scratch = scratch;
+    }
+
+    /// Changes a set of integers, which has room for `value` when `edit` runs. Counts no change.
+    pub(super) fn edit_integers<R>(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        value: i64,
+        edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
+    ) -> R {
+        let (needed, has) = (self.integers(*p).needed_bytes(value), self.object_at(*p).value().len());
+        if needed > has || self.is_pinned(*p) {
+            let mut scratch = std::mem::take(&mut self.local.scratch);
+            let set = self.integers(*p);
+            scratch.clear();
+            let spare = needed / 4 / Width::of(value).bytes() * Width::of(value).bytes();
+            scratch.resize(needed.max(set.copied_bytes()) + spare, 0);
+            set.copy_into(&mut scratch).expect("it has the bytes that the set asked for");
+            self.rewrite_small(k, p, Encoding::Integers, &scratch);
+            self.local.scratch = scratch;
+        }
+        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        edit(&mut IntSetMut::open(object.value_mut()))
+    }
+
+    /// As `edit_integers` where nothing is added.
+    pub(super) fn thin_integers<R>(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
+    ) -> R {
+        if self.is_pinned(*p) {
+            // Any value has room that is there.
+            let has = self.integers(*p).get(0);
+            return self.edit_integers(k, p, has, edit);
+        }
+        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        edit(&mut IntSetMut::open(object.value_mut()))
+    }
+
+    /// A value in a run that is being sent from where it lies cannot change.
+    fn is_pinned(&mut self, p: Place) -> bool {
+        self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r).pinned()
+    }
+
+    /// Gives a collection another small value, its expiry kept. Counts no change.
+    pub(super) fn rewrite_small(&mut self, k: &Key<'_>, p: &mut Place, encoding: Encoding, value: &[u8]) {
+        let object = self.object_at(*p);
+        let (kind, expiry) = (object.kind(), object.expiry_ms());
+        let r = self.append_key(k, kind, encoding, value, expiry);
+        self.install(k, Some(*p), r, expiry, RootTransfer::None);
+        p.r = r;
+    }
+
+    /// Makes a key with a small collection, in the place of whatever it held. Counts no change.
+    pub(super) fn put_small(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Place>,
+        ty: Type,
+        encoding: Encoding,
+        value: &[u8],
+    ) -> Place {
+        let r = self.append_key(k, kind_of(ty), encoding, value, None);
+        self.install(k, old, r, None, RootTransfer::None);
+        self.live(k).expect("it was put there just now")
+    }
+
+    fn append_key(
+        &mut self,
+        k: &Key<'_>,
+        kind: Kind,
+        encoding: Encoding,
+        value: &[u8],
+        expiry_ms: Option<i64>,
+    ) -> varve_base::Ref {
+        let new = NewObject {
+            kind,
+            owner: Owner::Database(k.db),
+            key: k.bytes,
+            value: Value::Bytes(value),
+            room: value.len(),
+            expiry_ms,
+            clock: self.local.new_clock(self.store),
+            form: encoding.form(),
+            class: class_of(expiry_ms),
+        };
+        self.local.appender.append(self.store.log(), &new)
+    }
+
+    /// Where a big collection is.
+    #[inline]
+    fn link(&self, p: Place) -> Link {
+        Link::read(self.object_at(p).value())
+    }
+
+    /// Reads a big collection.
+    #[inline]
+    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Collection, &Log, &Access) -> R) -> R {
+        let shard = self.held.at(p.shard);
+        read(&shard.roots.get(self.link(p).place).body, self.store.log(), &shard.access)
+    }
+
+    /// As [`Tx::changed`], of a key whose place is known: where nobody watches, waits or observes it costs a few comparisons.
+    #[inline(always)]
+    pub(super) fn changed_at(&mut self, k: &Key<'_>, p: Place, count: u64) {
+        let shard = self.held.at(p.shard);
+        if shard.watched.is_none() && shard.waiters.is_none() && self.store.observer().is_none() {
+            self.local.counters.changes.add(count);
+        } else {
+            self.changed(k, count);
+        }
+    }
+
+    /// The body that `look` has shown the way to, with what opens its objects.
+    #[inline(always)]
+    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Collection, &Log, &Access) {
+        let shard = self.held.at(p.shard);
+        (&shard.roots.get(link.place).body, self.store.log(), &shard.access)
+    }
+
+    /// As `big`, where `look` has shown the way.
+    #[inline(always)]
+    pub(super) fn big_at<R>(
+        &mut self,
+        p: Place,
+        link: Link,
+        work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
+    ) -> R {
+        let at = RootLocation { shard: self.held.id(p.shard), place: link.place };
+        let shard = self.held.at_mut(p.shard);
+        shard.with_root(self.store.ground(), self.local, at, |root, hands| work(&mut root.body, hands))
+    }
+
+    /// The body of a big collection, with what opens its objects: for who keeps what it borrows.
+    #[inline]
+    pub(super) fn big_parts(&self, p: Place) -> (&Collection, &Log, &Access) {
+        let shard = self.held.at(p.shard);
+        (&shard.roots.get(self.link(p).place).body, self.store.log(), &shard.access)
+    }
+
+    /// Changes a big collection. Counts no change.
+    #[inline]
+    pub(super) fn big<R>(&mut self, p: Place, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
+        let at = RootLocation { shard: self.held.id(p.shard), place: self.link(p).place };
+        let shard = self.held.at_mut(p.shard);
+        shard.with_root(self.store.ground(), self.local, at, |root, hands| work(&mut root.body, hands))
+    }
+
+    /// Turns a small collection into a big one, which `build` makes of the old value. Counts no change.
+    pub(super) fn make_big(
+        &mut self,
+        k: &Key<'_>,
+        p: &mut Place,
+        build: impl FnOnce(&mut WriteCtx<'_>, &[u8]) -> Collection,
+    ) {
+        let object = self.object_at(*p);
+        let (kind, expiry) = (object.kind(), object.expiry_ms());
+        let mut old = std::mem::take(&mut self.local.scratch);
+        old.clear();
+        old.extend_from_slice(self.object_at(*p).value());
+        let link = self.found(p.shard, |hands| build(hands, &old));
+        self.local.scratch = old;
+        let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry);
+        self.install(k, Some(*p), r, expiry, RootTransfer::None);
+        p.r = r;
+    }
+
+    /// Turns a big collection into a small one with this value; the old one is freed in the background. Counts no change.
+    pub(super) fn make_small(&mut self, k: &Key<'_>, p: &mut Place, encoding: Encoding, value: &[u8]) {
+        debug_assert_eq!(self.encoding(*p), Some(Encoding::Big));
+        self.rewrite_small(k, p, encoding, value);
+    }
+
+    /// Makes a key with a big collection, in the place of whatever it held. Counts no change.
+    pub(super) fn put_big(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Place>,
+        ty: Type,
+        build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
+    ) -> Place {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        let link = self.found(at, build);
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
+        self.install(k, old, r, None, RootTransfer::None);
+        self.live(k).expect("it was put there just now")
+    }
+
+    /// As `put_big`, of a body that was built before under a slot number of its own.
+    pub(super) fn put_built(&mut self, k: &Key<'_>, old: Option<Place>, ty: Type, slot: u32, body: Collection) {
+        let id = self.store.shard_of(k.hash);
+        let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
+        let link = place_root(self.store, self.held.at_mut(self.held.position(id)), id, root);
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
+        self.install(k, old, r, None, RootTransfer::None);
+    }
+
+    /// Founds a collection in a held shard: a slot number, a body, a root.
+    fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
+        let store = self.store;
+        let id = self.held.id(shard);
+        let slot = store.collections().take(id);
+        let shard = self.held.at_mut(shard);
+        let (access, appender) = (&mut shard.access, &mut self.local.appender);
+        let body = build(&mut WriteCtx { log: store.log(), access, appender, seed: store.seed(), slot });
+        place_root(store, shard, id, Box::new(Root { slot, dying: false, restless: false, reported: 0, body }))
+    }
+
+    /// Copies a big collection to another key.
+    pub(super) fn copy_big(&mut self, to: &Key<'_>, source: Place, old: Option<Place>, expiry: Option<i64>) {
+        let store = self.store;
+        let id = store.shard_of(to.hash);
+        let slot = store.collections().take(id);
+        let kind = self.object_at(source).kind();
+        let shard = self.held.at(source.shard);
+        let root = shard.roots.get(self.link(source).place);
+        let body = root.body.copy(&shard.access, store.log(), &mut self.local.appender, store.seed(), slot);
+        let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
+        let link = place_root(store, self.held.at_mut(self.held.position(id)), id, root);
+        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
+        self.publish(to, old, r, expiry);
+    }
+
+    /// Brings the root of a detached key object to the shard of the key `to`, if it has one and the shard is another.
+    /// Gives the object, written anew with the link if the root has moved.
+    pub(super) fn carry_root(&mut self, from: usize, r: varve_base::Ref, to: &Key<'_>) -> varve_base::Ref {
+        let store = self.store;
+        let shard = self.held.at_mut(from);
+        let Some(link) = shard.link_of(store.log(), r) else { return r };
+        let id = store.shard_of(to.hash);
+        let target = self.held.position(id);
+        if target == from {
+            return r;
+        }
+        let root = self.held.at_mut(from).roots.take(link.place);
+        let place = self.held.at_mut(target).roots.put(root);
+        store.collections().set(link.slot, RootLocation { shard: id, place });
+        let mut object = self.held.at_mut(from).access.open_mut(store.log(), r);
+        object.value_mut().copy_from_slice(&Link { slot: link.slot, place }.bytes());
+        r
+    }
+}
+
+/// Puts a new root among a shard's.
+fn place_root(store: &crate::Store, shard: &mut crate::keyspace::shard::Shard, id: usize, root: Box<Root>) -> Link {
+    let slot = root.slot;
+    let place = shard.roots.put(root);
+    store.collections().set(slot, RootLocation { shard: id, place });
+    store.ground().follow_root(shard.roots.get_mut(place));
+    Link { slot, place }
+}
+
+/// The kind of a collection's key object.
+fn kind_of(ty: Type) -> Kind {
+    match ty {
+        Type::String => Kind::String,
+        Type::List => Kind::List,
+        Type::Hash => Kind::Hash,
+        Type::Set => Kind::Set,
+        Type::Zset => Kind::Zset,
+        Type::Stream => Kind::Stream,
+    }
+}

@@ -1,0 +1,353 @@
+//! Intersections, unions and differences of sets: shown, or stored under a key.
+//!
+//! ```text
+//! intersection   the smallest set's members, those that all others have, the next smallest asked first
+//! union          integers alone: merged by sorting; few sets: each one's members that no set before it has;
+//!                many: all members through one table of those that were shown
+//! difference     one: the first set's members that no other has, the largest asked first
+//!                two: the others' members that the first has are barred, then the first set's that are not
+//! ```
+//! A difference goes way one unless that asks more than twice as often as there are members in all, as the peer
+//! decides it; what is stored has the encoding that the peer's result has. What is built to be stored is written
+//! beside the sets that it is made of, and put in its key's place at the end, so that the key may be one of them.
+
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+use varve_base::number::parse_i64;
+use varve_collection::Collection;
+use varve_collection::field_table::{FieldHashes, FieldTable};
+use varve_packed::intset::{IntSet, IntSetMut};
+use varve_packed::node::Entry;
+use varve_segment::{Access, Appender};
+
+use super::sets::SetView;
+use super::{Place, Tx};
+use crate::keyspace::store::Store;
+use crate::state::key::Key;
+use crate::state::link::Encoding;
+use crate::state::types::{Type, WrongType};
+
+/// Unions of at most so many sets look members up in the sets before; those of more remember what was shown.
+const PROBED_SETS_MAX: usize = 4;
+/// Bytes that an integer may need as a member of a big set.
+const INTEGER_AS_MEMBER_BYTES: usize = 40;
+
+type Places = SmallVec<[Option<Place>; 8]>;
+
+/// What is made of several sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOp {
+    /// Members of all.
+    Intersection,
+    /// Members of any.
+    Union,
+    /// Members of the first and of no other.
+    Difference,
+}
+
+/// Sets to be combined, in the order of the request; `None` for a key that is not there.
+#[derive(Debug)]
+pub struct SetViews<'a>(SmallVec<[Option<SetView<'a>>; 8]>);
+
+impl<'a> SetViews<'a> {
+    /// Shows the members of the result, none twice; of an intersection until `show` says that it is enough.
+    pub fn show(&self, op: SetOp, mut show: impl FnMut(Entry<'a>) -> bool) {
+        match op {
+            SetOp::Intersection => self.intersection(&mut show),
+            SetOp::Union => self.union(&mut |member| {
+                show(member);
+            }),
+            SetOp::Difference => self.difference(&mut |member| {
+                show(member);
+            }),
+        }
+    }
+
+    /// Those that are there.
+    fn present(&self) -> SmallVec<[SetView<'a>; 8]> {
+        self.0.iter().flatten().copied().collect()
+    }
+
+    fn intersection(&self, show: &mut dyn FnMut(Entry<'a>) -> bool) {
+        let mut sets = self.present();
+        if sets.len() < self.0.len() {
+            return;
+        }
+        sets.sort_by_key(SetView::len);
+        let Some((smallest, others)) = sets.split_first() else { return };
+        smallest.groups(&mut |group| {
+            if let Some(next) = others.first() {
+                group.iter().for_each(|&member| next.prefetch(member));
+            }
+            group.iter().any(|&member| others.iter().all(|set| set.has(member)) && show(member))
+        });
+    }
+
+    fn union(&self, show: &mut dyn FnMut(Entry<'a>)) {
+        let mut sets = self.present();
+        let integers: Option<SmallVec<[IntSet<'a>; 8]>> = sets.iter().map(SetView::integers).collect();
+        if let Some(sets) = integers {
+            let mut all: Vec<i64> = sets.iter().flat_map(IntSet::iter).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.into_iter().for_each(|value| show(Entry::Int(value)));
+        } else if sets.len() <= PROBED_SETS_MAX {
+            sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
+            for (n, set) in sets.iter().enumerate() {
+                set.without(&sets[..n], show);
+            }
+        } else {
+            union_of_many(&sets, show);
+        }
+    }
+
+    fn difference(&self, show: &mut dyn FnMut(Entry<'a>)) {
+        let Some(first) = self.0.first().copied().flatten() else { return };
+        let mut others: SmallVec<[SetView<'a>; 8]> = self.0[1..].iter().flatten().copied().collect();
+        if !self.bars_first() {
+            others.sort_by_key(|set| std::cmp::Reverse(set.len()));
+            return first.without(&others, show);
+        }
+        let mut barred = HashSet::new();
+        for set in others {
+            set.for_each(|member| barred.extend(first.seat(member)));
+            if barred.len() == first.len() {
+                return;
+            }
+        }
+        first.for_each_seat(|seat, member| {
+            if !barred.contains(&seat) {
+                show(member);
+            }
+        });
+    }
+
+    /// Whether a difference goes way two.
+    fn bars_first(&self) -> bool {
+        let first = self.0.first().copied().flatten().map_or(0, |set| set.len());
+        let (one, two) = self.0.iter().flatten().fold((0, 0), |(one, two), set| (one + first, two + set.len()));
+        one / 2 > two
+    }
+
+    /// Whether the peer makes a hash table of the result of a difference even if integers are left: going way two, it
+    /// begins with all members of the first set.
+    fn leaves_hash_table(&self, integers_max: u64) -> bool {
+        let Some(first) = self.0.first().copied().flatten().filter(|_| self.bars_first()) else { return false };
+        let mut text = false;
+        first.groups(&mut |group| {
+            text = group.iter().any(|&member| integer(member).is_none());
+            text
+        });
+        text || first.len() as u64 > integers_max
+    }
+
+    /// A bound on the bytes of the result.
+    fn bytes(&self, op: SetOp) -> u64 {
+        let sizes = self.0.iter().flatten().map(|set| match set.integers() {
+            Some(set) => set.len() * INTEGER_AS_MEMBER_BYTES,
+            None => set.bytes(),
+        });
+        match op {
+            SetOp::Intersection => sizes.min().unwrap_or(0) as u64,
+            SetOp::Union => sizes.sum::<usize>() as u64,
+            SetOp::Difference => sizes.take(1).sum::<usize>() as u64,
+        }
+    }
+}
+
+impl<'a> SetView<'a> {
+    /// Shows the members that none of the others has.
+    fn without(&self, others: &[SetView<'a>], show: &mut dyn FnMut(Entry<'a>)) {
+        self.groups(&mut |group| {
+            if let Some(first) = others.first() {
+                group.iter().for_each(|&member| first.prefetch(member));
+            }
+            let new = group.iter().filter(|&&member| !others.iter().any(|set| set.has(member)));
+            new.for_each(|&member| show(member));
+            false
+        });
+    }
+}
+
+fn union_of_many<'a>(sets: &[SetView<'a>], show: &mut dyn FnMut(Entry<'a>)) {
+    let (mut integers, mut texts) = (HashSet::new(), HashSet::new());
+    for set in sets {
+        set.for_each(|member| {
+            let new = match (integer(member), member) {
+                (None, Entry::Bytes(text)) => texts.insert(text),
+                (value, _) => integers.insert(value),
+            };
+            if new {
+                show(member);
+            }
+        });
+    }
+}
+
+/// A member as the number that it may be.
+fn integer(member: Entry<'_>) -> Option<i64> {
+    match member {
+        Entry::Int(value) => Some(value),
+        Entry::Bytes(text) => parse_i64(text),
+    }
+}
+
+impl Tx<'_> {
+    /// The sets at these keys, to combine them; counts hits and misses.
+    ///
+    /// # Errors
+    /// [`WrongType`] if one of them holds another type.
+    pub fn set_views(&mut self, keys: &[Key<'_>]) -> Result<SetViews<'_>, WrongType> {
+        let places: Places = keys.iter().map(|k| self.typed_read(k, Type::Set)).collect::<Result<_, _>>()?;
+        Ok(self.views_at(&places))
+    }
+
+    fn views_at(&self, places: &[Option<Place>]) -> SetViews<'_> {
+        SetViews(places.iter().map(|p| p.map(|p| SetView::open(&self.held, self.store, p))).collect())
+    }
+
+    /// A bound on the bytes that storing the result needs, for [`Tx::admit_more`]. Counts hits and misses.
+    ///
+    /// # Errors
+    /// [`WrongType`] if one of the keys holds another type.
+    pub fn set_op_bytes(&mut self, op: SetOp, keys: &[Key<'_>]) -> Result<u64, WrongType> {
+        Ok(self.set_views(keys)?.bytes(op))
+    }
+
+    /// Makes a key of what the operation gives, in the place of whatever it held, or removes it if that is nothing; how
+    /// many members there are. The sets may be this key's own. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if one of the sets' keys holds another type.
+    pub fn set_store(&mut self, op: SetOp, to: &Key<'_>, keys: &[Key<'_>]) -> Result<usize, WrongType> {
+        let places: Places = keys.iter().map(|k| self.typed(k, Type::Set)).collect::<Result<_, _>>()?;
+        let (integers, big) = self.built(op, to, &places);
+        self.put_result(to, &integers, big)
+    }
+
+    fn built(&mut self, op: SetOp, to: &Key<'_>, places: &[Option<Place>]) -> (Vec<u8>, Option<(u32, FieldTable)>) {
+        let (store, integers_max) = (self.store, self.integers_max());
+        let held = &self.held;
+        let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
+        let id = store.shard_of(to.hash);
+        let access = &held.at(held.position(id)).access;
+        let mut result = Build::new((store, id), access, &mut self.local.appender, integers_max);
+        result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
+        sets.show(op, |member| {
+            result.add(member);
+            false
+        });
+        result.finish()
+    }
+
+    fn put_result(
+        &mut self,
+        to: &Key<'_>,
+        integers: &[u8],
+        big: Option<(u32, FieldTable)>,
+    ) -> Result<usize, WrongType> {
+        let old = self.live(to);
+        let len = match &big {
+            Some((_, elements)) => elements.len(),
+            None => IntSet::open(integers).len(),
+        };
+        match (big, old) {
+            (Some((slot, elements)), _) => {
+                self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
+            }
+            (None, Some(p)) if len == 0 => {
+                self.remove_at(to, p);
+                return Ok(0);
+            }
+            (None, None) if len == 0 => return Ok(0),
+            (None, _) => {
+                self.put_small(to, old, Type::Set, Encoding::Integers, integers);
+            }
+        }
+        self.changed(to, 1);
+        Ok(len)
+    }
+}
+
+/// A set in the making, which nothing leads to yet.
+struct Build<'b> {
+    store: &'b Store,
+    /// The shard of its key.
+    shard: usize,
+    /// Opens the new objects: nobody else does.
+    access: &'b Access,
+    appender: &'b mut Appender,
+    integers_max: u64,
+    /// It becomes a big one in the end, whatever it holds.
+    hashed: bool,
+    integers: Vec<u8>,
+    /// Its slot number and members, once it is big.
+    big: Option<(u32, FieldTable)>,
+}
+
+impl<'b> Build<'b> {
+    fn new(
+        (store, shard): (&'b Store, usize),
+        access: &'b Access,
+        appender: &'b mut Appender,
+        integers_max: u64,
+    ) -> Build<'b> {
+        let mut integers = vec![0; 64];
+        IntSetMut::init(&mut integers).expect("there is room for a head");
+        Build { store, shard, access, appender, integers_max, hashed: false, integers, big: None }
+    }
+
+    /// Adds a member, which may be there already.
+    fn add(&mut self, member: Entry<'_>) {
+        match integer(member) {
+            Some(value) if self.big.is_none() => {
+                self.add_integer(value);
+                if IntSet::open(&self.integers).len() as u64 > self.integers_max {
+                    self.leave_integers();
+                }
+            }
+            _ => {
+                self.leave_integers();
+                self.add_member(member);
+            }
+        }
+    }
+
+    fn add_integer(&mut self, value: i64) {
+        while let Err(full) = IntSetMut::open(&mut self.integers).insert(value) {
+            self.integers.resize(full.needed * 2, 0);
+        }
+    }
+
+    fn leave_integers(&mut self) {
+        if self.big.is_some() {
+            return;
+        }
+        let slot = self.store.collections().take(self.shard);
+        let integers = std::mem::take(&mut self.integers);
+        let integers = IntSet::open(&integers);
+        self.big = Some((slot, FieldTable::members(slot, integers.len())));
+        integers.iter().for_each(|value| self.add_member(Entry::Int(value)));
+    }
+
+    fn add_member(&mut self, member: Entry<'_>) {
+        let (slot, elements) = self.big.as_mut().expect("it is big");
+        let hashes = FieldHashes { log: self.store.log(), access: self.access, seed: self.store.seed() };
+        elements.add_beside(&hashes, self.appender, *slot, member.text(&mut [0; 20]));
+    }
+
+    /// The value of a set of integers in its shortest form, or what a big set consists of.
+    fn finish(mut self) -> (Vec<u8>, Option<(u32, FieldTable)>) {
+        if self.hashed && self.big.is_none() && !IntSet::open(&self.integers).is_empty() {
+            self.leave_integers();
+        }
+        if self.big.is_some() {
+            return (Vec::new(), self.big);
+        }
+        let set = IntSet::open(&self.integers);
+        let mut shortest = vec![0; set.copied_bytes()];
+        set.copy_into(&mut shortest).expect("it has the bytes that the set asked for");
+        (shortest, None)
+    }
+}

@@ -1,0 +1,265 @@
+//! Strings: read, replaced, grown.
+//!
+//! A write goes in place when the object's room takes it (and at least half of the room stays in use); else the new
+//! value is appended and the old object dies. A value that grows gets a quarter more than it needs, so that a run of
+//! appends costs amortised O(1) a byte.
+//!
+//! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
+//! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
+//! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
+//! when it moves a value to twice the room; SETRANGE a whole value that is pinned; COPY; a new key too long for the room
+//! before the value; comparisons (IFEQ, DELIFEQ, LCS).
+
+use varve_segment::{Class, FilledRun, Form, Kind, NewObject, Owner, Pin, Value};
+
+use super::{Place, Tx};
+use crate::state::events::EventClass;
+use crate::state::key::Key;
+use crate::state::types::{Ttl, WrongType};
+
+impl Tx<'_> {
+    /// A string for a reader: counts a hit or miss and moves the access clock.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub fn get(&mut self, k: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
+        let Some(p) = self.live_inlined(k) else {
+            self.missed(k);
+            return Ok(None);
+        };
+        self.local.counters.hits.add(1);
+        let object = self.used_at(p);
+        if object.kind() == Kind::String { Ok(Some(object.value())) } else { Err(WrongType) }
+    }
+
+    /// Counts a read of a key that is not there.
+    #[cold]
+    fn missed(&mut self, k: &Key<'_>) {
+        self.local.counters.misses.add(1);
+        self.notify(EventClass::Miss, "keymiss", k);
+    }
+
+    /// A string for a writer: no hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn peek(&mut self, k: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
+        match self.live(k) {
+            Some(p) => {
+                self.touch_at(p);
+                self.string_at(p).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A string for who tells about it: None if the key holds another type; the access clock stays.
+    pub fn glance(&mut self, k: &Key<'_>) -> Option<&[u8]> {
+        let p = self.live(k)?;
+        self.string_at(p).ok()
+    }
+
+    /// Bytes of a value from which on it is worth the while to ask for a pin; every value in a run of its own has more.
+    #[inline]
+    pub fn pin_min(&self) -> usize {
+        self.store.log().run_min_bytes() / 4
+    }
+
+    /// The bytes of a large value, readable after the shards are let go until the pin is dropped. None without the key,
+    /// and for a value that has no run of its own. No hit or miss is counted, the access clock stays.
+    #[cold]
+    pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
+        let p = self.live(k)?;
+        self.store.log().pin(&self.held.at(p.shard).access, p.r)
+    }
+
+    #[inline]
+    fn string_at(&self, p: Place) -> Result<&[u8], WrongType> {
+        let object = self.object_at(p);
+        if object.kind() == Kind::String { Ok(object.value()) } else { Err(WrongType) }
+    }
+
+    /// Sets a string, whatever the key held. An expiry that has already come removes nothing here: callers that want
+    /// Redis's "a time in the past deletes" remove the key instead.
+    pub fn set(&mut self, k: &Key<'_>, value: &[u8], ttl: Ttl, form: Form) {
+        let old = self.live_inlined(k);
+        self.set_found(k, old, value, ttl, form);
+    }
+
+    /// Sets a string to what `new` makes of it, of nothing without the key; the expiry stays. The key is looked for once.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type, and those of `new`; the string is then as it was.
+    pub fn rewrite<T: AsRef<[u8]>, E: From<WrongType>>(
+        &mut self,
+        k: &Key<'_>,
+        form: Form,
+        new: impl FnOnce(Option<&[u8]>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let old = self.live_inlined(k);
+        let value = match old {
+            Some(p) => self.string_at(p).map_err(E::from).and_then(|value| new(Some(value))),
+            None => new(None),
+        };
+        match (&value, old) {
+            (Ok(value), _) => self.set_found(k, old, value.as_ref(), Ttl::Keep, form),
+            // It was looked at all the same.
+            (Err(_), Some(p)) => self.touch_at(p),
+            (Err(_), None) => {}
+        }
+        value
+    }
+
+    /// As [`Tx::set`], of a key that was looked for.
+    fn set_found(&mut self, k: &Key<'_>, old: Option<Place>, value: &[u8], ttl: Ttl, form: Form) {
+        let expiry = self.expiry_after(old, ttl);
+        if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
+            return;
+        }
+        self.count_use(old);
+        let new = self.new_string(k, Value::Bytes(value), expiry, form);
+        let r = self.local.appender.append(self.store.log(), &new);
+        self.publish(k, old, r, expiry);
+    }
+
+    /// As [`Tx::set`] with a value that lies in a run already, which becomes the key's without a copy.
+    #[cold]
+    pub fn adopt(&mut self, k: &Key<'_>, value: &FilledRun, ttl: Ttl, form: Form) {
+        let old = self.live(k);
+        let expiry = self.expiry_after(old, ttl);
+        self.count_use(old);
+        let new = self.new_string(k, Value::Zeroed(0), expiry, form);
+        let r = self.local.appender.adopt(self.store.log(), value, &new);
+        self.publish(k, old, r, expiry);
+    }
+
+    /// Counts a use of what is about to be replaced, which passes its counter on.
+    #[inline]
+    fn count_use(&mut self, old: Option<Place>) {
+        if let Some(p) = old.filter(|_| self.store.limit().lfu().is_some()) {
+            self.touch_at(p);
+        }
+    }
+
+    #[inline]
+    fn expiry_after(&self, old: Option<Place>, ttl: Ttl) -> Option<i64> {
+        match ttl {
+            Ttl::Clear => None,
+            Ttl::At(t) => Some(t),
+            Ttl::Keep => old.and_then(|p| self.object_at(p).expiry_ms()),
+        }
+    }
+
+    /// A string with no more room than its value.
+    #[inline]
+    fn new_string<'v>(&self, k: &Key<'v>, value: Value<'v>, expiry: Option<i64>, form: Form) -> NewObject<'v> {
+        NewObject {
+            kind: Kind::String,
+            owner: Owner::Database(k.db),
+            key: k.bytes,
+            room: value.len(),
+            value,
+            expiry_ms: expiry,
+            clock: self.local.new_clock(self.store),
+            form,
+            class: class_of(expiry),
+        }
+    }
+
+    /// Writes a value over a string's old one if its object takes it.
+    fn overwrite(&mut self, k: &Key<'_>, p: Place, value: &[u8], expiry: Option<i64>, form: Form) -> bool {
+        let store = self.store;
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(store.log(), p.r);
+        let before = object.read().expiry_ms();
+        if object.read().kind() != Kind::String
+            || before.is_some() != expiry.is_some()
+            || !object.resize_value(value.len())
+        {
+            return false;
+        }
+        if before != expiry && !object.set_expiry_ms(expiry) {
+            return false;
+        }
+        object.value_mut().copy_from_slice(value);
+        object.set_form(form);
+        let clock = self.local.used_clock(store, object.read().clock());
+        object.set_clock(clock);
+        if let Some(t) = expiry {
+            shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
+        }
+        self.changed(k, 1);
+        true
+    }
+
+    /// Appends to a string, made if absent; gives the new length in bytes.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn append(&mut self, k: &Key<'_>, tail: &[u8]) -> Result<usize, WrongType> {
+        let Some(p) = self.live(k) else {
+            self.set(k, tail, Ttl::Clear, Form::Auto);
+            return Ok(tail.len());
+        };
+        let offset = self.string_at(p)?.len();
+        // An empty tail too: the string is `raw` afterwards, and the change is seen.
+        self.write_part(k, p, offset, tail);
+        Ok(offset + tail.len())
+    }
+
+    /// Overwrites part of a string from `offset` on, zero-filled up to there; gives the new length in bytes.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
+        let Some(place) = self.live(k) else {
+            let value = Value::Patched { old: &[], at: offset, part };
+            let new = with_room_to_grow(self.new_string(k, value, None, Form::Raw));
+            let r = self.local.appender.append(self.store.log(), &new);
+            self.publish(k, None, r, None);
+            return Ok(offset + part.len());
+        };
+        let len = self.string_at(place)?.len().max(offset + part.len());
+        self.write_part(k, place, offset, part);
+        Ok(len)
+    }
+
+    /// Writes `part` at `offset` of the string at `p`, growing it as needed; it is `raw` from then on.
+    fn write_part(&mut self, k: &Key<'_>, p: Place, offset: usize, part: &[u8]) {
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.access.open_mut(self.store.log(), p.r);
+        let old_len = object.value().len();
+        let in_place = if offset >= old_len {
+            object.extend_value(offset, part)
+        } else if object.resize_value(old_len.max(offset + part.len())) {
+            object.value_mut()[offset..offset + part.len()].copy_from_slice(part);
+            true
+        } else {
+            false
+        };
+        if in_place {
+            object.set_form(Form::Raw);
+            let clock = self.local.used_clock(self.store, object.read().clock());
+            object.set_clock(clock);
+            self.changed(k, 1);
+            return;
+        }
+        let object = self.held.at(p.shard).access.open(self.store.log(), p.r);
+        let expiry = object.expiry_ms();
+        let value = Value::Patched { old: object.value(), at: offset, part };
+        let new = with_room_to_grow(self.new_string(k, value, expiry, Form::Raw));
+        let r = self.local.appender.append(self.store.log(), &new);
+        self.publish(k, Some(p), r, expiry);
+    }
+}
+
+/// Asks for a quarter more than the value needs.
+fn with_room_to_grow(new: NewObject<'_>) -> NewObject<'_> {
+    NewObject { room: new.room + new.room / 4, ..new }
+}
+
+/// Volatile keys are kept together: they die together.
+pub(super) fn class_of(expiry: Option<i64>) -> Class {
+    if expiry.is_some() { Class::Volatile } else { Class::Ordinary }
+}

@@ -1,0 +1,195 @@
+//! Waiters: clients that wait until a key has something for them.
+//!
+//! ```text
+//!   Shard.waiters (none while nobody waits: one branch)
+//!     key bytes --> database --> FIFO of Arc<Waiter>          a waiter of several keys stands in several queues,
+//!                                                             of several shards
+//!   Waiter.state      Waiting --claim--> Claimed      whoever makes a key ready, with the key's shard held
+//!                        \-----cancel--> Cancelled    its own worker: time is up, unblocked, gone
+//! ```
+//! One compare-and-swap decides who ends the wait. An entry whose waiter no longer waits is dead: it is skipped, dropped
+//! when met, and removed by the waiter's own worker ([`Store::forget`]).
+//!
+//! Queues belong to logical databases: a client that waits in database 3 goes on waiting there after SWAPDB and FLUSHDB.
+//!
+//! A waiter may have a **target**, another key that serving it will write. A command holds all its shards before it
+//! changes a byte, so before a command that may make a key ready the shards of the targets of those who wait for it are
+//! taken too, and of those who wait for the targets, and so on ([`Tx::widen`]).
+//!
+//! What serving means is the caller's: a waiter carries a task that this crate does not look into.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::Tx;
+use crate::state::key::{Key, hash_of};
+use crate::state::types::type_of_kind;
+use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
+
+impl Tx<'_> {
+    /// The number of the worker that runs this.
+    pub fn worker(&self) -> usize {
+        self.local.id
+    }
+
+    /// Lets a client wait for its keys, whose shards are held.
+    pub fn wait(&mut self, waiter: &Arc<Waiter>) {
+        debug_assert_eq!(waiter.who.db, self.db(), "a client waits in the database that it has selected");
+        for key in &waiter.keys {
+            let at = self.held.position(self.store.shard_of(self.key(key).hash));
+            self.held.at_mut(at).waiters.get_or_insert_default().add(key, waiter);
+        }
+    }
+
+    /// True if somebody waits for a key of a shard that is held.
+    #[inline]
+    pub fn any_waiters(&self) -> bool {
+        self.held.iter().any(|shard| shard.waiters.is_some())
+    }
+
+    /// Adds to the ascending `shards`, which are those held, the ones that serving the waiters of `keys` may need: true
+    /// if there are any, which are then to be held before this is asked again. It ends, for the list only grows.
+    pub fn widen<'k>(&self, shards: &mut Vec<u16>, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
+        debug_assert!(self.held.is(shards), "the shards are those held");
+        let mut far = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next: Vec<&[u8]> = keys.into_iter().collect();
+        while let Some(key) = next.pop() {
+            let id = self.shard_of_bytes(key);
+            if shards.binary_search(&id).is_err() {
+                far.push(id);
+                continue;
+            }
+            let shard = self.held.at(self.held.position(usize::from(id)));
+            let Some(waiters) = &shard.waiters else { continue };
+            if waiters.keys.contains_key(key) && seen.insert(key) {
+                next.extend(waiters.targets(key));
+            }
+        }
+        shards.extend(&far);
+        shards.sort_unstable();
+        shards.dedup();
+        !far.is_empty()
+    }
+
+    /// The shard of a key, whatever its database.
+    pub fn shard_of_bytes(&self, key: &[u8]) -> u16 {
+        self.store.shard_of(hash_of(self.store.seed(), 0, key)) as u16
+    }
+
+    /// Notes that a key has changed, for those who wait for it.
+    #[inline]
+    pub(crate) fn wake(&mut self, k: &Key<'_>) {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        if self.held.at(at).waiters.is_some() {
+            self.note_ready(k, at);
+        }
+    }
+
+    /// A key is ready if it has the type that somebody waits for.
+    #[cold]
+    fn note_ready(&mut self, k: &Key<'_>, at: usize) {
+        let store = self.store;
+        let Some(db) = (0..store.databases()).find(|db| store.database_map().physical(*db) == k.db) else { return };
+        let shard = self.held.at(at);
+        let Some(queue) = shard.waiters.as_ref().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
+        let Some(slot) = shard.find(store.log(), k) else { return };
+        let ty = type_of_kind(shard.access.open(store.log(), shard.index.get(slot)).kind());
+        let wanted = queue.fifo.iter().any(|waiter| waiter.wants == ty && waiter.is_waiting());
+        let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
+        if wanted && !self.ready.iter().any(known) {
+            self.ready.push_back(ReadyKey { db, bytes: k.bytes.into() });
+        }
+    }
+
+    /// True if keys have become ready that were not taken with [`Tx::next_ready`] yet.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The key that became ready first.
+    pub fn next_ready(&mut self) -> Option<ReadyKey> {
+        self.ready.pop_front()
+    }
+
+    /// Puts a ready key back, before all others, and holds all shards that serving the ready keys may need, waiting for
+    /// each as long as it takes. What the keys held before may be gone.
+    #[cold]
+    pub fn regather(&mut self, ready: ReadyKey) {
+        self.ready.push_front(ready);
+        let mut shards: Vec<u16> = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        loop {
+            self.hold(&shards);
+            let keys = self.ready.iter().map(|ready| &*ready.bytes);
+            if !self.widen(&mut shards, keys) {
+                return;
+            }
+        }
+    }
+
+    /// The first who waits for a key in the selected database and wants what is there. The key's shard is held.
+    pub fn next_waiter(&mut self, k: &Key<'_>) -> NextWaiter {
+        let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
+        let (store, db) = (self.store, self.db());
+        let at = self.held.position(store.shard_of(k.hash));
+        let Some(queue) = self.held.at(at).waiters.as_ref().and_then(|waiters| waiters.queue(k.bytes, db)) else {
+            return NextWaiter::Nobody;
+        };
+        let Some(first) = queue.fifo.iter().position(|waiter| waiter.wants == ty && waiter.is_waiting()) else {
+            return NextWaiter::Nobody;
+        };
+        let target = queue.fifo[first].target.as_deref();
+        if target.is_some_and(|target| !self.held.holds(self.shard_of_bytes(target))) {
+            return NextWaiter::Far;
+        }
+        let shard = self.held.at_mut(at);
+        let waiters = shard.waiters.as_mut().expect("just looked at");
+        let taken = waiters.edit(k.bytes, db, |fifo| fifo.remove(first));
+        if waiters.keys.is_empty() {
+            shard.waiters = None;
+        }
+        NextWaiter::Take(taken.flatten().expect("just found"))
+    }
+
+    /// The keys that are ready, in order; serving them is put off, and up to the caller.
+    pub fn take_ready(&mut self) -> VecDeque<ReadyKey> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Marks every key ready that somebody waits for and that is there, in any database, behind those of `ready`, and
+    /// holds the shards of all with all that serving them may need: after databases were exchanged, and for what was put
+    /// off. Under the gate alone.
+    pub fn recheck(&mut self, ready: VecDeque<ReadyKey>) {
+        let store = self.store;
+        let mut waited = Vec::new();
+        let mut shards = Vec::new();
+        self.release();
+        for (id, cell) in store.cells().iter().enumerate() {
+            let shard = cell.lock.lock();
+            let Some(waiters) = &shard.waiters else { continue };
+            shards.push(id as u16);
+            for (key, queues) in &waiters.keys {
+                waited.extend(queues.iter().map(|queue| (queue.db, key.clone())));
+            }
+        }
+        if waited.is_empty() {
+            return;
+        }
+        self.ready = ready;
+        self.ready.retain(|ready| waited.iter().any(|(db, key)| *db == ready.db && *key == ready.bytes));
+        self.hold(&shards);
+        waited.sort_unstable();
+        for (db, key) in &waited {
+            let k = store.key(*db, key);
+            if self.exists(&k) {
+                self.wake(&k);
+            }
+        }
+        while self.widen(&mut shards, waited.iter().map(|(_, key)| &**key)) {
+            self.hold(&shards);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a key's clock says of its use: 24 bits, read by the policies.
+//!
+//! ```text
+//!  23                    8 7             0
+//! +-----------------------+---------------+
+//! | seconds, modulo 2^24, of the last use |    all policies but LFU: 194 days
+//! +-----------------------+---------------+
+//! | minutes, modulo 2^16  |    counter    |    LFU: when the counter last changed (45 days), and the counter
+//! +-----------------------+---------------+
+//! ```
+//! The counter grows with the logarithm of the uses: one more use raises it with a chance of
+//! 1 in `(counter - 5) * lfu-log-factor + 1`. It falls by one each `lfu-decay-time` minutes. New keys begin at 5, so that
+//! they are not the first to go. After a change of policy, a clock is read by the new policy's rule, though it was written
+//! by the old one's, until the key is used.
+
+use varve_base::rng::Rng;
+
+/// The counter of uses that a new key begins with.
+pub(crate) const LFU_FIRST: u32 = 5;
+
+/// How uses are counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lfu {
+    pub(crate) log_factor: u32,
+    pub(crate) decay_min: u32,
+}
+
+impl Lfu {
+    /// The clock of a key that is new now.
+    pub(crate) fn first(now_ms: i64) -> u32 {
+        minutes(now_ms) << 8 | LFU_FIRST
+    }
+
+    /// The counter as it is by now.
+    pub(crate) fn counter(self, clock: u32, now_ms: i64) -> u8 {
+        let passed = minutes(now_ms).wrapping_sub(clock >> 8) & 0xffff;
+        let falls = passed.checked_div(self.decay_min).unwrap_or(0);
+        (clock & 0xff).saturating_sub(falls) as u8
+    }
+
+    /// The clock after one more use.
+    pub(crate) fn used(self, clock: u32, now_ms: i64, rng: &mut Rng) -> u32 {
+        let mut counter = u32::from(self.counter(clock, now_ms));
+        if counter < 255 {
+            let above = u64::from(counter.saturating_sub(LFU_FIRST));
+            let grows = rng.below(above * u64::from(self.log_factor) + 1) == 0;
+            counter += u32::from(grows);
+        }
+        minutes(now_ms) << 8 | counter
+    }
+}
+
+/// Minutes modulo 2^16.
+pub(crate) fn minutes(now_ms: i64) -> u32 {
+    (now_ms / 60_000) as u32 & 0xffff
+}
+
+/// Seconds modulo 2^24.
+pub(crate) fn seconds(now_ms: i64) -> u32 {
+    (now_ms / 1000) as u32 & 0xff_ffff
+}
+
+/// Seconds since the last use, for clocks that tell it.
+pub(crate) fn idle_s(clock: u32, now_ms: i64) -> u32 {
+    let idle = seconds(now_ms).wrapping_sub(clock) & 0xff_ffff;
+    // Workers' times differ a little: what was used just ahead of now is not from half a year ago.
+    if idle > 0xff_ff00 { 0 } else { idle }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    #[test]
+    fn the_counter_grows_with_the_logarithm_and_falls_with_time() {
+        let lfu = Lfu { log_factor: 10, decay_min: 1 };
+        let mut rng = Rng::seeded(7);
+        let mut clock = Lfu::first(HOUR_MS);
+        assert_eq!(lfu.counter(clock, HOUR_MS), 5);
+        (0..1000).for_each(|_| clock = lfu.used(clock, HOUR_MS, &mut rng));
+        // About sqrt(2 * 1000 / 10) over the first.
+        let reached = lfu.counter(clock, HOUR_MS);
+        assert!((14..=24).contains(&reached), "{reached} after 1000 uses");
+        assert_eq!(lfu.counter(clock, HOUR_MS + 4 * 60_000), reached - 4);
+        assert_eq!(lfu.counter(clock, 2 * HOUR_MS), 0);
+        assert_eq!(Lfu { decay_min: 0, ..lfu }.counter(clock, 2 * HOUR_MS), reached);
+        (0..10_000_000).for_each(|_| clock = lfu.used(clock, HOUR_MS, &mut rng));
+        assert_eq!(lfu.counter(clock, HOUR_MS), 255);
+    }
+
+    #[test]
+    fn a_use_ahead_of_now_is_not_idle() {
+        assert_eq!(idle_s(seconds(100_000), 107_000), 7);
+        assert_eq!(idle_s(seconds(101_000), 100_000), 0);
+    }
+}

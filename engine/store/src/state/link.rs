@@ -1,0 +1,106 @@
+//! What a collection's key object holds: its encoding, and where the root of a big one is.
+//!
+//! ```text
+//! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments
+//! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
+//! | Packed    a packed node        |  +-------->| Root { slot, body }|---------->| elements, nodes    |
+//! | Integers  a set of integers    |  |         +--------------------+           | owner: slot number |
+//! | Big       slot u32, place u32 -|--+                   ^                      +--------------------+
+//! +--------------------------------+                      | shard, place                   |
+//!                                    CollectionTable: slot -> where the root is  <-----------+ reclaim
+//! ```
+//! A root belongs to the lock of its key's shard. An object of a big collection carries the slot number, through which
+//! reclaim finds the root; RENAME to another shard moves the root and rewrites the table's entry under both locks. A root
+//! whose key is gone stays, dying, until the background has killed the last of its objects.
+
+use varve_collection::Collection;
+use varve_segment::Form;
+
+/// How a collection's key object holds its value; told by the object's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The value is a packed node.
+    Packed,
+    /// The value is a set of integers.
+    Integers,
+    /// The value says where the root is.
+    Big,
+}
+
+impl Encoding {
+    #[inline]
+    pub(crate) fn of(form: Form) -> Encoding {
+        match form {
+            Form::Auto | Form::Own => Encoding::Packed,
+            Form::Plain => Encoding::Integers,
+            Form::Raw => Encoding::Big,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Encoding::Packed => Form::Auto,
+            Encoding::Integers => Form::Plain,
+            Encoding::Big => Form::Raw,
+        }
+    }
+}
+
+/// The value of a big collection's key object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Slot number.
+    pub(crate) slot: u32,
+    /// Place among the roots of the key's shard.
+    pub(crate) place: u32,
+}
+
+impl Link {
+    #[inline]
+    pub(crate) fn read(value: &[u8]) -> Link {
+        let word = |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().expect("four bytes"));
+        Link { slot: word(0), place: word(4) }
+    }
+
+    pub(crate) fn bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.place.to_le_bytes());
+        bytes
+    }
+}
+
+/// A big collection.
+pub(crate) struct Root {
+    pub(crate) slot: u32,
+    /// Its key is gone: the background kills what it still has.
+    pub(crate) dying: bool,
+    /// It waits for the background already, to have its tables moved on.
+    pub(crate) restless: bool,
+    /// Bytes of tables that the store's sum already has.
+    pub(crate) reported: usize,
+    pub(crate) body: Collection,
+}
+
+impl Root {
+    /// Bytes of the root and its tables, as the store's sum has them.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.body.table_bytes() + size_of::<Root>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Encoding, Link};
+
+    #[test]
+    fn links_and_encodings_read_back() {
+        let link = Link { slot: 0x0102_0304, place: u32::MAX - 1 };
+        assert_eq!(Link::read(&link.bytes()), link);
+        for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Big] {
+            assert_eq!(Encoding::of(encoding.form()), encoding);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Plain data: the types of the fields of store, shard and worker. Nothing here knows a shard, a lock's order or the store.
+//!
+//! | file | what |
+//! |---|---|
+//! | `types`, `key` | types of values, keys and the bits of their hash |
+//! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
+//! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
+//! | `wheel` | the timing wheel |
+//! | `watch`, `waiters`, `events`, `observe` | watched keys, clients that wait, queued events, the observer |
+//! | `candidates`, `victims`, `reclaim` | what eviction and reclaim remember |
+//! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
+//! | `pending`, `detached` | what the background owes |
+
+pub(crate) mod candidates;
+pub(crate) mod clock;
+pub(crate) mod collections;
+pub(crate) mod detached;
+pub mod events;
+pub(crate) mod key;
+pub(crate) mod link;
+pub(crate) mod meter;
+pub(crate) mod observe;
+pub(crate) mod pending;
+pub(crate) mod policy;
+pub(crate) mod process;
+pub(crate) mod reclaim;
+pub(crate) mod roots;
+pub(crate) mod shapes;
+pub(crate) mod stats;
+pub(crate) mod types;
+pub(crate) mod victims;
+pub(crate) mod waiters;
+pub mod watch;
+pub mod wheel;

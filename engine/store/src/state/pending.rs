@@ -1,0 +1,103 @@
+//! Work that the background owes to big collections: numbers of those that die or whose tables change size, and tables
+//! without objects.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use varve_collection::Collection;
+
+use super::roots::Roots;
+use crate::rank::{Rank, RankedMutex};
+
+/// Roots that one step looks at which have no more to shed than it takes to drop them.
+pub(crate) const SHED_ROOTS: usize = 16;
+
+/// Slot numbers that the background has to see to.
+pub(crate) struct PendingWork {
+    pub(crate) dying: RankedMutex<VecDeque<u32>>,
+    pub(crate) restless: RankedMutex<VecDeque<u32>>,
+    pub(crate) dropped: RankedMutex<Dropped>,
+    /// How much there is in all three, to be asked without a lock.
+    pub(crate) owed: AtomicUsize,
+}
+
+/// What has memory and no objects any more.
+#[derive(Default)]
+pub(crate) struct Dropped {
+    /// Roots of a store that was emptied at once, as its shards had them.
+    pub(crate) roots: Vec<Roots>,
+    /// What is shed first.
+    pub(crate) bodies: Vec<Collection>,
+}
+
+impl PendingWork {
+    pub(crate) fn new() -> PendingWork {
+        PendingWork {
+            dying: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
+            owed: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.owed.load(Relaxed) > 0
+    }
+
+    pub(crate) fn bury(&self, slot: u32) {
+        self.owed.fetch_add(1, Relaxed);
+        self.dying.lock().push_back(slot);
+    }
+
+    pub(crate) fn unsettle(&self, slot: u32) {
+        self.owed.fetch_add(1, Relaxed);
+        self.restless.lock().push_back(slot);
+    }
+
+    /// Everything at once was emptied, of which these roots are left; under the gate alone.
+    pub(crate) fn reset(&self, roots: Vec<Roots>) {
+        self.dying.lock().clear();
+        self.restless.lock().clear();
+        let mut dropped = self.dropped.lock();
+        dropped.roots.extend(roots.into_iter().filter(|roots| !roots.is_empty()));
+        self.owed.store(dropped.roots.len() + dropped.bodies.len(), Relaxed);
+    }
+
+    /// Leaves a body without objects to be shed.
+    pub(crate) fn drop_later(&self, body: Collection) {
+        self.owed.fetch_add(1, Relaxed);
+        self.dropped.lock().bodies.push(body);
+    }
+
+    /// Sheds some of what was dropped; true if there was anything.
+    pub(crate) fn shed_step(&self) -> bool {
+        for n in 0..SHED_ROOTS {
+            let mut dropped = self.dropped.lock();
+            if let Some(mut body) = dropped.bodies.pop() {
+                drop(dropped);
+                if body.shed_step() {
+                    self.done();
+                    continue;
+                }
+                self.dropped.lock().bodies.push(body);
+                return true;
+            }
+            let Some(roots) = dropped.roots.last_mut() else { return n > 0 };
+            match roots.pop() {
+                Some(root) => {
+                    self.owed.fetch_add(1, Relaxed);
+                    dropped.bodies.push(root.body);
+                }
+                None => {
+                    dropped.roots.pop();
+                    self.done();
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn done(&self) {
+        self.owed.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,38 @@
+//! The process's memory as its server reports it, for INFO, MEMORY STATS and MEMORY DOCTOR.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What the process takes, as far as its server tells; all 0 if nobody does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Resident bytes.
+    pub resident: u64,
+    /// The most that was ever in use (`Store::used_memory`), and what was when the server had started.
+    pub peak_used: u64,
+    /// See `peak_used`.
+    pub startup_used: u64,
+}
+
+/// The same, to be told by one thread and read by others.
+#[derive(Debug, Default)]
+pub(crate) struct ReportedMemory {
+    pub(crate) resident: AtomicU64,
+    pub(crate) peak_used: AtomicU64,
+    pub(crate) startup_used: AtomicU64,
+}
+
+impl ReportedMemory {
+    pub(crate) fn tell(&self, memory: ProcessMemory) {
+        self.resident.store(memory.resident, Relaxed);
+        self.peak_used.store(memory.peak_used, Relaxed);
+        self.startup_used.store(memory.startup_used, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> ProcessMemory {
+        ProcessMemory {
+            resident: self.resident.load(Relaxed),
+            peak_used: self.peak_used.load(Relaxed),
+            startup_used: self.startup_used.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The small types that commands and the store share.
+
+use varve_segment::Kind;
+
+/// What a write does to a key's time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// The key has no expiry afterwards.
+    Clear,
+    /// The key keeps the expiry that it has.
+    Keep,
+    /// The key expires at this time, in milliseconds of Unix time.
+    At(i64),
+}
+
+/// The type of a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Type {
+    String,
+    List,
+    Hash,
+    Set,
+    Zset,
+    Stream,
+}
+
+impl Type {
+    /// The name that TYPE answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::List => "list",
+            Type::Hash => "hash",
+            Type::Set => "set",
+            Type::Zset => "zset",
+            Type::Stream => "stream",
+        }
+    }
+}
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// The write was refused: the store is at its memory limit and the policy frees nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// What OBJECT, MEMORY USAGE and DEBUG OBJECT tell of a key.
+#[derive(Clone, Debug)]
+pub struct ObjectInfo {
+    /// Type of the value.
+    pub ty: Type,
+    /// Name of the encoding, as Redis 7.0.15 names it.
+    pub encoding: &'static str,
+    /// COPY made it: an integer in it is the key's own.
+    pub is_copy: bool,
+    /// Seconds since the last use; of no meaning under policies that count uses.
+    pub idle_s: u64,
+    /// Logarithmic counter of uses; 0 under policies that do not count them.
+    pub freq: u8,
+    /// Bytes in segments and index.
+    pub bytes: usize,
+    /// Length of the serialised value, as DEBUG OBJECT tells it.
+    pub serialized_bytes: usize,
+}
+
+/// OBJECT ENCODING's longest `embstr`, in bytes.
+pub const EMBSTR_MAX: usize = 44;
+
+/// The type of a key object.
+pub(crate) fn type_of_kind(kind: Kind) -> Type {
+    match kind {
+        Kind::String => Type::String,
+        Kind::List => Type::List,
+        Kind::Hash => Type::Hash,
+        Kind::Set => Type::Set,
+        Kind::Zset => Type::Zset,
+        Kind::Stream => Type::Stream,
+        _ => unreachable!("the index of a shard holds key objects only"),
+    }
+}

@@ -1,0 +1,219 @@
+//! Eviction: which keys go when there is no room.
+//!
+//! ```text
+//! allkeys-*   the drain passes objects: those beyond the cutoff are dropped in place of copied      Cutoff
+//!             beside it, where a drain drops nothing (big collections, large values, no victim):
+//! volatile-*  some keys are drawn, by the timing wheels if they must be volatile; the best of       Candidates
+//!             these draws and of the ones before goes
+//! ```
+//! The **cutoff** is a quantile of what the policy judges by, over 64 keys drawn at random: with `maxmemory-samples` of
+//! N, the drain drops one object in N + 1, the ones that the best of N draws would be among. Each object that is
+//! dropped saves N copies, so the setting trades work for a better choice, as it does in Redis. Under a random policy
+//! half of the objects go.
+//!
+//! A key is always removed as DEL removes one: watched keys, events, client-side caching; the parts of a big collection
+//! are freed in steps. Not here: when there is too little room, and what drains (`reclaim.rs`).
+
+use varve_base::Ref;
+use varve_index::{Rehash, Slot};
+use varve_segment::Object;
+
+use crate::keyspace::shard::{NEVER, Shard};
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::Local;
+use crate::state::candidates::{Candidate, Cutoff};
+use crate::state::clock::idle_s;
+use crate::state::events::EventClass;
+use crate::state::key::{database_of, hash_of, wheel_bits};
+use crate::state::policy::{Measure, Policy};
+
+/// Keys drawn to find a cutoff.
+const CUTOFF_SAMPLES: usize = 64;
+/// Objects that a cutoff judges before another is found.
+const CUTOFF_USES: u32 = 1024;
+/// A drain drops at least one object in so many, however many samples are asked for: each one costs as many copies.
+const ONE_IN_MAX: u64 = 17;
+/// Entries of a wheel that are drawn until one stands for a key.
+const WHEEL_DRAWS: usize = 8;
+/// Rounds of draws without an eviction, until every shard is searched.
+const ROUNDS_MAX: usize = 8;
+
+impl Store {
+    /// How much a key deserves to go, the more the sooner.
+    fn score(&self, measure: Measure, object: &Object<'_>, now_ms: i64) -> u64 {
+        match measure {
+            Measure::Chance => 0,
+            Measure::Idle => idle_s(object.clock(), now_ms).into(),
+            Measure::Uses => {
+                let counter = self.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms));
+                u64::from(255 - counter)
+            }
+            Measure::Ttl => object.expiry_ms().map_or(0, |t| u64::MAX / 2 - t.max(0) as u64),
+        }
+    }
+
+    /// The cutoff for the next objects that a drain passes; None if the policy evicts only by draws.
+    pub(crate) fn cutoff(&self, local: &mut Local, objects: usize) -> Option<Cutoff> {
+        let policy = self.limit().policy();
+        if !policy.takes_all_keys() {
+            return None;
+        }
+        let known = local.cutoff.filter(|known| known.policy == policy && known.uses > 0);
+        let mut cutoff = known.unwrap_or_else(|| self.find_cutoff(local, policy));
+        cutoff.uses = cutoff.uses.saturating_sub(objects as u32);
+        local.cutoff = Some(cutoff);
+        Some(cutoff)
+    }
+
+    fn find_cutoff(&self, local: &mut Local, policy: Policy) -> Cutoff {
+        if policy.measure() == Measure::Chance {
+            return Cutoff { policy, score: 0, ties: 1 << 15, uses: CUTOFF_USES };
+        }
+        let mut scores = [0; CUTOFF_SAMPLES];
+        let mut found = 0;
+        for _ in 0..CUTOFF_SAMPLES {
+            if let Some(candidate) = self.draw(local, policy, false) {
+                scores[found] = candidate.score;
+                found += 1;
+            }
+        }
+        let scores = &mut scores[..found];
+        scores.sort_unstable_by(|a, b| b.cmp(a));
+        let one_in = (u64::from(self.limit().samples()) + 1).min(ONE_IN_MAX);
+        cutoff_of(policy, scores, one_in)
+    }
+
+    /// Does the cutoff drop this object?
+    pub(crate) fn is_beyond(&self, cutoff: &Cutoff, object: &Object<'_>, local: &mut Local) -> bool {
+        let score = self.score(cutoff.policy.measure(), object, local.now_ms);
+        score > cutoff.score || score == cutoff.score && local.rng.next_u64() & 0xffff < cutoff.ties
+    }
+
+    /// Removes an entry to make room; the bytes that it and its parts took.
+    pub(crate) fn evict_entry(&self, local: &mut Local, shard: &mut Shard, id: usize, slot: Slot) -> u64 {
+        let r = shard.index.get(slot);
+        let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.roots.get(link.place).body.memory());
+        let bytes = shard.access.open(self.log(), r).live_bytes() + parts;
+        local.note_object(self, EventClass::Evicted, "evicted", shard, slot);
+        local.report_gone(self, shard, slot);
+        shard.remove(self.ground(), slot);
+        shard.follow_index(self.ground(), id);
+        local.counters.evicted.add(1);
+        bytes as u64
+    }
+
+    /// Evicts the best of some keys drawn; the bytes that it took, None if no key may be evicted.
+    pub(crate) fn evict_drawn(&self, local: &mut Local) -> Option<u64> {
+        let policy = self.limit().policy();
+        local.candidates.follow(policy);
+        let draws = if policy.measure() == Measure::Chance { 1 } else { self.limit().samples() };
+        for round in 0..=ROUNDS_MAX {
+            for _ in 0..draws {
+                let drawn = self.draw(local, policy, round == ROUNDS_MAX);
+                if let Some(candidate) = drawn {
+                    local.candidates.add(candidate);
+                }
+            }
+            while let Some(best) = local.candidates.best.pop() {
+                if let Some(bytes) = self.evict_candidate(local, policy, best) {
+                    return Some(bytes);
+                }
+            }
+        }
+        None
+    }
+
+    /// Evicts a candidate, unless it is gone or was used since it was drawn.
+    fn evict_candidate(&self, local: &mut Local, policy: Policy, candidate: Candidate) -> Option<u64> {
+        let id = self.shard_of(candidate.hash);
+        let mut shard = self.cells()[id].lock.lock();
+        let slot = shard.index.find_ref(candidate.hash, candidate.r)?;
+        let object = shard.access.open(self.log(), candidate.r);
+        if self.score(policy.measure(), &object, local.now_ms) < candidate.score {
+            return None;
+        }
+        Some(self.evict_entry(local, &mut shard, id, slot))
+    }
+
+    /// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may
+    /// miss what there is, `search` looks through all of a shard.
+    fn draw(&self, local: &mut Local, policy: Policy, search: bool) -> Option<Candidate> {
+        let shards = self.cells().len();
+        let first = local.rng.below(shards as u64) as usize;
+        let volatile = !policy.takes_all_keys();
+        for id in (first..shards).chain(0..first) {
+            let cell = &self.cells()[id];
+            if volatile && cell.due() == NEVER {
+                continue;
+            }
+            let shard = cell.lock.lock();
+            let drawn = match volatile {
+                false => shard.index.sample(&mut local.rng),
+                true if shard.counts.volatile() == 0 => None,
+                true if search => self.first_volatile(&shard),
+                true => self.draw_volatile(&shard, local),
+            };
+            let Some(r) = drawn else { continue };
+            let object = shard.access.open(self.log(), r);
+            let score = self.score(policy.measure(), &object, local.now_ms);
+            return Some(Candidate { score, hash: shard.hashes(self.log(), self.seed()).hash(r), r });
+        }
+        None
+    }
+
+    /// A volatile key of a shard by its wheel, whose entries may be stale.
+    fn draw_volatile(&self, shard: &Shard, local: &mut Local) -> Option<Ref> {
+        (0..WHEEL_DRAWS).find_map(|_| {
+            let bits = shard.wheel.sample(|| local.rng.next_u64())?;
+            let slot = shard.index.find_partial(bits, |r| {
+                let object = shard.access.open(self.log(), r);
+                let hash = || hash_of(self.seed(), database_of(&object), object.key());
+                object.expiry_ms().is_some() && wheel_bits(hash()) == bits
+            })?;
+            Some(shard.index.get(slot))
+        })
+    }
+
+    /// Some volatile key of a shard.
+    fn first_volatile(&self, shard: &Shard) -> Option<Ref> {
+        let mut found = None;
+        shard.index.for_each(|r| {
+            if found.is_none() && shard.access.open(self.log(), r).expiry_ms().is_some() {
+                found = Some(r);
+            }
+        });
+        found
+    }
+}
+
+/// The cutoff beyond which one in `one_in` of these scores, greatest first, is.
+fn cutoff_of(policy: Policy, scores: &[u64], one_in: u64) -> Cutoff {
+    let uses = CUTOFF_USES;
+    let Some(&score) = scores.get(scores.len() / one_in as usize) else {
+        // No key could be looked at: whatever the drain passes may go as well as stay.
+        return Cutoff { policy, score: 0, ties: 1 << 15, uses };
+    };
+    let above = scores.partition_point(|&s| s > score) as u64;
+    let equal = scores.partition_point(|&s| s >= score) as u64 - above;
+    let wanted = ((scores.len() as u64) << 16) / one_in;
+    let ties = wanted.saturating_sub(above << 16) / equal;
+    Cutoff { policy, score, ties, uses }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cutoff_lets_one_in_so_many_go() {
+        let scores: Vec<u64> = (0..60).rev().collect();
+        let cutoff = cutoff_of(Policy::AllKeysLru, &scores, 6);
+        // Ten are above 49; of the one at it none goes.
+        assert_eq!((cutoff.score, cutoff.ties), (49, 0));
+        let cutoff = cutoff_of(Policy::AllKeysLru, &[7; 64], 4);
+        assert_eq!((cutoff.score, cutoff.ties), (7, 1 << 14), "among equals chance decides");
+        let cutoff = cutoff_of(Policy::AllKeysLru, &[9, 5, 5, 5], 2);
+        assert_eq!((cutoff.score, cutoff.ties), (5, (1 << 16) / 3));
+        assert_eq!(cutoff_of(Policy::AllKeysLru, &[], 6).ties, 1 << 15);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the background owes to big collections: dying ones are freed, tables on their way to another size moved on.
+//!
+//! ```text
+//! DEL, overwrite, expiry, eviction, sweep --> root dying, slot number queued
+//! background: slot number -> shard (try_lock) -> some objects killed -> ... -> slot number given back
+//!                                                                                   |
+//! FLUSHALL --> all roots, their objects gone at once -----------------------> tables shed in steps
+//! ```
+//! A slot number is in a worker's hands or in the queue, never both, so no two workers free one collection.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::Local;
+
+/// Objects killed in one step with the shard locked: some ten microseconds.
+const FREE_OBJECTS: usize = 64;
+/// Buckets moved in one step.
+const MOVE_BUCKETS: usize = 32;
+
+impl Store {
+    /// One step of freeing, of moving tables and of shedding; true while work that is not held up is left.
+    pub(crate) fn collections_step(&self, local: &mut Local) -> bool {
+        if !self.pending().any() {
+            return false;
+        }
+        let mut left = self.free_step(local);
+        left |= self.settle_table_step(local);
+        left | self.pending().shed_step()
+    }
+
+    /// Kills some objects of a dying collection; true if there was one.
+    pub(crate) fn free_step(&self, local: &mut Local) -> bool {
+        let Some(slot) = self.pending().dying.lock().pop_front() else { return false };
+        let at = self.collections().get(slot).expect("a dying collection keeps its slot");
+        let Some(mut shard) = self.cells()[at.shard].lock.try_lock() else {
+            self.pending().dying.lock().push_back(slot);
+            return true;
+        };
+        let empty = shard.with_root(self.ground(), local, at, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
+        if empty {
+            let root = shard.roots.take(at.place);
+            debug_assert!(root.dying, "only what no key leads to is freed");
+            self.table_bytes().fetch_sub(root.reported as u64, Relaxed);
+            self.collections().give(slot);
+            drop(shard);
+            self.pending().drop_later(root.body);
+            self.pending().done();
+        } else {
+            self.pending().dying.lock().push_front(slot);
+        }
+        true
+    }
+
+    /// Moves a collection's table on; true if there was one.
+    fn settle_table_step(&self, local: &mut Local) -> bool {
+        let Some(slot) = self.pending().restless.lock().pop_front() else { return false };
+        let Some(at) = self.collections().get(slot) else {
+            self.pending().done();
+            return true;
+        };
+        let locked = self.cells()[at.shard].lock.try_lock();
+        let Some(mut shard) = locked.filter(|_| self.collections().get(slot) == Some(at)) else {
+            self.pending().restless.lock().push_back(slot);
+            return true;
+        };
+        if !shard.roots.find(at.place, slot).is_some_and(|root| root.restless) {
+            // Another collection has the number by now.
+            self.pending().done();
+            return true;
+        }
+        let left = shard.with_root(self.ground(), local, at, |root, hands| {
+            if !root.dying {
+                root.body.step(hands, MOVE_BUCKETS);
+            }
+            root.restless = !root.dying && root.body.wants_step();
+            root.restless
+        });
+        if left {
+            self.pending().restless.lock().push_front(slot);
+        } else {
+            self.pending().done();
+        }
+        true
+    }
+}

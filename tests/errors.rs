@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use varve_testkit::{Client, Launch, Value, seed};
+use varve_testkit::{Client, Launch, RespValue, seed};
 use varve_tests::compare::{self, Rule, sorted};
 
 /// The commands of the groups, all of which the peer has.
@@ -191,12 +191,12 @@ fn command_info() {
     assert!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
 }
 
-fn without_subcommands(reply: &Value) -> Value {
-    let one = |command: &Value| match command {
-        Value::Array(fields) if fields.len() == 10 => Value::Array(fields[..9].to_vec()),
+fn without_subcommands(reply: &RespValue) -> RespValue {
+    let one = |command: &RespValue| match command {
+        RespValue::Array(fields) if fields.len() == 10 => RespValue::Array(fields[..9].to_vec()),
         other => other.clone(),
     };
-    reply.elements().map_or_else(|| reply.clone(), |list| Value::Array(list.iter().map(one).collect()))
+    reply.elements().map_or_else(|| reply.clone(), |list| RespValue::Array(list.iter().map(one).collect()))
 }
 
 /// Random bytes where a request should be: the same first reply, or none, from both; and both live on.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, Server};
 
-/// What a process may have beside a part of its peak.
+/// Bytes that a process may keep beside a part of its peak.
 const BESIDE_BYTES: u64 = 16 << 20;
 
 fn start() -> Server {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_testkit::linear::{Answer, Call, Event, Keyspace, check};
-use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_testkit::linear::{Answer, Call, HistoryEvent, Keyspace, check};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 
 const CLIENTS: usize = 8;
 const CALLS: usize = 14;
@@ -40,18 +40,18 @@ fn words(call: &Call, round: u64) -> Vec<Vec<u8>> {
     }
 }
 
-fn answer(value: Value) -> Answer {
-    let one = |value: Value| match value {
-        Value::Bulk(bytes) => Some(bytes),
-        Value::NullBulk => None,
+fn answer(value: RespValue) -> Answer {
+    let one = |value: RespValue| match value {
+        RespValue::Bulk(bytes) => Some(bytes),
+        RespValue::NullBulk => None,
         other => panic!("no call of ours answers {other:?}"),
     };
     match value {
-        Value::Simple(_) => Answer::Ok,
-        Value::Error(_) => Answer::Error,
-        Value::Integer(n) => Answer::Integer(n),
-        Value::Array(values) => Answer::Values(values.into_iter().map(one).collect()),
-        value => Answer::Value(one(value)),
+        RespValue::Simple(_) => Answer::Ok,
+        RespValue::Error(_) => Answer::Error,
+        RespValue::Integer(n) => Answer::Integer(n),
+        RespValue::Array(values) => Answer::Values(values.into_iter().map(one).collect()),
+        value => Answer::RespValue(one(value)),
     }
 }
 
@@ -77,7 +77,7 @@ fn call(random: &mut Random, keys: usize, unique: u64) -> Call {
 }
 
 /// One client's part of a round.
-fn play(client: &mut Client, random: &mut Random, round: u64, id: usize, clock: Instant) -> Vec<Event> {
+fn play(client: &mut Client, random: &mut Random, round: u64, id: usize, clock: Instant) -> Vec<HistoryEvent> {
     let keys = 1 + (round as usize % 5);
     let mut events = Vec::new();
     while events.len() < CALLS {
@@ -89,7 +89,7 @@ fn play(client: &mut Client, random: &mut Random, round: u64, id: usize, clock: 
         client.flush().expect("sent");
         for call in calls {
             let value = client.read().expect("a reply");
-            events.push(Event { begin, end: clock.elapsed().as_nanos() as u64, call, answer: answer(value) });
+            events.push(HistoryEvent { begin, end: clock.elapsed().as_nanos() as u64, call, answer: answer(value) });
         }
     }
     events
@@ -97,7 +97,7 @@ fn play(client: &mut Client, random: &mut Random, round: u64, id: usize, clock: 
 
 fn round(clients: &mut [Client], first_seed: u64, round: u64) {
     let (clock, barrier) = (Instant::now(), Barrier::new(clients.len()));
-    let histories: Vec<Vec<Event>> = thread::scope(|scope| {
+    let histories: Vec<Vec<HistoryEvent>> = thread::scope(|scope| {
         let work = clients.iter_mut().enumerate().map(|(id, client)| {
             let barrier = &barrier;
             scope.spawn(move || {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 
 const PLAYERS: u64 = 4;
 const LIMIT_BYTES: u64 = 128 << 20;
@@ -28,20 +28,20 @@ const SHARED: usize = 60;
 /// Strings that each player keeps.
 const STRINGS: usize = 20;
 const STRING_MAX: usize = 3 << 20;
-/// What slices and holds may take but for one in ten thousand.
+/// Microseconds that a slice or a lock hold may take; one in ten thousand may take longer.
 const JUDGED_US: f64 = 500.0;
-/// What may be in use beside what was at the start, once every key is gone: tables that keep a size, buffers.
+/// Bytes that may be in use beyond those at the start, once every key is gone: tables that keep a size, buffers.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
 type Request = Vec<Vec<u8>>;
-/// What an answer means to who asked.
-type Check = Box<dyn FnOnce(&mut Model, &Value)>;
+/// The asking player's check of an answer.
+type Check = Box<dyn FnOnce(&mut Model, &RespValue)>;
 
 fn words(parts: &[&[u8]]) -> Request {
     parts.iter().map(|part| part.to_vec()).collect()
 }
 
-/// What all know.
+/// State that all threads share.
 struct Stage {
     stop: AtomicBool,
     /// Odd while keys that do not expire may be evicted.
@@ -61,7 +61,7 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// What a player's keys hold.
+/// The values that a player's keys should hold.
 #[derive(Default)]
 struct Model {
     strings: BTreeMap<usize, Vec<u8>>,
@@ -106,10 +106,10 @@ impl<'s> Player<'s> {
         (0..STRINGS).map(|n| self.string_name(n)).chain(collections).collect()
     }
 
-    fn exchange(&mut self, batch: &[Request]) -> Vec<Value> {
+    fn exchange(&mut self, batch: &[Request]) -> Vec<RespValue> {
         batch.iter().for_each(|request| self.client.queue(request));
         self.client.flush().expect("sent");
-        let replies: Vec<Value> = batch.iter().map(|_| self.client.read().expect("a reply")).collect();
+        let replies: Vec<RespValue> = batch.iter().map(|_| self.client.read().expect("a reply")).collect();
         self.stage.commands.fetch_add(batch.len() as u64, SeqCst);
         let refused = replies.iter().filter(|reply| is_refusal(reply)).count();
         self.stage.refused.fetch_add(refused as u64, SeqCst);
@@ -182,7 +182,7 @@ impl<'s> Player<'s> {
             }
             6 if full || self.random.one_in(4) => {
                 let there = i64::from(self.model.strings.contains_key(&n));
-                let gone = move |model: &mut Model, reply: &Value| {
+                let gone = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(there));
                     model.strings.remove(&n);
                 };
@@ -207,7 +207,7 @@ impl<'s> Player<'s> {
                 let most = if self.random.one_in(50) { 20_000 } else { 300 };
                 let value = self.bytes(most);
                 let request = words(&[b"HSET", &name, &field, &value]);
-                let set = move |model: &mut Model, reply: &Value| {
+                let set = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(i64::from(old.is_none())));
                     model.hash.insert(field, value);
                 };
@@ -215,7 +215,7 @@ impl<'s> Player<'s> {
             }
             5 | 6 => {
                 let request = words(&[b"HDEL", &name, &field]);
-                let gone = move |model: &mut Model, reply: &Value| {
+                let gone = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(i64::from(old.is_some())));
                     model.hash.remove(&field);
                 };
@@ -224,7 +224,7 @@ impl<'s> Player<'s> {
             7 => (words(&[b"HLEN", &name]), int(self.model.hash.len() as i64)),
             _ => {
                 let same =
-                    move |_: &mut Model, reply: &Value| assert!(reply.bytes() == old.as_deref(), "another value");
+                    move |_: &mut Model, reply: &RespValue| assert!(reply.bytes() == old.as_deref(), "another value");
                 (words(&[b"HGET", &name, &field]), Box::new(same))
             }
         }
@@ -240,7 +240,7 @@ impl<'s> Player<'s> {
                 let element = self.bytes(most);
                 let verb: &[u8] = if left { b"LPUSH" } else { b"RPUSH" };
                 let request = words(&[verb, &name, &element]);
-                let pushed = move |model: &mut Model, reply: &Value| {
+                let pushed = move |model: &mut Model, reply: &RespValue| {
                     match left {
                         true => model.list.push_front(element),
                         false => model.list.push_back(element),
@@ -250,7 +250,7 @@ impl<'s> Player<'s> {
                 (request, Box::new(pushed))
             }
             5 | 6 => {
-                let popped = move |model: &mut Model, reply: &Value| {
+                let popped = move |model: &mut Model, reply: &RespValue| {
                     let want = if left { model.list.pop_front() } else { model.list.pop_back() };
                     assert!(reply.bytes() == want.as_deref(), "another element");
                 };
@@ -259,7 +259,7 @@ impl<'s> Player<'s> {
             7 => (words(&[b"LLEN", &name]), int(len as i64)),
             _ => {
                 let at = self.random.below(len + 1);
-                let same = move |model: &mut Model, reply: &Value| {
+                let same = move |model: &mut Model, reply: &RespValue| {
                     assert!(reply.bytes() == model.list.get(at).map(Vec::as_slice), "another element");
                 };
                 (words(&[b"LINDEX", &name, at.to_string().as_bytes()]), Box::new(same))
@@ -273,7 +273,7 @@ impl<'s> Player<'s> {
         match self.random.below(10) {
             0..=4 => {
                 let request = words(&[b"SADD", &name, &member]);
-                let added = move |model: &mut Model, reply: &Value| {
+                let added = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(1 - there));
                     model.set.insert(member);
                 };
@@ -281,7 +281,7 @@ impl<'s> Player<'s> {
             }
             5 | 6 => {
                 let request = words(&[b"SREM", &name, &member]);
-                let gone = move |model: &mut Model, reply: &Value| {
+                let gone = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(there));
                     model.set.remove(&member);
                 };
@@ -299,7 +299,7 @@ impl<'s> Player<'s> {
         match self.random.below(10) {
             0..=4 => {
                 let request = words(&[b"ZADD", &name, score.to_string().as_bytes(), &member]);
-                let added = move |model: &mut Model, reply: &Value| {
+                let added = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(i64::from(old.is_none())));
                     model.zset.insert(member, score);
                 };
@@ -307,7 +307,7 @@ impl<'s> Player<'s> {
             }
             5 | 6 => {
                 let request = words(&[b"ZREM", &name, &member]);
-                let gone = move |model: &mut Model, reply: &Value| {
+                let gone = move |model: &mut Model, reply: &RespValue| {
                     assert_eq!(reply.integer(), Some(i64::from(old.is_some())));
                     model.zset.remove(&member);
                 };
@@ -318,8 +318,9 @@ impl<'s> Player<'s> {
                 (words(&[b"ZCOUNT", &name, b"-inf", score.to_string().as_bytes()]), int(within as i64))
             }
             _ => {
-                let same =
-                    move |_: &mut Model, reply: &Value| assert_eq!(reply.bytes().map(<[u8]>::to_vec), old.map(text));
+                let same = move |_: &mut Model, reply: &RespValue| {
+                    assert_eq!(reply.bytes().map(<[u8]>::to_vec), old.map(text))
+                };
                 (words(&[b"ZSCORE", &name, &member]), Box::new(same))
             }
         }
@@ -439,11 +440,11 @@ fn grown(n: usize, whole: Vec<u8>) -> Check {
     })
 }
 
-fn is_refusal(reply: &Value) -> bool {
+fn is_refusal(reply: &RespValue) -> bool {
     reply.is_error() && reply.text().starts_with("OOM")
 }
 
-/// What the director does while the players play: each policy in its turn, the other settings by chance.
+/// The director's part while the players play: it sets each policy in turn, the other settings by chance.
 fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
     const POLICIES: [&str; 8] = [
         "noeviction",
@@ -519,7 +520,7 @@ fn nearly_all_us(line: &str) -> f64 {
 /// Tells of the commands that took longest.
 fn slowest(client: &mut Client) {
     let reply = client.cmd("SLOWLOG GET -1");
-    let entry = |entry: &Value| -> Option<(i64, String)> {
+    let entry = |entry: &RespValue| -> Option<(i64, String)> {
         let [_, _, us, args, ..] = entry.elements()? else { return None };
         let args: Vec<String> = args.elements()?.iter().map(|arg| format!("{:.40}", arg.text())).collect();
         Some((us.integer()?, args.join(" ")))

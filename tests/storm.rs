@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sessions::{LISTENERS, Session, Sums};
-use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
 
@@ -55,7 +55,7 @@ fn start(policy: &str) -> Server {
     launch.start().expect("varve-server starts")
 }
 
-/// What the clients share.
+/// State that the clients share.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -166,7 +166,7 @@ struct Player<'s> {
     /// Mostly growing, then mostly shrinking.
     growing: bool,
     own: Vec<Option<Vec<u8>>>,
-    /// What its own hash holds.
+    /// The fields that its own hash should hold.
     fields: BTreeMap<Vec<u8>, Vec<u8>>,
     batch: Vec<Request>,
     /// Of a client that keeps something.
@@ -194,7 +194,7 @@ impl<'s> Player<'s> {
     }
 
     /// Sends the batch, gets as many replies.
-    fn exchange(&mut self) -> Vec<Value> {
+    fn exchange(&mut self) -> Vec<RespValue> {
         let batch = std::mem::take(&mut self.batch);
         for request in &batch {
             self.client.queue(request);
@@ -263,7 +263,7 @@ impl<'s> Player<'s> {
         }
     }
 
-    /// What concerns all keys, or none.
+    /// A command that concerns all keys, or none.
     fn wide_command(&mut self) -> Request {
         match self.random.below(20) {
             16 => request("CLIENT PAUSE 2 WRITE"),
@@ -346,7 +346,7 @@ fn anything(p: &mut Player) {
     let batch = p.batch.clone();
     for (request, reply) in batch.iter().zip(p.exchange()) {
         let name = request[0].to_ascii_uppercase();
-        let ok = reply == Value::Simple(b"QUEUED".to_vec())
+        let ok = reply == RespValue::Simple(b"QUEUED".to_vec())
             || match name.as_slice() {
                 b"KEYS" | b"MGET" if !reply.is_error() => reply.elements().is_some(),
                 b"APPEND" | b"UNLINK" | b"DBSIZE" => reply.integer().is_some() || reply.is_error(),
@@ -446,7 +446,7 @@ fn queue(p: &mut Player) {
 }
 
 /// The sum of a list of numbers.
-fn sum(reply: &Value) -> u64 {
+fn sum(reply: &RespValue) -> u64 {
     reply.elements().unwrap_or_default().iter().map(|n| n.text().parse::<u64>().expect("a number")).sum()
 }
 
@@ -458,7 +458,7 @@ fn own_field(p: &mut Player) {
     if p.random.one_in(30) {
         p.batch.push(vec![b"HGETALL".to_vec(), hash]);
         let reply = p.exchange().remove(0);
-        let parts = reply.elements().map(<[Value]>::to_vec).unwrap_or_default();
+        let parts = reply.elements().map(<[RespValue]>::to_vec).unwrap_or_default();
         let words: Vec<Vec<u8>> = parts.iter().filter_map(|part| part.bytes().map(<[u8]>::to_vec)).collect();
         let found: BTreeMap<_, _> = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
         assert!(reply.elements().is_none() || found == p.fields, "the hash of client {}: {reply:?}", p.id);
@@ -562,7 +562,7 @@ fn counters_hold(server: &Server, shared: &Shared) {
     let scores: u64 = ["tally:zset", "tally:zset elsewhere"]
         .map(|name| {
             let reply = client.call(&["ZRANGE", name, "0", "-1", "WITHSCORES"]).expect("a reply");
-            let words: Vec<String> = reply.elements().unwrap_or_default().iter().map(Value::text).collect();
+            let words: Vec<String> = reply.elements().unwrap_or_default().iter().map(RespValue::text).collect();
             words.chunks_exact(2).map(|pair| pair[1].parse::<u64>().expect("a score")).sum::<u64>()
         })
         .iter()

@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_testkit::linear::{Answer, Bytes, Call, Event, Keyspace, check};
-use varve_testkit::{Client, Launch, Random, Server, Value, seed};
+use varve_testkit::linear::{Answer, Bytes, Call, HistoryEvent, Keyspace, check};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 
 const CLIENTS: usize = 8;
-/// What a client does in a round.
+/// Acts of a client in a round.
 const ACTS: usize = 6;
 /// How often a transfer is tried again after its watched keys have changed.
 const TRIES: usize = 4;
-/// What each account begins with.
+/// The balance that each account begins with.
 const BEGIN: i64 = 100;
 const BANK: usize = 48;
 /// Fields of the bank's first hash that are no accounts: it is a table, the others are packed.
@@ -70,7 +70,7 @@ struct Player<'a> {
     client: &'a mut Client,
     random: Random,
     clock: Instant,
-    events: Vec<Event>,
+    events: Vec<HistoryEvent>,
 }
 
 impl Player<'_> {
@@ -78,7 +78,7 @@ impl Player<'_> {
         self.clock.elapsed().as_nanos() as u64
     }
 
-    fn send(&mut self, commands: &[Vec<Bytes>]) -> Vec<Value> {
+    fn send(&mut self, commands: &[Vec<Bytes>]) -> Vec<RespValue> {
         commands.iter().for_each(|command| self.client.queue(command));
         self.client.flush().expect("sent");
         commands.iter().map(|_| self.client.read().expect("a reply")).collect()
@@ -94,15 +94,20 @@ impl Player<'_> {
         let end = self.now();
         assert_eq!(replies[0].text(), "OK");
         let seen = watched.iter().zip(&replies[1..]).map(|(a, reply)| {
-            let Value::Bulk(bytes) = reply else { panic!("an account holds {reply:?}") };
-            self.events.push(Event { begin, end, call: Call::Get(*a), answer: Answer::Value(Some(bytes.clone())) });
+            let RespValue::Bulk(bytes) = reply else { panic!("an account holds {reply:?}") };
+            self.events.push(HistoryEvent {
+                begin,
+                end,
+                call: Call::Get(*a),
+                answer: Answer::RespValue(Some(bytes.clone())),
+            });
             number(bytes)
         });
         seen.collect()
     }
 
     /// MULTI, these, EXEC. `None`: a watched key has changed.
-    fn exec(&mut self, queued: Vec<Vec<Bytes>>) -> Option<Vec<Value>> {
+    fn exec(&mut self, queued: Vec<Vec<Bytes>>) -> Option<Vec<RespValue>> {
         let mut commands = vec![vec![b"MULTI".to_vec()]];
         commands.extend(queued);
         commands.push(vec![b"EXEC".to_vec()]);
@@ -111,24 +116,24 @@ impl Player<'_> {
         assert_eq!(replies[0].text(), "OK");
         assert!(replies[1..].iter().all(|reply| reply.text() == "QUEUED"), "{replies:?}");
         match last {
-            Some(Value::Array(answers)) => Some(answers),
-            Some(Value::NullArray) => None,
+            Some(RespValue::Array(answers)) => Some(answers),
+            Some(RespValue::NullArray) => None,
             other => panic!("EXEC answers {other:?}"),
         }
     }
 
-    /// The same, recorded. `read`: the watched accounts with what was read of them.
+    /// Runs the transaction and records it. `read`: the watched accounts and the values that were read.
     fn exec_recorded(
         &mut self,
         read: &[(usize, i64)],
         calls: Vec<Call>,
         queued: Vec<Vec<Bytes>>,
-    ) -> Option<Vec<Value>> {
+    ) -> Option<Vec<RespValue>> {
         let begin = self.now();
         let answers = self.exec(queued)?;
         let read = read.iter().map(|(a, value)| (*a, Some(bytes(*value)))).collect();
         let answer = Answer::Exec(answers.iter().zip(&calls).map(|(value, call)| answer(value, call)).collect());
-        self.events.push(Event { begin, end: self.now(), call: Call::Exec(read, calls), answer });
+        self.events.push(HistoryEvent { begin, end: self.now(), call: Call::Exec(read, calls), answer });
         Some(answers)
     }
 
@@ -214,16 +219,16 @@ fn number(bytes: &[u8]) -> i64 {
 }
 
 /// A queued call's answer. SET and HSET tell different things about a write that must succeed.
-fn answer(value: &Value, call: &Call) -> Answer {
+fn answer(value: &RespValue, call: &Call) -> Answer {
     match (value, call) {
-        (Value::Simple(_) | Value::Integer(0), Call::Set(..)) => Answer::Ok,
-        (Value::Integer(n), Call::Add(..)) => Answer::Integer(*n),
-        (Value::Bulk(bytes), Call::Get(_)) => Answer::Value(Some(bytes.clone())),
+        (RespValue::Simple(_) | RespValue::Integer(0), Call::Set(..)) => Answer::Ok,
+        (RespValue::Integer(n), Call::Add(..)) => Answer::Integer(*n),
+        (RespValue::Bulk(bytes), Call::Get(_)) => Answer::RespValue(Some(bytes.clone())),
         _ => panic!("{call:?} was answered with {value:?}"),
     }
 }
 
-fn assert_sum(values: &[Value], accounts: usize) {
+fn assert_sum(values: &[RespValue], accounts: usize) {
     let sum: i64 = values.iter().map(|value| number(value.bytes().expect("an account's value"))).sum();
     assert_eq!(sum, BEGIN * accounts as i64, "{values:?}");
 }
@@ -245,7 +250,7 @@ fn accounts_of(round: u64) -> Vec<Account> {
 fn open_bank(client: &mut Client) -> Vec<Account> {
     let mut padding: Vec<String> = vec!["HSET".into(), "bank:h0".into()];
     padding.extend((0..PADDING).flat_map(|n| [format!("padding{n}"), "x".into()]));
-    assert_eq!(client.call(&padding).expect("a reply"), Value::Integer(PADDING as i64));
+    assert_eq!(client.call(&padding).expect("a reply"), RespValue::Integer(PADDING as i64));
     let account = |n: usize| match n % 2 {
         0 => Account::string(format!("bank:{n}")),
         _ => Account::field(format!("bank:h{}", n / 2 % 6), format!("f{n}")),
@@ -267,7 +272,7 @@ fn round(clients: &mut [Client], bank: &[Account], first_seed: u64, round: u64) 
         given_up.fetch_add(counts.1, Ordering::Relaxed);
         player.events
     };
-    let histories: Vec<Vec<Event>> = thread::scope(|scope| {
+    let histories: Vec<Vec<HistoryEvent>> = thread::scope(|scope| {
         let play = &play;
         let work = clients.iter_mut().enumerate().map(|(id, client)| scope.spawn(move || play(id, client)));
         let work: Vec<_> = work.collect();
@@ -277,7 +282,8 @@ fn round(clients: &mut [Client], bank: &[Account], first_seed: u64, round: u64) 
     if let Err(error) = check(&start, &histories) {
         panic!("VARVE_SEED={first_seed}, round {round}: {error}");
     }
-    let values: Vec<Value> = accounts.iter().map(|account| clients[1].call(&account.get()).expect("a reply")).collect();
+    let values: Vec<RespValue> =
+        accounts.iter().map(|account| clients[1].call(&account.get()).expect("a reply")).collect();
     assert_sum(&values, accounts.len());
     (made.into_inner(), given_up.into_inner())
 }

@@ -87,7 +87,7 @@ fn integers(bytes: &[u8]) {
     }
 }
 
-/// What passes its check can be read to the end, from either end.
+/// Bytes that pass the check can be read from either end to the other.
 fn damaged(bytes: &[u8]) {
     if let Ok(node) = Node::check(bytes) {
         assert_eq!(node.iter().count(), node.iter().rev().count());

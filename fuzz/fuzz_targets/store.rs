@@ -3,7 +3,8 @@
 //! log, index, counts and wheels are verified against each other.
 //!
 //! One byte chooses shards, limit and policy; then five bytes a command: its group, what, a key, another key, a number.
-//! What commands on lists, hashes, sets and sorted sets answer is the differential test's; `world` compares what they do.
+//! Not here: the replies of commands on lists, hashes, sets and sorted sets (the differential test compares them), and what
+//! they do to the data (`world` compares that).
 
 #![no_main]
 

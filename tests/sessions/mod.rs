@@ -1,4 +1,4 @@
-//! What the storm has beside data: transactions, clients that wait, channels, caches.
+//! The storm's sessions: transactions, clients that wait, channels, caches.
 //!
 //! ```text
 //! transfers   two of the bank's accounts under WATCH, written with EXEC: the bank's sum is always 0
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use varve_testkit::{Client, Random, Server, Value};
+use varve_testkit::{Client, Random, RespValue, Server};
 
 /// Accounts of the bank.
 const ACCOUNTS: usize = 6;
@@ -21,7 +21,7 @@ const HEARD: i64 = 2 * LISTENERS as i64;
 /// Connections that listen to the wires.
 pub(crate) const LISTENERS: usize = 2;
 
-/// What all clients share.
+/// Sums that all clients share.
 #[derive(Default)]
 pub(crate) struct Sums {
     pushed: AtomicU64,
@@ -37,7 +37,7 @@ pub(crate) struct Sums {
 pub(crate) struct Session {
     id: u64,
     cache: Client,
-    /// What the tracking connection has read and was not told of since.
+    /// Values that the tracking connection has read and that have not been reported as stale since.
     known: HashMap<Vec<u8>, u64>,
     sent: u64,
 }
@@ -53,14 +53,14 @@ fn resp3(server: &Server) -> Client {
     client
 }
 
-fn ask(client: &mut Client, lines: &[String]) -> Vec<Value> {
+fn ask(client: &mut Client, lines: &[String]) -> Vec<RespValue> {
     lines.iter().for_each(|line| client.queue(&words(line)));
     client.flush().expect("sent");
     lines.iter().map(|_| client.read().expect("a reply")).collect()
 }
 
 /// True for what the limit refuses.
-fn is_refused(reply: &Value) -> bool {
+fn is_refused(reply: &RespValue) -> bool {
     reply.is_error() && (reply.text().starts_with("OOM") || reply.text().starts_with("EXECABORT"))
 }
 
@@ -123,12 +123,12 @@ impl Session {
     }
 
     /// The reply on the tracking connection; what it is told before that is taken out of the cache.
-    fn reply(&mut self, request: &[Vec<u8>]) -> Value {
+    fn reply(&mut self, request: &[Vec<u8>]) -> RespValue {
         self.cache.queue(request);
         self.cache.flush().expect("sent");
         loop {
             let value = self.cache.read().expect("a reply");
-            let Value::Push(parts) = &value else { return value };
+            let RespValue::Push(parts) = &value else { return value };
             assert_eq!(parts[0].text(), "invalidate", "{value:?}");
             match parts[1].elements() {
                 Some(keys) => self.known.retain(|known, _| keys.iter().all(|key| key.bytes() != Some(known))),
@@ -153,7 +153,7 @@ fn transfer(client: &mut Client, random: &mut Random, sums: &Sums) {
     let (from, to) = (format!("bank:{from}"), format!("bank:{to}"));
     let read = ask(client, &[format!("WATCH {from} {to}"), format!("MGET {from} {to}")]);
     let held = read[1].elements().expect("two accounts");
-    let balance = |value: &Value| if value.is_null() { 0 } else { value.text().parse::<i64>().expect("a balance") };
+    let balance = |value: &RespValue| if value.is_null() { 0 } else { value.text().parse::<i64>().expect("a balance") };
     let (less, more) = (balance(&held[0]) - 7, balance(&held[1]) + 7);
     let mut lines =
         vec!["MULTI".to_owned(), format!("SET {from} {less}"), format!("SET {to} {more}"), "EXEC".to_owned()];
@@ -208,7 +208,7 @@ fn wait(client: &mut Client, random: &mut Random, sums: &Sums) {
         return;
     }
     sums.served.fetch_add(1, Relaxed);
-    let number = |value: &Value| value.text().parse::<u64>().expect("a number");
+    let number = |value: &RespValue| value.text().parse::<u64>().expect("a number");
     let popped = match (which, reply.elements()) {
         (0 | 1, Some(pair)) => number(&pair[1]),
         (2, Some(pair)) => pair[1].elements().expect("numbers").iter().map(number).sum(),
@@ -232,7 +232,7 @@ pub(crate) fn listen(client: &mut Client, clients: u64, ready: impl FnOnce()) ->
     let mut ended = 0;
     while ended < 2 * clients {
         let reply = client.read().expect("a message");
-        let texts: Vec<String> = reply.elements().expect("a message").iter().map(Value::text).collect();
+        let texts: Vec<String> = reply.elements().expect("a message").iter().map(RespValue::text).collect();
         let (kind, channel, message) = match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["message", channel, message] => (0, channel, message),
             ["pmessage", "wire:*", channel, message] => (1, channel, message),

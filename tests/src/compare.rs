@@ -3,7 +3,7 @@
 //!
 //! Errors are never excused: whatever the rule, an error on one side must be the same error on the other.
 
-use varve_testkit::Value;
+use varve_testkit::RespValue;
 
 /// How a command's replies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn sort_rule(options: &[Vec<u8>]) -> Rule {
 
 /// Are the replies of Varve and of the peer equal under a rule?
 #[must_use]
-pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
+pub fn equal(rule: Rule, ours: &RespValue, theirs: &RespValue) -> bool {
     if ours.is_error() || theirs.is_error() {
         let stale = rule == Rule::Scores && theirs.text() == NO_SCORE && kind(ours) == "array";
         return ours == theirs || stale;
@@ -130,9 +130,9 @@ pub fn equal(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// What a log of a mismatch shows of a reply beside the other server's: of INFO, the lines that differ alone.
+/// The text of a reply that the log of a mismatch shows beside the other server's. Of INFO it has only the lines that differ.
 #[must_use]
-pub fn told(rule: Rule, one: &Value, other: &Value) -> String {
+pub fn told(rule: Rule, one: &RespValue, other: &RespValue) -> String {
     if rule != Rule::Figures || one.is_error() || other.is_error() {
         return format!("{one:?}");
     }
@@ -158,59 +158,59 @@ fn figures(info: &str) -> Vec<String> {
 
 /// A reply with all arrays and sets in it sorted: equal for two replies that differ in order only.
 #[must_use]
-pub fn sorted(value: &Value) -> Value {
-    let list = |v: &[Value]| {
-        let mut v: Vec<Value> = v.iter().map(sorted).collect();
+pub fn sorted(value: &RespValue) -> RespValue {
+    let list = |v: &[RespValue]| {
+        let mut v: Vec<RespValue> = v.iter().map(sorted).collect();
         v.sort();
         v
     };
     match value {
-        Value::Array(v) => Value::Array(list(v)),
-        Value::Set(v) => Value::Set(list(v)),
-        Value::Map(pairs) => {
+        RespValue::Array(v) => RespValue::Array(list(v)),
+        RespValue::Set(v) => RespValue::Set(list(v)),
+        RespValue::Map(pairs) => {
             let mut pairs: Vec<_> = pairs.iter().map(|(k, v)| (sorted(k), sorted(v))).collect();
             pairs.sort();
-            Value::Map(pairs)
+            RespValue::Map(pairs)
         }
         other => other.clone(),
     }
 }
 
 /// A reply of pairs, as a map or flat, with the pairs sorted.
-fn sorted_pairs(value: &Value) -> Value {
+fn sorted_pairs(value: &RespValue) -> RespValue {
     match value {
-        Value::Array(flat) => {
-            let mut pairs: Vec<Vec<Value>> = flat.chunks(2).map(<[Value]>::to_vec).collect();
+        RespValue::Array(flat) => {
+            let mut pairs: Vec<Vec<RespValue>> = flat.chunks(2).map(<[RespValue]>::to_vec).collect();
             pairs.sort();
-            Value::Array(pairs.concat())
+            RespValue::Array(pairs.concat())
         }
         other => sorted(other),
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn kind(value: &RespValue) -> &'static str {
     match value {
-        Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(_) => "text",
-        Value::Error(_) => "error",
-        Value::Integer(_) => "integer",
-        Value::NullBulk | Value::NullArray | Value::Null => "null",
-        Value::Array(_) => "array",
-        Value::Map(_) => "map",
-        Value::Set(_) => "set",
-        Value::Push(_) => "push",
-        Value::Double(_) => "double",
-        Value::Boolean(_) => "boolean",
-        Value::BigNumber(_) => "big number",
-        Value::Attribute(_, _) => "attribute",
+        RespValue::Simple(_) | RespValue::Bulk(_) | RespValue::Verbatim(_) => "text",
+        RespValue::Error(_) => "error",
+        RespValue::Integer(_) => "integer",
+        RespValue::NullBulk | RespValue::NullArray | RespValue::Null => "null",
+        RespValue::Array(_) => "array",
+        RespValue::Map(_) => "map",
+        RespValue::Set(_) => "set",
+        RespValue::Push(_) => "push",
+        RespValue::Double(_) => "double",
+        RespValue::Boolean(_) => "boolean",
+        RespValue::BigNumber(_) => "big number",
+        RespValue::Attribute(_, _) => "attribute",
     }
 }
 
 /// Every field of the peer's greeting is in ours with the same value, the id's value aside.
-fn greeting(ours: &Value, theirs: &Value) -> bool {
-    let fields = |value: &Value| -> Option<Vec<(Value, Value)>> {
+fn greeting(ours: &RespValue, theirs: &RespValue) -> bool {
+    let fields = |value: &RespValue| -> Option<Vec<(RespValue, RespValue)>> {
         match value {
-            Value::Map(pairs) => Some(pairs.clone()),
-            Value::Array(flat) => Some(flat.chunks(2).map(|p| (p[0].clone(), p[p.len() - 1].clone())).collect()),
+            RespValue::Map(pairs) => Some(pairs.clone()),
+            RespValue::Array(flat) => Some(flat.chunks(2).map(|p| (p[0].clone(), p[p.len() - 1].clone())).collect()),
             _ => None,
         }
     };
@@ -233,16 +233,16 @@ mod tests {
         assert_eq!(rule(&words("client GETNAME")), Rule::Exact);
         assert_eq!(rule(&words("sort nosort alpha")), Rule::Exact);
         assert_eq!(rule(&words("SORT_RO k by NoSort")), Rule::Multiset);
-        let text = |t: &str| Value::Bulk(t.into());
-        let pair = |a: &str, b: &str| Value::Array(vec![text(a), text(b)]);
+        let text = |t: &str| RespValue::Bulk(t.into());
+        let pair = |a: &str, b: &str| RespValue::Array(vec![text(a), text(b)]);
         assert!(equal(Rule::Multiset, &pair("a", "b"), &pair("b", "a")));
         assert!(!equal(Rule::Exact, &pair("a", "b"), &pair("b", "a")));
-        assert!(!equal(Rule::Within(5), &Value::Integer(-1), &Value::Integer(-2)));
-        assert!(equal(Rule::Within(5), &Value::Integer(10), &Value::Integer(12)));
-        assert!(!equal(Rule::Form, &Value::Error("ERR a".into()), &Value::Error("ERR b".into())));
-        let no_score = Value::Error(NO_SCORE.into());
+        assert!(!equal(Rule::Within(5), &RespValue::Integer(-1), &RespValue::Integer(-2)));
+        assert!(equal(Rule::Within(5), &RespValue::Integer(10), &RespValue::Integer(12)));
+        assert!(!equal(Rule::Form, &RespValue::Error("ERR a".into()), &RespValue::Error("ERR b".into())));
+        let no_score = RespValue::Error(NO_SCORE.into());
         assert!(equal(Rule::Scores, &pair("a", "b"), &no_score));
         assert!(!equal(Rule::Scores, &no_score, &pair("a", "b")) && !equal(Rule::Scores, &text("a"), &no_score));
-        assert!(!equal(Rule::Form, &Value::NullBulk, &text("a")));
+        assert!(!equal(Rule::Form, &RespValue::NullBulk, &text("a")));
     }
 }

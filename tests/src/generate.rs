@@ -175,7 +175,7 @@ impl Generator {
         if ["zrank", "zrevrank"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {
             args.truncate(3);
         }
-        // What must not reach a server even by accident, and a bare COMMAND, which lists all that a server has.
+        // These must not reach a server even by accident; a bare COMMAND lists everything that a server has.
         if ["debug", "config", "command", "shutdown"].iter().any(|name| args[0].eq_ignore_ascii_case(name.as_bytes())) {
             *args = words("config get");
         }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests are made of: the differential test's generator, its comparison and its run.
+//! The parts of the differential test: its generator, its comparison and its run.
 //!
 //! Varve and the peer (Debian's redis-server 7.0.15) get the same commands; their replies must be equal. What is excused,
 //! and how far, is one table: [`compare::rule`].

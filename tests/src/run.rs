@@ -6,7 +6,7 @@ use crate::generate::{Generator, Kind, Step};
 use crate::spell::{self, Arg};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use varve_testkit::{Client, Server, Value};
+use varve_testkit::{Client, RespValue, Server};
 
 /// Steps sent before their replies are read.
 const CHUNK: usize = 100;
@@ -19,7 +19,7 @@ const JUST_BEFORE: usize = 2;
 /// Commands that change more than the keys in their arguments: shown with any mismatch.
 const FAR_REACHING: &[&str] = &["select", "swapdb", "flushdb", "flushall", "reset", "hello", "quit", "config"];
 
-/// What to run.
+/// A plan of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// number of commands
@@ -40,7 +40,7 @@ pub struct Pair<'s> {
     theirs: &'s Server,
     our_client: Client,
     their_client: Client,
-    memory: VecDeque<(u64, Step, Value)>,
+    memory: VecDeque<(u64, Step, RespValue)>,
     plan: Plan,
 }
 
@@ -62,10 +62,10 @@ fn steps_of(plan: Plan) -> impl Iterator<Item = Step> {
     })
 }
 
-/// The same with steps from anywhere, up to the plan's number.
+/// Runs steps that come from anywhere, at most the plan's number, and compares as [`run`] does.
 ///
 /// # Errors
-/// As [`run`].
+/// The log of the first mismatch, or of a connection that was lost.
 pub fn run_steps(
     ours: &Server,
     theirs: &Server,
@@ -154,7 +154,7 @@ impl<'s> Pair<'s> {
     ///
     /// # Errors
     /// The log of a mismatch.
-    pub fn one(&mut self, index: u64, args: &[Arg]) -> Result<(Value, Value), String> {
+    pub fn one(&mut self, index: u64, args: &[Arg]) -> Result<(RespValue, RespValue), String> {
         let ours = self.our_client.call(args);
         let theirs = self.their_client.call(args);
         let step = Step { args: args.to_vec(), kind: Kind::Call };
@@ -178,7 +178,7 @@ impl<'s> Pair<'s> {
         for (i, step) in steps.into_iter().enumerate() {
             let index = index + i as u64;
             if step.kind == Kind::Muted {
-                self.remember(index, step, Value::Null);
+                self.remember(index, step, RespValue::Null);
                 continue;
             }
             let ours = self.our_client.read();
@@ -199,9 +199,9 @@ impl<'s> Pair<'s> {
         index: u64,
         step: Step,
         rule: Rule,
-        ours: io::Result<Value>,
-        theirs: io::Result<Value>,
-    ) -> Result<(Value, Value), String> {
+        ours: io::Result<RespValue>,
+        theirs: io::Result<RespValue>,
+    ) -> Result<(RespValue, RespValue), String> {
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) if compare::equal(rule, &ours, &theirs) => {
                 self.remember(index, step, theirs.clone());
@@ -215,7 +215,7 @@ impl<'s> Pair<'s> {
         }
     }
 
-    fn remember(&mut self, index: u64, step: Step, reply: Value) {
+    fn remember(&mut self, index: u64, step: Step, reply: RespValue) {
         if self.memory.len() == MEMORY {
             self.memory.pop_front();
         }
@@ -277,7 +277,7 @@ impl<'s> Pair<'s> {
 
 /// SCAN or one of its kin until the cursor is 0: the keys, members or pairs, each once, sorted. An error reply is the
 /// result as it is.
-fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
+fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<RespValue> {
     let mut args = args.to_vec();
     let mut keys = BTreeSet::new();
     let cursor_at = if args[0].eq_ignore_ascii_case(b"scan") { 1 } else { 2 };
@@ -287,13 +287,13 @@ fn scan_all(client: &mut Client, args: &[Arg]) -> io::Result<Value> {
         let (Some([cursor, batch]), false) = (reply.elements(), reply.is_error()) else { return Ok(reply) };
         let batch = batch.elements().unwrap_or_default();
         if pairs {
-            keys.extend(batch.chunks(2).map(|pair| Value::Array(pair.to_vec())));
+            keys.extend(batch.chunks(2).map(|pair| RespValue::Array(pair.to_vec())));
         } else {
             keys.extend(batch.iter().cloned());
         }
         args[cursor_at] = cursor.bytes().unwrap_or_default().to_vec();
         if args[cursor_at] == b"0" {
-            return Ok(Value::Array(keys.into_iter().collect()));
+            return Ok(RespValue::Array(keys.into_iter().collect()));
         }
     }
 }
@@ -311,7 +311,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(2000).collect()
 }
 
-fn show(reply: &io::Result<Value>) -> String {
+fn show(reply: &io::Result<RespValue>) -> String {
     match reply {
         Ok(value) => shorten(&format!("{value:?}")),
         Err(error) => format!("connection: {error}"),

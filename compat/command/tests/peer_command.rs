@@ -9,7 +9,7 @@ use common::Server;
 use std::collections::BTreeMap;
 use varve_command::{CommandTable, table};
 use varve_protocol::Resp;
-use varve_testkit::{Client, Launch, Value};
+use varve_testkit::{Client, Launch, RespValue};
 
 /// Ours that redis-server 7.0.15 does not have.
 const NEWER: [&str; 8] =
@@ -24,10 +24,10 @@ struct Both {
 }
 
 impl Both {
-    fn ask(&mut self, args: &[&str]) -> [Value; 2] {
+    fn ask(&mut self, args: &[&str]) -> [RespValue; 2] {
         let bytes: Vec<&[u8]> = args.iter().map(|a| a.as_bytes()).collect();
         let ours = self.ours.run(&bytes);
-        let (value, taken) = Value::decode(&ours).expect("a reply").expect("a whole one");
+        let (value, taken) = RespValue::decode(&ours).expect("a reply").expect("a whole one");
         assert_eq!(taken, ours.len());
         [value, self.peer.call(args).expect("the peer's reply")]
     }
@@ -61,50 +61,51 @@ fn shared_names() -> Vec<&'static str> {
     names
 }
 
-fn elements(value: Value) -> Vec<Value> {
+fn elements(value: RespValue) -> Vec<RespValue> {
     match value {
-        Value::Array(elements) | Value::Set(elements) => elements,
+        RespValue::Array(elements) | RespValue::Set(elements) => elements,
         other => panic!("no array: {other:?}"),
     }
 }
 
 /// A reply with its maps sorted by name and what is excused taken out.
-fn comparable(value: Value) -> Value {
+fn comparable(value: RespValue) -> RespValue {
     match value {
-        Value::Map(pairs) => {
-            let pairs: BTreeMap<String, Value> = pairs.into_iter().map(|(k, v)| (k.text(), v)).collect();
-            Value::Array(pairs.into_iter().filter_map(|(name, value)| field(name, value)).collect())
+        RespValue::Map(pairs) => {
+            let pairs: BTreeMap<String, RespValue> = pairs.into_iter().map(|(k, v)| (k.text(), v)).collect();
+            RespValue::Array(pairs.into_iter().filter_map(|(name, value)| field(name, value)).collect())
         }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(comparable).collect()),
-        Value::Set(elements) => Value::Set(elements.into_iter().map(comparable).collect()),
+        RespValue::Array(elements) => RespValue::Array(elements.into_iter().map(comparable).collect()),
+        RespValue::Set(elements) => RespValue::Set(elements.into_iter().map(comparable).collect()),
         other => other,
     }
 }
 
 /// A named field, if it is to be compared.
-fn field(name: String, value: Value) -> Option<Value> {
+fn field(name: String, value: RespValue) -> Option<RespValue> {
     let value = match name.as_str() {
         "subcommands" => return None, // each is compared by itself
         name if OWN_WORDS.contains(&name) => return None,
         "history" => versions(value),
         _ => comparable(value),
     };
-    Some(Value::Array(vec![Value::Bulk(name.into_bytes()), value]))
+    Some(RespValue::Array(vec![RespValue::Bulk(name.into_bytes()), value]))
 }
 
 /// A history without its texts.
-fn versions(history: Value) -> Value {
-    let is_set = matches!(history, Value::Set(_));
+fn versions(history: RespValue) -> RespValue {
+    let is_set = matches!(history, RespValue::Set(_));
     let versions = elements(history).into_iter().map(|change| elements(change).swap_remove(0)).collect();
-    if is_set { Value::Set(versions) } else { Value::Array(versions) }
+    if is_set { RespValue::Set(versions) } else { RespValue::Array(versions) }
 }
 
 /// The reply of COMMAND DOCS in RESP2 as the map that it is in RESP3, all the way down.
-fn as_map(value: Value, in_docs: bool) -> Value {
-    let Value::Array(flat) = value else { return value };
-    let is_map = in_docs && flat.len() % 2 == 0 && flat.first().is_some_and(|first| matches!(first, Value::Bulk(_)));
+fn as_map(value: RespValue, in_docs: bool) -> RespValue {
+    let RespValue::Array(flat) = value else { return value };
+    let is_map =
+        in_docs && flat.len() % 2 == 0 && flat.first().is_some_and(|first| matches!(first, RespValue::Bulk(_)));
     if !is_map {
-        return Value::Array(flat.into_iter().map(|value| as_map(value, in_docs)).collect());
+        return RespValue::Array(flat.into_iter().map(|value| as_map(value, in_docs)).collect());
     }
     let mut pairs = Vec::new();
     let mut flat = flat.into_iter();
@@ -112,7 +113,7 @@ fn as_map(value: Value, in_docs: bool) -> Value {
         let value = if name.text() == "history" { value } else { as_map(value, true) };
         pairs.push((name, value));
     }
-    Value::Map(pairs)
+    RespValue::Map(pairs)
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn info_is_the_same_field_by_field() {
             let [ours, peer] =
                 both.ask(&["COMMAND", "INFO", name]).map(|reply| elements(elements(reply).swap_remove(0)));
             assert_eq!(ours[..9], peer[..9], "{name}");
-            let listed = |reply: &[Value]| std::mem::discriminant(&reply[9]);
+            let listed = |reply: &[RespValue]| std::mem::discriminant(&reply[9]);
             assert_eq!(listed(&ours), listed(&peer), "{name}");
         }
     });
@@ -248,7 +249,7 @@ fn errors_and_filters_are_the_same() {
             let args = [&["COMMAND", "LIST"], filter].concat();
             let shared = shared_names();
             let [ours, peer] = both.ask(&args).map(|reply| {
-                let mut names: Vec<String> = elements(reply).iter().map(Value::text).collect();
+                let mut names: Vec<String> = elements(reply).iter().map(RespValue::text).collect();
                 names.retain(|name| shared.contains(&name.as_str()));
                 names.sort();
                 names
@@ -266,7 +267,7 @@ fn the_whole_list_holds_what_the_count_says() {
     for (list, len) in
         [(&[&b"COMMAND"[..]][..], count), (&[b"COMMAND", b"INFO"], count), (&[b"COMMAND", b"LIST"], table::count_ids())]
     {
-        let (value, _) = Value::decode(&server.run(list)).unwrap().unwrap();
+        let (value, _) = RespValue::decode(&server.run(list)).unwrap().unwrap();
         assert_eq!(elements(value).len(), len);
     }
 }

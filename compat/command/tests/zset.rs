@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use common::Server;
 use varve_base::rng::Rng;
 use varve_protocol::Resp;
-use varve_testkit::{Client, Launch, Value};
+use varve_testkit::{Client, Launch, RespValue};
 
 /// Commands of one run.
 const COMMANDS: usize = 4000;
@@ -182,11 +182,11 @@ impl Commands {
     }
 }
 
-fn ask(ours: &mut Server, peer: &mut Client, line: &str) -> [Value; 2] {
+fn ask(ours: &mut Server, peer: &mut Client, line: &str) -> [RespValue; 2] {
     let args: Vec<&str> = line.split_ascii_whitespace().collect();
     let bytes: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
     let reply = ours.run(&bytes);
-    let (value, taken) = Value::decode(&reply).expect("a reply").expect("a whole one");
+    let (value, taken) = RespValue::decode(&reply).expect("a reply").expect("a whole one");
     assert_eq!(taken, reply.len());
     [value, peer.call(&args).expect("the peer's reply")]
 }
@@ -279,17 +279,17 @@ fn hits_and_misses_are_the_peers() {
 
 /// Runs a command; its reply as texts, arrays opened up.
 fn texts(server: &mut Server, line: &str) -> Vec<String> {
-    fn open(value: Value, into: &mut Vec<String>) {
+    fn open(value: RespValue, into: &mut Vec<String>) {
         match value {
-            Value::Array(elements) | Value::Set(elements) => elements.into_iter().for_each(|e| open(e, into)),
-            Value::Integer(n) => into.push(n.to_string()),
+            RespValue::Array(elements) | RespValue::Set(elements) => elements.into_iter().for_each(|e| open(e, into)),
+            RespValue::Integer(n) => into.push(n.to_string()),
             other => into.push(other.text()),
         }
     }
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let reply = server.run(&words);
     let mut found = Vec::new();
-    open(Value::decode(&reply).expect("a reply").expect("a whole one").0, &mut found);
+    open(RespValue::decode(&reply).expect("a reply").expect("a whole one").0, &mut found);
     found
 }
 

@@ -142,7 +142,7 @@ fn ratios(shape: &Shape, counts: &[u64]) -> io::Result<Row> {
 
 type Request = fn(&mut Vec<u8>, u64);
 
-/// What people do with a collection of `n` elements, given a number at random.
+/// Common requests on a collection of `n` elements, each made from a random number.
 const OPS: [(&str, Request); 9] = [
     ("HGET", |out, n| push(out, &[b"HGET", b"hash", &name16(b'f', n)])),
     ("HSET", hash_field),

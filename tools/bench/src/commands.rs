@@ -1,7 +1,7 @@
 //! `commands`: server CPU per operation of redis-benchmark's default set and of MGET, HGET, ZRANGE, beside the peer.
 //!
 //! The requests are redis-benchmark's with its random keys: values of 3 bytes, 100 000 keys, one collection of each kind.
-//! What takes elements away finds a collection that holds enough of them: it is filled before each turn.
+//! Commands that remove elements need a collection that holds enough of them: it is filled before each turn.
 
 use crate::load::Traffic;
 use crate::report::{self, Row};
@@ -27,17 +27,17 @@ struct Case {
     name: &'static str,
     write: Write,
     before: Before,
-    /// One in so many requests of the others: for those that take long.
+    /// This command sends one `part`-th of the requests that the others send: for commands that take long.
     part: u64,
 }
 
-/// What is there when a turn begins.
+/// The data that is there when a turn begins.
 enum Before {
-    /// What the turns before have left.
+    /// The data that the turns before have left.
     Nothing,
     /// A key is deleted and filled with as many requests as the turn is going to send.
     Enough(&'static str, Write),
-    /// A key is deleted and filled with so many requests.
+    /// A key is deleted and filled with this number of requests.
     Filled(&'static str, Write, u64),
     /// All keys hold a value.
     Keys,
@@ -81,7 +81,7 @@ fn key(prefix: &[u8], random: &mut Random) -> Vec<u8> {
     numbered(prefix, random.below(KEYS))
 }
 
-/// As [`key`], one that hardly comes twice.
+/// A name from a range so large that it hardly comes twice.
 fn another(random: &mut Random) -> Vec<u8> {
     numbered(b"element", random.below(1_000_000_000_000))
 }

@@ -4,7 +4,7 @@ use varve_testkit::Random;
 
 /// A way to draw keys.
 pub(crate) enum Draw {
-    /// Each of so many as often as any other.
+    /// Each of this number of keys as often as any other.
     Uniform(u64),
     Zipf(Zipf),
     /// Always the first.
@@ -17,7 +17,7 @@ pub(crate) const NAMES: [&str; 3] = ["uniform", "zipf", "one key"];
 const THETA: f64 = 0.99;
 
 impl Draw {
-    /// One of [`NAMES`] over so many keys.
+    /// The drawing that one of [`NAMES`] stands for, over `keys` keys.
     pub(crate) fn named(name: &str, keys: u64) -> Draw {
         match name {
             "uniform" => Draw::Uniform(keys),
@@ -48,7 +48,7 @@ pub(crate) struct Zipf {
 }
 
 impl Zipf {
-    /// Over so many keys, at least 2; the exponent is between 0 and 1.
+    /// Over `keys` keys, at least 2; the exponent `theta` is between 0 and 1.
     pub(crate) fn new(keys: u64, theta: f64) -> Zipf {
         let zeta_of = |n: u64| (1..=n).map(|i| (i as f64).powf(-theta)).sum::<f64>();
         let (count, zeta) = (keys as f64, zeta_of(keys));

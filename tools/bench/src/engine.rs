@@ -94,7 +94,7 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<()> {
     table.save("engine")
 }
 
-/// Operations, their keys drawn and so many percent of them writes.
+/// Operations: their keys are drawn, and `writes_percent` of a hundred are writes.
 fn trace(draw: &Draw, writes_percent: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed + 1);
     let mut op = || {
@@ -176,7 +176,7 @@ fn cpu_ns() -> u64 {
     text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// What one thread works with.
+/// One thread's access to a map.
 trait Hands {
     /// Does operations in order, as many as it can without waiting for a lock, and says how many.
     fn work(&mut self, ops: &[u32]) -> usize;
@@ -202,7 +202,7 @@ impl Kind {
         }
     }
 
-    /// One for so many threads, with all keys in it.
+    /// A map for `threads` threads, with all keys in it.
     fn filled(self, threads: usize, keys: u64) -> io::Result<Map> {
         let store = |workers: usize, seed: u64| Store::new(&Options { workers, seed, ..Options::default() });
         let mut map = match self {
@@ -238,7 +238,7 @@ enum Map {
 }
 
 impl Map {
-    /// What each thread works with.
+    /// The access of each thread.
     fn hands(&mut self) -> Vec<Box<dyn Hands + Send + '_>> {
         match self {
             Map::Store(workers, start) => workers

@@ -1,7 +1,7 @@
 //! The floor: one thread, one event loop, no parsing. Every `request_bytes` bytes that arrive are answered `+OK`.
 //!
-//! What a server of any design cannot go below on this machine with this number of connections: the kernel's work and one
-//! read and one write a batch.
+//! The floor is the cost that no design of a server can go below on this machine with this number of connections: the
+//! kernel's work, and one read and one write for each batch.
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
@@ -15,7 +15,7 @@ const LISTENER: Token = Token(usize::MAX);
 /// Serves until it is killed.
 ///
 /// # Errors
-/// What the operating system reports.
+/// Errors of the operating system.
 pub(crate) fn serve(port: u16, request_bytes: usize) -> io::Result<()> {
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;

@@ -61,7 +61,7 @@ fn workloads() -> Vec<Workload> {
     ]
 }
 
-/// What a server came to.
+/// The figures of a server.
 struct Figures {
     /// Resident over live payload.
     resident: f64,
@@ -70,9 +70,9 @@ struct Figures {
     cpu_s: f64,
 }
 
-/// One written key in so many is looked at.
+/// One in this number of written keys is checked.
 const LOOK_AT_ONE_IN: u64 = 8;
-/// What a server may have resident beside the limit.
+/// Bytes that a server may have resident beyond the limit.
 const BESIDE_BYTES: f64 = (16 << 20) as f64;
 const CONNECTIONS: usize = 4;
 const PIPELINE: usize = 64;
@@ -151,7 +151,7 @@ fn measure(launch: Launch, workload: &Workload, limit: u64) -> io::Result<Figure
     })
 }
 
-/// Writes new keys until so many bytes are written; how many keys.
+/// Writes new keys until the phase's bytes are written; returns the number of keys.
 fn phase(
     server: &Server,
     workload: &Workload,

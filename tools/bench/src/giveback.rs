@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use varve_testkit::{Launch, Random, Server, client};
 
-/// What is written: the `n`th part, and the request that removes it.
+/// A shape of data: the request that writes the `n`th part, and the request that removes it.
 struct Shape {
     name: &'static str,
     parts: u64,
@@ -35,7 +35,7 @@ const SHAPES: [Shape; 5] = [
 const REMOVED_PERCENT: usize = 90;
 /// How long memory is looked at afterwards.
 const LOOK: Duration = Duration::from_secs(5);
-/// What a process may have beside a part of its peak.
+/// Bytes that a process may keep beside a part of its peak.
 const BESIDE_BYTES: f64 = (16 << 20) as f64;
 
 fn key(n: u64) -> Vec<u8> {
@@ -245,7 +245,7 @@ fn instant(keys: u64) -> io::Result<()> {
     told(&mut client)
 }
 
-/// What the server itself measured.
+/// Prints the server's own measurements.
 fn told(client: &mut client::Client) -> io::Result<()> {
     let info = must(client, "INFO background")?.text();
     for name in ["background_slices:", "background_rounds:", "lock_holds:", "expiry_lag:"] {
@@ -254,7 +254,7 @@ fn told(client: &mut client::Client) -> io::Result<()> {
     Ok(())
 }
 
-/// Keys that come due evenly, so many a second, for some seconds, while none is written.
+/// Keys expire evenly, `per_s` a second, for some seconds, while none is written.
 fn rate(per_s: u64, seconds: u64) -> io::Result<()> {
     let server = start()?;
     let mut client = server.client();

@@ -28,7 +28,7 @@ pub(crate) enum Op {
 pub(crate) enum Order {
     /// 0, 1, 2, …, from a first one: a fill
     Sequence(u64),
-    /// any of the first so many
+    /// any of the load's keys
     Random,
 }
 
@@ -56,7 +56,7 @@ impl Sizes {
     }
 }
 
-/// What to send.
+/// The requests to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) op: Op,
@@ -70,7 +70,7 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
-/// What came back.
+/// The result of a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     pub(crate) replies: u64,
@@ -107,7 +107,7 @@ pub(crate) fn drive(address: SocketAddr, plan: Traffic, write: &mut dyn FnMut(&m
     drive_timed(address, plan, write, &Hist::new())
 }
 
-/// As [`drive`]; `times` gets how long each batch took, from its writing to its last reply.
+/// Drives a load, and pushes to `times` how long each batch took, from its writing to its last reply.
 ///
 /// # Errors
 /// A connection that is lost or cannot be made.

@@ -130,7 +130,7 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
-    /// What GETs wait at half load while the server grows, reclaims, expires, deletes
+    /// How long GETs wait at half load while the server grows, reclaims, expires, deletes
     Tails {
         /// Half a second a scene, a smaller set to delete
         #[arg(long)]
@@ -145,7 +145,7 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
-    /// The floor: a server that parses nothing and answers +OK to every so many bytes
+    /// The floor: a server that parses nothing and answers +OK whenever it has got the bytes of one request
     #[command(hide = true)]
     Floor {
         /// Port on 127.0.0.1

@@ -89,7 +89,7 @@ fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<(Op
     for (number, op) in [Op::Get, Op::Set].into_iter().enumerate() {
         let load = Load { op, order: Order::Random, requests: scale.requests, ..fill.clone() };
         control(&server, &["--instr=on"])?;
-        // What the caches hold comes from requests of the same kind.
+        // Requests of the same kind fill the caches first.
         let warm = Load { requests: scale.requests / 10, seed: 2, ..load.clone() };
         point::refuse_errors(&load::run(server.address(), &warm)?)?;
         control(&server, &["--zero"])?;
@@ -111,7 +111,7 @@ fn control(server: &Server, words: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("callgrind_control {words:?}: {said}{}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// What callgrind_annotate says of a profile.
+/// The output of callgrind_annotate on a profile.
 #[derive(Debug)]
 struct Profile {
     events: Vec<String>,
@@ -187,7 +187,7 @@ impl Line {
     }
 }
 
-/// `1,234 (5.67%) . 89 (0.10%)  what`: so many counts, and what they are of.
+/// Parses `1,234 (5.67%) . 89 (0.10%)  what`: a count for each event, and the name behind them.
 fn counts(line: &str, events: usize) -> Option<(Vec<u64>, String)> {
     let mut rest = line.trim_start();
     let mut counts = Vec::new();

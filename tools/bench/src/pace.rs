@@ -91,7 +91,7 @@ impl Stream<'_> {
 
 struct Connection {
     socket: TcpStream,
-    /// Whose requests it carries.
+    /// The stream that its requests belong to.
     stream: usize,
     out: Vec<u8>,
     sent: usize,

@@ -75,7 +75,7 @@ fn one(scale: &Scale, hot: bool, full: f64, formula: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Deletes and sets keys, so many times for each there is; how many times in all.
+/// Deletes and sets keys, on average each of them `times` times; returns how often in all.
 fn replace(server: &Server, scale: &Scale, hot: bool, times: f64) -> io::Result<u64> {
     let count = (scale.keys as f64 * times) as u64;
     let mut random = Random::new(9);

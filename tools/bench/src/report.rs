@@ -15,7 +15,7 @@ pub(crate) struct Row {
     pub(crate) target: Option<Target>,
 }
 
-/// What Varve's figure should be at most.
+/// The limit that Varve's figure should not exceed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     /// of the peer's

@@ -66,7 +66,7 @@ struct Scale {
     expiring: u64,
     members: u64,
     time: Duration,
-    /// What the fill of the keys that expire may take.
+    /// The time that filling the keys that expire may take.
     fill_time: Duration,
 }
 
@@ -217,7 +217,7 @@ fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<C
     }
 }
 
-/// What a scene needs beside the keys that are read; when its keys are due, milliseconds of Unix time.
+/// Prepares what a scene needs beside the keys that are read. Returns when its keys are due, in milliseconds of Unix time.
 fn set_up(server: &Server, scene: Scene, scale: &Scale) -> io::Result<Option<u64>> {
     let mut client = server.client();
     let mut next = 0;

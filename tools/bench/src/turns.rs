@@ -1,4 +1,5 @@
-//! What experiments on collections share: two servers with one worker each, requests from words, CPU of a turn, medians.
+//! Parts that the experiments on collections share: two servers with one worker each, requests from words, CPU of a turn,
+//! medians.
 
 use crate::load::{self, Traffic};
 use std::io;
@@ -32,7 +33,7 @@ pub(crate) fn cpu_us(server: &Server, plan: Traffic, write: &mut dyn FnMut(&mut 
 ///
 /// # Errors
 /// An error reply.
-pub(crate) fn must(client: &mut client::Client, command: &str) -> io::Result<varve_testkit::Value> {
+pub(crate) fn must(client: &mut client::Client, command: &str) -> io::Result<varve_testkit::RespValue> {
     let reply = client.cmd(command);
     if reply.is_error() {
         return Err(io::Error::other(format!("{command}: {reply:?}")));

@@ -21,7 +21,7 @@ const SEED: u64 = 0x5eed;
 /// Connections that a loop has; the first one fills the store.
 const CLIENTS: usize = 2;
 
-/// What is switched on beside the connections.
+/// A feature of a server that is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// Nothing.

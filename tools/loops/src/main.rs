@@ -72,8 +72,8 @@ fn parts(script: &Script, numbers: Range<u64>) -> Vec<Part> {
     parts
 }
 
-/// What callgrind counts. Its name is known to `cargo xtask loops`; nothing in it may be a closure, whose name would
-/// match too.
+/// The function that callgrind counts. `cargo xtask loops` knows its name; a closure in it would match that name too, so it
+/// has none.
 #[inline(never)]
 fn measured_loop(connections: &mut Connections, batches: &mut [Vec<Part>]) -> u64 {
     let mut replies = 0;

@@ -32,7 +32,7 @@ use varve_testkit::client::encode;
 /// One loop.
 pub(crate) struct Script {
     pub(crate) name: &'static str,
-    /// What is switched on.
+    /// The feature that is switched on.
     pub(crate) setting: Setting,
     pub(crate) fill_requests: u64,
     /// Writes the `n`th request of the fill.
@@ -101,7 +101,7 @@ fn name(kind: char, number: u64) -> String {
     format!("{kind}{number:015}")
 }
 
-/// So many bytes that are no number.
+/// A value of `bytes` letters: no number.
 fn value(number: u64, bytes: usize) -> Vec<u8> {
     let mut random = Random::new(number);
     (0..bytes).map(|_| b'a' + random.below(26) as u8).collect()

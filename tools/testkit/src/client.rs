@@ -3,7 +3,7 @@
 //! It keeps one buffer in each direction and allows any number of commands on the way, up to what the kernel's socket
 //! buffers hold of replies: a pipeline of many megabytes of replies must be read in between. No reconnecting, no retries.
 
-use crate::value::Value;
+use crate::value::RespValue;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Client {
     /// Connects; replies are then waited for at most [`REPLY_TIMEOUT`].
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     pub fn connect(address: SocketAddr) -> io::Result<Client> {
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
         stream.set_nodelay(true)?;
@@ -57,7 +57,7 @@ impl Client {
     /// Sends what is queued.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     pub fn flush(&mut self) -> io::Result<()> {
         let sent = self.stream.write_all(&self.output);
         self.output.clear();
@@ -68,11 +68,11 @@ impl Client {
     ///
     /// # Errors
     /// The connection's end, a timeout, or bytes that are no reply.
-    pub fn read(&mut self) -> io::Result<Value> {
+    pub fn read(&mut self) -> io::Result<RespValue> {
         loop {
             let pending = &self.input[self.consumed..];
             if !pending.is_empty()
-                && let Some((value, used)) = Value::decode(pending).map_err(io::Error::other)?
+                && let Some((value, used)) = RespValue::decode(pending).map_err(io::Error::other)?
             {
                 self.consumed += used;
                 return Ok(value);
@@ -92,18 +92,18 @@ impl Client {
     /// Sends one command and waits for its reply.
     ///
     /// # Errors
-    /// As [`Client::read`].
-    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Value> {
+    /// If the connection breaks or the reply is no reply, like [`Client::read`].
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<RespValue> {
         self.queue(args);
         self.flush()?;
         self.read()
     }
 
-    /// The same for a command written with spaces, none in its arguments.
+    /// Sends a command that is written with spaces between its arguments, and returns the reply.
     ///
     /// # Panics
     /// When the connection is lost: for tests only.
-    pub fn cmd(&mut self, line: &str) -> Value {
+    pub fn cmd(&mut self, line: &str) -> RespValue {
         let args: Vec<&str> = line.split(' ').collect();
         self.call(&args).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
@@ -111,7 +111,7 @@ impl Client {
     /// Sets how long a reply may take.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     pub fn set_timeout(&mut self, limit: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(limit))
     }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests and the experiments share.
+//! Parts that the end-to-end tests and the experiments share.
 //!
 //! ```text
 //! value   one reply of RESP2 or RESP3, and the incremental decoder
@@ -26,4 +26,4 @@ pub use client::Client;
 pub use replica::Replica;
 pub use seed::Random;
 pub use server::{Launch, Server};
-pub use value::Value;
+pub use value::RespValue;

@@ -47,7 +47,7 @@ pub enum Call {
     Exec(Vec<(usize, Option<Bytes>)>, Vec<Call>),
 }
 
-/// What it answered.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// `+OK`
@@ -57,7 +57,7 @@ pub enum Answer {
     /// a number
     Integer(i64),
     /// a value, or none
-    Value(Option<Bytes>),
+    RespValue(Option<Bytes>),
     /// several
     Values(Vec<Option<Bytes>>),
     /// those of a transaction
@@ -68,7 +68,7 @@ pub enum Answer {
 
 /// A call with its answer and its ends, in any unit of one monotonic clock.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct HistoryEvent {
     /// before it was sent
     pub begin: u64,
     /// after its answer was read
@@ -84,7 +84,7 @@ pub struct Event {
 pub struct Keyspace(Vec<Option<Bytes>>);
 
 impl Keyspace {
-    /// So many keys, all absent.
+    /// A keyspace of `keys` keys, all absent.
     #[must_use]
     pub fn empty(keys: usize) -> Keyspace {
         Keyspace(vec![None; keys])
@@ -100,7 +100,7 @@ impl Keyspace {
     pub fn apply(&mut self, call: &Call) -> Answer {
         let keys = &mut self.0;
         match call {
-            Call::Get(k) => Answer::Value(keys[*k].clone()),
+            Call::Get(k) => Answer::RespValue(keys[*k].clone()),
             Call::Set(k, v) => {
                 keys[*k] = Some(v.clone());
                 Answer::Ok
@@ -112,9 +112,9 @@ impl Keyspace {
                 value.extend_from_slice(v);
                 Answer::Integer(value.len() as i64)
             }
-            Call::GetSet(k, v) => Answer::Value(keys[*k].replace(v.clone())),
+            Call::GetSet(k, v) => Answer::RespValue(keys[*k].replace(v.clone())),
             Call::SetNx(k, v) => self.apply(&Call::MSetNx(vec![(*k, v.clone())])),
-            Call::GetDel(k) => Answer::Value(keys[*k].take()),
+            Call::GetDel(k) => Answer::RespValue(keys[*k].take()),
             Call::Del(list) => Answer::Integer(list.iter().filter(|k| keys[**k].take().is_some()).count() as i64),
             Call::MGet(list) => Answer::Values(list.iter().map(|k| keys[*k].clone()).collect()),
             Call::MSet(pairs) => {
@@ -155,13 +155,13 @@ fn increment(value: &mut Option<Bytes>, by: i64) -> Answer {
 ///
 /// # Errors
 /// When there is none: how far the search came at best, the keyspace there, and the calls that could not follow.
-pub fn check(start: &Keyspace, clients: &[Vec<Event>]) -> Result<(), String> {
+pub fn check(start: &Keyspace, clients: &[Vec<HistoryEvent>]) -> Result<(), String> {
     let mut search = Search { clients, at: vec![0; clients.len()], seen: HashSet::new(), best: Vec::new(), most: 0 };
     if search.run(start) { Ok(()) } else { Err(search.explain(start)) }
 }
 
 struct Search<'h> {
-    clients: &'h [Vec<Event>],
+    clients: &'h [Vec<HistoryEvent>],
     /// Calls of each client that are in the order so far.
     at: Vec<u32>,
     seen: HashSet<(Vec<u32>, Keyspace)>,
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    fn event(begin: u64, end: u64, call: Call, answer: Answer) -> Event {
-        Event { begin, end, call, answer }
+    fn event(begin: u64, end: u64, call: Call, answer: Answer) -> HistoryEvent {
+        HistoryEvent { begin, end, call, answer }
     }
 
     fn v(text: &str) -> Bytes {
@@ -262,15 +262,15 @@ mod tests {
     }
 
     fn some(text: &str) -> Answer {
-        Answer::Value(Some(v(text)))
+        Answer::RespValue(Some(v(text)))
     }
 
     #[test]
     fn calls_that_overlap_may_take_either_order() {
         let writer = vec![event(0, 10, Call::Set(1, v("x")), Answer::Ok)];
-        let reader = vec![event(1, 4, Call::Get(1), Answer::Value(None)), event(5, 9, Call::Get(1), some("x"))];
+        let reader = vec![event(1, 4, Call::Get(1), Answer::RespValue(None)), event(5, 9, Call::Get(1), some("x"))];
         assert_eq!(check(&Keyspace::empty(2), &[writer.clone(), reader.clone()]), Ok(()));
-        let backwards = vec![event(1, 4, Call::Get(1), some("x")), event(5, 9, Call::Get(1), Answer::Value(None))];
+        let backwards = vec![event(1, 4, Call::Get(1), some("x")), event(5, 9, Call::Get(1), Answer::RespValue(None))];
         let error = check(&Keyspace::empty(2), &[writer, backwards]).unwrap_err();
         assert!(error.contains("none of these can follow"), "{error}");
     }
@@ -321,7 +321,7 @@ mod tests {
         assert!(check(&start, &[exec("9")]).is_err());
         // A change that nobody else can have made after it was read and before EXEC.
         let writer = vec![event(0, 1, Call::Set(0, v("11")), Answer::Ok)];
-        assert!(check(&start, &[writer, vec![Event { begin: 2, ..exec("10")[0].clone() }]]).is_err());
+        assert!(check(&start, &[writer, vec![HistoryEvent { begin: 2, ..exec("10")[0].clone() }]]).is_err());
     }
 
     #[test]
@@ -347,7 +347,8 @@ mod tests {
             clients[moment as usize % 4].push(event(moment * 10, moment * 10 + 25, call, answer));
         }
         assert_eq!(check(&Keyspace::empty(3), &clients), Ok(()));
-        let last = clients[2].iter_mut().rev().find(|e| matches!(e.answer, Answer::Value(Some(_)))).expect("a value");
+        let last =
+            clients[2].iter_mut().rev().find(|e| matches!(e.answer, Answer::RespValue(Some(_)))).expect("a value");
         last.answer = some("never written");
         assert!(check(&Keyspace::empty(3), &clients).is_err());
     }

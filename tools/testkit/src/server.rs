@@ -202,7 +202,7 @@ impl Server {
         &self.dir
     }
 
-    /// What it has written to standard output and error.
+    /// The text that it has written to standard output and error.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()

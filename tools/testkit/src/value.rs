@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A reply.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Value {
+pub enum RespValue {
     /// `+text`
     Simple(Vec<u8>),
     /// `-CODE text`, or RESP3's `!` form
@@ -24,13 +24,13 @@ pub enum Value {
     /// `_`
     Null,
     /// `*n`
-    Array(Vec<Value>),
+    Array(Vec<RespValue>),
     /// `%n`
-    Map(Vec<(Value, Value)>),
+    Map(Vec<(RespValue, RespValue)>),
     /// `~n`
-    Set(Vec<Value>),
+    Set(Vec<RespValue>),
     /// `>n`
-    Push(Vec<Value>),
+    Push(Vec<RespValue>),
     /// `,text`
     Double(Vec<u8>),
     /// `#t` or `#f`
@@ -40,10 +40,10 @@ pub enum Value {
     /// `=n` with its three-letter format and a colon
     Verbatim(Vec<u8>),
     /// `|n` and the reply that it decorates
-    Attribute(Vec<(Value, Value)>, Box<Value>),
+    Attribute(Vec<(RespValue, RespValue)>, Box<RespValue>),
 }
 
-/// What is wrong with bytes that are no reply.
+/// The reason why bytes are no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -55,12 +55,12 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-impl Value {
+impl RespValue {
     /// Decodes the first reply in `input`; with it the number of bytes that it took. `None`: more bytes are needed.
     ///
     /// # Errors
     /// When the bytes can be no reply, however many follow.
-    pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
+    pub fn decode(input: &[u8]) -> Result<Option<(RespValue, usize)>, Malformed> {
         let mut decoder = Decoder { input, at: 0 };
         Ok(decoder.value()?.map(|value| (value, decoder.at)))
     }
@@ -69,12 +69,12 @@ impl Value {
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Value::Simple(b) | Value::Error(b) | Value::Bulk(b) | Value::Verbatim(b) => Some(b),
+            RespValue::Simple(b) | RespValue::Error(b) | RespValue::Bulk(b) | RespValue::Verbatim(b) => Some(b),
             _ => None,
         }
     }
 
-    /// The same as text, for assertions and messages.
+    /// The reply as text, for assertions and messages.
     #[must_use]
     pub fn text(&self) -> String {
         self.bytes().map(|b| String::from_utf8_lossy(b).into_owned()).unwrap_or_default()
@@ -83,51 +83,51 @@ impl Value {
     /// Is this one of the three nulls?
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(self, Value::NullBulk | Value::NullArray | Value::Null)
+        matches!(self, RespValue::NullBulk | RespValue::NullArray | RespValue::Null)
     }
 
     /// Is this an error reply?
     #[must_use]
     pub fn is_error(&self) -> bool {
-        matches!(self, Value::Error(_))
+        matches!(self, RespValue::Error(_))
     }
 
     /// The number of an integer reply.
     #[must_use]
     pub fn integer(&self) -> Option<i64> {
-        if let Value::Integer(n) = self { Some(*n) } else { None }
+        if let RespValue::Integer(n) = self { Some(*n) } else { None }
     }
 
     /// The elements of an array, set or push.
     #[must_use]
-    pub fn elements(&self) -> Option<&[Value]> {
+    pub fn elements(&self) -> Option<&[RespValue]> {
         match self {
-            Value::Array(v) | Value::Set(v) | Value::Push(v) => Some(v),
+            RespValue::Array(v) | RespValue::Set(v) | RespValue::Push(v) => Some(v),
             _ => None,
         }
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for RespValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Simple(b) => write!(f, "+{}", b.escape_ascii()),
-            Value::Error(b) => write!(f, "-{}", b.escape_ascii()),
-            Value::Integer(n) => write!(f, ":{n}"),
-            Value::Bulk(b) if b.len() > 200 => write!(f, "\"{}...\"({} bytes)", b[..80].escape_ascii(), b.len()),
-            Value::Bulk(b) => write!(f, "\"{}\"", b.escape_ascii()),
-            Value::NullBulk => write!(f, "$-1"),
-            Value::NullArray => write!(f, "*-1"),
-            Value::Null => write!(f, "_"),
-            Value::Array(v) => f.debug_list().entries(v).finish(),
-            Value::Map(m) => write!(f, "%").and_then(|()| f.debug_list().entries(m).finish()),
-            Value::Set(v) => f.debug_set().entries(v).finish(),
-            Value::Push(v) => write!(f, ">").and_then(|()| f.debug_list().entries(v).finish()),
-            Value::Double(b) => write!(f, ",{}", b.escape_ascii()),
-            Value::Boolean(b) => write!(f, "#{b}"),
-            Value::BigNumber(b) => write!(f, "({}", b.escape_ascii()),
-            Value::Verbatim(b) => write!(f, "={}", b.escape_ascii()),
-            Value::Attribute(m, v) => write!(f, "|{m:?}").and_then(|()| write!(f, " {v:?}")),
+            RespValue::Simple(b) => write!(f, "+{}", b.escape_ascii()),
+            RespValue::Error(b) => write!(f, "-{}", b.escape_ascii()),
+            RespValue::Integer(n) => write!(f, ":{n}"),
+            RespValue::Bulk(b) if b.len() > 200 => write!(f, "\"{}...\"({} bytes)", b[..80].escape_ascii(), b.len()),
+            RespValue::Bulk(b) => write!(f, "\"{}\"", b.escape_ascii()),
+            RespValue::NullBulk => write!(f, "$-1"),
+            RespValue::NullArray => write!(f, "*-1"),
+            RespValue::Null => write!(f, "_"),
+            RespValue::Array(v) => f.debug_list().entries(v).finish(),
+            RespValue::Map(m) => write!(f, "%").and_then(|()| f.debug_list().entries(m).finish()),
+            RespValue::Set(v) => f.debug_set().entries(v).finish(),
+            RespValue::Push(v) => write!(f, ">").and_then(|()| f.debug_list().entries(v).finish()),
+            RespValue::Double(b) => write!(f, ",{}", b.escape_ascii()),
+            RespValue::Boolean(b) => write!(f, "#{b}"),
+            RespValue::BigNumber(b) => write!(f, "({}", b.escape_ascii()),
+            RespValue::Verbatim(b) => write!(f, "={}", b.escape_ascii()),
+            RespValue::Attribute(m, v) => write!(f, "|{m:?}").and_then(|()| write!(f, " {v:?}")),
         }
     }
 }
@@ -174,7 +174,7 @@ impl<'a> Decoder<'a> {
         Ok(Some(bytes[..length].to_vec()))
     }
 
-    fn list(&mut self, length: i64) -> Step<Vec<Value>> {
+    fn list(&mut self, length: i64) -> Step<Vec<RespValue>> {
         let mut list = Vec::new();
         for _ in 0..length {
             list.push(part!(self.value()));
@@ -182,7 +182,7 @@ impl<'a> Decoder<'a> {
         Ok(Some(list))
     }
 
-    fn pairs(&mut self, length: i64) -> Step<Vec<(Value, Value)>> {
+    fn pairs(&mut self, length: i64) -> Step<Vec<(RespValue, RespValue)>> {
         let mut pairs = Vec::new();
         for _ in 0..length {
             let key = part!(self.value());
@@ -191,16 +191,16 @@ impl<'a> Decoder<'a> {
         Ok(Some(pairs))
     }
 
-    fn value(&mut self) -> Step<Value> {
+    fn value(&mut self) -> Step<RespValue> {
         let line = part!(self.line());
         let Some((&mark, rest)) = line.split_first() else { return Err(Malformed("an empty line".into())) };
         Ok(Some(match mark {
-            b'+' => Value::Simple(rest.to_vec()),
-            b'-' => Value::Error(rest.to_vec()),
-            b',' => Value::Double(rest.to_vec()),
-            b'(' => Value::BigNumber(rest.to_vec()),
-            b'_' => Value::Null,
-            b'#' => Value::Boolean(rest == b"t"),
+            b'+' => RespValue::Simple(rest.to_vec()),
+            b'-' => RespValue::Error(rest.to_vec()),
+            b',' => RespValue::Double(rest.to_vec()),
+            b'(' => RespValue::BigNumber(rest.to_vec()),
+            b'_' => RespValue::Null,
+            b'#' => RespValue::Boolean(rest == b"t"),
             b'$' | b'*' | b':' | b'%' | b'~' | b'>' | b'!' | b'=' | b'|' => {
                 let length = Self::number(rest)?;
                 part!(self.sized(mark, length))
@@ -209,21 +209,21 @@ impl<'a> Decoder<'a> {
         }))
     }
 
-    fn sized(&mut self, mark: u8, length: i64) -> Step<Value> {
+    fn sized(&mut self, mark: u8, length: i64) -> Step<RespValue> {
         Ok(Some(match (mark, length) {
-            (b':', n) => Value::Integer(n),
-            (b'$', -1) => Value::NullBulk,
-            (b'*', -1) => Value::NullArray,
-            (b'$', n) => Value::Bulk(part!(self.blob(n))),
-            (b'!', n) => Value::Error(part!(self.blob(n))),
-            (b'=', n) => Value::Verbatim(part!(self.blob(n))),
-            (b'*', n) => Value::Array(part!(self.list(n))),
-            (b'~', n) => Value::Set(part!(self.list(n))),
-            (b'>', n) => Value::Push(part!(self.list(n))),
-            (b'%', n) => Value::Map(part!(self.pairs(n))),
+            (b':', n) => RespValue::Integer(n),
+            (b'$', -1) => RespValue::NullBulk,
+            (b'*', -1) => RespValue::NullArray,
+            (b'$', n) => RespValue::Bulk(part!(self.blob(n))),
+            (b'!', n) => RespValue::Error(part!(self.blob(n))),
+            (b'=', n) => RespValue::Verbatim(part!(self.blob(n))),
+            (b'*', n) => RespValue::Array(part!(self.list(n))),
+            (b'~', n) => RespValue::Set(part!(self.list(n))),
+            (b'>', n) => RespValue::Push(part!(self.list(n))),
+            (b'%', n) => RespValue::Map(part!(self.pairs(n))),
             (_, n) => {
                 let attributes = part!(self.pairs(n));
-                Value::Attribute(attributes, Box::new(part!(self.value())))
+                RespValue::Attribute(attributes, Box::new(part!(self.value())))
             }
         }))
     }
@@ -239,9 +239,9 @@ mod tests {
     #[test]
     fn a_reply_is_decoded_only_when_whole() {
         for cut in 0..REPLY.len() {
-            assert_eq!(Value::decode(&REPLY[..cut]), Ok(None), "cut at {cut}");
+            assert_eq!(RespValue::decode(&REPLY[..cut]), Ok(None), "cut at {cut}");
         }
-        let (value, used) = Value::decode(REPLY).unwrap().unwrap();
+        let (value, used) = RespValue::decode(REPLY).unwrap().unwrap();
         assert_eq!(used, REPLY.len());
         assert_eq!(format!("{value:?}"), "[$-1, :-7, %[(+k, ,1.5)], {#true}, =txt:abc, |[(+a, _)] (12]");
     }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_reply_are_refused() {
         for bad in [&b"hello\r\n"[..], b"\r\n", b":x\r\n", b"$3\r\nabcde", b"$-2\r\n"] {
-            assert!(Value::decode(bad).is_err(), "{}", bad.escape_ascii());
+            assert!(RespValue::decode(bad).is_err(), "{}", bad.escape_ascii());
         }
     }
 }

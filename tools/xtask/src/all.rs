@@ -22,7 +22,7 @@ const CRATES: &[&str] = &[
     "xtask",
 ];
 
-/// What runs under a sanitizer: the crates, the sanitizer, further flags.
+/// Sanitizers, and the crates whose tests run under each.
 const SANITIZED: &[(&str, &[&str])] = &[
     ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-collection", "varve-store"]),
     ("thread", &["varve-segment", "varve-index", "varve-store"]),

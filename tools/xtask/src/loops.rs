@@ -86,7 +86,7 @@ fn count(name: &str) -> Result<f64, String> {
     let mut valgrind = command("valgrind", &["--tool=callgrind", "--quiet", TOGGLE]);
     valgrind.arg(format!("--callgrind-out-file={}", profile.display()));
     valgrind.arg(target_dir().join("release/varve-loops")).arg(name);
-    // What stands in the environment would lie on the stack, and settings of the C library and of valgrind are among it.
+    // The environment lies on the stack and moves addresses; it may also hold settings of the C library and of valgrind.
     valgrind.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     let said = output(&mut valgrind)?;
     let operations: f64 = said
@@ -157,7 +157,7 @@ fn percent(before: f64, now: f64) -> f64 {
     (now / before - 1.0) * 100.0
 }
 
-/// What is said of a count beside the recorded one.
+/// The text that compares a count with the recorded one.
 fn change(before: Option<f64>, now: f64) -> String {
     let Some(before) = before else { return String::new() };
     let percent = percent(before, now);
@@ -165,7 +165,7 @@ fn change(before: Option<f64>, now: f64) -> String {
     format!(" ({percent:+.1}% of the recorded {before:.1}){hint}")
 }
 
-/// What the file of counts holds.
+/// The content of the file of counts.
 #[derive(Debug, Default, PartialEq)]
 struct Recorded {
     compiler: String,

@@ -54,7 +54,7 @@ const UNITS: &[&str] = &[
 
 /// Where the suite looks for free ports.
 const PORTS_FROM: &str = "27111";
-/// What an entry begins with that leaves out all that is tagged so.
+/// The beginning of an entry that leaves out all tests with a tag.
 const TAG: &str = "tag:";
 /// Seconds without a finished test after which the suite gives up.
 const SILENCE_LIMIT: &str = "120";

@@ -48,7 +48,7 @@ const MODULES: &[&str] = &[
 /// Seconds that one test may take, and one protocol's run.
 const TEST_LIMIT: &str = "--timeout=30";
 const RUN_LIMIT: &str = "--session-timeout=300";
-/// So many failed tests are run once more.
+/// At most this number of failed tests is run once more.
 const AGAIN_MAX: usize = 8;
 
 /// The environment and the source first, then the suite. `words` go to pytest: modules, `-k`; none means everything.
@@ -80,7 +80,7 @@ pub(crate) fn suite(words: &[String]) -> Tally {
 }
 
 /// Runs a few tests that failed once more, alone: some of them wait for fixed times, which a busy machine does not keep.
-/// What fails twice has failed.
+/// Runs failed tests once more: a test that fails twice has failed.
 fn again(suite: &Path, resp: &str, name: &str, first: Tally, text: &str) -> Tally {
     let failed = failed_tests(text);
     if failed.is_empty() || failed.len() > AGAIN_MAX || failed.len() as u64 != first.failed {

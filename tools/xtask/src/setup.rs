@@ -1,4 +1,4 @@
-//! What the tests need beside Rust, on a fresh Debian: packages, a Python environment, the peer's source.
+//! Installs what the tests need beside Rust on a fresh Debian: packages, a Python environment, redis-server's source.
 //!
 //! ```text
 //! .test-tools/venv/                      Python with redis-py and what its tests need
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The client library of the Python tests, pinned.
 const REDIS_PY: (&str, &str) = ("redis", "5.2.1");
-/// What the Python environment holds, pinned: the library, and what its own tests need.
+/// The packages of the Python environment, pinned: the library, and those that its own tests need.
 const PYTHON_PACKAGES: &[(&str, &str)] =
     &[REDIS_PY, ("pytest", "8.3.4"), ("pytest-asyncio", "0.23.8"), ("pytest-timeout", "2.3.1")];
 /// The peer's version: its replies are the authority.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What was counted.
+/// Counts of passed, failed and skipped tests.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -57,7 +57,7 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// What tests need beside the workspace lies here: fetched, never committed.
+/// The directory of files that tests need beside the workspace: they are fetched, never committed.
 pub(crate) fn tools_dir() -> PathBuf {
     workspace().join(".test-tools")
 }

@@ -19,7 +19,7 @@ pub(super) fn page(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// What stands in back quotes and looks like a path of the workspace.
+/// The words in back quotes that look like a path of the workspace.
 fn named_paths(text: &str) -> Vec<PathBuf> {
     let tops = ["engine/", "compat/", "server/", "tools/", "tests/", "fuzz/", "docs/", ".ci/", ".cargo/"];
     text.split('`')

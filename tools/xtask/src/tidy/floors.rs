@@ -67,7 +67,7 @@ fn climbs(tree: &Tree, krate: &str, floors: &[&[&str]]) -> Vec<String> {
     complaints
 }
 
-/// What a crate's root gives on under its own name: `crate::Shard` is `crate::shard::Shard`.
+/// Names that a crate's root exports again: `crate::Shard` is `crate::shard::Shard`.
 struct Reexports(BTreeMap<String, Vec<String>>);
 
 impl Reexports {

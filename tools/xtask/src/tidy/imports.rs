@@ -26,7 +26,7 @@ pub(super) fn module_of(path: &str) -> Vec<String> {
     parts
 }
 
-/// What a file imports from its own crate.
+/// A file's imports from its own crate.
 pub(super) fn imports(file: &File) -> Vec<Import> {
     let module = module_of(&file.path);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What was left behind: marks of unfinished work, ignored tests, paths of somebody's machine.
+//! Leftovers: marks of unfinished work, ignored tests, paths of somebody's machine.
 
 use super::files::Tree;
 

@@ -44,7 +44,7 @@ pub(super) fn commands_by_name(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// What clients are told when something fails is written once, beside the other errors.
+/// The text of an error is written once, beside the other errors.
 pub(super) fn error_texts(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in in_code(tree, &["compat/", "server/"]).filter(|file| !file.path.ends_with(ERROR_FILE)) {

@@ -10,7 +10,7 @@
 //! snapshot, partial resynchronisation.
 
 use crate::client::{Client, encode};
-use crate::value::Value;
+use crate::value::RespValue;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ impl Replica {
         if pending.is_empty() {
             return Ok(None);
         }
-        let Some((value, used)) = Value::decode(pending).map_err(io::Error::other)? else { return Ok(None) };
+        let Some((value, used)) = RespValue::decode(pending).map_err(io::Error::other)? else { return Ok(None) };
         self.consumed += used;
         self.offset += used as u64;
         let words =

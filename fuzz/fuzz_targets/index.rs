@@ -9,19 +9,19 @@ mod model;
 
 use libfuzzer_sys::fuzz_target;
 use model::{HashKind, Op, World};
-use varve_index::Geometry;
+use varve_index::IndexGeometry;
 
 /// The list is searched from end to end, so longer inputs only waste time.
 const OPERATIONS_MAX: usize = 1_000;
 
 fuzz_target!(|bytes: &[u8]| {
     let [first, bounds, operations @ ..] = bytes else { return };
-    let mut world = World::new(Geometry {
+    let mut world = World::new(IndexGeometry {
         first_buckets: 1 + u32::from(first % 8),
         shard_scale: (u32::from(first / 8), 32),
         displace: u32::from(bounds % 4),
         move_buckets: 1 + u32::from(bounds / 4 % 4),
-        ..Geometry::default()
+        ..IndexGeometry::default()
     });
     for operation in operations.chunks_exact(3).take(OPERATIONS_MAX) {
         let number = u64::from(operation[1]) | u64::from(operation[2]) << 8;

@@ -11,7 +11,7 @@ mod model;
 use libfuzzer_sys::fuzz_target;
 use model::{Ints, Op, Text, World, grow};
 use varve_packed::intset::IntSet;
-use varve_packed::node::{Grow, Node, NodeMut, Squeezed, expand};
+use varve_packed::node::{Grow, Node, NodeMut, CompressedNode, expand};
 
 /// Everything is compared after each operation, so longer inputs only waste time.
 const OPERATIONS_MAX: usize = 200;
@@ -71,7 +71,7 @@ fn op(bytes: &[u8]) -> Op {
         21 => Op::GrowInPlace(number % 300),
         22 => Op::Trim,
         _ if number % 16 == 0 => Op::Clear(bytes[5]),
-        _ => Op::Squeeze,
+        _ => Op::Compress,
     }
 }
 
@@ -99,11 +99,11 @@ fn damaged(bytes: &[u8]) {
     if let Ok(set) = IntSet::check(bytes) {
         set.verify();
     }
-    if let Ok(squeezed) = Squeezed::open(bytes)
-        && squeezed.bytes() <= EXPANDED_MAX
+    if let Ok(compressed) = CompressedNode::open(bytes)
+        && compressed.bytes() <= EXPANDED_MAX
     {
         let mut into = vec![0; EXPANDED_MAX + 16];
-        if expand(squeezed, &mut into, Grow::Back).is_ok() {
+        if expand(compressed, &mut into, Grow::Back).is_ok() {
             let _ = Node::check(&into);
         }
     }

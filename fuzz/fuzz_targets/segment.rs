@@ -9,7 +9,7 @@ mod model;
 
 use libfuzzer_sys::fuzz_target;
 use model::{Model, Op, tiny};
-use varve_segment::{Class, Kind};
+use varve_segment::{SegmentClass, ObjectKind};
 
 const OPERATIONS_MAX: usize = 1_000;
 
@@ -26,14 +26,14 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn operation(what: u8, one: usize, two: usize) -> Op {
-    let class = [Class::Ordinary, Class::Volatile, Class::Survivor][two % 3];
+    let class = [SegmentClass::Ordinary, SegmentClass::Volatile, SegmentClass::Survivor][two % 3];
     // None, six bytes, eight bytes.
     let expiry = [None, None, Some(one as i64), Some(-(two as i64))][one % 4];
     // Mostly short; at times for a piece of its own or a run.
     let len = if two % 8 == 0 { two / 4 } else { two % 256 };
     match what % 32 {
         0..10 => Op::Append {
-            kind: [Kind::String, Kind::Hash, Kind::Element, Kind::Node, Kind::Member][one / 4 % 5],
+            kind: [ObjectKind::key(1), ObjectKind::key(7), ObjectKind::part(8), ObjectKind::part(14), ObjectKind::BARE][one / 4 % 5],
             key_len: 1 + if one % 64 == 0 { one / 32 } else { one % 40 },
             len,
             extra: if one % 8 == 0 { one / 128 } else { 0 },

@@ -16,7 +16,7 @@ use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
 use varve_command::{Blocked, Bodies, CommandTable, Session};
 use varve_protocol::{Parser, Reply};
-use varve_store::{Geometry, Limits, Options, Policy, Store, Worker};
+use varve_store::{LogGeometry, Limits, Options, Policy, Store, Worker};
 
 const COMMANDS_MAX: usize = 600;
 const START_MS: i64 = 1_795_000_000_000;
@@ -51,10 +51,10 @@ struct World {
 
 impl World {
     fn new(shape: u8) -> World {
-        let geometry = Geometry {
+        let geometry = LogGeometry {
             segment_bytes: 4096,
             piece_bytes: 256 << (shape % 3),
-            run_min_bytes: 1024,
+            extent_min_bytes: 1024,
             release_bytes: 4096,
             reserve_bytes: 64 << 20,
         };

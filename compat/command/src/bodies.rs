@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 use varve_protocol::{Body, Parser};
-use varve_store::{FilledRun, OpenRun, Worker};
+use varve_store::{FilledExtent, OpenExtent, Worker};
 
 use crate::descriptor::Flags;
 use crate::table::CommandTable;
@@ -20,7 +20,7 @@ use crate::table::CommandTable;
 /// Bodies of one request, as far as they are whole.
 #[derive(Debug, Default)]
 pub struct Bodies {
-    runs: Vec<FilledRun>,
+    runs: Vec<FilledExtent>,
     /// All bodies, those that were dropped too.
     count: usize,
     denied: bool,
@@ -40,7 +40,7 @@ impl Bodies {
     }
 
     /// The next body.
-    pub fn push(&mut self, run: FilledRun) {
+    pub fn push(&mut self, run: FilledExtent) {
         self.runs.push(run);
         self.count += 1;
     }
@@ -75,7 +75,7 @@ impl Bodies {
 
     /// The i-th body, to be adopted.
     #[inline]
-    pub(crate) fn run(&self, i: usize) -> Option<&FilledRun> {
+    pub(crate) fn run(&self, i: usize) -> Option<&FilledExtent> {
         self.runs.get(i)
     }
 
@@ -95,7 +95,7 @@ pub(crate) fn wanted(parser: &Parser, table: &CommandTable, worker: &Worker, req
     let body = parser.body()?;
     let name = body.name?;
     let command = table.get(&request[name.start..name.start + name.len])?;
-    let fits = body.len > worker.store.log().run_min_bytes() && body.len <= BODY_BYTES_MAX;
+    let fits = body.len > worker.store.log().extent_min_bytes() && body.len <= BODY_BYTES_MAX;
     (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn wanted(parser: &Parser, table: &CommandTable, worker: &Worker, req
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.
-pub fn begin(worker: &Worker, len: usize) -> Option<OpenRun> {
-    worker.store.log().begin_run(len)
+pub fn begin(worker: &Worker, len: usize) -> Option<OpenExtent> {
+    worker.store.log().begin_extent(len)
 }
 
 /// Admits the next `bytes` of a body against the limit, making room if that may be; no shard is held.

@@ -5,9 +5,9 @@
 //! so that a test can compare two servers' contents in 40 letters (`digest`).
 
 use varve_base::glob;
-use varve_base::group::SLOTS;
+use varve_base::group::CELLS;
 use varve_protocol::Resp;
-use varve_store::{Form, Key, TableStats, Ttl, Tx};
+use varve_store::{Key, StringForm, TableStats, Ttl, Tx};
 
 use crate::WideCtx;
 use crate::digest;
@@ -140,7 +140,7 @@ fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
 
 /// In the form that Redis tells of its tables: places for entries, and a second table while the first one is left.
 fn table_text(stats: &TableStats) -> String {
-    let places = |buckets: u64| buckets * SLOTS as u64;
+    let places = |buckets: u64| buckets * CELLS as u64;
     let (old, new) = (stats.old_buckets, stats.buckets);
     let first = if old > 0 { old } else { new };
     let mut text = format!(
@@ -175,7 +175,7 @@ fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
         }
         on_key(ctx, ctx.session.db, &name, |tx, key| {
             if !tx.exists(key) {
-                tx.set(key, &value, Ttl::Clear, Form::Plain);
+                tx.set(key, &value, Ttl::Clear, StringForm::Plain);
             }
         });
     }

@@ -56,7 +56,7 @@ pub use table::{CommandTable, Unresolved};
 use std::ops::Range;
 
 use varve_protocol::{Args, Reply};
-use varve_store::{Form, Key, Store, Ttl, Tx, Worker};
+use varve_store::{Key, Store, StringForm, Ttl, Tx, Worker};
 
 /// What a command on keys has at hand: the shards of its keys are held.
 pub struct Ctx<'c, 'a> {
@@ -136,8 +136,8 @@ impl<'a> Ctx<'_, 'a> {
     #[inline(always)]
     pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl) {
         match self.args.outside(at).and_then(|i| self.bodies.run(i)) {
-            None => self.tx.set(key, self.args.get(at), ttl, Form::Auto),
-            Some(run) => self.tx.adopt(key, run, ttl, Form::Auto),
+            None => self.tx.set(key, self.args.get(at), ttl, StringForm::Auto),
+            Some(run) => self.tx.adopt(key, run, ttl, StringForm::Auto),
         }
         self.notify(notify::Class::String, "set", key);
     }

@@ -65,7 +65,7 @@ impl Figures {
         let log = store.log().stats();
         let (mut run_bytes, mut retired_bytes) = (0, 0);
         for info in store.log().segments() {
-            run_bytes += if matches!(info.state, State::Run | State::Retired) { info.used } else { 0 };
+            run_bytes += if matches!(info.state, State::Extent | State::Retired) { info.used } else { 0 };
             retired_bytes += if info.state == State::Retired { info.used } else { 0 };
         }
         let used = store.used_memory();
@@ -284,7 +284,7 @@ pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
         ("segments open for writing", u64::from(log.open_segments)),
         ("segments free below the last in use", u64::from(log.free_segments)),
         ("large objects", u64::from(log.runs)),
-        ("segments of large objects", u64::from(log.run_segments)),
+        ("segments of large objects", u64::from(log.extent_segments)),
         ("segments full or closed", census.sealed),
         ("segments being drained", census.draining),
         ("segments drained", cost.victims),

@@ -7,7 +7,7 @@
 //! Varve's own; no peer has it.
 
 use varve_protocol::Reply;
-use varve_store::{Class, SegmentInfo, SegmentState as State, Store};
+use varve_store::{SegmentClass, SegmentInfo, SegmentState as State, Store};
 
 use crate::WideCtx;
 use crate::errors::{CmdResult, CommandError};
@@ -46,7 +46,7 @@ impl Census {
             State::Open => &mut self.open,
             State::Sealed => &mut self.sealed,
             State::Draining => &mut self.draining,
-            State::Run => &mut self.runs,
+            State::Extent => &mut self.runs,
             State::Retired => &mut self.retired,
             State::Free | State::Tail => return,
         };
@@ -113,17 +113,17 @@ fn state(state: State) -> &'static str {
         State::Open => "open",
         State::Sealed => "sealed",
         State::Draining => "draining",
-        State::Run => "run",
+        State::Extent => "run",
         State::Tail => "tail",
         State::Retired => "retired",
     }
 }
 
-fn class(class: Class) -> &'static str {
+fn class(class: SegmentClass) -> &'static str {
     match class {
-        Class::Ordinary => "ordinary",
-        Class::Volatile => "volatile",
-        Class::Survivor => "survivor",
+        SegmentClass::Ordinary => "ordinary",
+        SegmentClass::Volatile => "volatile",
+        SegmentClass::Survivor => "survivor",
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         let info = |state, used, live_bytes| SegmentInfo {
             segment: 1,
             state,
-            class: Class::Ordinary,
+            class: SegmentClass::Ordinary,
             used,
             live_bytes,
             live_objects: 1,
@@ -150,7 +150,7 @@ mod tests {
             info(State::Sealed, 100, 0),
             info(State::Sealed, 100, 95),
             info(State::Draining, 100, 29),
-            info(State::Run, 1000, 1000),
+            info(State::Extent, 1000, 1000),
             info(State::Tail, 0, 0),
         ] {
             census.count(&segment);

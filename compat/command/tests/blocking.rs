@@ -9,7 +9,7 @@ use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Blocked, Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Geometry, Options, Store, Tx, Worker};
+use varve_store::{LogGeometry, Options, Store, Tx, Worker};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
@@ -48,7 +48,7 @@ struct Bench {
 
 impl Bench {
     fn new(workers: usize) -> Bench {
-        let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
         let store =
             Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
         let journal = Journal::default();

@@ -11,7 +11,7 @@ use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
 use varve_command::{Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Geometry, Options, Store, Tx, Worker};
+use varve_store::{LogGeometry, Options, Store, Tx, Worker};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
@@ -77,7 +77,7 @@ impl Client {
 }
 
 fn store() -> Arc<Store> {
-    let geometry = Geometry { reserve_bytes: 8 << 30, ..Geometry::default() };
+    let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
     Store::new(&Options { seed: 7, workers: 3, geometry, ..Options::default() }).expect("an address range")
 }
 

@@ -23,6 +23,7 @@
 
 mod counted_tree;
 pub mod field_table;
+mod kinds;
 pub mod list;
 pub mod zset;
 
@@ -30,7 +31,7 @@ use std::collections::HashSet;
 
 use varve_base::Ref;
 use varve_index::TableStats;
-use varve_segment::{Access, Appender, Class, Head, Log};
+use varve_segment::{Access, Appender, Log, ObjectHead, SegmentClass};
 
 use field_table::FieldTable;
 use list::Quicklist;
@@ -53,7 +54,7 @@ pub struct WriteCtx<'a> {
 impl WriteCtx<'_> {
     /// Moves an object out of reclaim's way; gives its new place.
     pub fn relocate(&mut self, r: Ref) -> Ref {
-        self.appender.relocate(self.log, self.access, r, Class::Survivor)
+        self.appender.relocate(self.log, self.access, r, SegmentClass::Survivor)
     }
 }
 
@@ -99,7 +100,7 @@ impl Collection {
     }
 
     /// Moves the object that reclaim has come to, with all that leads to it; false if this collection does not have it.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         match self {
             Collection::List(c) => c.relocate(hands, head),
             Collection::Hash(e) | Collection::Set(e) => e.relocate(hands, head),

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use varve_base::Ref;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
-use varve_index::{Geometry, Rehash, Table};
+use varve_index::{IndexGeometry, IndexTable, Rehash};
 
 struct Mixed;
 
@@ -32,8 +32,8 @@ fn sizes() -> Vec<u64> {
     sizes
 }
 
-fn ours(many: u64) -> Table {
-    let mut table = Table::new(Geometry::default());
+fn ours(many: u64) -> IndexTable {
+    let mut table = IndexTable::new(IndexGeometry::default());
     (1..=many).for_each(|i| table.insert(mix64(i), r(i), &Mixed));
     while table.step(&Mixed, 64) {}
     table
@@ -80,7 +80,7 @@ fn inserts(c: &mut Criterion) {
         group.throughput(criterion::Throughput::Elements(many));
         group.bench_function(BenchmarkId::new("index", many), |b| {
             b.iter_batched(
-                || Table::new(Geometry::default()),
+                || IndexTable::new(IndexGeometry::default()),
                 |mut table| {
                     (1..=many).for_each(|i| table.insert(mix64(i), r(i), &Mixed));
                     black_box(table)

@@ -20,7 +20,7 @@
 //! Integers are little-endian. A bucket of zeros is an empty one. All packed words are read and written here only.
 
 use varve_base::Ref;
-use varve_base::group::{Head, SLOTS, Tag};
+use varve_base::group::{BucketHead, CELLS, Tag};
 
 /// Buckets to look at for an extension: those 1, 4, 9, 16 and 25 further on.
 pub(crate) const EXTENSIONS: u64 = 5;
@@ -40,8 +40,8 @@ const LINK_AT: usize = 58;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    head: Head,
-    refs: [[u8; 6]; SLOTS],
+    head: BucketHead,
+    refs: [[u8; 6]; CELLS],
     link: [u8; 6],
 }
 
@@ -49,20 +49,20 @@ const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 const _: () = assert!(std::mem::offset_of!(Bucket, refs) == REFS_AT && std::mem::offset_of!(Bucket, link) == LINK_AT);
 
 impl Bucket {
-    pub(crate) const EMPTY: Bucket = Bucket { head: Head::EMPTY, refs: [[0; 6]; SLOTS], link: [0; 6] };
+    pub(crate) const EMPTY: Bucket = Bucket { head: BucketHead::EMPTY, refs: [[0; 6]; CELLS], link: [0; 6] };
 
     #[inline(always)]
-    pub(crate) fn head(&self) -> &Head {
+    pub(crate) fn head(&self) -> &BucketHead {
         &self.head
     }
 
-    /// The reference in `slot`, which must hold an entry: it comes from a mask of this head, or from a `Slot` that the
+    /// The reference in `slot`, which must hold an entry: it comes from a mask of this head, or from an `IndexEntry` that the
     /// table has checked.
     #[inline(always)]
     pub(crate) fn get(&self, slot: usize) -> Ref {
         debug_assert!(self.head.valid().has(slot), "slot {slot} is free");
         // One wide read in place of six bytes; the last one ends at byte 60 of 64.
-        const _: () = assert!(REFS_AT + 6 * (SLOTS - 1) + 8 <= 64);
+        const _: () = assert!(REFS_AT + 6 * (CELLS - 1) + 8 <= 64);
         // SAFETY: the eight bytes at `16 + 6 * slot` lie inside this bucket by the assertion above.
         let word =
             unsafe { std::ptr::from_ref(self).cast::<u8>().add(REFS_AT + 6 * slot).cast::<u64>().read_unaligned() };
@@ -114,7 +114,7 @@ impl Bucket {
     pub(crate) fn borrow_one(&mut self, k: u64) {
         let (link, old) = (self.link(), self.link() & EXTENSION_BITS);
         assert!(old == k || (old == 0 && (1..=EXTENSIONS).contains(&k)), "extension {old} becomes {k}");
-        assert!(self.borrowed() < SLOTS, "more slots borrowed than there are");
+        assert!(self.borrowed() < CELLS, "more slots borrowed than there are");
         self.set_link((link & !EXTENSION_BITS | k) + BORROWED_ONE);
     }
 
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn slots_and_link_do_not_touch_each_other() {
         let mut bucket = Bucket::EMPTY;
-        for slot in 0..SLOTS {
+        for slot in 0..CELLS {
             bucket.fill(slot, Tag(slot as u16), slot % 2 == 0, r(REF_MASK - slot as u64));
         }
         assert!(!bucket.is_linked());
         bucket.borrow_one(5);
         bucket.borrow_one(5);
         bucket.set_chain(Some(u32::MAX - 1));
-        for slot in 0..SLOTS {
+        for slot in 0..CELLS {
             assert_eq!(bucket.get(slot), r(REF_MASK - slot as u64));
         }
         assert_eq!((bucket.extension(), bucket.borrowed(), bucket.chain()), (Some(25), 2, Some(u32::MAX - 1)));

@@ -16,13 +16,13 @@
 use crate::POSITIONS;
 use crate::bucket::{EXTENSION_REACH, EXTENSIONS};
 use crate::part::{Part, RELEASE_BYTES};
-use crate::table::{NEW, OLD, Table};
+use crate::table::{IndexTable, NEW, OLD};
 use varve_base::Ref;
 
 /// Buckets that a step of discarding passes: so much as is released at once.
 const DISCARD_BUCKETS: u64 = (RELEASE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
 
-impl Table {
+impl IndexTable {
     /// Empties about so many buckets, at least one, from the front; every reference is handed out once. True when the
     /// table is empty and its memory has gone back.
     ///

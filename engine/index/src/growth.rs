@@ -30,9 +30,9 @@
 //! Over all loads that a growing table passes through (0.72 to 0.90) a bound of 2 leaves 0.6% in overflow buckets.
 
 use crate::part::{BUCKETS_MAX, Part};
-use crate::table::{NEW, OLD, Table};
+use crate::table::{IndexTable, NEW, OLD};
 use crate::{POSITIONS, Rehash, position};
-use varve_base::group::{SLOTS, Tag};
+use varve_base::group::{CELLS, Tag};
 
 /// Load at which a table grows.
 const LOAD_MAX: f64 = 0.90;
@@ -60,7 +60,7 @@ const PAGE_BUCKETS: u64 = (varve_base::mem::PAGE_BYTES / size_of::<crate::bucket
 
 /// What decides a table's sizes.
 #[derive(Clone, Copy, Debug)]
-pub struct Geometry {
+pub struct IndexGeometry {
     /// Buckets of the first table, at least 1.
     pub first_buckets: u32,
     /// How much a table of 512 buckets or more grows, over 1; a smaller one grows by 1.25.
@@ -74,17 +74,17 @@ pub struct Geometry {
     pub move_buckets: u32,
 }
 
-impl Default for Geometry {
-    fn default() -> Geometry {
-        Geometry { first_buckets: 4, growth: GROWTH, shard_scale: (0, 1), displace: 2, move_buckets: 2 }
+impl Default for IndexGeometry {
+    fn default() -> IndexGeometry {
+        IndexGeometry { first_buckets: 4, growth: GROWTH, shard_scale: (0, 1), displace: 2, move_buckets: 2 }
     }
 }
 
-impl Geometry {
+impl IndexGeometry {
     /// The usual geometry of shard `i` of `shards`.
-    pub fn shard(i: u32, shards: u32) -> Geometry {
+    pub fn shard(i: u32, shards: u32) -> IndexGeometry {
         assert!(i < shards, "shard {i} of {shards}");
-        Geometry { shard_scale: (i, shards), ..Geometry::default() }
+        IndexGeometry { shard_scale: (i, shards), ..IndexGeometry::default() }
     }
 
     /// Buckets of a table of this generation.
@@ -105,7 +105,7 @@ impl Geometry {
 
     /// The size that a table of this many entries shrinks to.
     fn shrunk(&self, entries: usize) -> u64 {
-        self.first(|size| size as f64 * SLOTS as f64 * LOAD_SHRUNK >= entries as f64)
+        self.first(|size| size as f64 * CELLS as f64 * LOAD_SHRUNK >= entries as f64)
     }
 
     /// The first size that will do, or the largest.
@@ -119,10 +119,10 @@ impl Geometry {
 
 /// Entries at which a table of this many buckets grows.
 fn entries_max(buckets: u64) -> usize {
-    if buckets == BUCKETS_MAX { usize::MAX } else { (buckets as f64 * SLOTS as f64 * LOAD_MAX) as usize }
+    if buckets == BUCKETS_MAX { usize::MAX } else { (buckets as f64 * CELLS as f64 * LOAD_MAX) as usize }
 }
 
-impl Table {
+impl IndexTable {
     /// Whether entries are on their way from one table to another.
     #[inline]
     pub fn is_moving(&self) -> bool {
@@ -263,22 +263,22 @@ mod tests {
 
     #[test]
     fn sizes_are_staggered_and_never_stand_still() {
-        let mut size = Geometry { first_buckets: 1, ..Geometry::default() }.buckets(0);
+        let mut size = IndexGeometry { first_buckets: 1, ..IndexGeometry::default() }.buckets(0);
         for _ in 0..40 {
-            let next = Geometry { first_buckets: 1, ..Geometry::default() }.larger(size);
+            let next = IndexGeometry { first_buckets: 1, ..IndexGeometry::default() }.larger(size);
             assert!(next > size && next <= size * 2 + PAGE_BUCKETS);
             size = next;
         }
-        let sizes: Vec<u64> = (0..256).map(|i| Geometry::shard(i, 256).buckets(30)).collect();
+        let sizes: Vec<u64> = (0..256).map(|i| IndexGeometry::shard(i, 256).buckets(30)).collect();
         assert!(sizes.is_sorted() && (sizes[255] as f64) < sizes[0] as f64 * GROWTH + PAGE_BUCKETS as f64);
         assert!(sizes.iter().all(|size| size.is_multiple_of(PAGE_BUCKETS)), "whole pages");
-        assert_eq!(Geometry::default().larger(BUCKETS_MAX - 1), BUCKETS_MAX);
+        assert_eq!(IndexGeometry::default().larger(BUCKETS_MAX - 1), BUCKETS_MAX);
         assert_eq!(entries_max(100), 630);
     }
 
     #[test]
     fn large_tables_may_grow_in_finer_steps() {
-        let fine = Geometry { growth: 1.125, ..Geometry::default() };
+        let fine = IndexGeometry { growth: 1.125, ..IndexGeometry::default() };
         let mut size = fine.buckets(0);
         while size < 10_000_000 {
             let next = fine.larger(size);

@@ -1,6 +1,6 @@
 //! The index: hash to candidate references, in buckets of one cache line. It never sees a key.
 //!
-//! A [`Table`] is one shard's part of the keyspace, or the fields of one big hash. Whoever asks brings the hash and
+//! A [`IndexTable`] is one shard's part of the keyspace, or the fields of one big hash. Whoever asks brings the hash and
 //! says of each candidate whether it is the one; [`Rehash`] tells the hash of an entry again when it must move.
 //!
 //! ```text
@@ -44,10 +44,10 @@ mod table;
 mod verify;
 mod walk;
 
-pub use growth::Geometry;
+pub use growth::IndexGeometry;
 pub use hint::Hint;
-pub use table::{Slot, Table, TableStats};
-pub use verify::Census;
+pub use table::{IndexEntry, IndexTable, TableStats};
+pub use verify::TableCensus;
 
 use varve_base::Ref;
 

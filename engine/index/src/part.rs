@@ -18,7 +18,7 @@ use crate::{POSITION_BITS, Rehash, position};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use varve_base::Ref;
-use varve_base::group::{Head, Mask, Tag};
+use varve_base::group::{BucketHead, Mask, Tag};
 use varve_base::mem::{Line, Mapping, PAGE_BYTES};
 
 /// Most buckets of one part: a position times their number stays below 2^64.
@@ -42,7 +42,7 @@ enum Memory {
 
 /// Where an entry is, as seen from its home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BucketKind {
     Home,
     Extension,
     Chain,
@@ -50,11 +50,11 @@ pub(crate) enum Place {
 
 /// The place of an entry in a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct PartPos {
     pub(crate) home: u32,
     /// The bucket, or in a chain the overflow bucket.
     pub(crate) at: u32,
-    pub(crate) place: Place,
+    pub(crate) place: BucketKind,
     pub(crate) slot: u8,
     /// Which of a table's two parts; the table's to set.
     pub(crate) side: u8,
@@ -62,12 +62,12 @@ pub(crate) struct Spot {
 
 /// Which slots of a bucket are candidates, those that hold nothing included.
 pub(crate) trait Wanted: Copy {
-    fn among(self, head: &Head) -> Mask;
+    fn among(self, head: &BucketHead) -> Mask;
 }
 
 impl Wanted for Tag {
     #[inline(always)]
-    fn among(self, head: &Head) -> Mask {
+    fn among(self, head: &BucketHead) -> Mask {
         head.with(self)
     }
 }
@@ -218,14 +218,14 @@ impl Part {
 
     /// Looks through the wanted entries at home in `home`.
     #[inline(always)]
-    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<Spot> {
+    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
         let bucket = self.bucket(home);
         for slot in wanted.among(bucket.head()) & bucket.head().native() {
             if is_it(bucket.get(slot)) {
-                return Some(Spot {
+                return Some(PartPos {
                     home: home as u32,
                     at: home as u32,
-                    place: Place::Home,
+                    place: BucketKind::Home,
                     slot: slot as u8,
                     side: 0,
                 });
@@ -236,15 +236,15 @@ impl Part {
 
     /// Kept apart so that the common case stays small where it is inlined.
     #[inline(never)]
-    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<Spot> {
-        let spot = |at, place, slot| Some(Spot { home: home as u32, at, place, slot: slot as u8, side: 0 });
+    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
+        let spot = |at, place, slot| Some(PartPos { home: home as u32, at, place, slot: slot as u8, side: 0 });
         if let Some(at) = self.extension(home) {
             let bucket = self.bucket(at);
             for slot in wanted.among(bucket.head()) & bucket.head().foreign() {
                 // The tag may be another home's: what is not at home here must not be found, else its removal would
                 // be counted here. The caller's question tells, as it is about one entry.
                 if is_it(bucket.get(slot)) {
-                    return spot(at as u32, Place::Extension, slot);
+                    return spot(at as u32, BucketKind::Extension, slot);
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Part {
             let bucket = self.pool.get(id);
             for slot in wanted.among(bucket.head()) & bucket.head().valid() {
                 if is_it(bucket.get(slot)) {
-                    return spot(id, Place::Chain, slot);
+                    return spot(id, BucketKind::Chain, slot);
                 }
             }
         }
@@ -261,8 +261,8 @@ impl Part {
 
     /// The bucket of a spot that came from outside.
     #[inline(always)]
-    pub(crate) fn spot_bucket(&self, spot: Spot) -> &Bucket {
-        let bucket = if spot.place == Place::Chain {
+    pub(crate) fn spot_bucket(&self, spot: PartPos) -> &Bucket {
+        let bucket = if spot.place == BucketKind::Chain {
             self.pool.get(spot.at)
         } else {
             assert!(u64::from(spot.at) < self.count, "a slot of another table");
@@ -272,10 +272,13 @@ impl Part {
         bucket
     }
 
-    pub(crate) fn replace(&mut self, spot: Spot, r: Ref) {
+    pub(crate) fn replace(&mut self, spot: PartPos, r: Ref) {
         self.spot_bucket(spot);
-        let bucket =
-            if spot.place == Place::Chain { self.pool.get_mut(spot.at) } else { self.bucket_mut(u64::from(spot.at)) };
+        let bucket = if spot.place == BucketKind::Chain {
+            self.pool.get_mut(spot.at)
+        } else {
+            self.bucket_mut(u64::from(spot.at))
+        };
         bucket.set(usize::from(spot.slot), r);
     }
 
@@ -362,16 +365,16 @@ impl Part {
     }
 
     /// Removes the entry of a spot.
-    pub(crate) fn remove(&mut self, spot: Spot) -> Ref {
+    pub(crate) fn remove(&mut self, spot: PartPos) -> Ref {
         self.spot_bucket(spot);
         let (home, at, slot) = (u64::from(spot.home), u64::from(spot.at), usize::from(spot.slot));
-        if spot.place == Place::Chain {
+        if spot.place == BucketKind::Chain {
             let (_, r) = self.pool.get_mut(spot.at).take(slot);
             self.unchain_if_empty(home, spot.at);
             return r;
         }
         let (_, r) = self.bucket_mut(at).take(slot);
-        if spot.place == Place::Extension {
+        if spot.place == BucketKind::Extension {
             assert!(home < self.count, "a slot of another table");
             self.bucket_mut(home).give_back_one();
         }
@@ -427,7 +430,7 @@ impl Part {
     fn borrowed<'a>(&'a self, home: u64, rehash: &'a impl Rehash) -> impl Iterator<Item = (usize, Ref, u64)> {
         let at = self.extension(home).unwrap_or(home);
         let many = self.bucket(home).borrowed();
-        let foreign = if many == 0 { Head::EMPTY.foreign() } else { self.bucket(at).head().foreign() };
+        let foreign = if many == 0 { BucketHead::EMPTY.foreign() } else { self.bucket(at).head().foreign() };
         foreign
             .map(move |slot| (slot, self.bucket(at).get(slot)))
             .map(move |(slot, r)| (slot, r, rehash.hash(r)))

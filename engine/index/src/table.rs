@@ -1,13 +1,13 @@
 //! The public face: one table as its users see it, be it one part or, while it grows, two.
 
 use crate::hint::Hint;
-use crate::part::{Part, Place, Spot, Wanted};
-use crate::{Geometry, POSITIONS, Rehash, position};
+use crate::part::{BucketKind, Part, PartPos, Wanted};
+use crate::{IndexGeometry, POSITIONS, Rehash, position};
 use varve_base::Ref;
-use varve_base::group::{Head, Mask, SLOTS, Tag};
+use varve_base::group::{BucketHead, CELLS, Mask, Tag};
 use varve_base::mem::Line;
 
-/// Index of the part that lives on, in `Table::parts`.
+/// Index of the part that lives on, in `IndexTable::parts`.
 pub(crate) const NEW: usize = 0;
 
 /// Index of the part that entries leave.
@@ -17,7 +17,7 @@ pub(crate) const OLD: usize = 1;
 ///
 /// Nothing is allocated before the first insert. All operations but `verify` and `for_each` are bounded: by the few
 /// buckets that an insert moves, and by the length of a chain, which is that of the entries with equal hashes.
-pub struct Table {
+pub struct IndexTable {
     /// Positions below it are in `parts[NEW]`, the others in `parts[OLD]`; all of them when nothing moves.
     pub(crate) split: u64,
     pub(crate) parts: [Part; 2],
@@ -30,7 +30,7 @@ pub struct Table {
     pub(crate) move_pace: u32,
     /// Buckets that are emptied of the part that is being emptied, once that has begun.
     pub(crate) drained: Option<u32>,
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: IndexGeometry,
     pub(crate) hint: Option<Hint>,
 }
 
@@ -38,16 +38,16 @@ pub struct Table {
 ///
 /// A slot that is used later gives a wrong entry or panics; it never reaches outside of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot(Spot);
+pub struct IndexEntry(PartPos);
 
-const _: () = assert!(size_of::<Option<Slot>>() == 12);
+const _: () = assert!(size_of::<Option<IndexEntry>>() == 12);
 
-impl Slot {
+impl IndexEntry {
     /// The slot of an entry at home in a bucket.
     #[inline]
-    pub(crate) fn at_home(side: usize, bucket: u64, slot: usize) -> Slot {
+    pub(crate) fn at_home(side: usize, bucket: u64, slot: usize) -> IndexEntry {
         let at = bucket as u32;
-        Slot(Spot { home: at, at, place: Place::Home, slot: slot as u8, side: side as u8 })
+        IndexEntry(PartPos { home: at, at, place: BucketKind::Home, slot: slot as u8, side: side as u8 })
     }
 }
 
@@ -64,7 +64,7 @@ pub struct TableStats {
     pub moved_buckets: u64,
     /// Overflow buckets in use.
     pub overflow_buckets: usize,
-    /// As [`Table::bytes`].
+    /// As [`IndexTable::bytes`].
     pub bytes: usize,
 }
 
@@ -74,17 +74,17 @@ struct TagPart(u16);
 
 impl Wanted for TagPart {
     #[inline(always)]
-    fn among(self, head: &Head) -> Mask {
+    fn among(self, head: &BucketHead) -> Mask {
         head.with_bits(Tag(self.0), 0x0fff)
     }
 }
 
-impl Table {
+impl IndexTable {
     /// An empty table without memory.
-    pub fn new(geometry: Geometry) -> Table {
+    pub fn new(geometry: IndexGeometry) -> IndexTable {
         let parts = [Part::none(), Part::none()];
         let (split, move_pace) = (POSITIONS, geometry.move_buckets);
-        Table { split, parts, len: 0, grow_at: 0, moved: 0, move_pace, drained: None, geometry, hint: None }
+        IndexTable { split, parts, len: 0, grow_at: 0, moved: 0, move_pace, drained: None, geometry, hint: None }
     }
 
     /// Entries.
@@ -118,7 +118,7 @@ impl Table {
     /// Entries per slot of the table's own size, 0 without a table.
     #[inline]
     pub fn load(&self) -> f64 {
-        if self.parts[NEW].is_none() { 0.0 } else { self.len as f64 / (self.parts[NEW].count() as f64 * SLOTS as f64) }
+        if self.parts[NEW].is_none() { 0.0 } else { self.len as f64 / (self.parts[NEW].count() as f64 * CELLS as f64) }
     }
 
     /// Asks for the home bucket of `hash`.
@@ -150,47 +150,47 @@ impl Table {
     }
 
     #[inline(always)]
-    fn find_wanted(&self, position: u64, wanted: impl Wanted, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+    fn find_wanted(&self, position: u64, wanted: impl Wanted, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
         let side = self.side(position);
         let part = &self.parts[side];
         let spot = part.find(part.home(position), wanted, is_it)?;
-        Some(Slot(Spot { side: side as u8, ..spot }))
+        Some(IndexEntry(PartPos { side: side as u8, ..spot }))
     }
 
     /// The entry with this hash of which `is_it` says so. It is asked for candidates with the same tag and, in nearly
     /// all cases, the same hash; it must say yes to an entry of this hash only.
     #[inline]
-    pub fn find(&self, hash: u64, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+    pub fn find(&self, hash: u64, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
         self.find_wanted(position(hash), Tag(hash as u16), is_it)
     }
 
     /// The entry with this hash and exactly this reference.
     #[inline]
-    pub fn find_ref(&self, hash: u64, r: Ref) -> Option<Slot> {
+    pub fn find_ref(&self, hash: u64, r: Ref) -> Option<IndexEntry> {
         self.find(hash, |other| other == r)
     }
 
     /// The entry of which `is_it` says so, by 48 bits of its hash: `position << 12 | tag & 0xfff`. `is_it` must say yes
     /// only to an entry whose hash has these bits.
-    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(Ref) -> bool) -> Option<Slot> {
+    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
         debug_assert!(bits48 >> 48 == 0);
         self.find_wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff), is_it)
     }
 
     /// The reference in a slot.
     #[inline]
-    pub fn get(&self, slot: Slot) -> Ref {
+    pub fn get(&self, slot: IndexEntry) -> Ref {
         self.parts[usize::from(slot.0.side & 1)].spot_bucket(slot.0).get(usize::from(slot.0.slot))
     }
 
     /// Puts another reference into a slot: the object has moved or is rewritten, its hash is the same.
     #[inline]
-    pub fn replace(&mut self, slot: Slot, r: Ref) {
+    pub fn replace(&mut self, slot: IndexEntry, r: Ref) {
         self.parts[usize::from(slot.0.side & 1)].replace(slot.0, r);
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, slot: Slot) -> Ref {
+    pub fn remove(&mut self, slot: IndexEntry) -> Ref {
         let r = self.parts[usize::from(slot.0.side & 1)].remove(slot.0);
         self.len -= 1;
         r
@@ -215,8 +215,8 @@ impl Table {
     }
 
     /// Leaves an empty table and returns what was there. The hint stays with this one.
-    pub fn take(&mut self) -> Table {
-        let mut taken = std::mem::replace(self, Table::new(self.geometry));
+    pub fn take(&mut self) -> IndexTable {
+        let mut taken = std::mem::replace(self, IndexTable::new(self.geometry));
         self.hint = taken.hint.take();
         self.tell_hint();
         taken

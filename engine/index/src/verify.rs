@@ -1,14 +1,14 @@
 //! Everything that must hold of a table, checked entry by entry.
 
 use crate::part::Part;
-use crate::table::{NEW, OLD, Table};
+use crate::table::{IndexTable, NEW, OLD};
 use crate::{POSITIONS, Rehash, position};
 use varve_base::Ref;
 use varve_base::group::Tag;
 
 /// Where the entries of a table are; what `verify` counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Census {
+pub struct TableCensus {
     /// Entries in their home buckets.
     pub native: usize,
     /// Entries in slots borrowed of another bucket.
@@ -17,18 +17,18 @@ pub struct Census {
     pub chained: usize,
 }
 
-impl Census {
+impl TableCensus {
     /// All entries.
     pub fn total(self) -> usize {
         self.native + self.foreign + self.chained
     }
 }
 
-impl Table {
+impl IndexTable {
     /// Checks the whole table and panics with what is wrong: every entry is found from its hash, native bits, tags,
     /// links and counts are right, no overflow bucket is lost. Returns where the entries are.
-    pub fn verify(&self, rehash: &impl Rehash) -> Census {
-        let mut census = Census::default();
+    pub fn verify(&self, rehash: &impl Rehash) -> TableCensus {
+        let mut census = TableCensus::default();
         for side in [NEW, OLD] {
             let part = &self.parts[side];
             let check = Check { table: self, part, side, rehash };
@@ -51,14 +51,14 @@ impl Table {
 
 /// One part under examination.
 struct Check<'a, R> {
-    table: &'a Table,
+    table: &'a IndexTable,
     part: &'a Part,
     side: usize,
     rehash: &'a R,
 }
 
 impl<R: Rehash> Check<'_, R> {
-    fn whole_part(&self, census: &mut Census) {
+    fn whole_part(&self, census: &mut TableCensus) {
         let mut chained_buckets = 0;
         for at in 0..self.part.count() {
             chained_buckets += self.bucket(at, census);
@@ -76,7 +76,7 @@ impl<R: Rehash> Check<'_, R> {
     }
 
     /// One bucket with what it borrows and its chain; returns the number of its overflow buckets.
-    fn bucket(&self, at: u64, census: &mut Census) -> usize {
+    fn bucket(&self, at: u64, census: &mut TableCensus) -> usize {
         let bucket = self.part.bucket(at);
         for slot in bucket.head().valid() {
             let native = bucket.head().native().has(slot);
@@ -100,7 +100,7 @@ impl<R: Rehash> Check<'_, R> {
     }
 
     /// The link's count of borrowed slots.
-    fn borrowed(&self, at: u64, census: &mut Census) {
+    fn borrowed(&self, at: u64, census: &mut TableCensus) {
         let bucket = self.part.bucket(at);
         let Some(extension) = self.part.extension(at) else {
             assert_eq!(bucket.borrowed(), 0, "bucket {at}: slots borrowed nowhere");
@@ -115,7 +115,7 @@ impl<R: Rehash> Check<'_, R> {
         census.foreign += borrowed;
     }
 
-    fn chain(&self, at: u64, census: &mut Census) -> usize {
+    fn chain(&self, at: u64, census: &mut TableCensus) -> usize {
         let mut buckets = 0;
         for id in self.part.chain(at) {
             buckets += 1;

@@ -5,11 +5,11 @@
 //! come twice, but none whose position is at or behind the cursor is passed over.
 
 use crate::bucket::EXTENSION_REACH;
-use crate::table::{NEW, OLD, Slot, Table};
+use crate::table::{IndexEntry, IndexTable, NEW, OLD};
 use crate::{POSITIONS, Rehash};
 use std::ops::Range;
 use varve_base::Ref;
-use varve_base::group::SLOTS;
+use varve_base::group::CELLS;
 use varve_base::mem::Line;
 use varve_base::rng::Rng;
 
@@ -26,7 +26,7 @@ struct Seats {
     all: u64,
 }
 
-impl Table {
+impl IndexTable {
     /// Shows the entries of the bucket that holds position `from`, and returns the position to go on from.
     pub fn scan(&self, from: u64, rehash: &impl Rehash, emit: impl FnMut(Ref)) -> Option<u64> {
         if from >= POSITIONS {
@@ -51,19 +51,19 @@ impl Table {
     /// As `sample`, with numbers below what `below` is given. Where the entry lies at home its slot is told too; of another
     /// only a search by its hash finds it.
     #[inline]
-    pub fn sample_by(&self, mut below: impl FnMut(u64) -> u64) -> Option<(Ref, Option<Slot>)> {
+    pub fn sample_by(&self, mut below: impl FnMut(u64) -> u64) -> Option<(Ref, Option<IndexEntry>)> {
         if self.len == 0 {
             return None;
         }
         let seats = self.seats();
         for _ in 0..SAMPLE_TRIES {
-            let found = self.try_seat(&seats, below(seats.all * SLOTS as u64));
+            let found = self.try_seat(&seats, below(seats.all * CELLS as u64));
             if found.is_some() {
                 return found;
             }
         }
-        let start = below(seats.all) * SLOTS as u64;
-        let end = seats.all * SLOTS as u64;
+        let start = below(seats.all) * CELLS as u64;
+        let end = seats.all * CELLS as u64;
         (start..end).chain(0..start).find_map(|seat| self.try_seat(&seats, seat))
     }
 
@@ -71,7 +71,7 @@ impl Table {
     #[inline]
     pub fn sample_soon(&self, mut below: impl FnMut(u64) -> u64) -> Option<Ref> {
         let seats = self.seats();
-        let found = (0..2).find_map(|_| self.try_seat(&seats, below(seats.all.max(1) * SLOTS as u64)));
+        let found = (0..2).find_map(|_| self.try_seat(&seats, below(seats.all.max(1) * CELLS as u64)));
         found.map(|(r, _)| r)
     }
 
@@ -80,7 +80,7 @@ impl Table {
     pub fn sample_lines(&self, mut below: impl FnMut(u64) -> u64) -> [Line; 2] {
         let (new, seats) = (&self.parts[NEW], self.seats());
         [(); 2].map(|()| {
-            let number = below(seats.all.max(1) * SLOTS as u64) / SLOTS as u64;
+            let number = below(seats.all.max(1) * CELLS as u64) / CELLS as u64;
             // While the table moves it may be another bucket: some line is fetched then.
             new.line(if number < seats.new { number } else { 0 })
         })
@@ -104,14 +104,14 @@ impl Table {
     /// What a seat holds, if it is not empty. Seats are numbered through: those of the new part, of the old one behind
     /// its cursor, of the old one's first buckets, of overflow buckets.
     #[inline]
-    fn try_seat(&self, seats: &Seats, seat: u64) -> Option<(Ref, Option<Slot>)> {
-        let (number, slot) = (seat / SLOTS as u64, (seat % SLOTS as u64) as usize);
+    fn try_seat(&self, seats: &Seats, seat: u64) -> Option<(Ref, Option<IndexEntry>)> {
+        let (number, slot) = (seat / CELLS as u64, (seat % CELLS as u64) as usize);
         let part = &self.parts[NEW];
         if number >= seats.new {
             return self.far_seat(seats, number - seats.new, slot).map(|r| (r, None));
         }
         let bucket = part.bucket(number);
-        let at_home = || bucket.head().native().has(slot).then(|| Slot::at_home(NEW, number, slot));
+        let at_home = || bucket.head().native().has(slot).then(|| IndexEntry::at_home(NEW, number, slot));
         bucket.head().valid().has(slot).then(|| (bucket.get(slot), at_home()))
     }
 

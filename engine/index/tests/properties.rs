@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use varve_base::Ref;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
-use varve_index::{Geometry, Rehash, Table};
+use varve_index::{IndexGeometry, IndexTable, Rehash};
 
 /// References are numbers; their hash is a mix of them.
 struct Mixed;
@@ -54,14 +54,14 @@ proptest! {
 
     #[test]
     fn agrees_with_a_list(first in 1u32..6, displace in 0u32..4, ops in prop::collection::vec(op(), 1..400)) {
-        let mut world = World::new(Geometry { first_buckets: first, displace, ..Geometry::default() });
+        let mut world = World::new(IndexGeometry { first_buckets: first, displace, ..IndexGeometry::default() });
         ops.into_iter().for_each(|op| world.apply(op));
         world.finish();
     }
 
     #[test]
     fn empties_in_steps(first in 1u32..40, displace in 0u32..4, ops in prop::collection::vec(op(), 1..600), seed: u64) {
-        let mut world = World::new(Geometry { first_buckets: first, displace, ..Geometry::default() });
+        let mut world = World::new(IndexGeometry { first_buckets: first, displace, ..IndexGeometry::default() });
         ops.into_iter().for_each(|op| world.apply(op));
         world.drain(seed);
     }
@@ -72,7 +72,7 @@ proptest! {
 fn long_runs() {
     let mut rng = Rng::seeded(seed());
     for run in 0..24u8 {
-        let mut world = World::new(Geometry {
+        let mut world = World::new(IndexGeometry {
             first_buckets: 4,
             displace: u32::from(run % 3),
             move_buckets: 1 + u32::from(run % 2),
@@ -107,7 +107,7 @@ fn long_runs() {
 #[test]
 fn moves_end_in_time() {
     for (growth, first, least) in [(1.25, 1_000, 0.70), (1.125, 1_000, 0.775), (1.125, 8_000, 0.79)] {
-        let mut table = Table::new(Geometry { first_buckets: first, growth, ..Geometry::default() });
+        let mut table = IndexTable::new(IndexGeometry { first_buckets: first, growth, ..IndexGeometry::default() });
         let (mut i, mut moving, mut moves, mut most_chained) = (0u64, false, 0, 0.0f64);
         while i < u64::from(first) * 7 * 3 {
             i += 1;
@@ -131,8 +131,8 @@ fn moves_end_in_time() {
 #[test]
 fn emptying_gives_memory_back() {
     for many in [300_000u64, 300_500, 301_000, 310_000] {
-        let geometry = Geometry { growth: 1.125, ..Geometry::default() };
-        let mut table = Table::new(geometry);
+        let geometry = IndexGeometry { growth: 1.125, ..IndexGeometry::default() };
+        let mut table = IndexTable::new(geometry);
         (1..=many).for_each(|i| table.insert(mix64(i), r(i), &Mixed));
         let (full, mut left, mut steps) = (table.bytes(), vec![true; many as usize + 1], 0);
         left[0] = false;
@@ -151,7 +151,7 @@ fn emptying_gives_memory_back() {
 
 #[test]
 fn many_equal_hashes_end() {
-    let mut world = World::new(Geometry::default());
+    let mut world = World::new(IndexGeometry::default());
     for _ in 0..500 {
         world.apply(Op::Insert(HashKind::Equal, 0));
     }
@@ -164,7 +164,7 @@ fn many_equal_hashes_end() {
 /// A table large enough for mappings and for memory given back in steps, up and down.
 #[test]
 fn large_growth_and_shrink() {
-    let mut table = Table::new(Geometry::default());
+    let mut table = IndexTable::new(IndexGeometry::default());
     let many = 200_000u64;
     for i in 1..=many {
         table.insert(mix64(i), r(i), &Mixed);
@@ -200,7 +200,7 @@ fn large_growth_and_shrink() {
 /// At the fullest few entries are in overflow buckets, and those cost little memory.
 #[test]
 fn overflow_is_rare_at_full_load() {
-    let mut table = Table::new(Geometry { first_buckets: 1_000, ..Geometry::default() });
+    let mut table = IndexTable::new(IndexGeometry { first_buckets: 1_000, ..IndexGeometry::default() });
     let mut last = 0;
     for i in 1..=60_000u64 {
         table.insert(mix64(i), r(i), &Mixed);
@@ -220,7 +220,7 @@ fn overflow_is_rare_at_full_load() {
 #[test]
 fn sampling_reaches_everything() {
     let seed = seed();
-    let mut table = Table::new(Geometry::default());
+    let mut table = IndexTable::new(IndexGeometry::default());
     let mut rng = Rng::seeded(seed);
     assert_eq!(table.sample(&mut rng), None);
     for i in 1..=300u64 {
@@ -236,7 +236,7 @@ fn sampling_reaches_everything() {
 #[test]
 fn sampling_reaches_everything_while_the_table_moves() {
     let seed = seed();
-    let (mut table, mut rng) = (Table::new(Geometry::default()), Rng::seeded(seed));
+    let (mut table, mut rng) = (IndexTable::new(IndexGeometry::default()), Rng::seeded(seed));
     let (mut counts, mut moves) = (vec![0u32; 1201], 0);
     for i in 1..=1_200u64 {
         table.insert(mix64(i ^ seed), r(i), &Other(seed));
@@ -265,7 +265,7 @@ impl Rehash for Other {
 
 #[test]
 fn taken_table_lives_on_and_hint_stays() {
-    let mut table = Table::new(Geometry::shard(3, 8));
+    let mut table = IndexTable::new(IndexGeometry::shard(3, 8));
     let hint = table.hint();
     hint.prefetch(1);
     for i in 1..=1_000u64 {
@@ -284,7 +284,7 @@ fn taken_table_lives_on_and_hint_stays() {
 #[test]
 #[should_panic(expected = "no longer valid")]
 fn stale_slot_panics() {
-    let mut table = Table::new(Geometry::default());
+    let mut table = IndexTable::new(IndexGeometry::default());
     table.insert(mix64(1), r(1), &Mixed);
     let slot = table.find_ref(mix64(1), r(1)).expect("it is there");
     table.remove(slot);

@@ -6,7 +6,7 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use varve_packed::intset::{self, IntSet, IntSetMut};
-use varve_packed::node::{Coded, Grow, Node, NodeMut, Squeezed, Squeezer, expand, squeeze_bound};
+use varve_packed::node::{Coded, CompressedNode, Compressor, Grow, Node, NodeMut, compress_bound, expand};
 
 const CAPACITIES: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 const FORTY: &[u8] = b"forty bytes, as the quicklist's sheet has";
@@ -124,16 +124,16 @@ fn small_hash(c: &mut Criterion) {
     });
 }
 
-fn squeeze(c: &mut Criterion) {
+fn compress(c: &mut Criterion) {
     let buf = filled(8 << 10, 0, |i| format!("a field of some length, number {i:06}").into_bytes());
-    let (mut squeezer, mut out) = (Squeezer::default(), vec![0; squeeze_bound(8 << 10)]);
-    let size = squeezer.squeeze(Node::open(&buf), &mut out).expect("it is regular");
+    let (mut compressor, mut out) = (Compressor::default(), vec![0; compress_bound(8 << 10)]);
+    let size = compressor.compress(Node::open(&buf), &mut out).expect("it is regular");
     println!("8192 bytes become {size}");
     let image = out[..size].to_vec();
-    c.bench_function("lz4_8k/squeeze", |b| b.iter(|| squeezer.squeeze(Node::open(black_box(&buf)), &mut out)));
+    c.bench_function("lz4_8k/compress", |b| b.iter(|| compressor.compress(Node::open(black_box(&buf)), &mut out)));
     let mut again = vec![0; 8 << 10];
     c.bench_function("lz4_8k/expand", |b| {
-        b.iter(|| expand(Squeezed::open(black_box(&image)).expect("sound"), &mut again, Grow::Back));
+        b.iter(|| expand(CompressedNode::open(black_box(&image)).expect("sound"), &mut again, Grow::Back));
     });
 }
 
@@ -172,6 +172,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(std::time::Duration::from_millis(100))
         .measurement_time(std::time::Duration::from_millis(400));
-    targets = ends, turn, walks, small_hash, squeeze, integers
+    targets = ends, turn, walks, small_hash, compress, integers
 }
 criterion_main!(benches);

@@ -57,7 +57,7 @@ fn op(longest: usize) -> impl Strategy<Value = Op> {
         2 => (0usize..400, any::<u8>()).prop_map(|(room, at)| Op::Resize(room, at)),
         1 => (0usize..30).prop_map(Op::GrowInPlace),
         1 => Just(Op::Trim),
-        1 => Just(Op::Squeeze),
+        1 => Just(Op::Compress),
     ]
 }
 

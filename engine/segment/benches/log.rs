@@ -8,18 +8,21 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use varve_segment::{Access, Appender, Class, DrainState, Geometry, Head, Log, NewObject, Ref, Relocate, Settled};
+use varve_segment::{
+    Access, Appender, DrainState, Log, LogGeometry, NewObject, ObjectHead, ObjectKind, Owner, Ref, Relocate, Relocated,
+    SegmentClass,
+};
 
 const KEY: [u8; 16] = *b"key:000000000001";
 /// Bytes of log that a run works on: more than the caches hold.
 const SET: usize = 64 << 20;
 
 fn object(value: &[u8]) -> NewObject<'_> {
-    NewObject::string(&KEY, value)
+    NewObject::new(ObjectKind::key(1), Owner::Database(0), &KEY, value)
 }
 
 fn filled(count: usize, value: &[u8]) -> (Log, Appender, Vec<Ref>) {
-    let log = Log::new(Geometry { reserve_bytes: 4 << 30, ..Geometry::default() }).expect("addresses");
+    let log = Log::new(LogGeometry { reserve_bytes: 4 << 30, ..LogGeometry::default() }).expect("addresses");
     let mut appender = Appender::new();
     let refs = (0..count).map(|_| appender.append(&log, &object(value))).collect();
     appender.park(&log);
@@ -33,13 +36,13 @@ struct Mover<'a> {
 }
 
 impl Relocate for Mover<'_> {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         black_box(heads);
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
-        black_box(self.appender.relocate(self.log, &mut self.access, head.r, Class::Survivor));
-        Settled::Moved
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
+        black_box(self.appender.relocate(self.log, &mut self.access, head.r, SegmentClass::Survivor));
+        Relocated::Moved
     }
 }
 

@@ -11,9 +11,10 @@
 
 use varve_base::Ref;
 
+use crate::kind::{NewObject, NewValue, SegmentClass};
 use crate::layout::Plan;
 use crate::log::Log;
-use crate::object::{Access, Class, NewObject, Value};
+use crate::object::Access;
 use crate::space::Piece;
 
 /// Spent pieces that may wait for the next visit to the mutex.
@@ -24,7 +25,7 @@ const SPENT_MAX: usize = 32;
 #[derive(Debug, Default)]
 pub struct Appender {
     held: [Piece; 3],
-    spent: Vec<(Class, Piece)>,
+    spent: Vec<(SegmentClass, Piece)>,
 }
 
 impl Appender {
@@ -49,7 +50,7 @@ impl Appender {
 
     /// Writes the object anew into `class`, with no more room than its value needs, and marks the old one dead. The
     /// caller makes everything that led to the old one lead to the new one, under the same lock.
-    pub fn relocate(&mut self, log: &Log, access: &mut Access, old: Ref, class: Class) -> Ref {
+    pub fn relocate(&mut self, log: &Log, access: &mut Access, old: Ref, class: SegmentClass) -> Ref {
         self.relocate_with(log, access, old, class, None)
     }
 
@@ -59,7 +60,7 @@ impl Appender {
         log: &Log,
         access: &mut Access,
         old: Ref,
-        class: Class,
+        class: SegmentClass,
         value: Option<&[u8]>,
     ) -> Ref {
         let object = access.open(log, old);
@@ -68,11 +69,11 @@ impl Appender {
             kind: object.kind(),
             owner: object.owner(),
             key: object.key(),
-            value: Value::Bytes(value),
+            value: NewValue::Bytes(value),
             room: value.len(),
             expiry_ms: object.expiry_ms(),
             clock: object.clock(),
-            form: object.form(),
+            tag: object.tag(),
             class,
         };
         let saved = object.saved();
@@ -101,7 +102,7 @@ impl Appender {
             space.take_back(&log.shared, class, &piece);
         }
         if held_too {
-            for class in Class::ALL {
+            for class in SegmentClass::ALL {
                 let piece = std::mem::take(&mut self.held[class as usize]);
                 if piece.end != 0 {
                     space.take_back(&log.shared, class, &piece);
@@ -115,8 +116,8 @@ impl Appender {
     #[inline(never)]
     fn find_place(&mut self, log: &Log, o: &NewObject<'_>, size: u64) -> Option<Ref> {
         let geometry = log.geometry();
-        if log.is_run_size(size as usize) {
-            return Some(log.append_run(o));
+        if log.is_extent_size(size as usize) {
+            return Some(log.append_extent(o));
         }
         if self.spent.len() >= SPENT_MAX {
             self.give_back(log, false);

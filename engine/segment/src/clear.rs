@@ -3,7 +3,7 @@
 //! Sealed segments are left without live objects, so that a drain skips over them by release units; runs retire.
 
 use crate::log::Log;
-use crate::table::State;
+use crate::table::SegmentState;
 
 impl Log {
     /// Marks everything dead. Whoever calls it has forgotten every Ref, has given up his drain, and knows that all
@@ -16,19 +16,19 @@ impl Log {
         let mut space = self.shared.space.lock();
         for (id, entry) in space.segments(&self.shared.table).collect::<Vec<_>>() {
             match entry.state() {
-                State::Open => {
+                SegmentState::Open => {
                     assert!(space.seal_early(&self.shared, id), "cleared with pieces of segment {id} out");
                     entry.forget_live();
                 }
-                State::Sealed => entry.forget_live(),
+                SegmentState::Sealed => entry.forget_live(),
                 // One that is begun and not adopted belongs to whoever fills it.
-                State::Run if entry.live().objects() == 0 => {}
-                State::Run => {
+                SegmentState::Extent if entry.live().objects() == 0 => {}
+                SegmentState::Extent => {
                     entry.forget_live();
                     runs.push(id);
                 }
-                State::Draining => panic!("cleared while segment {id} is drained"),
-                State::Free | State::Tail | State::Retired => {}
+                SegmentState::Draining => panic!("cleared while segment {id} is drained"),
+                SegmentState::Free | SegmentState::Tail | SegmentState::Retired => {}
             }
         }
         drop(space);

@@ -4,41 +4,41 @@ use varve_base::mem::PAGE_BYTES;
 
 /// How a log cuts its range of addresses. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct LogGeometry {
     /// A segment: a power of two, from a page (4096) to 8 MiB.
     pub segment_bytes: usize,
-    /// What an appender checks out at once. At most `run_min_bytes`.
+    /// What an appender checks out at once. At most `extent_min_bytes`.
     pub piece_bytes: usize,
     /// Objects of more bytes than this get segments of their own. At most half a segment.
-    pub run_min_bytes: usize,
+    pub extent_min_bytes: usize,
     /// What is given back to the system at once: a multiple of the page that divides the segment, at least 1/64 of it.
     pub release_bytes: usize,
     /// Addresses to reserve: a multiple of the segment, under 2^48. More than the machine has memory costs nothing.
     pub reserve_bytes: usize,
 }
 
-impl Default for Geometry {
+impl Default for LogGeometry {
     fn default() -> Self {
-        Geometry {
+        LogGeometry {
             segment_bytes: 8 << 20,
             piece_bytes: 64 << 10,
-            run_min_bytes: 256 << 10,
+            extent_min_bytes: 256 << 10,
             release_bytes: 256 << 10,
             reserve_bytes: 1 << 40,
         }
     }
 }
 
-impl Geometry {
+impl LogGeometry {
     /// Panics with what is wrong.
     pub(crate) fn check(&self) {
-        let Geometry { segment_bytes, piece_bytes, run_min_bytes, release_bytes, reserve_bytes } = *self;
+        let LogGeometry { segment_bytes, piece_bytes, extent_min_bytes, release_bytes, reserve_bytes } = *self;
         assert!(segment_bytes.is_power_of_two(), "segment_bytes {segment_bytes} is no power of two");
         assert!((PAGE_BYTES..=8 << 20).contains(&segment_bytes), "segment_bytes {segment_bytes}");
         assert!((64..=segment_bytes).contains(&piece_bytes), "piece_bytes {piece_bytes}");
-        assert!((64..=segment_bytes / 2).contains(&run_min_bytes), "run_min_bytes {run_min_bytes}");
+        assert!((64..=segment_bytes / 2).contains(&extent_min_bytes), "extent_min_bytes {extent_min_bytes}");
         // What fits in a piece is written there without another look at its size; its death is told by its size.
-        assert!(piece_bytes <= run_min_bytes, "piece_bytes {piece_bytes} over run_min_bytes {run_min_bytes}");
+        assert!(piece_bytes <= extent_min_bytes, "piece_bytes {piece_bytes} over extent_min_bytes {extent_min_bytes}");
         assert!(release_bytes > 0 && release_bytes.is_multiple_of(PAGE_BYTES), "release_bytes {release_bytes}");
         assert!(segment_bytes.is_multiple_of(release_bytes), "release_bytes {release_bytes}");
         assert!(segment_bytes / release_bytes <= 64, "release_bytes {release_bytes}");
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "over run_min_bytes")]
+    #[should_panic(expected = "over extent_min_bytes")]
     fn a_piece_that_takes_what_should_have_a_run() {
-        Geometry { piece_bytes: 512 << 10, ..Geometry::default() }.check();
+        LogGeometry { piece_bytes: 512 << 10, ..LogGeometry::default() }.check();
     }
 }

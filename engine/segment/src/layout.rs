@@ -38,23 +38,22 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::object::{Form, Kind, NewObject, Owner, Value};
+use crate::kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner};
 
 const KIND: u8 = 0b0000_1111;
 const ROOM_SHIFT: u32 = 4;
 const LONG: u8 = 0b0100_0000;
 const OWNED: u8 = 0b1000_0000;
-/// Kind of a filler; every other kind is `Kind`.
-const FILLER: u8 = 15;
-const MEMBER: u8 = Kind::Member as u8;
-/// Of the kinds, those with this bit are no keys, which `owner_bytes` counts on.
-const PART: u8 = 0b1000;
-const _: () = assert!(Kind::LAST_KEY as u8 & PART == 0 && Kind::Element as u8 & MEMBER & PART != 0);
+const FILLER: u8 = ObjectKind::FILLER_BITS;
+const BARE: u8 = ObjectKind::BARE.bits();
+const LAST_KEY: u8 = ObjectKind::LAST_KEY.bits();
+const PART: u8 = ObjectKind::PART_BIT;
+const _: () = assert!(LAST_KEY < PART && BARE & PART != 0 && FILLER <= KIND);
 
 const DEAD: u8 = 0b0000_0001;
 const SLACK_SHIFT: u32 = 1;
 const EXPIRY_SHIFT: u32 = 3;
-const FORM_SHIFT: u32 = 5;
+const TAG_SHIFT: u32 = 5;
 const SAVED: u8 = 0b1000_0000;
 
 const EXPIRY_NONE: u8 = 0;
@@ -123,7 +122,7 @@ fn owner_bytes(head: u8) -> usize {
 
 #[inline(always)]
 fn rest_head(kind_bits: u8) -> usize {
-    if kind_bits <= Kind::LAST_KEY as u8 { 4 } else { 1 }
+    if kind_bits <= LAST_KEY { 4 } else { 1 }
 }
 
 #[inline]
@@ -160,8 +159,8 @@ impl First {
     }
 
     #[inline]
-    pub(crate) fn kind(&self) -> Kind {
-        match Kind::from_bits(self.head & KIND) {
+    pub(crate) fn kind(&self) -> ObjectKind {
+        match ObjectKind::from_bits(self.head & KIND) {
             Some(kind) => kind,
             None => no_object(self.head),
         }
@@ -177,7 +176,7 @@ fn no_object(head: u8) -> ! {
 /// Where an object begins. Every method asks that an object does begin there and that the caller may touch the part
 /// in question: the first part of any published object, the rest under its shard's lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(pub(crate) *mut u8);
+pub(crate) struct ObjectPtr(pub(crate) *mut u8);
 
 /// What stands at a place of a segment, for those who walk it.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +186,7 @@ pub(crate) enum Item {
     Object(First),
 }
 
-impl Place {
+impl ObjectPtr {
     #[inline(always)]
     unsafe fn number(self, at: usize, width: usize) -> usize {
         // SAFETY: passed on to the caller.
@@ -199,14 +198,14 @@ impl Place {
         // SAFETY: each read lies in the first part, whose form the head byte gives.
         unsafe {
             let head = self.0.read();
-            if head <= Kind::LAST_KEY as u8 {
+            if head <= LAST_KEY {
                 // The common case: a key of database 0, its length and its room of a byte each.
                 return First { head, key_at: 3, key_len: self.number(1, 1), room: self.number(2, 1) };
             }
             let owner = owner_bytes(head);
             let key_width = if head & LONG == 0 { 1 } else { 4 };
             let key_len = self.number(1 + owner, key_width);
-            if head & KIND == MEMBER {
+            if head & KIND == BARE {
                 return First { head, key_at: 1 + owner + key_width, key_len, room: 1 };
             }
             let room_width = ((head >> ROOM_SHIFT) & 3) as usize + 1;
@@ -252,8 +251,8 @@ impl Place {
     pub(crate) unsafe fn owner(self, first: &First) -> Owner {
         // SAFETY: in the first part.
         unsafe {
-            if first.head & KIND > Kind::LAST_KEY as u8 {
-                Owner::Slot(self.number(1, owner_bytes(first.head)) as u32)
+            if first.head & KIND > LAST_KEY {
+                Owner::Collection(self.number(1, owner_bytes(first.head)) as u32)
             } else if first.head & OWNED != 0 {
                 Owner::Database(self.number(1, 2) as u16)
             } else {
@@ -354,7 +353,7 @@ impl Place {
     /// The clock's 24 bits; 0 for what has none.
     #[inline]
     pub(crate) unsafe fn clock(self, first: &First) -> u32 {
-        if first.head & KIND > Kind::LAST_KEY as u8 {
+        if first.head & KIND > LAST_KEY {
             return 0;
         }
         // SAFETY: key kinds have three bytes of clock behind the flags.
@@ -363,22 +362,22 @@ impl Place {
 
     #[inline]
     pub(crate) unsafe fn set_clock(self, first: &First, clock: u32) {
-        if first.head & KIND <= Kind::LAST_KEY as u8 {
+        if first.head & KIND <= LAST_KEY {
             // SAFETY: as `clock`, under the lock.
             unsafe { store(self.0.add(first.rest_at() + 1), 3, clock as usize) }
         }
     }
 
     #[inline]
-    pub(crate) unsafe fn form(self, first: &First) -> Form {
+    pub(crate) unsafe fn tag(self, first: &First) -> ObjectTag {
         // SAFETY: the flags may be read under the lock.
-        Form::from_bits(unsafe { self.flag_bits(first) } >> FORM_SHIFT & 3)
+        ObjectTag::new(unsafe { self.flag_bits(first) } >> TAG_SHIFT & 3)
     }
 
     #[inline]
-    pub(crate) unsafe fn set_form(self, first: &First, form: Form) {
+    pub(crate) unsafe fn set_tag(self, first: &First, tag: ObjectTag) {
         // SAFETY: under the lock.
-        unsafe { self.set_bits(first, 3 << FORM_SHIFT, (form as u8) << FORM_SHIFT) }
+        unsafe { self.set_bits(first, 3 << TAG_SHIFT, tag.bits() << TAG_SHIFT) }
     }
 
     #[inline]
@@ -476,7 +475,7 @@ impl Plan {
 
     /// For an object alone in a run, which gets every byte up to `capacity`, but for a member, which has no room.
     pub(crate) fn filling(o: &NewObject<'_>, capacity: usize) -> Plan {
-        if o.kind == Kind::Member {
+        if o.kind == ObjectKind::BARE {
             return Plan::new(o);
         }
         let expiry = if o.expiry_ms.is_some() { EXPIRY_EIGHT } else { EXPIRY_PLACE };
@@ -484,13 +483,13 @@ impl Plan {
     }
 
     /// Bytes between an object's begin and its value, in a run.
-    pub(crate) fn run_front(o: &NewObject<'_>) -> usize {
+    pub(crate) fn extent_front(o: &NewObject<'_>) -> usize {
         let plan = Plan::filling(o, u32::MAX as usize);
         plan.first + rest_head(plan.head & KIND) + EXPIRY_BYTES[(plan.flags >> EXPIRY_SHIFT & 3) as usize]
     }
 
     /// Bytes of an object's first part, in a run.
-    pub(crate) fn run_first(o: &NewObject<'_>) -> usize {
+    pub(crate) fn extent_first(o: &NewObject<'_>) -> usize {
         Plan::filling(o, u32::MAX as usize).first
     }
 
@@ -509,20 +508,20 @@ impl Plan {
         let value = o.value.len();
         assert!(value <= o.room, "a value of {value} bytes in a room of {}", o.room);
         assert!(o.key.len() <= u32::MAX as usize, "a key of {} bytes", o.key.len());
-        let kind = o.kind as u8;
+        let kind = o.kind.bits();
         let (owned, owner_bytes) = match o.owner {
             Owner::Database(0) => (0, 0),
             Owner::Database(_) => (OWNED, 2),
-            Owner::Slot(0..=0xffff) => (0, 2),
-            Owner::Slot(_) => (OWNED, 4),
+            Owner::Collection(0..=0xffff) => (0, 2),
+            Owner::Collection(_) => (OWNED, 4),
         };
         debug_assert!(o.kind.is_key() == matches!(o.owner, Owner::Database(_)), "{:?} of {:?}", o.kind, o.owner);
         let (long, key_bytes) = if o.key.len() <= 255 { (0, 1) } else { (LONG, 4) };
         let before = rest_head(kind) + EXPIRY_BYTES[expiry as usize];
         let fixed = 1 + owner_bytes + key_bytes + o.key.len();
         let (room, width) = match capacity {
-            None if kind == MEMBER => {
-                assert!(o.room == 0 && o.expiry_ms.is_none(), "a member has neither value nor expiry");
+            None if kind == BARE => {
+                assert!(o.room == 0 && o.expiry_ms.is_none(), "a bare part has neither value nor expiry");
                 (1, 0)
             }
             None => (before + o.room, width_of(before + o.room)),
@@ -531,7 +530,7 @@ impl Plan {
         let slack = room - before - value;
         Plan {
             head: owned | long | (width.max(1) as u8 - 1) << ROOM_SHIFT | kind,
-            flags: (o.form as u8) << FORM_SHIFT | expiry << EXPIRY_SHIFT | slack_form(slack) << SLACK_SHIFT,
+            flags: o.tag.bits() << TAG_SHIFT | expiry << EXPIRY_SHIFT | slack_form(slack) << SLACK_SHIFT,
             key_at: 1 + owner_bytes + key_bytes + width,
             first: fixed + width,
             room,
@@ -552,8 +551,8 @@ impl Plan {
         unsafe {
             let value = self.write_head(at, o);
             match o.value {
-                Value::Bytes(bytes) => std::ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len()),
-                Value::Patched { old, at, part } => {
+                NewValue::Bytes(bytes) => std::ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len()),
+                NewValue::Patched { old, at, part } => {
                     let head = old.len().min(at);
                     std::ptr::copy_nonoverlapping(old.as_ptr(), value, head);
                     if !fresh {
@@ -563,8 +562,8 @@ impl Plan {
                     let tail = old.get(at + part.len()..).unwrap_or_default();
                     std::ptr::copy_nonoverlapping(tail.as_ptr(), value.add(at + part.len()), tail.len());
                 }
-                Value::Zeroed(len) if !fresh => std::ptr::write_bytes(value, 0, len),
-                Value::Zeroed(_) | Value::Stale(_) => {}
+                NewValue::Zeroed(len) if !fresh => std::ptr::write_bytes(value, 0, len),
+                NewValue::Zeroed(_) | NewValue::Stale(_) => {}
             }
         }
     }
@@ -582,15 +581,15 @@ impl Plan {
                     store(to, 2, number as usize);
                     to = to.add(2);
                 }
-                Owner::Slot(slot) => {
+                Owner::Collection(number) => {
                     let width = owner_bytes(self.head);
-                    store(to, width, slot as usize);
+                    store(to, width, number as usize);
                     to = to.add(width);
                 }
             }
             let key_width = if self.head & LONG == 0 { 1 } else { 4 };
             store(to, key_width, o.key.len());
-            if self.head & KIND != MEMBER {
+            if self.head & KIND != BARE {
                 store(to.add(key_width), ((self.head >> ROOM_SHIFT) & 3) as usize + 1, self.room);
             }
             std::ptr::copy_nonoverlapping(o.key.as_ptr(), at.add(self.key_at), o.key.len());

@@ -3,10 +3,29 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::Class;
+use crate::kind::SegmentClass;
 
-const KINDS: [Kind; 9] =
-    [Kind::String, Kind::List, Kind::Hash, Kind::Set, Kind::Zset, Kind::Stream, Kind::Element, Kind::Node, Kind::Table];
+/// All kinds but the bare one.
+const KINDS: [ObjectKind; 13] = {
+    let mut kinds = [ObjectKind::key(1); 13];
+    let mut at = 0;
+    while at < 13 {
+        kinds[at] = match at as u8 + 1 {
+            key @ 1..=7 => ObjectKind::key(key),
+            part @ 8..=10 => ObjectKind::part(part),
+            before => ObjectKind::part(before + 1),
+        };
+        at += 1;
+    }
+    kinds
+};
+
+/// All tags.
+const TAGS: [ObjectTag; 4] = [ObjectTag::new(0), ObjectTag::new(1), ObjectTag::new(2), ObjectTag::new(3)];
+
+fn key_object<'a>(key: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+    NewObject::new(ObjectKind::key(1), Owner::Database(0), key, value)
+}
 
 /// Writes into a buffer of exactly the object's size, so that the address sanitizer sees any read past its end.
 fn written(plan: &Plan, o: &NewObject<'_>) -> Box<[u8]> {
@@ -16,7 +35,7 @@ fn written(plan: &Plan, o: &NewObject<'_>) -> Box<[u8]> {
     bytes
 }
 
-fn value_of(place: Place) -> Vec<u8> {
+fn value_of(place: ObjectPtr) -> Vec<u8> {
     // SAFETY: an object that this test wrote.
     unsafe {
         let first = place.first();
@@ -26,11 +45,11 @@ fn value_of(place: Place) -> Vec<u8> {
     }
 }
 
-fn member(slot: u32, key: &[u8]) -> NewObject<'_> {
-    NewObject { kind: Kind::Member, owner: Owner::Slot(slot), ..NewObject::string(key, b"") }
+fn bare(number: u32, key: &[u8]) -> NewObject<'_> {
+    NewObject { kind: ObjectKind::BARE, owner: Owner::Collection(number), ..key_object(key, b"") }
 }
 
-fn check(place: Place, o: &NewObject<'_>, value: &[u8]) {
+fn check(place: ObjectPtr, o: &NewObject<'_>, value: &[u8]) {
     // SAFETY: an object that this test wrote.
     unsafe {
         let first = place.first();
@@ -39,7 +58,7 @@ fn check(place: Place, o: &NewObject<'_>, value: &[u8]) {
         assert_eq!(place.key(&first), o.key);
         assert_eq!(place.expiry_ms(&first), o.expiry_ms);
         assert_eq!(place.clock(&first), if o.kind.is_key() { o.clock & 0xff_ffff } else { 0 });
-        assert_eq!(place.form(&first), o.form);
+        assert_eq!(place.tag(&first), o.tag);
         assert_eq!(first.size() - place.value_at(&first), o.room);
         assert!(!place.is_dead(&first) && !place.saved(&first));
     }
@@ -56,9 +75,13 @@ fn every_width_of_every_field() {
     for (n, kind) in KINDS.into_iter().enumerate() {
         let owners = match kind.is_key() {
             true => [0, 1, 2, 255, u16::MAX].map(Owner::Database),
-            false => {
-                [Owner::Slot(0), Owner::Slot(7), Owner::Slot(0xffff), Owner::Slot(0x1_0000), Owner::Slot(u32::MAX)]
-            }
+            false => [
+                Owner::Collection(0),
+                Owner::Collection(7),
+                Owner::Collection(0xffff),
+                Owner::Collection(0x1_0000),
+                Owner::Collection(u32::MAX),
+            ],
         };
         for (v, &len) in values.iter().enumerate() {
             let value: Vec<u8> = (0..len).map(|i| i as u8).collect();
@@ -71,33 +94,33 @@ fn every_width_of_every_field() {
                     kind,
                     owner: owners[(v + e) % 5],
                     key: &keys[(n + v + e) % 6],
-                    value: Value::Bytes(&value),
+                    value: NewValue::Bytes(&value),
                     room: len + extra,
                     expiry_ms: expiries[(n + 2 * v + 3 * e) % 7],
                     clock: 0x12_3456 + (n as u32) * 0x0fff_ffff,
-                    form: [Form::Auto, Form::Plain, Form::Raw, Form::Own][(n + e) % 4],
-                    class: Class::Ordinary,
+                    tag: TAGS[(n + e) % 4],
+                    class: SegmentClass::Ordinary,
                 };
                 let mut bytes = written(&Plan::new(&o), &o);
-                check(Place(bytes.as_mut_ptr()), &o, &value);
+                check(ObjectPtr(bytes.as_mut_ptr()), &o, &value);
             }
         }
     }
 }
 
 #[test]
-fn every_width_of_a_member() {
-    for slot in [0, 1, 255, 256, 0xffff, 0x1_0000, u32::MAX] {
+fn every_width_of_a_bare() {
+    for number in [0, 1, 255, 256, 0xffff, 0x1_0000, u32::MAX] {
         for len in [0, 1, 16, 255, 256, 70_000] {
             let key = vec![b'm'; len];
-            for form in [Form::Auto, Form::Plain, Form::Raw, Form::Own] {
-                let o = NewObject { form, clock: 77, ..member(slot, &key) };
+            for tag in TAGS {
+                let o = NewObject { tag, clock: 77, ..bare(number, &key) };
                 let mut bytes = written(&Plan::new(&o), &o);
-                let place = Place(bytes.as_mut_ptr());
+                let place = ObjectPtr(bytes.as_mut_ptr());
                 check(place, &o, b"");
                 assert_eq!(
                     bytes.len(),
-                    1 + if slot < 65_536 { 2 } else { 4 } + if len < 256 { 1 } else { 4 } + len + 1
+                    1 + if number < 65_536 { 2 } else { 4 } + if len < 256 { 1 } else { 4 } + len + 1
                 );
                 // SAFETY: an object that this test wrote and has alone.
                 unsafe {
@@ -120,27 +143,27 @@ fn every_width_of_a_member() {
 
 #[test]
 #[should_panic(expected = "neither value nor expiry")]
-fn a_member_has_no_room() {
-    Plan::new(&NewObject { room: 1, ..member(1, b"m") });
+fn a_bare_part_has_no_room() {
+    Plan::new(&NewObject { room: 1, ..bare(1, b"m") });
 }
 
 #[test]
 fn a_short_key_costs_seven_bytes() {
-    let o = NewObject::string(b"key:0000000000001", b"value");
+    let o = key_object(b"key:0000000000001", b"value");
     assert_eq!(Plan::new(&o).size(), 7 + 17 + 5);
     let volatile = NewObject { expiry_ms: Some(1_700_000_000_000), ..o };
     assert_eq!(Plan::new(&volatile).size(), 13 + 17 + 5);
-    let element = NewObject { kind: Kind::Element, owner: Owner::Slot(3), ..o };
-    assert_eq!(Plan::new(&element).size(), 6 + 17 + 5);
-    assert_eq!(Plan::new(&NewObject { owner: Owner::Slot(65_536), ..element }).size(), 8 + 17 + 5);
-    assert_eq!(Plan::new(&member(3, b"0123456789abcdef")).size(), 21);
+    let part = NewObject { kind: ObjectKind::part(8), owner: Owner::Collection(3), ..o };
+    assert_eq!(Plan::new(&part).size(), 6 + 17 + 5);
+    assert_eq!(Plan::new(&NewObject { owner: Owner::Collection(65_536), ..part }).size(), 8 + 17 + 5);
+    assert_eq!(Plan::new(&bare(3, b"0123456789abcdef")).size(), 21);
 }
 
 #[test]
 fn fillers_of_all_lengths() {
     for len in (1..2000).chain([65_000, 65_537, 65_538, 65_539, 65_540, 1 << 24, (1 << 24) + 3, (1 << 24) + 4]) {
         let mut bytes = vec![0u8; len].into_boxed_slice();
-        let place = Place(bytes.as_mut_ptr());
+        let place = ObjectPtr(bytes.as_mut_ptr());
         // SAFETY: the buffer has that length.
         let item = unsafe {
             place.write_filler(len);
@@ -155,7 +178,7 @@ fn fillers_of_all_lengths() {
 fn zeroed_memory_is_no_object() {
     let mut bytes = [0u8; 16];
     // SAFETY: the first part of a head of 0 is shorter than this.
-    unsafe { Place(bytes.as_mut_ptr()).item() };
+    unsafe { ObjectPtr(bytes.as_mut_ptr()).item() };
 }
 
 #[derive(Clone, Debug)]
@@ -163,7 +186,7 @@ enum Change {
     Expiry(Option<i64>),
     Slack(usize),
     Clock(u32),
-    Form(Form),
+    Tag(ObjectTag),
     Saved(bool),
 }
 
@@ -172,7 +195,7 @@ fn change() -> impl Strategy<Value = Change> {
         prop_oneof![Just(None), (0..1i64 << 48).prop_map(Some), any::<i64>().prop_map(Some)].prop_map(Change::Expiry),
         (0..600usize).prop_map(Change::Slack),
         any::<u32>().prop_map(Change::Clock),
-        prop_oneof![Just(Form::Auto), Just(Form::Plain), Just(Form::Raw), Just(Form::Own)].prop_map(Change::Form),
+        prop::sample::select(&TAGS[..]).prop_map(Change::Tag),
         any::<bool>().prop_map(Change::Saved),
     ]
 }
@@ -189,10 +212,10 @@ proptest! {
         changes in prop::collection::vec(change(), 1..20),
     ) {
         let room = value.len() + extra + if big { PLACE_FROM } else { 0 };
-        let o = NewObject { room, expiry_ms: expiry, ..NewObject::string(&key, &value) };
+        let o = NewObject { room, expiry_ms: expiry, ..key_object(&key, &value) };
         let mut bytes = written(&Plan::new(&o), &o);
-        let place = Place(bytes.as_mut_ptr());
-        let (mut value, mut expiry, mut clock, mut form, mut saved) = (value.clone(), expiry, 0, Form::Auto, false);
+        let place = ObjectPtr(bytes.as_mut_ptr());
+        let (mut value, mut expiry, mut clock, mut tag, mut saved) = (value.clone(), expiry, 0, TAGS[0], false);
         for change in changes {
             // SAFETY: an object that this test wrote and has alone.
             unsafe {
@@ -220,9 +243,9 @@ proptest! {
                         place.set_clock(&first, to);
                         clock = to & 0xff_ffff;
                     }
-                    Change::Form(to) => {
-                        place.set_form(&first, to);
-                        form = to;
+                    Change::Tag(to) => {
+                        place.set_tag(&first, to);
+                        tag = to;
                     }
                     Change::Saved(to) => {
                         place.set_saved(&first, to);
@@ -231,7 +254,7 @@ proptest! {
                 }
                 prop_assert_eq!(place.expiry_ms(&first), expiry);
                 prop_assert_eq!(place.clock(&first), clock);
-                prop_assert_eq!(place.form(&first), form);
+                prop_assert_eq!(place.tag(&first), tag);
                 prop_assert_eq!(place.saved(&first), saved);
                 prop_assert_eq!(place.key(&first), &key[..]);
                 prop_assert!(value_of(place) == value);

@@ -10,12 +10,13 @@
 //!
 //! | file       | what it knows                                                     |
 //! |------------|-------------------------------------------------------------------|
+//! | `kind`     | what an object is made from, as plain data                        |
 //! | `layout`   | the bytes of one object                                           |
-//! | `object`   | what to write, and views on what was written                      |
+//! | `object`   | views on what was written                                         |
 //! | `table`    | a segment's state and counters                                    |
 //! | `space`    | pieces: who may write where                                       |
 //! | `append`   | one worker's way to write                                         |
-//! | `run`      | large objects in segments of their own; pins                      |
+//! | `extent`   | large objects in segments of their own; pins                      |
 //! | `reclaim`  | moving objects out of a segment and giving its memory back        |
 //! | `clear`    | everything dies at once                                           |
 //! | `verify`   | the counters against the bytes                                    |
@@ -47,7 +48,7 @@
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.
 //! 6. **A run's value may be read without the lock through a `Pin`.** Pins are made under the lock, or before the object
-//!    exists (`FilledRun`); while one counts, the bytes that the value had do not change, it gets no shorter (`ObjectMut`
+//!    exists (`FilledExtent`); while one counts, the bytes that the value had do not change, it gets no shorter (`ObjectMut`
 //!    refuses) and the memory stays. It may grow behind them; its first part, expiry, clock and flags have places of
 //!    their own and may change. A pin ends with release, who finds none has read with acquire.
 //! 7. **Beyond what a run's value has ever reached, its memory is zero**: it is fresh from the system, and the only
@@ -55,13 +56,14 @@
 
 mod append;
 mod clear;
+mod extent;
 mod geometry;
 mod ids;
+mod kind;
 mod layout;
 mod log;
 mod object;
 mod reclaim;
-mod run;
 mod space;
 mod table;
 mod verify;
@@ -70,10 +72,11 @@ mod verify;
 mod tests;
 
 pub use append::Appender;
-pub use geometry::Geometry;
+pub use extent::{FilledExtent, OpenExtent, Pin};
+pub use geometry::LogGeometry;
+pub use kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClass};
 pub use log::{Log, LogStats, SegmentInfo};
-pub use object::{Access, Class, Form, Kind, NewObject, Object, ObjectMut, Owner, Value};
-pub use reclaim::{Drain, DrainState, Greedy, Head, Policy, Relocate, SLICE, Settled};
-pub use run::{FilledRun, OpenRun, Pin};
-pub use table::State;
+pub use object::{Access, Object, ObjectMut};
+pub use reclaim::{Drain, DrainState, Greedy, ObjectHead, Relocate, Relocated, SLICE, VictimPolicy};
+pub use table::SegmentState;
 pub use varve_base::Ref;

@@ -12,22 +12,23 @@ use parking_lot::Mutex;
 use varve_base::Ref;
 use varve_base::mem::{Line, Mapping};
 
-use crate::geometry::Geometry;
-use crate::layout::Place;
-use crate::object::{Access, Class};
-use crate::run::Releases;
+use crate::extent::Releases;
+use crate::geometry::LogGeometry;
+use crate::kind::SegmentClass;
+use crate::layout::ObjectPtr;
+use crate::object::Access;
 use crate::space::Space;
-use crate::table::{Entry, Live, State, Table};
+use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
 
 /// Segments from this size on ask for huge pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// What all handles share. Lock order: `space` and `releases` are leaves; who holds one takes nothing more.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LogShared {
     pub(crate) mapping: Mapping,
-    pub(crate) geometry: Geometry,
-    pub(crate) table: Table,
+    pub(crate) geometry: LogGeometry,
+    pub(crate) table: SegmentTable,
     pub(crate) space: Mutex<Space>,
     pub(crate) releases: Mutex<Releases>,
     used: AtomicU64,
@@ -39,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) ids_left: AtomicU32,
 }
 
-impl Shared {
+impl LogShared {
     /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been a
     /// run's before.
     pub(crate) fn advise_pages(&self, segment: u32, sealed: bool) {
@@ -53,7 +54,7 @@ impl Shared {
 
     /// The same for a run, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
     /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
-    pub(crate) fn advise_run(&self, segment: u32, count: u32, value: Range<usize>) {
+    pub(crate) fn advise_extent(&self, segment: u32, count: u32, value: Range<usize>) {
         let bytes = self.geometry.segment_bytes;
         if bytes < HUGE_PAGE_BYTES {
             return;
@@ -69,7 +70,7 @@ impl Shared {
 
     /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
     /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
-    pub(crate) fn plan_to_keep(&self, entry: &Entry, units: Range<usize>) -> bool {
+    pub(crate) fn plan_to_keep(&self, entry: &SegmentEntry, units: Range<usize>) -> bool {
         if self.warm.load(Ordering::Relaxed) > self.geometry.warm_before_max() {
             return false;
         }
@@ -78,7 +79,7 @@ impl Shared {
     }
 
     /// The drain was given up before it came to these.
-    pub(crate) fn unplan(&self, entry: &Entry, units: Range<usize>) {
+    pub(crate) fn unplan(&self, entry: &SegmentEntry, units: Range<usize>) {
         self.warm.fetch_sub(cold_units(entry, units), Ordering::Relaxed);
     }
 
@@ -86,7 +87,7 @@ impl Shared {
     ///
     /// # Safety
     /// Nothing lives in it, and nobody refers to what died there.
-    pub(crate) unsafe fn release_unit(&self, segment: u32, entry: &Entry, unit: usize) {
+    pub(crate) unsafe fn release_unit(&self, segment: u32, entry: &SegmentEntry, unit: usize) {
         if entry.warm.fetch_and(!(1 << unit), Ordering::Relaxed) & 1 << unit != 0 {
             self.warm.fetch_sub(1, Ordering::Relaxed);
         }
@@ -97,7 +98,7 @@ impl Shared {
 
     /// The frontier of a segment moves (offsets into the range): kept units that it passes are not spare any more.
     /// Answers whether it starts in one.
-    pub(crate) fn pass_warm(&self, entry: &Entry, from: u64, to: u64) -> bool {
+    pub(crate) fn pass_warm(&self, entry: &SegmentEntry, from: u64, to: u64) -> bool {
         let warm = entry.warm.load(Ordering::Relaxed);
         if warm == 0 {
             return false;
@@ -114,12 +115,12 @@ impl Shared {
         warm & 1 << first != 0
     }
 
-    pub(crate) fn count_used(&self, entry: &Entry, bytes: u64) {
+    pub(crate) fn count_used(&self, entry: &SegmentEntry, bytes: u64) {
         entry.used.fetch_add(bytes, Ordering::Relaxed);
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn uncount_used(&self, entry: &Entry, bytes: u64) {
+    pub(crate) fn uncount_used(&self, entry: &SegmentEntry, bytes: u64) {
         let old = entry.used.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(old >= bytes, "{old} bytes used, {bytes} taken off");
         self.used.fetch_sub(bytes, Ordering::Relaxed);
@@ -132,9 +133,9 @@ pub struct Log {
     base: *mut u8,
     segment_shift: u32,
     run_min: usize,
-    /// See `Geometry::spare_segments`.
+    /// See `LogGeometry::spare_segments`.
     spare: u32,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LogShared>,
 }
 
 // SAFETY: the pointer is the base of the mapping that `shared` keeps; what lies behind it is shared by the rules on the
@@ -150,9 +151,9 @@ pub struct SegmentInfo {
     /// Its number.
     pub segment: u32,
     /// What it is used for.
-    pub state: State,
+    pub state: SegmentState,
     /// Whose objects it takes; `Ordinary` for runs.
-    pub class: Class,
+    pub class: SegmentClass,
     /// Bytes appended and not yet drained.
     pub used: u64,
     /// Bytes of objects that live.
@@ -183,7 +184,7 @@ pub struct LogStats {
     /// Large objects in segments of their own.
     pub runs: u32,
     /// Segments that those take.
-    pub run_segments: u32,
+    pub extent_segments: u32,
     /// Free segments below the last one in use.
     pub free_segments: u32,
     /// Bytes of the reserved range that are open for use.
@@ -200,7 +201,7 @@ pub(crate) const SMALL_PAGES_BELOW: usize = 96 << 20;
 
 impl Log {
     /// Reserves the range. Panics if the geometry makes no sense.
-    pub fn new(geometry: Geometry) -> io::Result<Log> {
+    pub fn new(geometry: LogGeometry) -> io::Result<Log> {
         geometry.check();
         let mapping = Mapping::reserve(geometry.reserve_bytes)?;
         if geometry.segment_bytes >= HUGE_PAGE_BYTES {
@@ -211,12 +212,12 @@ impl Log {
         Ok(Log {
             base: mapping.base(),
             segment_shift: geometry.segment_bytes.trailing_zeros(),
-            run_min: geometry.run_min_bytes,
+            run_min: geometry.extent_min_bytes,
             spare: geometry.spare_segments(),
-            shared: Arc::new(Shared {
+            shared: Arc::new(LogShared {
                 mapping,
                 geometry,
-                table: Table::new(),
+                table: SegmentTable::new(),
                 space: Mutex::new(Space::new(&geometry)),
                 releases: Mutex::new(Releases::default()),
                 used: AtomicU64::new(0),
@@ -234,12 +235,12 @@ impl Log {
 
     /// Objects of more bytes than this have a run of their own.
     #[inline]
-    pub fn run_min_bytes(&self) -> usize {
+    pub fn extent_min_bytes(&self) -> usize {
         self.run_min
     }
 
     /// The sizes that the log is cut by.
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &LogGeometry {
         &self.shared.geometry
     }
 
@@ -274,10 +275,10 @@ impl Log {
 
     /// Of the used bytes, those that no drain can free: what lives in segments, and runs whole; and of these, those of
     /// runs. Adds up all segments.
-    pub fn settled_bytes(&self) -> (u64, u64) {
+    pub fn unreclaimable_bytes(&self) -> (u64, u64) {
         let space = self.shared.space.lock();
         space.segments(&self.shared.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
-            State::Run | State::Retired => {
+            SegmentState::Extent | SegmentState::Retired => {
                 let used = entry.used.load(Ordering::Relaxed);
                 (all + used, runs + used)
             }
@@ -319,7 +320,7 @@ impl Log {
             table_bytes: self.shared.table.bytes() as u64,
             ..LogStats::default()
         };
-        let kept = |entry: &Entry| {
+        let kept = |entry: &SegmentEntry| {
             let units = u64::from(entry.warm.load(Ordering::Relaxed).count_ones());
             units * self.shared.geometry.release_bytes as u64
         };
@@ -329,16 +330,16 @@ impl Log {
             stats.live_bytes += entry.live().bytes();
             stats.live_objects += entry.live().objects().max(0) as u64;
             match entry.state() {
-                State::Open => {
+                SegmentState::Open => {
                     stats.segments += 1;
                     stats.open_segments += 1;
                 }
-                State::Sealed | State::Draining => stats.segments += 1,
-                State::Run | State::Retired => {
+                SegmentState::Sealed | SegmentState::Draining => stats.segments += 1,
+                SegmentState::Extent | SegmentState::Retired => {
                     stats.runs += 1;
-                    stats.run_segments += entry.run_len.load(Ordering::Relaxed);
+                    stats.extent_segments += entry.extent_len.load(Ordering::Relaxed);
                 }
-                State::Free | State::Tail => {}
+                SegmentState::Free | SegmentState::Tail => {}
             }
         }
         stats
@@ -355,7 +356,7 @@ impl Log {
     }
 
     /// True if memory is kept for segments to come.
-    pub fn keeps_memory(&self) -> bool {
+    pub fn has_cached_pages(&self) -> bool {
         self.shared.warm.load(Ordering::Relaxed) > 0
     }
 
@@ -371,14 +372,14 @@ impl Log {
     }
 
     #[inline(always)]
-    pub(crate) fn place(&self, r: Ref) -> Place {
+    pub(crate) fn place(&self, r: Ref) -> ObjectPtr {
         debug_assert!(r.bits() < self.shared.geometry.reserve_bytes as u64);
         // SAFETY: a Ref is the offset of an object in the reserved range.
-        Place(unsafe { self.base.add(r.bits() as usize) })
+        ObjectPtr(unsafe { self.base.add(r.bits() as usize) })
     }
 
     #[inline(always)]
-    pub(crate) fn entry(&self, r: Ref) -> &Entry {
+    pub(crate) fn entry(&self, r: Ref) -> &SegmentEntry {
         self.shared.table.entry((r.bits() >> self.segment_shift) as u32)
     }
 
@@ -390,7 +391,7 @@ impl Log {
 
     /// Does an object of so many bytes have a run of its own?
     #[inline(always)]
-    pub(crate) fn is_run_size(&self, bytes: usize) -> bool {
+    pub(crate) fn is_extent_size(&self, bytes: usize) -> bool {
         bytes > self.run_min
     }
 
@@ -408,8 +409,8 @@ impl Log {
             entry.sub_live(live);
             first.size()
         };
-        if self.is_run_size(size) {
-            self.retire_run(r);
+        if self.is_extent_size(size) {
+            self.retire_extent(r);
         }
     }
 
@@ -426,16 +427,16 @@ impl Log {
 }
 
 /// Of these units, how many are not marked as kept.
-fn cold_units(entry: &Entry, units: Range<usize>) -> u64 {
+fn cold_units(entry: &SegmentEntry, units: Range<usize>) -> u64 {
     let warm = entry.warm.load(Ordering::Relaxed);
     units.filter(|unit| warm & 1 << unit == 0).count() as u64
 }
 
-pub(crate) fn info(segment: u32, entry: &Entry, seals: u64) -> SegmentInfo {
+pub(crate) fn info(segment: u32, entry: &SegmentEntry, seals: u64) -> SegmentInfo {
     let live = entry.live();
     let state = entry.state();
     // The number that an open segment has is of its life before.
-    let sealed = if state == State::Open { seals } else { entry.sealed_at.load(Ordering::Relaxed) };
+    let sealed = if state == SegmentState::Open { seals } else { entry.sealed_at.load(Ordering::Relaxed) };
     SegmentInfo {
         segment,
         state,

@@ -1,4 +1,4 @@
-//! Objects as the engine sees them: what to write, and the views that a shard's lock gives on what was written.
+//! The views that a shard's lock gives on the objects that were written.
 //!
 //! A view borrows the shard's `Access`: `Object` shares it, `ObjectMut` has it alone, so nobody can hold a value's
 //! bytes while they change. This file knows no bytes of objects (`layout`) and no accounting (`log`).
@@ -8,185 +8,9 @@ use std::marker::PhantomData;
 
 use varve_base::Ref;
 
-use crate::layout::{First, Place};
+use crate::kind::{ObjectKind, ObjectTag, Owner};
+use crate::layout::{First, ObjectPtr};
 use crate::log::Log;
-
-/// What an object is. Key kinds first: they have a clock and belong to a database; the others belong to a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Kind {
-    String = 1,
-    List = 2,
-    Hash = 3,
-    Set = 4,
-    Zset = 5,
-    Stream = 6,
-    /// A member or field of a big collection, found by its key.
-    Element = 8,
-    /// A part of a collection that is found by its number: list node, tree node.
-    Node = 9,
-    /// A chunk of an index.
-    Table = 10,
-    /// An element that is its key alone: a member of a big set. It has no value, no room and no expiry, and costs five
-    /// bytes beside its key in a slot under 65536.
-    Member = 11,
-}
-
-impl Kind {
-    /// The last of the key kinds; 7 is free for one more.
-    pub(crate) const LAST_KEY: Kind = Kind::Stream;
-
-    /// Is it found by its name in a database?
-    #[inline]
-    pub const fn is_key(self) -> bool {
-        self as u8 <= Kind::LAST_KEY as u8
-    }
-
-    #[inline]
-    pub(crate) const fn from_bits(bits: u8) -> Option<Kind> {
-        Some(match bits {
-            1 => Kind::String,
-            2 => Kind::List,
-            3 => Kind::Hash,
-            4 => Kind::Set,
-            5 => Kind::Zset,
-            6 => Kind::Stream,
-            8 => Kind::Element,
-            9 => Kind::Node,
-            10 => Kind::Table,
-            11 => Kind::Member,
-            _ => return None,
-        })
-    }
-}
-
-/// Whom an object belongs to, from the object alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Owner {
-    /// A key of this physical database; the number 0 costs no bytes. For key kinds only.
-    Database(u16),
-    /// A part of the big collection with this slot number, of two bytes if it is under 65536, else of four. For the
-    /// other kinds only.
-    Slot(u32),
-}
-
-/// How a string was made, which OBJECT ENCODING tells. To the log, two bits that move with the object, of any kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Form {
-    /// From a client: an integer if it reads as one, else by its length.
-    #[default]
-    Auto = 0,
-    /// Never an integer, by its length.
-    Plain = 1,
-    /// Changed in place.
-    Raw = 2,
-    /// As `Auto`, but a copy: an integer in it is the key's own, never a shared one.
-    Own = 3,
-}
-
-impl Form {
-    #[inline]
-    pub(crate) const fn from_bits(bits: u8) -> Form {
-        match bits {
-            0 => Form::Auto,
-            1 => Form::Plain,
-            2 => Form::Raw,
-            _ => Form::Own,
-        }
-    }
-}
-
-/// Objects with like fates share segments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Class {
-    /// What has no expiry.
-    #[default]
-    Ordinary = 0,
-    /// What has one.
-    Volatile = 1,
-    /// What reclaim has moved.
-    Survivor = 2,
-}
-
-impl Class {
-    pub(crate) const ALL: [Class; 3] = [Class::Ordinary, Class::Volatile, Class::Survivor];
-}
-
-/// The bytes of a value that is about to be written.
-#[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
-    /// These.
-    Bytes(&'a [u8]),
-    /// These, with other ones written over them or behind them.
-    Patched {
-        /// What was there before.
-        old: &'a [u8],
-        /// Where the new bytes go; zeros fill the gap if that is beyond the old ones.
-        at: usize,
-        /// The new bytes.
-        part: &'a [u8],
-    },
-    /// So many zeros.
-    Zeroed(usize),
-    /// So many bytes of whatever lies there: for who says elsewhere which of them mean anything.
-    Stale(usize),
-}
-
-impl Value<'_> {
-    /// Bytes in all.
-    #[inline]
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
-        match self {
-            Value::Bytes(bytes) => bytes.len(),
-            Value::Patched { old, at, part } => old.len().max(at + part.len()),
-            Value::Zeroed(len) | Value::Stale(len) => *len,
-        }
-    }
-}
-
-/// An object to append. Key and room together stay under 4 GB.
-#[derive(Clone, Copy, Debug)]
-pub struct NewObject<'a> {
-    /// What it is.
-    pub kind: Kind,
-    /// Whom it belongs to.
-    pub owner: Owner,
-    /// Its key; for a node, its number's bytes.
-    pub key: &'a [u8],
-    /// Its value.
-    pub value: Value<'a>,
-    /// Bytes that the value may grow to in place, at least its length. In a run it gets more. 0 for a member.
-    pub room: usize,
-    /// When it expires, in ms of Unix time. None for a member.
-    pub expiry_ms: Option<i64>,
-    /// The access clock: the low 24 bits count. Dropped for kinds that are no keys.
-    pub clock: u32,
-    /// How it was made.
-    pub form: Form,
-    /// Where to append it.
-    pub class: Class,
-}
-
-impl<'a> NewObject<'a> {
-    /// A string of database 0 with no more room than it needs and without an expiry.
-    pub fn string(key: &'a [u8], value: &'a [u8]) -> Self {
-        NewObject {
-            kind: Kind::String,
-            owner: Owner::Database(0),
-            key,
-            value: Value::Bytes(value),
-            room: value.len(),
-            expiry_ms: None,
-            clock: 0,
-            form: Form::Auto,
-            class: Class::Ordinary,
-        }
-    }
-}
 
 /// The right to open the objects of one shard. It lives inside the shard's mutex, so who has it has locked the shard;
 /// a Ref must be opened with the access of its own shard, which only the owner of both can know.
@@ -221,7 +45,7 @@ impl Access {
 /// A view on an object under its shard's lock.
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
-    place: Place,
+    place: ObjectPtr,
     /// Decoded once: it never changes while the object lives.
     first: First,
     life: PhantomData<&'a [u8]>,
@@ -229,7 +53,7 @@ pub struct Object<'a> {
 
 impl<'a> Object<'a> {
     #[inline(always)]
-    fn at(place: Place) -> Object<'a> {
+    fn at(place: ObjectPtr) -> Object<'a> {
         // SAFETY: `Access` was opened with the Ref of a published object that is alive.
         Object { place, first: unsafe { place.first() }, life: PhantomData }
     }
@@ -241,7 +65,7 @@ impl<'a> Object<'a> {
 
     /// What it is.
     #[inline]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ObjectKind {
         self.first().kind()
     }
 
@@ -286,11 +110,11 @@ impl<'a> Object<'a> {
         unsafe { self.place.clock(&self.first()) }
     }
 
-    /// How the string was made.
+    /// The owner's two bits.
     #[inline]
-    pub fn form(&self) -> Form {
+    pub fn tag(&self) -> ObjectTag {
         // SAFETY: the shard is locked.
-        unsafe { self.place.form(&self.first()) }
+        unsafe { self.place.tag(&self.first()) }
     }
 
     /// Has the save that runs passed it? A bit for the owner's use, clear at first, that moves with the object.
@@ -376,7 +200,7 @@ impl ObjectMut<'_> {
     /// its end: write a new object.
     #[inline]
     pub fn pinned(&self) -> bool {
-        self.log.is_run_size(self.object.bytes()) && self.log.pinned(self.r)
+        self.log.is_extent_size(self.object.bytes()) && self.log.pinned(self.r)
     }
 
     /// Sets the access clock: the low 24 bits count.
@@ -386,11 +210,11 @@ impl ObjectMut<'_> {
         unsafe { self.object.place.set_clock(&self.object.first(), clock) }
     }
 
-    /// Sets how the string was made.
+    /// Sets the owner's two bits.
     #[inline]
-    pub fn set_form(&mut self, form: Form) {
+    pub fn set_tag(&mut self, tag: ObjectTag) {
         // SAFETY: the shard is locked and this view is alone.
-        unsafe { self.object.place.set_form(&self.object.first(), form) }
+        unsafe { self.object.place.set_tag(&self.object.first(), tag) }
     }
 
     /// Sets the owner's bit.
@@ -468,8 +292,8 @@ impl ObjectMut<'_> {
         if len == old {
             return Some((old, old));
         }
-        let in_run = self.log.is_run_size(first.size());
-        let used = if in_run { self.log.run_extent(self.r) - value_at } else { room };
+        let in_run = self.log.is_extent_size(first.size());
+        let used = if in_run { self.log.extent_reach(self.r) - value_at } else { room };
         if len > room || (len < old && len < used / 2) {
             return None;
         }
@@ -478,7 +302,7 @@ impl ObjectMut<'_> {
         unsafe { place.set_slack(&first, room - len, in_run) };
         self.log.live_changed(self.r, len as i64 - old as i64);
         if in_run {
-            self.log.run_grown(self.r, value_at + len);
+            self.log.extent_grown(self.r, value_at + len);
         }
         Some((old, len.min(used)))
     }

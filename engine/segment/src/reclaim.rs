@@ -18,11 +18,11 @@ use std::sync::atomic::Ordering;
 
 use varve_base::Ref;
 
-use crate::layout::{First, Item, Place};
+use crate::kind::{ObjectKind, Owner};
+use crate::layout::{First, Item, ObjectPtr};
 use crate::log::{Log, SegmentInfo, info};
-use crate::object::{Kind, Owner};
 use crate::space::filler_used;
-use crate::table::{Entry, State};
+use crate::table::{SegmentEntry, SegmentState};
 
 /// An open segment is chosen before a sealed one from so many times its score.
 const OPEN_BETTER: f64 = 4.0;
@@ -36,11 +36,11 @@ const BYTES_PER_DEAD: usize = 256;
 
 /// The first part of an object that reclaim has come to. It may be read without a lock.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct ObjectHead<'a> {
     /// Where it is.
     pub r: Ref,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Whom it belongs to.
     pub owner: Owner,
     /// Its key.
@@ -51,7 +51,7 @@ pub struct Head<'a> {
 
 /// What became of an object. In all but `Busy` it has been killed by now, by whomever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum Relocated {
     /// It was dead before.
     Dead,
     /// It was relocated, and all that led to it leads to its new place.
@@ -65,13 +65,13 @@ pub enum Settled {
 /// The owner of the objects. Called without any lock of the log.
 pub trait Relocate {
     /// These come next: hash and prefetch. Some may have died.
-    fn prepare(&mut self, heads: &[Head<'_>]);
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]);
     /// Locks the object's shard, and kills, relocates or lets be. Nothing may refer to the object afterwards.
-    fn settle(&mut self, head: &Head<'_>) -> Settled;
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated;
 }
 
 /// How victims are judged.
-pub trait Policy {
+pub trait VictimPolicy {
     /// The benefit of draining a segment; the greatest wins.
     fn score(&self, segment: &SegmentInfo) -> f64;
 }
@@ -80,7 +80,7 @@ pub trait Policy {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 
-impl Policy for Greedy {
+impl VictimPolicy for Greedy {
     fn score(&self, segment: &SegmentInfo) -> f64 {
         let u = segment.live_bytes as f64 / segment.used.max(1) as f64;
         (1.0 - u) / u.max(1e-9)
@@ -132,18 +132,18 @@ impl Log {
     /// The segment with the greatest score among those that are `worth` draining (a sealed one of no used bytes always
     /// is). An open one whose pieces are all parked is sealed early and taken if it is better by far or alone: what is
     /// in it is young, and much of it may soon die by itself.
-    pub fn choose_victim_by(&self, policy: &impl Policy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
+    pub fn choose_victim_by(&self, policy: &impl VictimPolicy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
         let mut space = self.shared.space.lock();
         let table = &self.shared.table;
-        let best = |state: State| {
+        let best = |state: SegmentState| {
             let all = space.segments(table).filter(|(_, entry)| entry.state() == state);
             let idle = all.filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
             let infos = idle.map(|(id, entry)| info(id, entry, space.seals));
-            let empty = |info: &SegmentInfo| state == State::Sealed && info.used == 0;
+            let empty = |info: &SegmentInfo| state == SegmentState::Sealed && info.used == 0;
             let good = infos.filter(|info| empty(info) || worth(info));
             good.map(|info| (policy.score(&info), info)).max_by(|a, b| a.0.total_cmp(&b.0))
         };
-        let chosen = match (best(State::Sealed), best(State::Open)) {
+        let chosen = match (best(SegmentState::Sealed), best(SegmentState::Open)) {
             (None, None) => return None,
             (Some((score, sealed)), open) if open.is_none_or(|open| open.0 <= OPEN_BETTER * score) => sealed,
             (_, Some((_, open))) => {
@@ -170,11 +170,11 @@ impl Log {
 
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
     /// it is not sealed. Only who may choose victims may call this, so that none is drained meanwhile.
-    pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&Head<'_>)) {
+    pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&ObjectHead<'_>)) {
         let entry = self.shared.table.entry(segment);
         let (mut walk, fill) = {
             let _space = self.shared.space.lock();
-            if entry.state() != State::Sealed {
+            if entry.state() != SegmentState::Sealed {
                 return;
             }
             let at = entry.start.load(Ordering::Relaxed) as usize;
@@ -202,7 +202,7 @@ impl Log {
         let mut space = self.shared.space.lock();
         let open: Vec<u32> = space
             .segments(&self.shared.table)
-            .filter(|(_, entry)| entry.state() == State::Open)
+            .filter(|(_, entry)| entry.state() == SegmentState::Open)
             .map(|(id, _)| id)
             .collect();
         for segment in open {
@@ -211,7 +211,7 @@ impl Log {
     }
 
     /// Gives some of the memory back that is kept for segments to come; true while there is more.
-    pub fn release_kept_step(&self) -> bool {
+    pub fn release_cached_step(&self) -> bool {
         self.shared.space.lock().cool_step(&self.shared)
     }
 
@@ -268,7 +268,7 @@ impl Log {
     }
 
     /// Moves the cursor over one release unit of a segment in which nothing lives.
-    fn skip_dead(&self, drain: &mut Drain, entry: &Entry) {
+    fn skip_dead(&self, drain: &mut Drain, entry: &SegmentEntry) {
         let unit = self.shared.geometry.release_bytes;
         drain.cursor = (drain.cursor / unit * unit + unit).min(drain.fill);
         let used = entry.used.load(Ordering::Relaxed);
@@ -277,10 +277,10 @@ impl Log {
     }
 
     /// Collects heads, prepares and settles them; true if one was busy.
-    fn slice(&self, drain: &mut Drain, entry: &Entry, rel: &mut impl Relocate, budget: &mut usize) -> bool {
+    fn slice(&self, drain: &mut Drain, entry: &SegmentEntry, rel: &mut impl Relocate, budget: &mut usize) -> bool {
         // SAFETY: any number in range may become a Ref that is not followed; this one fills the array.
         let nothing = unsafe { Ref::from_bits(1) };
-        let unused = Head { r: nothing, kind: Kind::String, owner: Owner::Database(0), key: &[], bytes: 0 };
+        let unused = ObjectHead { r: nothing, kind: ObjectKind::BARE, owner: Owner::Collection(0), key: &[], bytes: 0 };
         let mut heads = [unused; SLICE];
         let mut count = 0;
         let mut walk = Walk { at: drain.cursor, used: 0 };
@@ -309,7 +309,7 @@ impl Log {
         }
         let mut busy = false;
         for i in 0..count {
-            if rel.settle(&heads[i]) == Settled::Busy {
+            if rel.relocate(&heads[i]) == Relocated::Busy {
                 walk = before[i];
                 busy = true;
                 break;
@@ -325,10 +325,10 @@ impl Log {
 
     /// # Safety
     /// An object begins at `place`, which is `at` in `segment`, and its memory is not released during `'a`.
-    pub(crate) unsafe fn head<'a>(&self, segment: u32, at: usize, place: Place, first: &First) -> Head<'a> {
+    pub(crate) unsafe fn head<'a>(&self, segment: u32, at: usize, place: ObjectPtr, first: &First) -> ObjectHead<'a> {
         // SAFETY: passed on to the caller; the offset of an object is a Ref.
         unsafe {
-            Head {
+            ObjectHead {
                 r: Ref::from_bits((segment as usize * self.shared.geometry.segment_bytes + at) as u64),
                 kind: first.kind(),
                 owner: place.owner(first),
@@ -338,9 +338,9 @@ impl Log {
         }
     }
 
-    pub(crate) fn segment_place(&self, segment: u32, at: usize) -> Place {
+    pub(crate) fn segment_place(&self, segment: u32, at: usize) -> ObjectPtr {
         let offset = segment as usize * self.shared.geometry.segment_bytes + at;
-        Place(self.shared.mapping.base().wrapping_add(offset))
+        ObjectPtr(self.shared.mapping.base().wrapping_add(offset))
     }
 
     /// Gives back what lies behind the cursor, or keeps it for the next segment: whole release units, and at the end
@@ -375,7 +375,7 @@ impl Walk {
     /// # Safety
     /// An object or a filler begins there.
     #[inline]
-    pub(crate) unsafe fn pass(&mut self, place: Place) -> Option<First> {
+    pub(crate) unsafe fn pass(&mut self, place: ObjectPtr) -> Option<First> {
         // SAFETY: passed on to the caller.
         match unsafe { place.item() } {
             Item::Filler(len) => {

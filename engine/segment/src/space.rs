@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 
 use varve_base::mem::{Mapping, PAGE_BYTES};
 
-use crate::geometry::Geometry;
+use crate::geometry::LogGeometry;
 use crate::ids::Ids;
-use crate::layout::Place;
-use crate::log::Shared;
-use crate::object::Class;
-use crate::table::{Entry, Live, State, Table};
+use crate::kind::SegmentClass;
+use crate::layout::ObjectPtr;
+use crate::log::LogShared;
+use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
 
 /// Fresh pieces of so many bytes are populated at once.
 const POPULATE_MIN: u64 = 4 * PAGE_BYTES as u64;
@@ -79,7 +79,7 @@ impl Piece {
     /// Fills what is left, so that nothing more can be appended.
     pub(crate) fn spend(&mut self, mapping: &Mapping) {
         if self.left() > 0 {
-            let place = Place(mapping.base().wrapping_add(self.at as usize));
+            let place = ObjectPtr(mapping.base().wrapping_add(self.at as usize));
             // SAFETY: the piece belongs to the caller alone, and lies in the opened range.
             unsafe { place.write_filler(self.left() as usize) };
             self.filler = self.left();
@@ -108,7 +108,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(geometry: &Geometry) -> Space {
+    pub(crate) fn new(geometry: &LogGeometry) -> Space {
         let segments = geometry.reserve_bytes / geometry.segment_bytes;
         assert!(segments <= 1 << 31, "reserve_bytes {} has too many segments", geometry.reserve_bytes);
         Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, warm: vec![], classes: Default::default() }
@@ -116,7 +116,7 @@ impl Space {
 
     /// Takes `count` segments in a row and opens their range. None if there are not so many, or if the system promises no
     /// memory for them.
-    pub(crate) fn take(&mut self, shared: &Shared, count: u32) -> Option<u32> {
+    pub(crate) fn take(&mut self, shared: &LogShared, count: u32) -> Option<u32> {
         let geometry = &shared.geometry;
         let first = self.ids.take(count)?;
         let need = (first + count) as usize * geometry.segment_bytes;
@@ -135,7 +135,7 @@ impl Space {
     }
 
     /// Takes `count` segments in a row, none of which has any memory; None as in `take`.
-    pub(crate) fn take_cold(&mut self, shared: &Shared, count: u32) -> Option<u32> {
+    pub(crate) fn take_cold(&mut self, shared: &LogShared, count: u32) -> Option<u32> {
         let first = self.take(shared, count)?;
         let taken = first..first + count;
         self.warm.retain(|id| !taken.contains(id));
@@ -156,7 +156,7 @@ impl Space {
     }
 
     /// Gives one kept unit of a free segment back; true if there may be more.
-    pub(crate) fn cool_step(&mut self, shared: &Shared) -> bool {
+    pub(crate) fn cool_step(&mut self, shared: &LogShared) -> bool {
         let Some(&segment) = self.warm.last() else { return false };
         let entry = shared.table.entry(segment);
         let units = entry.warm.load(Ordering::Relaxed);
@@ -175,20 +175,20 @@ impl Space {
     }
 
     /// Takes `count` segments in a row back, which have no memory.
-    pub(crate) fn give_cold(&mut self, shared: &Shared, first: u32, count: u32) {
+    pub(crate) fn give_cold(&mut self, shared: &LogShared, first: u32, count: u32) {
         self.ids.give(first, count);
         shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
     }
 
     /// Takes a segment back.
-    pub(crate) fn give(&mut self, shared: &Shared, segment: u32) {
+    pub(crate) fn give(&mut self, shared: &LogShared, segment: u32) {
         self.give_cold(shared, segment, 1);
         if shared.table.entry(segment).warm.load(Ordering::Relaxed) != 0 {
             self.warm.push(segment);
         }
     }
 
-    fn open_segment(&mut self, shared: &Shared, class: Class) {
+    fn open_segment(&mut self, shared: &LogShared, class: SegmentClass) {
         let segment = match self.warm.pop() {
             Some(warm) => {
                 self.ids.take_this(warm);
@@ -208,7 +208,7 @@ impl Space {
     }
 
     /// A piece with `need` bytes or more, at most half a piece's size.
-    pub(crate) fn checkout(&mut self, shared: &Shared, class: Class, need: u64) -> Piece {
+    pub(crate) fn checkout(&mut self, shared: &LogShared, class: SegmentClass, need: u64) -> Piece {
         let parked = &mut self.classes[class as usize].parked;
         let piece = match parked.iter().rposition(|piece| piece.left() >= need) {
             Some(found) => parked.remove(found),
@@ -218,12 +218,12 @@ impl Space {
     }
 
     /// A piece of exactly `need` bytes.
-    pub(crate) fn checkout_exact(&mut self, shared: &Shared, class: Class, need: u64) -> Piece {
+    pub(crate) fn checkout_exact(&mut self, shared: &LogShared, class: SegmentClass, need: u64) -> Piece {
         let piece = self.cut(shared, class, need, need);
         self.hand_out(shared, piece)
     }
 
-    fn hand_out(&mut self, shared: &Shared, piece: Piece) -> Piece {
+    fn hand_out(&mut self, shared: &LogShared, piece: Piece) -> Piece {
         let entry = shared.table.entry(piece.segment);
         entry.out.fetch_add(1, Ordering::Relaxed);
         entry.add_live(Live::new(0, piece.left()));
@@ -231,7 +231,7 @@ impl Space {
     }
 
     /// Cuts a piece of `wish` bytes, or at the end of a segment of what is left if that is `need` or more.
-    fn cut(&mut self, shared: &Shared, class: Class, need: u64, wish: u64) -> Piece {
+    fn cut(&mut self, shared: &LogShared, class: SegmentClass, need: u64, wish: u64) -> Piece {
         loop {
             let Some((segment, frontier, end)) = self.classes[class as usize].cutting else {
                 self.open_segment(shared, class);
@@ -254,7 +254,7 @@ impl Space {
     }
 
     /// Parks a piece that nobody holds, or spends it if it is too short to be of use.
-    fn shelve(&mut self, shared: &Shared, class: Class, piece: Piece) {
+    fn shelve(&mut self, shared: &LogShared, class: SegmentClass, piece: Piece) {
         if piece.left() < PIECE_MIN {
             return self.spend(shared, piece);
         }
@@ -269,13 +269,13 @@ impl Space {
     }
 
     /// Fills up a piece that nobody holds, and counts the filler.
-    fn spend(&mut self, shared: &Shared, mut piece: Piece) {
+    fn spend(&mut self, shared: &LogShared, mut piece: Piece) {
         piece.spend(&shared.mapping);
         shared.count_used(shared.table.entry(piece.segment), filler_used(piece.filler));
     }
 
     /// Takes a piece back from its appender and counts what was written into it.
-    pub(crate) fn take_back(&mut self, shared: &Shared, class: Class, piece: &Piece) {
+    pub(crate) fn take_back(&mut self, shared: &LogShared, class: SegmentClass, piece: &Piece) {
         let entry = shared.table.entry(piece.segment);
         let objects = piece.at - piece.begin - piece.filler;
         shared.count_used(entry, objects + filler_used(piece.filler));
@@ -290,25 +290,25 @@ impl Space {
         self.seal_if_full(shared, piece.segment);
     }
 
-    fn seal_if_full(&mut self, shared: &Shared, segment: u32) {
+    fn seal_if_full(&mut self, shared: &LogShared, segment: u32) {
         let entry = shared.table.entry(segment);
         let class = &self.classes[entry.class() as usize];
         let busy = entry.out.load(Ordering::Relaxed) > 0
             || class.cutting.is_some_and(|(cutting, ..)| cutting == segment)
             || class.parked.iter().any(|piece| piece.segment == segment);
-        if !busy && entry.state() == State::Open {
+        if !busy && entry.state() == SegmentState::Open {
             self.seal(entry);
             shared.advise_pages(segment, true);
         }
     }
 
-    fn seal(&mut self, entry: &Entry) {
+    fn seal(&mut self, entry: &SegmentEntry) {
         self.seals += 1;
         entry.seal(self.seals);
     }
 
     /// Seals an open segment early. False if pieces of it are out.
-    pub(crate) fn seal_early(&mut self, shared: &Shared, segment: u32) -> bool {
+    pub(crate) fn seal_early(&mut self, shared: &LogShared, segment: u32) -> bool {
         let entry = shared.table.entry(segment);
         if entry.out.load(Ordering::Relaxed) > 0 {
             return false;
@@ -331,24 +331,27 @@ impl Space {
     }
 
     /// Segments in use, by number; of a run the first one.
-    pub(crate) fn segments<'a>(&self, table: &'a Table) -> impl Iterator<Item = (u32, &'a Entry)> + use<'a> {
+    pub(crate) fn segments<'a>(
+        &self,
+        table: &'a SegmentTable,
+    ) -> impl Iterator<Item = (u32, &'a SegmentEntry)> + use<'a> {
         let (mut next, end) = (0, self.ids.end());
         let each = std::iter::from_fn(move || {
             let id = next;
             let entry = (id < end).then(|| table.entry(id))?;
             // A run may have hundreds of tails, of which there is nothing to tell.
             next += match entry.state() {
-                State::Run | State::Retired => entry.run_len.load(Ordering::Relaxed),
+                SegmentState::Extent | SegmentState::Retired => entry.extent_len.load(Ordering::Relaxed),
                 _ => 1,
             };
             Some((id, entry))
         });
-        each.filter(|(_, entry)| entry.state() != State::Free)
+        each.filter(|(_, entry)| entry.state() != SegmentState::Free)
     }
 }
 
 /// Who asks first (`Log::has_addresses`) never comes here.
-pub(crate) fn exhausted(shared: &Shared) -> ! {
+pub(crate) fn exhausted(shared: &LogShared) -> ! {
     let bytes = shared.geometry.reserve_bytes;
     panic!("the {bytes} bytes reserved for segments are exhausted, or the system promises no memory for more")
 }

@@ -6,10 +6,10 @@
 //!   |     |                              ^                  |
 //!   |     |                              +------------------+
 //!   |     |                                    abandon
-//!   |     | begin_run       retire
-//!   |     +----------> Run --------> Retired --+     the run's further segments: Free -> Tail -> Free
+//!   |     | begin_extent       retire
+//!   |     +----------> Extent -----> Retired --+     the extent's further segments: Free -> Tail -> Free
 //!   +------------------------------------------+
-//!                     free_run
+//!                     free_extent
 //!
 //!   live   63      40 39                  0
 //!         +----------+---------------------+   one number, so that an object's death is one atomic subtraction
@@ -27,12 +27,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::object::Class;
+use crate::kind::SegmentClass;
 
 /// What a segment is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum SegmentState {
     /// No memory behind it.
     Free = 0,
     /// Being appended to.
@@ -42,23 +42,23 @@ pub enum State {
     /// Reclaim is moving its objects out.
     Draining = 3,
     /// Holds one large object, with the segments behind it.
-    Run = 4,
-    /// Belongs to the run before it.
+    Extent = 4,
+    /// Belongs to the extent before it.
     Tail = 5,
-    /// A run whose object is dead and whose memory is being released.
+    /// An extent whose object is dead and whose memory is being released.
     Retired = 6,
 }
 
-impl State {
-    fn from_bits(bits: u8) -> State {
+impl SegmentState {
+    fn from_bits(bits: u8) -> SegmentState {
         match bits {
-            0 => State::Free,
-            1 => State::Open,
-            2 => State::Sealed,
-            3 => State::Draining,
-            4 => State::Run,
-            5 => State::Tail,
-            _ => State::Retired,
+            0 => SegmentState::Free,
+            1 => SegmentState::Open,
+            2 => SegmentState::Sealed,
+            3 => SegmentState::Draining,
+            4 => SegmentState::Extent,
+            5 => SegmentState::Tail,
+            _ => SegmentState::Retired,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Live {
 /// One segment. Offsets are relative to its begin; a run's entry is its first segment's.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct SegmentEntry {
     live: AtomicU64,
     /// Bytes that count as used between `start` and `fill`.
     pub(crate) used: AtomicU64,
@@ -100,7 +100,7 @@ pub(crate) struct Entry {
     /// Pieces that appenders hold.
     pub(crate) out: AtomicU32,
     /// Segments of a run, this one included.
-    pub(crate) run_len: AtomicU32,
+    pub(crate) extent_len: AtomicU32,
     pub(crate) pins: AtomicU32,
     /// A bit for each release unit whose memory is kept though nothing is in it, or not all of it is filled yet.
     pub(crate) warm: AtomicU64,
@@ -108,16 +108,16 @@ pub(crate) struct Entry {
     class: AtomicU8,
 }
 
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<SegmentEntry>() == 64);
 
-impl Entry {
+impl SegmentEntry {
     #[inline]
-    pub(crate) fn state(&self) -> State {
-        State::from_bits(self.state.load(Ordering::Relaxed))
+    pub(crate) fn state(&self) -> SegmentState {
+        SegmentState::from_bits(self.state.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn class(&self) -> Class {
-        Class::ALL[self.class.load(Ordering::Relaxed) as usize]
+    pub(crate) fn class(&self) -> SegmentClass {
+        SegmentClass::ALL[self.class.load(Ordering::Relaxed) as usize]
     }
 
     /// Acquires: who sees no live objects sees all that their killers did.
@@ -142,14 +142,14 @@ impl Entry {
         self.live.store(0, Ordering::Release);
     }
 
-    fn go(&self, from: State, to: State) {
+    fn go(&self, from: SegmentState, to: SegmentState) {
         let was = self.state();
         assert!(was == from, "a segment goes from {was:?} to {to:?}");
         self.state.store(to as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn open(&self, class: Class, start: u64) {
-        self.go(State::Free, State::Open);
+    pub(crate) fn open(&self, class: SegmentClass, start: u64) {
+        self.go(SegmentState::Free, SegmentState::Open);
         self.class.store(class as u8, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(start, Ordering::Relaxed);
@@ -157,50 +157,50 @@ impl Entry {
 
     pub(crate) fn seal(&self, seals: u64) {
         assert!(self.out.load(Ordering::Relaxed) == 0, "sealed with pieces out");
-        self.go(State::Open, State::Sealed);
+        self.go(SegmentState::Open, SegmentState::Sealed);
         self.sealed_at.store(seals, Ordering::Relaxed);
     }
 
     pub(crate) fn choose(&self) {
-        self.go(State::Sealed, State::Draining);
+        self.go(SegmentState::Sealed, SegmentState::Draining);
     }
 
     pub(crate) fn abandon(&self, cursor: u64) {
         self.start.store(cursor, Ordering::Relaxed);
-        self.go(State::Draining, State::Sealed);
+        self.go(SegmentState::Draining, SegmentState::Sealed);
     }
 
     pub(crate) fn finish(&self) {
         let live = self.live();
         assert!(live == Live::new(0, 0), "drained, and {} objects of {} bytes live", live.objects(), live.bytes());
         assert!(self.used.load(Ordering::Relaxed) == 0, "drained, and bytes used");
-        self.go(State::Draining, State::Free);
+        self.go(SegmentState::Draining, SegmentState::Free);
     }
 
-    pub(crate) fn begin_run(&self, segments: u32, start: u64, fill: u64) {
-        self.go(State::Free, State::Run);
-        self.run_len.store(segments, Ordering::Relaxed);
+    pub(crate) fn begin_extent(&self, segments: u32, start: u64, fill: u64) {
+        self.go(SegmentState::Free, SegmentState::Extent);
+        self.extent_len.store(segments, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(fill, Ordering::Relaxed);
         self.used.store(fill - start, Ordering::Relaxed);
     }
 
     pub(crate) fn begin_tail(&self) {
-        self.go(State::Free, State::Tail);
+        self.go(SegmentState::Free, SegmentState::Tail);
     }
 
     pub(crate) fn retire(&self) {
-        self.go(State::Run, State::Retired);
+        self.go(SegmentState::Extent, SegmentState::Retired);
     }
 
-    pub(crate) fn free_run(&self) {
+    pub(crate) fn free_extent(&self) {
         assert!(self.live() == Live::new(0, 0), "a run is freed that lives");
         self.used.store(0, Ordering::Relaxed);
-        self.go(State::Retired, State::Free);
+        self.go(SegmentState::Retired, SegmentState::Free);
     }
 
     pub(crate) fn free_tail(&self) {
-        self.go(State::Tail, State::Free);
+        self.go(SegmentState::Tail, SegmentState::Free);
     }
 }
 
@@ -210,13 +210,13 @@ const CHUNKS: usize = 26;
 
 /// The entries.
 #[derive(Debug)]
-pub(crate) struct Table {
-    chunks: [OnceLock<Box<[Entry]>>; CHUNKS],
+pub(crate) struct SegmentTable {
+    chunks: [OnceLock<Box<[SegmentEntry]>>; CHUNKS],
 }
 
-impl Table {
-    pub(crate) fn new() -> Table {
-        Table { chunks: [const { OnceLock::new() }; CHUNKS] }
+impl SegmentTable {
+    pub(crate) fn new() -> SegmentTable {
+        SegmentTable { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
     /// Makes sure of entries for all segments below `end`.
@@ -227,14 +227,14 @@ impl Table {
                 return;
             }
             let len = FIRST_CHUNK << i;
-            chunk.get_or_init(|| (0..len).map(|_| Entry::default()).collect());
+            chunk.get_or_init(|| (0..len).map(|_| SegmentEntry::default()).collect());
             below += len;
         }
     }
 
     /// The entry of a segment that was taken at some time.
     #[inline]
-    pub(crate) fn entry(&self, segment: u32) -> &Entry {
+    pub(crate) fn entry(&self, segment: u32) -> &SegmentEntry {
         let number = segment + FIRST_CHUNK;
         let chunk = (number.ilog2() - FIRST_CHUNK.ilog2()) as usize;
         let at = number - (FIRST_CHUNK << chunk);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn chunks_follow_each_other() {
-        let table = Table::new();
+        let table = SegmentTable::new();
         table.reach(1000);
         for segment in 0..1000u32 {
             table.entry(segment).pins.store(segment, Ordering::Relaxed);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn objects_borrow_nothing_from_bytes() {
-        let entry = Entry::default();
+        let entry = SegmentEntry::default();
         entry.add_live(Live::new(0, 100));
         entry.sub_live(Live::new(1, 40));
         assert_eq!((entry.live().objects(), entry.live().bytes()), (-1, 60));
@@ -276,6 +276,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "goes from Free to Draining")]
     fn arrows_are_checked() {
-        Entry::default().choose();
+        SegmentEntry::default().choose();
     }
 }

@@ -3,32 +3,35 @@
 mod cases;
 mod threads;
 
-use crate::{Appender, Geometry, Head, Log, NewObject, Relocate, Settled, Value};
+use crate::{Appender, Log, LogGeometry, NewObject, ObjectHead, ObjectKind, Owner, Relocate, Relocated};
+
+/// A kind of keys.
+const KEY: ObjectKind = ObjectKind::key(1);
 
 /// Small enough that a few hundred objects fill segments, pieces and runs.
-fn tiny() -> Geometry {
-    Geometry {
+fn tiny() -> LogGeometry {
+    LogGeometry {
         segment_bytes: 8192,
         piece_bytes: 1024,
-        run_min_bytes: 2048,
+        extent_min_bytes: 2048,
         release_bytes: 4096,
         reserve_bytes: 64 << 20,
     }
 }
 
-fn string<'a>(key: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
-    NewObject { value: Value::Bytes(value), ..NewObject::string(key, value) }
+fn plain<'a>(key: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+    NewObject::new(KEY, Owner::Database(0), key, value)
 }
 
 /// For victims in which nothing lives.
 struct Nobody;
 
 impl Relocate for Nobody {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         panic!("{heads:?} should be dead");
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         panic!("{head:?} should be dead");
     }
 }

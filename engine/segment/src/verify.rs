@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use crate::layout::Place;
+use crate::kind::ObjectKind;
+use crate::layout::ObjectPtr;
 use crate::log::Log;
-use crate::object::Kind;
-use crate::reclaim::{Head, Walk};
-use crate::table::{Entry, Live, State};
+use crate::reclaim::{ObjectHead, Walk};
+use crate::table::{Live, SegmentEntry, SegmentState};
 
 impl Log {
     /// Panics with what is wrong. Call it at rest: every appender parked, nobody in an operation. Drains may be in
@@ -20,7 +20,7 @@ impl Log {
     }
 
     /// As `verify`, and asks of each object whether it should be alive; the second argument says if it is marked dead.
-    pub fn verify_with(&self, mut alive: impl FnMut(&Head<'_>, bool) -> bool) {
+    pub fn verify_with(&self, mut alive: impl FnMut(&ObjectHead<'_>, bool) -> bool) {
         let space = self.shared.space.lock();
         let parked: HashMap<u64, u64> = space.parked().collect();
         let (mut used, mut warm) = (0, 0);
@@ -33,10 +33,12 @@ impl Log {
             assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
             used += entry.used.load(Ordering::Relaxed);
             match entry.state() {
-                State::Open | State::Sealed | State::Draining => self.verify_segment(id, entry, &parked, &mut alive),
-                State::Run => self.verify_run(id, entry, &mut alive),
-                State::Retired => assert_eq!(entry.live(), Live::new(0, 0), "retired run {id} lives"),
-                State::Tail | State::Free => {}
+                SegmentState::Open | SegmentState::Sealed | SegmentState::Draining => {
+                    self.verify_segment(id, entry, &parked, &mut alive)
+                }
+                SegmentState::Extent => self.verify_run(id, entry, &mut alive),
+                SegmentState::Retired => assert_eq!(entry.live(), Live::new(0, 0), "retired run {id} lives"),
+                SegmentState::Tail | SegmentState::Free => {}
             }
         }
         assert_eq!(used, self.used_bytes(), "used bytes of all segments");
@@ -45,9 +47,9 @@ impl Log {
     fn verify_segment(
         &self,
         id: u32,
-        entry: &Entry,
+        entry: &SegmentEntry,
         parked: &HashMap<u64, u64>,
-        alive: &mut impl FnMut(&Head<'_>, bool) -> bool,
+        alive: &mut impl FnMut(&ObjectHead<'_>, bool) -> bool,
     ) {
         let base = id as u64 * self.shared.geometry.segment_bytes as u64;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
@@ -81,8 +83,8 @@ impl Log {
         assert_eq!(entry.live(), Live::new(live.0, live.1), "segment {id}: live objects and bytes ({live:?})");
     }
 
-    fn verify_run(&self, id: u32, entry: &Entry, alive: &mut impl FnMut(&Head<'_>, bool) -> bool) {
-        let bytes = entry.run_len.load(Ordering::Relaxed) as usize * self.shared.geometry.segment_bytes;
+    fn verify_run(&self, id: u32, entry: &SegmentEntry, alive: &mut impl FnMut(&ObjectHead<'_>, bool) -> bool) {
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * self.shared.geometry.segment_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         assert_eq!((fill - start) as u64, entry.used.load(Ordering::Relaxed), "run {id}: used bytes");
@@ -94,7 +96,7 @@ impl Log {
         // SAFETY: at rest nobody writes, and a run that lives has an object at its start.
         let (first, live) = unsafe { (place.first(), self.verify_object(id, start, place, alive)) };
         let live = live.unwrap_or_else(|| panic!("run {id} holds a dead object")) as u64;
-        let end = if first.kind() == Kind::Member { fill } else { bytes };
+        let end = if first.kind() == ObjectKind::BARE { fill } else { bytes };
         assert_eq!(start + first.size(), end, "run {id}: its object ends elsewhere than its last segment");
         assert_eq!(entry.live(), Live::new(1, live), "run {id}: live bytes");
         assert!(live <= (fill - start) as u64, "run {id}: {live} bytes live, {} used", fill - start);
@@ -108,8 +110,8 @@ impl Log {
         &self,
         id: u32,
         at: usize,
-        place: Place,
-        alive: &mut impl FnMut(&Head<'_>, bool) -> bool,
+        place: ObjectPtr,
+        alive: &mut impl FnMut(&ObjectHead<'_>, bool) -> bool,
     ) -> Option<usize> {
         // SAFETY: passed on to the caller.
         let (head, dead, live) = unsafe {

@@ -5,10 +5,10 @@ mod model;
 use model::{Model, Op, tiny};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use varve_segment::{Class, Kind};
+use varve_segment::{ObjectKind, SegmentClass};
 
-fn class() -> impl Strategy<Value = Class> {
-    prop_oneof![Just(Class::Ordinary), Just(Class::Volatile), Just(Class::Survivor)]
+fn class() -> impl Strategy<Value = SegmentClass> {
+    prop_oneof![Just(SegmentClass::Ordinary), Just(SegmentClass::Volatile), Just(SegmentClass::Survivor)]
 }
 
 fn expiry() -> impl Strategy<Value = Option<i64>> {
@@ -22,11 +22,11 @@ fn len() -> impl Strategy<Value = usize> {
 fn op() -> impl Strategy<Value = Op> {
     let which = any::<usize>;
     let kind = prop_oneof![
-        4 => Just(Kind::String),
-        1 => Just(Kind::Hash),
-        1 => Just(Kind::Element),
-        1 => Just(Kind::Node),
-        1 => Just(Kind::Member),
+        4 => Just(ObjectKind::key(1)),
+        1 => Just(ObjectKind::key(7)),
+        1 => Just(ObjectKind::part(8)),
+        1 => Just(ObjectKind::part(14)),
+        1 => Just(ObjectKind::BARE),
     ];
     let key_len = prop_oneof![9 => 1..40usize, 1 => 200..3000usize];
     let extra = prop_oneof![3 => Just(0usize), 1 => 1..400usize];

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use varve_base::number::{Extended, parse_i64};
 use varve_base::rng::Rng;
-use varve_store::{AddError, Form, Geometry, Limits, Options, Pick, Policy, Store, Ttl, Tx, Worker, WrongType};
+use varve_store::{
+    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StringForm, Ttl, Tx, Worker, WrongType,
+};
 
 const KEYS: u64 = 8;
 const DATABASES: u32 = 2;
@@ -47,10 +49,10 @@ fn name(n: u64) -> Vec<u8> {
 
 impl Pair {
     fn new(seed: u64) -> Pair {
-        let geometry = Geometry {
+        let geometry = LogGeometry {
             segment_bytes: 16 << 10,
             piece_bytes: 1 << 10,
-            run_min_bytes: 2 << 10,
+            extent_min_bytes: 2 << 10,
             release_bytes: 4 << 10,
             reserve_bytes: 1 << 30,
         };
@@ -427,7 +429,7 @@ impl Pair {
 
     /// A string in a hash's place.
     fn string(&mut self, db: u32, n: u64) {
-        self.on(db, n, |tx, key| tx.set(key, b"text", Ttl::Clear, Form::Auto));
+        self.on(db, n, |tx, key| tx.set(key, b"text", Ttl::Clear, StringForm::Auto));
         self.model.insert((db, n), Value::String);
         if self.rng.below(3) > 0 {
             assert!(self.on(db, n, |tx, key| tx.remove(key)));

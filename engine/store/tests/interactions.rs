@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Form, Geometry, Limits, ListEnd, NextWaiter, Options, Store, Ttl, Tx, Type, Waiter, Waiting, Worker, ZAdd,
+    Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker, ZAdd,
 };
 
 const NOW: i64 = 1_000_000;
 
 fn store() -> (Arc<Store>, Worker, Worker) {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 16 << 10,
         piece_bytes: 1 << 10,
-        run_min_bytes: 4 << 10,
+        extent_min_bytes: 4 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     };
@@ -111,7 +111,7 @@ fn litter(worker: &mut Worker, many: u32) {
     for n in 0..many {
         let key = format!("litter {n}").into_bytes();
         with(worker, 0, &[&key], |tx| {
-            tx.set(&tx.key(&key), &[7; 100], Ttl::Clear, Form::Auto);
+            tx.set(&tx.key(&key), &[7; 100], Ttl::Clear, StringForm::Auto);
             tx.remove(&tx.key(&key));
         });
     }
@@ -271,7 +271,9 @@ fn fill(worker: &mut Worker, db: u32, keys: u32, rng: &mut Rng) {
         with(worker, db, &[&key], |tx| {
             let k = tx.key(&key);
             match n % 5 {
-                0 => tx.set(&k, &[n as u8; 90], if n % 2 == 0 { Ttl::Clear } else { Ttl::At(NOW * 2) }, Form::Auto),
+                0 => {
+                    tx.set(&k, &[n as u8; 90], if n % 2 == 0 { Ttl::Clear } else { Ttl::At(NOW * 2) }, StringForm::Auto)
+                }
                 1 => _ = tx.list_push(&k, ListEnd::Back, words(), false).expect("a list"),
                 2 => _ = tx.hash_set(&k, words().zip(words().rev())).expect("a hash"),
                 3 => _ = tx.set_add(&k, words()).expect("a set"),

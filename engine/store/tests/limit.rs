@@ -5,10 +5,10 @@ mod strings;
 use std::sync::Arc;
 
 use strings::set;
-use varve_store::{Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+use varve_store::{LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker};
 
 fn store() -> (Arc<Store>, Worker) {
-    let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+    let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
     let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
     let worker = store.worker(0);
     (store, worker)
@@ -91,7 +91,7 @@ fn a_limit_of_two_segments_holds() {
             let key = tx.key(&name);
             tx.hold(&[tx.shard_of(key.hash)]);
             tx.remove(&key);
-            tx.set(&key, &[b'v'; 1000], Ttl::Clear, Form::Auto);
+            tx.set(&key, &[b'v'; 1000], Ttl::Clear, StringForm::Auto);
             tx.finish();
         }
         assert!(store.used_memory() <= LIMIT, "{policy:?}: {} in use", store.used_memory());
@@ -107,10 +107,10 @@ fn a_limit_of_two_segments_holds() {
 /// are gone.
 #[test]
 fn addresses_that_are_used_up_are_an_error() {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 64 << 10,
         piece_bytes: 4 << 10,
-        run_min_bytes: 8 << 10,
+        extent_min_bytes: 8 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 16 << 20,
     };

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{Form, Geometry, Key, Limits, ListEnd, ListPart, Options, Policy, Store, Ttl, Tx, Worker, WrongType};
+use varve_store::{
+    Key, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker, WrongType,
+};
 
 const KEYS: u64 = 6;
 const DATABASES: u32 = 2;
@@ -45,10 +47,10 @@ fn name(n: u64) -> Vec<u8> {
 
 impl Pair {
     fn new(seed: u64) -> Pair {
-        let geometry = Geometry {
+        let geometry = LogGeometry {
             segment_bytes: 64 << 10,
             piece_bytes: 4 << 10,
-            run_min_bytes: 16 << 10,
+            extent_min_bytes: 16 << 10,
             release_bytes: 4 << 10,
             reserve_bytes: 1 << 30,
         };
@@ -386,7 +388,7 @@ impl Pair {
 
     fn replace_all(&mut self, id: Id) {
         if self.rng.below(4) == 0 {
-            self.on(id, |tx, key| tx.set(key, b"text", Ttl::Clear, Form::Auto));
+            self.on(id, |tx, key| tx.set(key, b"text", Ttl::Clear, StringForm::Auto));
             self.model.insert(id, List { is_string: true, ..List::default() });
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{FilledRun, Form, Geometry, Options, Pin, Policy, Store, Ttl, Tx, Worker};
+use varve_store::{FilledExtent, LogGeometry, Options, Pin, Policy, Store, StringForm, Ttl, Tx, Worker};
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
@@ -20,18 +20,18 @@ struct Pair {
     /// Replies on their way: values as they were when they were read.
     pins: Vec<(Pin, Vec<u8>)>,
     /// Arguments in runs, some of them adopted.
-    bodies: Vec<(FilledRun, Vec<u8>)>,
+    bodies: Vec<(FilledExtent, Vec<u8>)>,
 }
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
-fn tiny() -> Geometry {
-    Geometry {
+fn tiny() -> LogGeometry {
+    LogGeometry {
         segment_bytes: 16 << 10,
         piece_bytes: 1 << 10,
-        run_min_bytes: 2 << 10,
+        extent_min_bytes: 2 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     }
@@ -125,7 +125,7 @@ impl Pair {
         let keep = self.rng.below(4) == 0;
         let at = self.ttl();
         let ttl = if keep { Ttl::Keep } else { at.map_or(Ttl::Clear, Ttl::At) };
-        self.with(db, &[(db, key)], |tx| tx.set(&tx.key(key), &value, ttl, Form::Auto));
+        self.with(db, &[(db, key)], |tx| tx.set(&tx.key(key), &value, ttl, StringForm::Auto));
         let at = if keep { self.model_live(db, key).and_then(|v| v.1) } else { at };
         self.model.insert((db, key.to_vec()), (value, at));
     }
@@ -142,7 +142,7 @@ impl Pair {
     /// A large argument: half of it comes, or all, and then it is some key's value or nobody's.
     fn adopt(&mut self, db: u32, key: &[u8]) {
         let value: Vec<u8> = (0..2049 + self.rng.below(8000)).map(|_| self.rng.next_u64() as u8).collect();
-        let mut run = self.store.log().begin_run(value.len()).expect("addresses");
+        let mut run = self.store.log().begin_extent(value.len()).expect("addresses");
         let come = if self.rng.below(5) == 0 { value.len() / 2 } else { value.len() };
         run.rest()[..come].copy_from_slice(&value[..come]);
         run.advance(come);
@@ -151,7 +151,9 @@ impl Pair {
         }
         let run = run.finish();
         let at = self.ttl();
-        self.with(db, &[(db, key)], |tx| tx.adopt(&tx.key(key), &run, at.map_or(Ttl::Clear, Ttl::At), Form::Auto));
+        self.with(db, &[(db, key)], |tx| {
+            tx.adopt(&tx.key(key), &run, at.map_or(Ttl::Clear, Ttl::At), StringForm::Auto)
+        });
         self.model.insert((db, key.to_vec()), (value.clone(), at));
         if self.rng.below(2) == 0 {
             self.bodies.push((run, value));
@@ -324,7 +326,7 @@ fn background_work_ends_and_gives_memory_back() {
     let mut pair = Pair::new(9);
     for n in 0..20_000u32 {
         let key = n.to_le_bytes();
-        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, Form::Auto));
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, StringForm::Auto));
     }
     pair.worker.park();
     let full = pair.store.used_memory();
@@ -352,7 +354,7 @@ fn large_values_leave_nothing_behind() {
     for n in 0..50u32 {
         let key = n.to_le_bytes();
         pair.with(0, &[(0, &key)], |tx| {
-            tx.set(&tx.key(&key), &value, Ttl::Clear, Form::Auto);
+            tx.set(&tx.key(&key), &value, Ttl::Clear, StringForm::Auto);
             tx.append(&tx.key(&key), &value).unwrap();
         });
         if n % 2 == 0 {
@@ -419,7 +421,7 @@ fn noeviction_refuses_and_random_eviction_makes_room() {
     let mut key = written.to_le_bytes();
     while pair.store.admit(&mut pair.worker.local, 100).is_ok() {
         key = written.to_le_bytes();
-        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, Form::Auto));
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, StringForm::Auto));
         pair.worker.park();
         written += 1;
         assert!(written < 100_000, "the limit is never reached");
@@ -430,7 +432,7 @@ fn noeviction_refuses_and_random_eviction_makes_room() {
     for n in written..written * 3 {
         pair.store.admit(&mut pair.worker.local, 100).expect("eviction makes room");
         let key = n.to_le_bytes();
-        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[8; 50], Ttl::Clear, Form::Auto));
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[8; 50], Ttl::Clear, StringForm::Auto));
         pair.worker.park();
     }
     pair.store.verify();
@@ -445,7 +447,7 @@ fn keys_due_at_one_instant_leave_the_index_sound() {
     for n in 0..100_000u32 {
         let key = n.to_le_bytes();
         let due = if n % 3 == 0 { pair.now + 50_000 } else { pair.now + 10 };
-        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), b"value", Ttl::At(due), Form::Auto));
+        pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), b"value", Ttl::At(due), StringForm::Auto));
         pair.worker.park();
     }
     // What `verify` files again comes out a tick later, so time goes on.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_base::rng::Rng;
-use varve_store::{Eviction, Form, Geometry, Options, Policy, Store, Ttl, Tx, Worker};
+use varve_store::{Eviction, LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker};
 
 const SECOND: i64 = 1000;
 
@@ -15,11 +15,11 @@ fn seed() -> u64 {
 
 fn store() -> (Arc<Store>, Worker) {
     // Segments small enough that some MB are many of them.
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         reserve_bytes: 1 << 30,
         segment_bytes: 64 << 10,
         piece_bytes: 4 << 10,
-        run_min_bytes: 16 << 10,
+        extent_min_bytes: 16 << 10,
         release_bytes: 4 << 10,
     };
     let store = Store::new(&Options { seed: seed(), geometry, ..Options::default() }).expect("an address range");
@@ -49,7 +49,7 @@ fn on<R>(
 }
 
 fn set(worker: &mut Worker, name: &[u8], len: usize, ttl: Ttl) -> bool {
-    on(worker, name, len as u64 + 100, |tx, k| tx.set(k, &vec![b'v'; len], ttl, Form::Auto)).is_some()
+    on(worker, name, len as u64 + 100, |tx, k| tx.set(k, &vec![b'v'; len], ttl, StringForm::Auto)).is_some()
 }
 
 fn get(worker: &mut Worker, name: &[u8]) -> bool {

@@ -5,13 +5,13 @@ mod strings;
 use std::time::Duration;
 
 use strings::set;
-use varve_store::{Geometry, Options, Store};
+use varve_store::{LogGeometry, Options, Store};
 
 /// A drain that has stopped halfway keeps memory for whoever opens the next segment. Nobody does: it must not be looked
 /// through again at every turn.
 #[test]
 fn a_store_at_rest_has_next_to_nothing_to_do() {
-    let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+    let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
     let store = Store::new(&Options { seed: 5, geometry, ..Options::default() }).expect("an address range");
     let mut worker = store.worker(0);
     let mut now_ms = 1_795_000_000_000;

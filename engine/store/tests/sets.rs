@@ -11,7 +11,8 @@ use std::time::Duration;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_store::{
-    Entry, Form, Geometry, Key, Limits, Options, Pick, Policy, SetOp, Store, Ttl, Tx, Type, Worker, WrongType,
+    Key, Limits, LogGeometry, Options, PackedEntry, Pick, Policy, SetOp, Store, StringForm, Ttl, Tx, Type, Worker,
+    WrongType,
 };
 
 const KEYS: u64 = 9;
@@ -56,15 +57,15 @@ fn name(n: u64) -> Vec<u8> {
     format!("set:{n}").into_bytes()
 }
 
-fn text(member: Entry<'_>) -> Vec<u8> {
+fn text(member: PackedEntry<'_>) -> Vec<u8> {
     member.text(&mut [0; 20]).to_vec()
 }
 
 fn store_of(seed: u64) -> Arc<Store> {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 16 << 10,
         piece_bytes: 1 << 10,
-        run_min_bytes: 2 << 10,
+        extent_min_bytes: 2 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     };
@@ -386,7 +387,7 @@ impl Pair {
         self.expire(n);
         match self.rng.below(8) {
             0 => {
-                self.on(&[n], |tx, keys| tx.set(&keys[0], b"a string", Ttl::Clear, Form::Auto));
+                self.on(&[n], |tx, keys| tx.set(&keys[0], b"a string", Ttl::Clear, StringForm::Auto));
                 self.model.insert(n, Value::String);
             }
             1 => {
@@ -471,7 +472,7 @@ fn what_is_drawn_is_even() {
         let mut pair = Pair::new(seed);
         pair.store.set_limit(0, Policy::NoEviction);
         let members: Vec<Vec<u8>> = (0..len).map(|i| format!("{prefix}{i}").into_bytes()).collect();
-        let number = |member: Entry<'_>| {
+        let number = |member: PackedEntry<'_>| {
             std::str::from_utf8(&text(member)[prefix.len()..]).expect("digits").parse::<usize>().expect("a number")
         };
         let mut counts = [(); 6].map(|()| vec![0u64; len]);

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use varve_store::{Geometry, Limits, Options, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Store, Tx, Worker, ZAdd};
+use varve_store::{Limits, LogGeometry, Options, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Store, Tx, Worker, ZAdd};
 
 const NOW: i64 = 1_000_000;
 
 fn store() -> (Arc<Store>, Worker) {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 1 << 20,
         piece_bytes: 64 << 10,
-        run_min_bytes: 256 << 10,
+        extent_min_bytes: 256 << 10,
         release_bytes: 64 << 10,
         reserve_bytes: 1 << 30,
     };

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use mixed::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
-    Entry, Form, Geometry, Key, Limits, ListEnd, ListPart, Options, Policy, SetOp, Store, Ttl, Tx, Worker, ZAdd, ZRange,
+    Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store, StringForm, Ttl, Tx,
+    Worker, ZAdd, ZRange,
 };
 
 const WORKERS: usize = 4;
@@ -41,10 +42,10 @@ fn length() -> Duration {
 }
 
 fn store(seed: u64, policy: Policy) -> Arc<Store> {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 64 << 10,
         piece_bytes: 4 << 10,
-        run_min_bytes: 8 << 10,
+        extent_min_bytes: 8 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     };
@@ -103,7 +104,7 @@ fn raise(worker: &mut Worker, key: &[u8]) {
             Some(text) => std::str::from_utf8(text).expect("digits").parse().expect("a number"),
             None => 0,
         };
-        tx.set(&k, (old + 1).to_string().as_bytes(), Ttl::Keep, Form::Auto);
+        tx.set(&k, (old + 1).to_string().as_bytes(), Ttl::Keep, StringForm::Auto);
     });
 }
 
@@ -232,7 +233,9 @@ fn shared(worker: &mut Worker, rng: &mut Rng, now: i64) {
 
 fn add<'w, I: Iterator<Item = &'w [u8]> + Clone>(tx: &mut Tx<'_>, k: &Key<'_>, what: u64, w: &dyn Fn() -> I, at: i64) {
     match what {
-        0 => tx.set(k, w().next().expect("a word"), if at % 3 == 0 { Ttl::At(at) } else { Ttl::Clear }, Form::Auto),
+        0 => {
+            tx.set(k, w().next().expect("a word"), if at % 3 == 0 { Ttl::At(at) } else { Ttl::Clear }, StringForm::Auto)
+        }
         1 => done(tx.list_push(k, if at % 2 == 0 { ListEnd::Front } else { ListEnd::Back }, w(), false)),
         2 => done(tx.set_add(k, w())),
         3 => done(tx.hash_set(k, w().zip(w().skip(1)))),
@@ -275,7 +278,7 @@ fn look(tx: &mut Tx<'_>, k: &Key<'_>) {
     let mut seen = 0;
     let _ = tx.list_range(k, 0, -1, |part| seen += usize::from(matches!(part, ListPart::Element(_))));
     if let Ok(Some(set)) = tx.set_view(k) {
-        set.for_each(|_: Entry<'_>| seen += 1);
+        set.for_each(|_: PackedEntry<'_>| seen += 1);
         assert_eq!(seen, set.len());
     }
     let _ = tx.hash_for_each(k, |_, _| seen += 1);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use varve_store::{Form, Geometry, NextWaiter, Options, Store, Ttl, Tx, Type, Waiter, Waiting, Worker};
+use varve_store::{LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker};
 
 fn store(workers: usize) -> Arc<Store> {
-    let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+    let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
     Store::new(&Options { seed: 11, workers, geometry, ..Options::default() }).expect("an address range")
 }
 
@@ -42,7 +42,7 @@ fn wait(worker: &mut Worker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {
 /// Sets a key and gives the clients that are next, in order; each is claimed.
 fn set(worker: &mut Worker, db: u32, key: &[u8]) -> Vec<u64> {
     with(worker, db, &[key], |tx| {
-        tx.set(&tx.key(key), b"v", Ttl::Clear, Form::Auto);
+        tx.set(&tx.key(key), b"v", Ttl::Clear, StringForm::Auto);
         take_all(tx)
     })
 }
@@ -127,11 +127,11 @@ fn shards_of_targets_and_of_their_targets() {
             rounds += 1;
         }
         assert_eq!((rounds, list), (2, shards(tx, &keys)));
-        tx.set(&tx.key(b"k"), b"v", Ttl::Clear, Form::Auto);
+        tx.set(&tx.key(b"k"), b"v", Ttl::Clear, StringForm::Auto);
         assert_eq!(take_all(tx), [1]);
     });
     with(&mut w, 0, &[b"d"], |tx| {
-        tx.set(&tx.key(b"d"), b"v", Ttl::Clear, Form::Auto);
+        tx.set(&tx.key(b"d"), b"v", Ttl::Clear, StringForm::Auto);
         let ready = tx.next_ready().expect("somebody waits for d");
         assert!(matches!(tx.next_waiter(&tx.key(b"d")), NextWaiter::Far), "e is not held");
         tx.regather(ready);
@@ -148,7 +148,7 @@ fn keys_in_the_order_in_which_they_became_ready() {
     }
     let taken = with(&mut w, 0, &[b"a", b"b", b"c"], |tx| {
         for key in [b"b", b"c", b"b", b"a"] {
-            tx.set(&tx.key(key), b"v", Ttl::Clear, Form::Auto);
+            tx.set(&tx.key(key), b"v", Ttl::Clear, StringForm::Auto);
         }
         take_all(tx)
     });

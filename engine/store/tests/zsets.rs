@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Form, Geometry, LexBound, Limits, Options, Pick, Policy, ScoreBound, Store, Ttl, Tx, Worker, WrongType, ZAdd,
-    ZAdded, ZRange, ZShown,
+    LexBound, Limits, LogGeometry, Options, Pick, Policy, ScoreBound, Store, StringForm, Ttl, Tx, Worker, WrongType,
+    ZAdd, ZAdded, ZRange, ZShown,
 };
 
 const KEYS: u64 = 6;
@@ -120,10 +120,10 @@ fn name(n: u64) -> Vec<u8> {
 
 impl Pair {
     fn new(seed: u64) -> Pair {
-        let geometry = Geometry {
+        let geometry = LogGeometry {
             segment_bytes: 16 << 10,
             piece_bytes: 1 << 10,
-            run_min_bytes: 2 << 10,
+            extent_min_bytes: 2 << 10,
             release_bytes: 4 << 10,
             reserve_bytes: 1 << 30,
         };
@@ -491,7 +491,7 @@ impl Pair {
 
     fn string(&mut self, db: u32, n: u64) {
         self.on(db, n, |tx, key| {
-            tx.set(key, b"text", Ttl::Clear, Form::Auto);
+            tx.set(key, b"text", Ttl::Clear, StringForm::Auto);
         });
         self.model.insert((db, n), Value::String);
     }

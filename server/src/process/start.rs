@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_store::{Geometry, Store};
+use varve_store::{LogGeometry, Store};
 
 use super::daemon::{PidFile, Supervisor};
 use super::signals::{self, Asked};
@@ -163,7 +163,7 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
     // Large values take far more addresses than memory; where the system grants fewer, there are fewer of them.
     let usual = options.geometry;
     let store = reserved(RESERVE_BYTES.min(usual.segment_bytes << 30), |reserve_bytes| {
-        let geometry = Geometry { reserve_bytes, ..usual };
+        let geometry = LogGeometry { reserve_bytes, ..usual };
         let store = Store::new(&varve_store::Options { geometry, ..options.clone() })?;
         if reserve_bytes < usual.reserve_bytes {
             tracing::warn!(
@@ -192,16 +192,16 @@ fn reserved<T>(bytes: usize, make: impl Fn(usize) -> io::Result<T>) -> io::Resul
 
 /// How the log is cut: what the configuration leaves open shrinks with the segment, and what does not fit in a segment is
 /// brought into its bounds, so that no combination fails.
-fn geometry(config: &Config) -> Geometry {
-    let usual = Geometry::default();
+fn geometry(config: &Config) -> LogGeometry {
+    let usual = LogGeometry::default();
     let set = |bytes: Option<u64>, otherwise: usize| bytes.map_or(otherwise, |bytes| bytes as usize);
     let segment_bytes = set(config.segment_bytes, usual.segment_bytes).clamp(SEGMENT_BYTES_MIN, usual.segment_bytes);
     let part = segment_bytes / 16;
-    let run_min_bytes = set(config.run_min_bytes, usual.run_min_bytes.min(part)).clamp(64, segment_bytes / 2);
-    Geometry {
+    let extent_min_bytes = set(config.run_min_bytes, usual.extent_min_bytes.min(part)).clamp(64, segment_bytes / 2);
+    LogGeometry {
         segment_bytes,
-        piece_bytes: set(config.piece_bytes, usual.piece_bytes.min(part)).clamp(64, run_min_bytes),
-        run_min_bytes,
+        piece_bytes: set(config.piece_bytes, usual.piece_bytes.min(part)).clamp(64, extent_min_bytes),
+        extent_min_bytes,
         release_bytes: usual.release_bytes.min(part).max(SEGMENT_BYTES_MIN),
         ..usual
     }
@@ -241,7 +241,7 @@ mod tests {
             for piece_bytes in sizes {
                 for run_min_bytes in sizes {
                     let config = Config { segment_bytes, piece_bytes, run_min_bytes, ..Config::default() };
-                    let geometry = Geometry { reserve_bytes: 8 << 20, ..geometry(&config) };
+                    let geometry = LogGeometry { reserve_bytes: 8 << 20, ..geometry(&config) };
                     let options = varve_store::Options { geometry, shards: 1, ..varve_store::Options::default() };
                     assert!(Store::new(&options).is_ok(), "{geometry:?}");
                 }

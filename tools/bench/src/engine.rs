@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
-use varve_store::{Form, Options, Store, Ttl, Tx, Worker};
+use varve_store::{Options, Store, StringForm, Ttl, Tx, Worker};
 use varve_testkit::Random;
 
 /// Operations that are handed over at once: a turn of the executor.
@@ -305,7 +305,7 @@ impl OfStore<'_> {
             let bytes = key(op);
             let key = tx.key_hashed(&bytes, hash);
             if op & WRITE != 0 {
-                tx.set(&key, &VALUE, Ttl::Clear, Form::Auto);
+                tx.set(&key, &VALUE, Ttl::Clear, StringForm::Auto);
             } else if let Ok(Some(value)) = tx.get(&key) {
                 self.out.extend_from_slice(value);
             }

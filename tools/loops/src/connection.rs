@@ -5,7 +5,7 @@ use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Bodies, CommandTable, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Author, Geometry, Observer, Options, Store, Worker};
+use varve_store::{Author, LogGeometry, Observer, Options, Store, Worker};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,7 +56,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// To an empty store.
     pub(crate) fn new(setting: Setting) -> Connections {
-        let geometry = Geometry { reserve_bytes: 4 << 30, ..Geometry::default() };
+        let geometry = LogGeometry { reserve_bytes: 4 << 30, ..LogGeometry::default() };
         let store = Store::new(&Options { seed: SEED, geometry, ..Options::default() }).expect("an address range");
         let session = |number: usize| Session::new(number as u64 + 1, NOW_MS, true);
         let client = |number| Client { parser: Parser::new(Limits::default()), session: session(number) };

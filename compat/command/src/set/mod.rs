@@ -15,13 +15,13 @@ pub use random::{spop, srandmember};
 pub use scan::sscan;
 
 use varve_protocol::Reply;
-use varve_store::Entry;
+use varve_store::PackedEntry;
 
 /// Replies with a member.
 #[inline]
-fn reply_member(out: &mut Reply, member: Entry<'_>) {
+fn reply_member(out: &mut Reply, member: PackedEntry<'_>) {
     match member {
-        Entry::Int(value) => out.bulk_i64(value),
-        Entry::Bytes(text) => out.bulk(text),
+        PackedEntry::Int(value) => out.bulk_i64(value),
+        PackedEntry::Bytes(text) => out.bulk(text),
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers kept in strings: INCR and its kin on 64-bit integers, INCRBYFLOAT on 80-bit floating point.
 
 use varve_base::number::{Extended, INT_TEXT_MAX, write_i64};
-use varve_store::Form;
+use varve_store::StringForm;
 
 use crate::Ctx;
 use crate::errors::{CmdResult, CommandError};
@@ -34,7 +34,7 @@ fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> CmdResult {
     const OVERFLOW: CommandError = CommandError::new(&"ERR increment or decrement would overflow");
     let key = ctx.key(1);
     let mut text = [0; INT_TEXT_MAX];
-    let new = ctx.tx.rewrite(&key, Form::Auto, |old| {
+    let new = ctx.tx.rewrite(&key, StringForm::Auto, |old| {
         let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
         Ok::<_, CommandError>(write_i64(&mut text, new))
     })?;
@@ -51,7 +51,7 @@ pub fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let number = |text: &[u8]| Extended::parse(text).ok_or(CommandError::NOT_FLOAT);
     let key = ctx.key(1);
     let by = ctx.args.get(2);
-    let text = ctx.tx.rewrite(&key, Form::Plain, |old| {
+    let text = ctx.tx.rewrite(&key, StringForm::Plain, |old| {
         let new = old.map_or(Ok(Extended::ZERO), number)? + number(by)?;
         if !new.is_finite() {
             return Err(NOT_FINITE);

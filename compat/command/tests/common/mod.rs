@@ -8,7 +8,7 @@ use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
 use varve_command::{Bodies, CommandTable, Session, WideCtx, debug};
 use varve_protocol::{Args, Limits, Parser, Reply, Resp};
-use varve_store::{Geometry, Options, Policy, Store, Worker};
+use varve_store::{LogGeometry, Options, Policy, Store, Worker};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
 impl Server {
     /// An empty store, a connection that replies in this version.
     pub(crate) fn new(resp: Resp) -> Server {
-        let geometry = Geometry { reserve_bytes: 8 << 30, ..Geometry::default() };
+        let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
         let worker = store.worker(0);
         let told = Told::default();

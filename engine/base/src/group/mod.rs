@@ -31,9 +31,9 @@ use swar as arch;
 use std::ops::BitAnd;
 
 /// Entries in one head.
-pub const SLOTS: usize = 7;
+pub const CELLS: usize = 7;
 
-const ALL: u8 = (1 << SLOTS) - 1;
+const ALL: u8 = (1 << CELLS) - 1;
 
 /// The 16 bits of a hash by which the entries of one bucket are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,17 +104,17 @@ impl Iterator for Mask {
 /// The first 16 bytes of a bucket. All zero is an empty one.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(16))]
-pub struct Head {
+pub struct BucketHead {
     valid: u8,
     native: u8,
-    tags: [u16; SLOTS],
+    tags: [u16; CELLS],
 }
 
-const _: () = assert!(size_of::<Head>() == 16);
+const _: () = assert!(size_of::<BucketHead>() == 16);
 
-impl Head {
+impl BucketHead {
     /// A head without entries.
-    pub const EMPTY: Head = Head { valid: 0, native: 0, tags: [0; SLOTS] };
+    pub const EMPTY: BucketHead = BucketHead { valid: 0, native: 0, tags: [0; CELLS] };
 
     /// Slots that hold an entry.
     #[inline(always)]
@@ -191,17 +191,17 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    fn random_head(rng: &mut Rng) -> Head {
+    fn random_head(rng: &mut Rng) -> BucketHead {
         let valid = rng.next_u64() as u8 & ALL;
         // Few different tags, with values at which carries between lanes would show.
         let values = [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfffe, rng.next_u64() as u16];
         let tags = std::array::from_fn(|_| values[rng.below(8) as usize]);
-        Head { valid, native: valid & rng.next_u64() as u8, tags }
+        BucketHead { valid, native: valid & rng.next_u64() as u8, tags }
     }
 
     /// What a search means.
-    fn naive(head: &Head, tag: u16, bits: u16) -> u8 {
-        (0..SLOTS).filter(|&i| (head.tags[i] ^ tag) & bits == 0).map(|i| 1 << i).sum()
+    fn naive(head: &BucketHead, tag: u16, bits: u16) -> u8 {
+        (0..CELLS).filter(|&i| (head.tags[i] ^ tag) & bits == 0).map(|i| 1 << i).sum()
     }
 
     macro_rules! battery {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn fill_and_empty() {
-        let mut head = Head::EMPTY;
+        let mut head = BucketHead::EMPTY;
         head.fill(3, Tag(9), true);
         head.fill(6, Tag(9), false);
         assert_eq!((head.with(Tag(9)) & head.valid()).collect::<Vec<_>>(), [3, 6]);

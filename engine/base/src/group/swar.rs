@@ -1,19 +1,19 @@
 //! One bucket head in two 64-bit words of four 16-bit lanes: for every processor, and the reference in tests.
 
-use super::Head;
+use super::BucketHead;
 
 const ONES: u64 = 0x0001_0001_0001_0001;
 const LOW: u64 = 0x7fff * ONES;
 
 /// Slots whose tag equals.
 #[inline(always)]
-pub(super) fn equal(head: &Head, tag: u16) -> u8 {
+pub(super) fn equal(head: &BucketHead, tag: u16) -> u8 {
     equal_under(head, tag, u16::MAX)
 }
 
 /// Slots whose tag equals in the bits that are set in `bits`.
 #[inline(always)]
-pub(super) fn equal_under(head: &Head, tag: u16, bits: u16) -> u8 {
+pub(super) fn equal_under(head: &BucketHead, tag: u16, bits: u16) -> u8 {
     let t = &head.tags;
     let pack =
         |a: u16, b: u16, c: u16, d: u16| u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(d) << 48;

@@ -7,10 +7,11 @@ use varve_base::Ref;
 use varve_base::hash::{hash64, mix64};
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
-use varve_segment::{Access, Appender, Kind, Log};
+use varve_segment::{Access, Appender, Log};
 
 use super::{FieldHashes, FieldTable, Found};
 use crate::WriteCtx;
+use crate::kinds;
 
 /// Buckets that are moved on for a member that was drawn and taken out.
 const MOVED_EACH: usize = 2;
@@ -20,7 +21,7 @@ const DRAW_UP_TO_ONE_IN: usize = 3;
 impl FieldTable {
     /// No members yet, for the set with this slot number, which will at once have so many.
     pub fn members(slot: u32, expected: usize) -> FieldTable {
-        FieldTable { kind: Kind::Member, ..FieldTable::new(slot, expected) }
+        FieldTable { kind: kinds::MEMBER, ..FieldTable::new(slot, expected) }
     }
 
     /// Adds a member; true if it is new.

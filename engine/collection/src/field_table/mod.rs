@@ -1,7 +1,7 @@
 //! Fields and members: objects of their own in the log, found through an index of the collection's own.
 //!
 //! ```text
-//! hash64(seed, field) -> Table (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
+//! hash64(seed, field) -> IndexTable (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
 //! ```
 //! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest head;
 //! a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
@@ -13,14 +13,17 @@ pub use members::shuffle_front;
 use std::collections::HashSet;
 
 use varve_base::Ref;
-use varve_base::group::SLOTS;
+use varve_base::group::CELLS;
 use varve_base::hash::hash64;
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
-use varve_index::{Geometry, Rehash, Slot, Table, TableStats};
-use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
+use varve_index::{IndexEntry, IndexGeometry, IndexTable, Rehash, TableStats};
+use varve_segment::{
+    Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag, Owner, SegmentClass,
+};
 
 use crate::WriteCtx;
+use crate::kinds;
 
 /// Buckets of the first table of a collection that becomes big at some hundred elements.
 const FIRST_BUCKETS: u32 = 24;
@@ -37,9 +40,9 @@ const GROWTH: f64 = 1.125;
 
 /// The elements of a collection under their own index.
 pub struct FieldTable {
-    table: Table,
+    table: IndexTable,
     /// `Element`, or `Member` where there are no values.
-    kind: Kind,
+    kind: ObjectKind,
     /// Bytes of all element objects.
     object_bytes: u64,
 }
@@ -47,7 +50,7 @@ pub struct FieldTable {
 /// An element that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    slot: Slot,
+    slot: IndexEntry,
     /// Its object.
     pub r: Ref,
 }
@@ -77,8 +80,8 @@ impl FieldTable {
     pub fn new(slot: u32, expected: usize) -> FieldTable {
         let shard_scale = (slot % STAGGER, STAGGER);
         let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };
-        let geometry = Geometry { first_buckets, growth: GROWTH, shard_scale, ..Geometry::default() };
-        FieldTable { table: Table::new(geometry), kind: Kind::Element, object_bytes: 0 }
+        let geometry = IndexGeometry { first_buckets, growth: GROWTH, shard_scale, ..IndexGeometry::default() };
+        FieldTable { table: IndexTable::new(geometry), kind: kinds::ELEMENT, object_bytes: 0 }
     }
 
     /// Number of elements.
@@ -266,7 +269,7 @@ impl FieldTable {
     }
 
     /// Moves the element that reclaim has come to; false if it is not in this table.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let Some(found) = self.find_ref(hands.seed, head.key, head.r) else { return false };
         let new = hands.relocate(head.r);
         self.repoint(hands, found, new, head.bytes);
@@ -288,7 +291,7 @@ impl FieldTable {
     /// Kills about `objects` elements, which no key leads to any more; true when none is left.
     pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
         let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
-        let empty = self.table.drain_step(objects.div_ceil(SLOTS), &mut |r| doomed.push(r));
+        let empty = self.table.drain_step(objects.div_ceil(CELLS), &mut |r| doomed.push(r));
         for r in doomed {
             self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
             hands.access.kill(hands.log, r);
@@ -321,7 +324,7 @@ impl FieldTable {
         self.table.for_each(|r| {
             let object = access.open(log, r);
             assert_eq!(object.kind(), self.kind, "the elements of slot {slot} are of one kind");
-            assert_eq!(object.owner(), Owner::Slot(slot), "an element carries its collection's slot");
+            assert_eq!(object.owner(), Owner::Collection(slot), "an element carries its collection's slot");
             assert!(live.insert(r), "an element is in one cell only");
             bytes += object.bytes() as u64;
         });
@@ -332,14 +335,14 @@ impl FieldTable {
     fn element<'a>(&self, slot: u32, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
         NewObject {
             kind: self.kind,
-            owner: Owner::Slot(slot),
+            owner: Owner::Collection(slot),
             key: field,
-            value: Value::Bytes(value),
+            value: NewValue::Bytes(value),
             room: value.len(),
             expiry_ms: None,
             clock: 0,
-            form: Form::Auto,
-            class: Class::Ordinary,
+            tag: ObjectTag::default(),
+            class: SegmentClass::Ordinary,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! the depth. That is done when a node is added or removed, not when an element is.
 
 use varve_base::Ref;
-use varve_packed::node::{Grow, is_squeezed};
+use varve_packed::node::{Grow, is_compressed};
 
 use super::{End, Leaf, ListCtx, Quicklist, load, sizes, squeeze};
 
@@ -56,7 +56,7 @@ impl Quicklist {
     /// Squeezes a node if it is far from both ends, plain, and worth it.
     pub(super) fn squeeze_if_inner(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
-        if is_squeezed(value) || !self.is_inner(leaf, t.shape.depth) {
+        if is_compressed(value) || !self.is_inner(leaf, t.shape.depth) {
             return;
         }
         load(value, &mut t.press.node, t.shape.roomy(sizes(value).1), Grow::Both);
@@ -70,7 +70,7 @@ impl Quicklist {
     pub(super) fn unsqueezed(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) -> Ref {
         let r = self.spine.leaf_ref(leaf);
         let value = t.hands.access.open(t.hands.log, r).value();
-        if !is_squeezed(value) {
+        if !is_compressed(value) {
             return r;
         }
         load(value, &mut t.press.node, t.shape.roomy(sizes(value).1), Grow::Both);

@@ -3,7 +3,7 @@
 //!
 //! A search encodes what it looks for once and compares bytes of entries node by node: equal texts have equal bytes.
 
-use varve_packed::node::{Coded, Entry, Node};
+use varve_packed::node::{Coded, Node, PackedEntry};
 use varve_segment::{Access, Log};
 
 use super::{CompressScratch, End, Leaf, Quicklist, open};
@@ -59,14 +59,14 @@ impl Search<'_> {
 
 impl View<'_> {
     /// The element at a position, which there is.
-    pub fn get(&mut self, position: u64, emit: impl FnOnce(Entry<'_>)) {
+    pub fn get(&mut self, position: u64, emit: impl FnOnce(PackedEntry<'_>)) {
         let (leaf, offset) = self.chain.spine.locate(position).expect("the caller compared with the length");
         let node = self.node(leaf);
         emit(node.get(node.nth(offset as usize).expect("the spine counts the node's entries")));
     }
 
     /// Elements from a position on, `count` of them, towards the other end.
-    pub fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(Entry<'_>)) {
+    pub fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(PackedEntry<'_>)) {
         let Some((leaf, offset)) = self.chain.spine.locate(first) else { return };
         let (mut next, mut offset, mut left) = (Some(leaf), Some(offset as usize), count);
         while let Some(leaf) = next.filter(|_| left > 0) {
@@ -116,7 +116,7 @@ pub fn emit_from(
     offset: Option<usize>,
     many: usize,
     from: End,
-    emit: &mut impl FnMut(Entry<'_>),
+    emit: &mut impl FnMut(PackedEntry<'_>),
 ) -> u64 {
     let many = match (from, offset) {
         (End::Front, None) => node.iter().take(many).map(&mut *emit).count(),

@@ -8,8 +8,8 @@
 //! ```
 //! Joining stops well below a whole fill, so that the next insertion does not split again.
 
-use varve_packed::node::{Coded, Grow, Node, NodeMut, buffer_bytes, is_squeezed};
-use varve_segment::Value;
+use varve_packed::node::{Coded, Grow, Node, NodeMut, buffer_bytes, is_compressed};
+use varve_segment::NewValue;
 
 use super::look::each_match;
 use super::{End, Leaf, ListCtx, Quicklist, load, open, push_at, sizes};
@@ -20,7 +20,7 @@ impl Quicklist {
         let (leaf, offset) = self.spine.locate(position).expect("the caller compared with the length");
         let (at, r) = (offset as usize, self.spine.leaf_ref(leaf));
         let mut object = t.hands.access.open_mut(t.hands.log, r);
-        if !is_squeezed(object.value()) {
+        if !is_compressed(object.value()) {
             let mut node = NodeMut::open(object.value_mut());
             let place = node.node().nth(at).expect("the spine counts the node's entries");
             if entry.size() < t.shape.alone && node.replace(place, entry).is_ok() {
@@ -181,7 +181,7 @@ impl Quicklist {
         let whole = &mut NodeMut::open(&mut t.press.node);
         whole.split_at(at, &mut t.press.other, Grow::Both).expect("the bytes were counted");
         self.spine.add(leaf, at as i64 - entries as i64);
-        let right = self.write_leaf(t.hands, Some(leaf), Value::Bytes(&t.press.other), entries - at);
+        let right = self.write_leaf(t.hands, Some(leaf), NewValue::Bytes(&t.press.other), entries - at);
         load(&t.press.node, &mut t.press.other, t.shape.roomy(head), Grow::Both);
         std::mem::swap(&mut t.press.node, &mut t.press.other);
         self.write_loaded(t, leaf);

@@ -3,7 +3,7 @@
 //! ```text
 //!   CountedTree (leaf number -> Ref, counts)     0         3         1         4         2
 //!                                          |         |         |         |         |
-//!   objects of Kind::Node,            +----v----+----v----+----v----+----v----+----v----+
+//!   objects of kinds::NODE,            +----v----+----v----+----v----+----v----+----v----+
 //!   key: the leaf number              | packed  | packed  | squeezed| packed  | packed  |
 //!                                     |    a b c| d e f   |  g h i  | huge j  | k l     |
 //!                                     +---------+---------+---------+---------+---------+
@@ -36,12 +36,13 @@ use std::collections::HashSet;
 
 use varve_base::Ref;
 use varve_packed::node::{
-    Coded, Encoded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed,
+    Coded, CompressedNode, Compressor, Encoded, Grow, Node, NodeMut, PackedEntry, buffer_bytes, expand, is_compressed,
 };
-use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
+use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectTag, Owner, SegmentClass};
 
 use crate::WriteCtx;
 use crate::counted_tree::CountedTree;
+use crate::kinds;
 
 pub use crate::counted_tree::Leaf;
 pub use look::{Search, View, emit_from};
@@ -166,7 +167,7 @@ impl Shape {
 /// What squeezing and joining need: one a worker.
 #[derive(Default)]
 pub struct CompressScratch {
-    squeezer: Squeezer,
+    squeezer: Compressor,
     /// A node that is being changed or read.
     node: Vec<u8>,
     /// A squeezed node, or a second one.
@@ -238,7 +239,7 @@ impl Quicklist {
         let mut chain = Quicklist::empty();
         let mut exact = Vec::new();
         compact(node, &mut exact);
-        chain.write_leaf(hands, None, Value::Bytes(&exact), Node::open(node).len());
+        chain.write_leaf(hands, None, NewValue::Bytes(&exact), Node::open(node).len());
         chain
     }
 
@@ -331,7 +332,7 @@ impl Quicklist {
     /// Takes the element at an end away if neither its node nor the chain becomes so small that something follows from it;
     /// else nothing is done, and `emit` is given back.
     #[inline(always)]
-    pub fn pop_near<F: FnOnce(Entry<'_>)>(
+    pub fn pop_near<F: FnOnce(PackedEntry<'_>)>(
         &mut self,
         log: &Log,
         access: &mut Access,
@@ -364,7 +365,7 @@ impl Quicklist {
 
     /// Takes the element at an end away.
     #[inline]
-    pub fn pop(&mut self, t: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(Entry<'_>)) -> bool {
+    pub fn pop(&mut self, t: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(PackedEntry<'_>)) -> bool {
         let Some(leaf) = self.end(end) else { return false };
         let r = self.unsqueezed(t, leaf);
         let mut object = t.hands.access.open_mut(t.hands.log, r);
@@ -382,7 +383,7 @@ impl Quicklist {
     }
 
     /// Takes the first `count` elements from an end away, in the order of pops; all if there are fewer.
-    pub fn take(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64, mut emit: impl FnMut(Entry<'_>)) {
+    pub fn take(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64, mut emit: impl FnMut(PackedEntry<'_>)) {
         let mut left = count;
         while let Some(leaf) = self.end(end).filter(|_| left > 0) {
             let many = self.spine.count_of(leaf).min(left) as usize;
@@ -443,7 +444,7 @@ impl Quicklist {
     }
 
     /// Moves the node that reclaim has come to; false if the chain does not have it.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         // It may be anything that died since reclaim read it, whose collection's slot number this one has now.
         let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
         let Some(leaf) = self.spine.leaf(number).filter(|leaf| self.spine.leaf_ref(*leaf) == head.r) else {
@@ -478,7 +479,7 @@ impl Quicklist {
         while let Some(leaf) = next {
             let value = from.open(log, self.spine.leaf_ref(leaf)).value();
             let number = copy.spine.upcoming().number().to_le_bytes();
-            let r = appender.append(log, &node_object(slot, &number, Value::Bytes(value)));
+            let r = appender.append(log, &node_object(slot, &number, NewValue::Bytes(value)));
             copy.object_bytes += from.open(log, r).bytes() as u64;
             copy.spine.insert_after(copy.spine.last(), r, sizes(value).0 as u32, 0);
             next = self.spine.next(leaf);
@@ -495,7 +496,11 @@ impl Quicklist {
         for leaf in leaves.clone().chain(limbo) {
             let r = self.spine.leaf_ref(leaf);
             let object = access.open(log, r);
-            assert_eq!((object.kind(), object.owner()), (Kind::Node, Owner::Slot(slot)), "a node of slot {slot}");
+            assert_eq!(
+                (object.kind(), object.owner()),
+                (kinds::NODE, Owner::Collection(slot)),
+                "a node of slot {slot}"
+            );
             assert_eq!(object.key(), leaf.number().to_le_bytes(), "a node carries its number");
             assert!(live.insert(r), "a node is in one place only");
             bytes += object.bytes() as u64;
@@ -523,7 +528,7 @@ impl Quicklist {
     fn push_into(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (shape, size) = (t.shape, entry.size());
         let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
-        if is_squeezed(object.value()) {
+        if is_compressed(object.value()) {
             return self.push_squeezed(t, leaf, end, entry);
         }
         let node = Node::open(object.value());
@@ -568,7 +573,7 @@ impl Quicklist {
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(hands, after, Value::Stale(capacity), 1);
+        let leaf = self.write_leaf(hands, after, NewValue::Stale(capacity), 1);
         let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
@@ -587,7 +592,7 @@ impl Quicklist {
         let r = self.spine.leaf_ref(leaf);
         let before = self.spine.count_of(leaf) as usize;
         let mut object = t.hands.access.open_mut(t.hands.log, r);
-        let in_place = !is_squeezed(object.value()) && Node::open(object.value()).room() >= more;
+        let in_place = !is_compressed(object.value()) && Node::open(object.value()).room() >= more;
         let mut node = if in_place {
             NodeMut::open(object.value_mut())
         } else {
@@ -631,13 +636,19 @@ impl Quicklist {
 
     fn rewrite_leaf(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
         let number = leaf.number().to_le_bytes();
-        let new = self.append(hands, &number, Value::Bytes(value));
+        let new = self.append(hands, &number, NewValue::Bytes(value));
         let old = self.spine.leaf_ref(leaf);
         self.spine.set_ref(leaf, new);
         self.kill(hands, old);
     }
 
-    fn write_leaf(&mut self, hands: &mut WriteCtx<'_>, after: Option<Leaf>, value: Value<'_>, entries: usize) -> Leaf {
+    fn write_leaf(
+        &mut self,
+        hands: &mut WriteCtx<'_>,
+        after: Option<Leaf>,
+        value: NewValue<'_>,
+        entries: usize,
+    ) -> Leaf {
         let number = self.spine.upcoming().number().to_le_bytes();
         let r = self.append(hands, &number, value);
         self.spine.insert_after(after, r, entries as u32, 0)
@@ -648,7 +659,7 @@ impl Quicklist {
         self.kill(t.hands, r);
     }
 
-    fn append(&mut self, hands: &mut WriteCtx<'_>, number: &[u8], value: Value<'_>) -> Ref {
+    fn append(&mut self, hands: &mut WriteCtx<'_>, number: &[u8], value: NewValue<'_>) -> Ref {
         let r = hands.appender.append(hands.log, &node_object(hands.slot, number, value));
         self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
         r
@@ -661,17 +672,17 @@ impl Quicklist {
 }
 
 /// A node's object; its room is its value, free room of the node included.
-fn node_object<'a>(slot: u32, number: &'a [u8], value: Value<'a>) -> NewObject<'a> {
+fn node_object<'a>(slot: u32, number: &'a [u8], value: NewValue<'a>) -> NewObject<'a> {
     NewObject {
-        kind: Kind::Node,
-        owner: Owner::Slot(slot),
+        kind: kinds::NODE,
+        owner: Owner::Collection(slot),
         key: number,
         room: value.len(),
         value,
         expiry_ms: None,
         clock: 0,
-        form: Form::Auto,
-        class: Class::Ordinary,
+        tag: ObjectTag::default(),
+        class: SegmentClass::Ordinary,
     }
 }
 
@@ -684,7 +695,7 @@ fn looks_at_size(left: usize, shape: &Shape) -> bool {
 
 /// Takes the entry at an end out of a node, which has one.
 #[inline]
-pub fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> Entry<'n> {
+pub fn pop_from<'n>(node: &'n mut NodeMut<'_>, end: End) -> PackedEntry<'n> {
     let popped = match end {
         End::Front => node.pop_front(),
         End::Back => node.pop_back(),
@@ -704,7 +715,7 @@ pub fn push_at(node: &mut NodeMut<'_>, end: End, entry: &impl Encoded) {
 
 /// Entries, and bytes of them, of a node as it lies in the log.
 fn sizes(value: &[u8]) -> (usize, usize) {
-    match Squeezed::open(value) {
+    match CompressedNode::open(value) {
         Ok(squeezed) => (squeezed.len(), squeezed.bytes()),
         Err(_) => (Node::open(value).len(), Node::open(value).bytes()),
     }
@@ -717,7 +728,7 @@ pub fn compact(node: &[u8], into: &mut Vec<u8>) {
 
 /// A node to read, expanded into `scratch` if it is squeezed.
 fn open<'a>(value: &'a [u8], scratch: &'a mut Vec<u8>) -> Node<'a> {
-    if !is_squeezed(value) {
+    if !is_compressed(value) {
         return Node::open(value);
     }
     load(value, scratch, buffer_bytes(sizes(value).1), Grow::Back);
@@ -728,7 +739,7 @@ fn open<'a>(value: &'a [u8], scratch: &'a mut Vec<u8>) -> Node<'a> {
 fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
     into.clear();
     into.resize(capacity, 0);
-    match Squeezed::open(value) {
+    match CompressedNode::open(value) {
         Ok(squeezed) => expand(squeezed, into, grow).expect("a node that was squeezed here"),
         Err(_) => Node::open(value).copy_into(into, grow).expect("the capacity was computed from the node"),
     }
@@ -738,6 +749,6 @@ fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
 fn squeeze(press: &mut CompressScratch) -> Option<usize> {
     let CompressScratch { squeezer, node, other } = press;
     let node = Node::open(node);
-    other.resize(varve_packed::node::squeeze_bound(node.bytes()), 0);
-    squeezer.squeeze(node, other)
+    other.resize(varve_packed::node::compress_bound(node.bytes()), 0);
+    squeezer.compress(node, other)
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use varve_base::rng::Rng;
-use varve_segment::Geometry;
+use varve_segment::LogGeometry;
 
 use super::look::{Search, View};
 use super::*;
@@ -23,7 +23,7 @@ struct Both {
 
 impl Both {
     fn new(seed: u64, shape: Shape) -> Both {
-        let geometry = Geometry { reserve_bytes: 1 << 30, ..Geometry::default() };
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
         let log = Log::new(geometry).expect("an address range");
         let access = log.access();
         let (appender, press) = (Appender::new(), CompressScratch::default());
@@ -185,7 +185,7 @@ impl Both {
         let r = self.chain.spine.leaf_ref(leaf);
         let key = leaf.number().to_le_bytes();
         let bytes = self.access.open(&self.log, r).bytes();
-        let head = Head { r, kind: Kind::Node, owner: Owner::Slot(SLOT), key: &key, bytes };
+        let head = ObjectHead { r, kind: super::kinds::NODE, owner: Owner::Collection(SLOT), key: &key, bytes };
         assert!(self.change(|chain, t| chain.relocate(t.hands, &head)));
         assert!(!self.change(|chain, t| chain.relocate(t.hands, &head)), "it is there no more");
     }
@@ -222,7 +222,7 @@ impl Both {
 
     fn squeezed(&self) -> usize {
         let leaves = std::iter::successors(self.chain.spine.first(), |l| self.chain.spine.next(*l));
-        leaves.filter(|l| is_squeezed(self.access.open(&self.log, self.chain.spine.leaf_ref(*l)).value())).count()
+        leaves.filter(|l| is_compressed(self.access.open(&self.log, self.chain.spine.leaf_ref(*l)).value())).count()
     }
 
     /// Frees everything; nothing is left in the log.
@@ -237,7 +237,7 @@ impl Both {
     }
 }
 
-fn text(entry: Entry<'_>) -> Vec<u8> {
+fn text(entry: PackedEntry<'_>) -> Vec<u8> {
     let mut text = Vec::new();
     entry.push_to(&mut text);
     text

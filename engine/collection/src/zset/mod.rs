@@ -28,10 +28,11 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::hash::hash64;
 use varve_index::TableStats;
-use varve_segment::{Access, Appender, Head, Kind, Log};
+use varve_segment::{Access, Appender, Log, ObjectHead};
 
 use crate::WriteCtx;
 use crate::field_table::FieldTable;
+use crate::kinds;
 use leaf::CELLS_MAX;
 use score::{ScoreBytes, order_key, read_score};
 use tree::{Probe, ReadCtx, Tree};
@@ -329,8 +330,8 @@ impl SortedSet {
     }
 
     /// Moves the object that reclaim has come to: a leaf, or an element with its two cells.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
-        if head.kind == Kind::Node {
+    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
+        if head.kind == kinds::NODE {
             return self.tree.relocate(hands, head);
         }
         let Some(found) = self.elements.find_ref(hands.seed, head.key, head.r) else { return false };

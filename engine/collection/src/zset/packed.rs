@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::io::Write;
 
 use varve_packed::Full;
-use varve_packed::node::{Coded, Entry, Node, NodeMut, Place};
+use varve_packed::node::{Coded, EntryPos, Node, NodeMut, PackedEntry};
 
 use super::rank_span;
 use super::types::{LexBound, ScoreBound, ZRange};
@@ -57,10 +57,10 @@ impl PackedScore {
 
 /// The score that an entry keeps.
 #[inline]
-fn read_score(entry: Entry<'_>) -> f64 {
+fn read_score(entry: PackedEntry<'_>) -> f64 {
     match entry {
-        Entry::Int(value) => value as f64,
-        Entry::Bytes(bytes) => match bytes.try_into() {
+        PackedEntry::Int(value) => value as f64,
+        PackedEntry::Bytes(bytes) => match bytes.try_into() {
             Ok(bits) => f64::from_le_bytes(bits),
             Err(_) => std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).expect("the text of a score"),
         },
@@ -79,17 +79,17 @@ pub fn pair_bytes(member: &[u8], score: f64) -> usize {
 }
 
 /// A member's place, rank and score.
-pub fn find(node: Node<'_>, member: &[u8]) -> Option<(Place, usize, f64)> {
+pub fn find(node: Node<'_>, member: &[u8]) -> Option<(EntryPos, usize, f64)> {
     let (place, passed) = node.find(&Coded::of(member), node.first()?, 2)?;
     Some((place, passed / 2, score_at(node, place)))
 }
 
-fn score_at(node: Node<'_>, place: Place) -> f64 {
+fn score_at(node: Node<'_>, place: EntryPos) -> f64 {
     read_score(node.get(node.next(place).expect("a member has a score")))
 }
 
 /// All pairs in order: the member's place, member and score.
-fn pairs<'a>(node: Node<'a>) -> impl Iterator<Item = (Place, Entry<'a>, f64)> {
+fn pairs<'a>(node: Node<'a>) -> impl Iterator<Item = (EntryPos, PackedEntry<'a>, f64)> {
     let mut next = node.first();
     std::iter::from_fn(move || {
         let place = next?;
@@ -106,7 +106,7 @@ pub fn for_each(node: Node<'_>, mut show: impl FnMut(&[u8], f64)) {
     }
 }
 
-fn compare(member: Entry<'_>, other: &[u8]) -> Ordering {
+fn compare(member: PackedEntry<'_>, other: &[u8]) -> Ordering {
     member.text(&mut [0; 20]).cmp(other)
 }
 
@@ -119,8 +119,9 @@ pub fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), F
     if node.node().room() < coded.size() + packed.coded().size() {
         return Err(Full { needed: node.node().needed_bytes(coded.size() + packed.coded().size()) });
     }
-    let behind =
-        |(_, other, at): &(Place, Entry<'_>, f64)| *at > score || *at == score && compare(*other, member).is_gt();
+    let behind = |(_, other, at): &(EntryPos, PackedEntry<'_>, f64)| {
+        *at > score || *at == score && compare(*other, member).is_gt()
+    };
     let place = pairs(node.node()).find(behind).map(|(place, ..)| place);
     match place {
         Some(place) => {
@@ -142,7 +143,7 @@ pub fn push(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Ful
 }
 
 /// Removes the pair at a member's place.
-pub fn remove(node: &mut NodeMut<'_>, place: Place) {
+pub fn remove(node: &mut NodeMut<'_>, place: EntryPos) {
     node.remove_range(place, 2);
 }
 
@@ -191,7 +192,7 @@ fn under(score: f64, max: ScoreBound) -> bool {
     if max.open { score < max.value } else { score <= max.value }
 }
 
-fn over_lex(member: Entry<'_>, min: LexBound<'_>) -> bool {
+fn over_lex(member: PackedEntry<'_>, min: LexBound<'_>) -> bool {
     match min {
         LexBound::Min => true,
         LexBound::Max => false,
@@ -200,7 +201,7 @@ fn over_lex(member: Entry<'_>, min: LexBound<'_>) -> bool {
     }
 }
 
-fn under_lex(member: Entry<'_>, max: LexBound<'_>) -> bool {
+fn under_lex(member: PackedEntry<'_>, max: LexBound<'_>) -> bool {
     match max {
         LexBound::Min => false,
         LexBound::Max => true,
@@ -241,8 +242,8 @@ mod tests {
         for score in random.chain(edges).chain((-2000..2000).map(f64::from)) {
             let packed = PackedScore::of(score);
             let entry = match packed {
-                PackedScore::Whole(value) => Entry::Int(value),
-                PackedScore::Text(ref bytes, len) => Entry::Bytes(&bytes[..len]),
+                PackedScore::Whole(value) => PackedEntry::Int(value),
+                PackedScore::Text(ref bytes, len) => PackedEntry::Bytes(&bytes[..len]),
             };
             assert_eq!(read_score(entry).to_bits(), (score + 0.0).to_bits(), "{score}");
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use varve_base::rng::Rng;
-use varve_segment::{Access, Appender, Drain, DrainState, Geometry, Head, Log, Relocate, Settled};
+use varve_segment::{Access, Appender, Drain, DrainState, Log, LogGeometry, ObjectHead, Relocate, Relocated};
 
 use super::*;
 
@@ -71,11 +71,11 @@ struct World {
     names: u64,
 }
 
-fn tiny() -> Geometry {
-    Geometry {
+fn tiny() -> LogGeometry {
+    LogGeometry {
         segment_bytes: 16 << 10,
         piece_bytes: 1 << 10,
-        run_min_bytes: 2 << 10,
+        extent_min_bytes: 2 << 10,
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     }
@@ -90,12 +90,12 @@ struct Mover<'a> {
 }
 
 impl Relocate for Mover<'_> {
-    fn prepare(&mut self, _heads: &[Head<'_>]) {}
+    fn prepare(&mut self, _heads: &[ObjectHead<'_>]) {}
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         let mut hands =
             WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, slot: SLOT };
-        if self.set.relocate(&mut hands, head) { Settled::Moved } else { Settled::Dead }
+        if self.set.relocate(&mut hands, head) { Relocated::Moved } else { Relocated::Dead }
     }
 }
 

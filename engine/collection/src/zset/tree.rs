@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_segment::{Access, Appender, Class, Form, Head, Kind, Log, NewObject, Owner, Value};
+use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectTag, Owner, SegmentClass};
 
 use super::hint::CommonPrefix;
 use super::leaf::{
@@ -34,6 +34,7 @@ use super::marks::LeafFingerprints;
 use super::score::{order_key, read_score};
 use crate::WriteCtx;
 use crate::counted_tree::{CountedTree, Leaf};
+use crate::kinds;
 
 /// Leaves that are dealt out together.
 const WINDOW: usize = 5;
@@ -118,15 +119,15 @@ impl<'a> LeafWriter<'a> {
 
     fn append(self, number: u32, bytes: &[u8], room: usize) -> Ref {
         let new = NewObject {
-            kind: Kind::Node,
-            owner: Owner::Slot(self.slot),
+            kind: kinds::NODE,
+            owner: Owner::Collection(self.slot),
             key: &number.to_le_bytes(),
-            value: Value::Bytes(bytes),
+            value: NewValue::Bytes(bytes),
             room,
             expiry_ms: None,
             clock: 0,
-            form: Form::Auto,
-            class: Class::Ordinary,
+            tag: ObjectTag::default(),
+            class: SegmentClass::Ordinary,
         };
         self.appender.append(self.log, &new)
     }
@@ -455,7 +456,7 @@ impl Tree {
     }
 
     /// Moves a leaf that reclaim has come to; false if it is not of this tree.
-    pub(super) fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &Head<'_>) -> bool {
+    pub(super) fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
         let Some(leaf) = self.spine.leaf(number).filter(|&leaf| self.spine.leaf_ref(leaf) == head.r) else {
             return false;
@@ -713,7 +714,7 @@ impl Tree {
         for leaf in std::iter::successors(self.spine.first(), |&leaf| self.spine.next(leaf)) {
             let r = self.spine.leaf_ref(leaf);
             let object = sight.access.open(sight.log, r);
-            assert_eq!((object.kind(), object.owner()), (Kind::Node, Owner::Slot(slot)), "a leaf");
+            assert_eq!((object.kind(), object.owner()), (kinds::NODE, Owner::Collection(slot)), "a leaf");
             assert_eq!(object.key(), leaf.number().to_le_bytes(), "a leaf carries its number");
             let cells = sight.cells(r);
             assert_eq!(cells.len() as u64, self.spine.count_of(leaf), "cells of a leaf");

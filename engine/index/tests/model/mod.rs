@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use varve_base::Ref;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
-use varve_index::{Geometry, POSITIONS, Rehash, Table};
+use varve_index::{IndexGeometry, IndexTable, POSITIONS, Rehash};
 
 /// One thing to do to both. Numbers select: any value is good.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ struct Scan {
 
 /// Both, and what has been going on.
 pub struct World {
-    table: Table,
+    table: IndexTable,
     hashes: Hashes,
     /// The number of an entry, its hash and its reference.
     entries: Vec<(usize, u64, Ref)>,
@@ -105,9 +105,9 @@ pub struct World {
 
 impl World {
     /// Two empty ones.
-    pub fn new(geometry: Geometry) -> World {
+    pub fn new(geometry: IndexGeometry) -> World {
         World {
-            table: Table::new(geometry),
+            table: IndexTable::new(geometry),
             hashes: Hashes::default(),
             entries: Vec::new(),
             next_number: 0,
@@ -298,7 +298,7 @@ impl World {
     }
 
     /// Ends a scan, verifies, lets background work come to its end, verifies again.
-    pub fn finish(mut self) -> Table {
+    pub fn finish(mut self) -> IndexTable {
         while self.scan.is_some() {
             self.scan_step();
         }

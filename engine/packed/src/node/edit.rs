@@ -8,9 +8,9 @@
 //!   neither end has room, both together    the whole is laid out anew, maybe under a wider header
 //! ```
 
-use super::entry::{Coded, Encoded, Entry, entry_at, size_at, size_before};
+use super::entry::{Coded, Encoded, PackedEntry, entry_at, size_at, size_before};
 use super::header::{Form, Header};
-use super::{Grow, Node, Place, buffer_bytes, is_squeezed, lay_out, write_node};
+use super::{EntryPos, Grow, Node, buffer_bytes, is_compressed, lay_out, write_node};
 use crate::Full;
 
 /// A node to change.
@@ -44,7 +44,7 @@ impl<'a> NodeMut<'a> {
     /// As `open`, of bytes that may be those of a compressed node: none then.
     #[inline]
     pub fn open_plain(buf: &'a mut [u8]) -> Option<NodeMut<'a>> {
-        if is_squeezed(buf) { None } else { Some(NodeMut::open(buf)) }
+        if is_compressed(buf) { None } else { Some(NodeMut::open(buf)) }
     }
 
     /// The node, to read.
@@ -85,7 +85,7 @@ impl<'a> NodeMut<'a> {
 
     /// Takes the first entry away. Its bytes can be read until the node is changed again.
     #[inline]
-    pub fn pop_front(&mut self) -> Option<Entry<'_>> {
+    pub fn pop_front(&mut self) -> Option<PackedEntry<'_>> {
         if self.head.count == 0 {
             return None;
         }
@@ -98,7 +98,7 @@ impl<'a> NodeMut<'a> {
 
     /// Takes the last entry away. Its bytes can be read until the node is changed again.
     #[inline]
-    pub fn pop_back(&mut self) -> Option<Entry<'_>> {
+    pub fn pop_back(&mut self) -> Option<PackedEntry<'_>> {
         if self.head.count == 0 {
             return None;
         }
@@ -109,34 +109,34 @@ impl<'a> NodeMut<'a> {
     }
 
     /// Adds an entry before that at `place`; returns where the new one is.
-    pub fn insert_before(&mut self, place: Place, entry: &Coded<'_>) -> Result<Place, Full> {
+    pub fn insert_before(&mut self, place: EntryPos, entry: &Coded<'_>) -> Result<EntryPos, Full> {
         let at = self.gap(place.0, 0, entry.size())?;
         self.put(at, entry);
-        Ok(Place(at))
+        Ok(EntryPos(at))
     }
 
     /// Adds an entry after that at `place`; returns where the new one is.
-    pub fn insert_after(&mut self, place: Place, entry: &Coded<'_>) -> Result<Place, Full> {
+    pub fn insert_after(&mut self, place: EntryPos, entry: &Coded<'_>) -> Result<EntryPos, Full> {
         let after = place.0 + size_at(self.buf, place.0);
-        self.insert_before(Place(after), entry)
+        self.insert_before(EntryPos(after), entry)
     }
 
     /// Puts another entry in the place of one; returns where it is.
-    pub fn replace(&mut self, place: Place, entry: &Coded<'_>) -> Result<Place, Full> {
+    pub fn replace(&mut self, place: EntryPos, entry: &Coded<'_>) -> Result<EntryPos, Full> {
         let at = self.gap(place.0, size_at(self.buf, place.0), entry.size())?;
         self.head.count -= 1;
         self.put(at, entry);
-        Ok(Place(at))
+        Ok(EntryPos(at))
     }
 
     /// Removes the entry at `place`; returns the place of the one that followed it.
-    pub fn remove(&mut self, place: Place) -> Option<Place> {
+    pub fn remove(&mut self, place: EntryPos) -> Option<EntryPos> {
         self.remove_range(place, 1)
     }
 
     /// Removes the entry at `place` and those behind it, `many` in all or as many as there are; returns the place of
     /// the one that followed them.
-    pub fn remove_range(&mut self, place: Place, many: usize) -> Option<Place> {
+    pub fn remove_range(&mut self, place: EntryPos, many: usize) -> Option<EntryPos> {
         let (mut end, mut gone) = (place.0, 0);
         while gone < many && end < self.head.end {
             end += size_at(self.buf, end);
@@ -206,11 +206,11 @@ impl<'a> NodeMut<'a> {
     }
 
     /// Removes the `gone` entries in `from..to`.
-    fn cut(&mut self, from: usize, to: usize, gone: usize) -> Option<Place> {
+    fn cut(&mut self, from: usize, to: usize, gone: usize) -> Option<EntryPos> {
         let at = self.gap(from, to - from, 0).expect("removing needs no room");
         self.head.count -= gone;
         self.head.write(self.buf);
-        (at < self.head.end).then_some(Place(at))
+        (at < self.head.end).then_some(EntryPos(at))
     }
 
     /// Makes the `old` bytes at `at` a gap of `new` bytes and returns where it is. The header is not written yet.

@@ -55,19 +55,19 @@ const BACK_2_MAX: usize = BACK_1_MAX + 14 * 256;
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry<'a> {
+pub enum PackedEntry<'a> {
     /// An integer; its text is its decimal form.
     Int(i64),
     /// A string.
     Bytes(&'a [u8]),
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PackedEntry<'a> {
     /// Length of the text in bytes.
     pub fn text_len(self) -> usize {
         match self {
-            Entry::Int(value) => usize::from(value < 0) + digits(value.unsigned_abs()),
-            Entry::Bytes(bytes) => bytes.len(),
+            PackedEntry::Int(value) => usize::from(value < 0) + digits(value.unsigned_abs()),
+            PackedEntry::Bytes(bytes) => bytes.len(),
         }
     }
 
@@ -77,24 +77,24 @@ impl<'a> Entry<'a> {
         'a: 'b,
     {
         match self {
-            Entry::Bytes(bytes) => bytes,
-            Entry::Int(value) => write_i64(scratch, value),
+            PackedEntry::Bytes(bytes) => bytes,
+            PackedEntry::Int(value) => write_i64(scratch, value),
         }
     }
 
     /// Appends the text to `out`.
     pub fn push_to(self, out: &mut Vec<u8>) {
         match self {
-            Entry::Int(value) => push_i64(out, value),
-            Entry::Bytes(bytes) => out.extend_from_slice(bytes),
+            PackedEntry::Int(value) => push_i64(out, value),
+            PackedEntry::Bytes(bytes) => out.extend_from_slice(bytes),
         }
     }
 
     /// The entry as it would be written again.
     pub fn coded(self) -> Coded<'a> {
         match self {
-            Entry::Int(value) => Coded::int(value),
-            Entry::Bytes(bytes) => Coded::raw(bytes),
+            PackedEntry::Int(value) => Coded::int(value),
+            PackedEntry::Bytes(bytes) => Coded::raw(bytes),
         }
     }
 }
@@ -422,22 +422,22 @@ fn string_12(buf: &[u8], at: usize, first: u8) -> usize {
 
 /// What the entry at `at` holds.
 #[inline]
-pub(super) fn entry_at(buf: &[u8], at: usize) -> Entry<'_> {
+pub(super) fn entry_at(buf: &[u8], at: usize) -> PackedEntry<'_> {
     let first = buf[at];
     let (from, len) = match first {
-        0..STRING_6 => return Entry::Int(i64::from(first)),
+        0..STRING_6 => return PackedEntry::Int(i64::from(first)),
         STRING_6..MIDDLE_13 => (at + 1, usize::from(first & 0x3f)),
         MIDDLE_13..STRING_12 => {
             // The sign is bit 12; shifted to the top and back it fills what lies over it.
             let bits = i64::from(first & 0x1f) << 8 | i64::from(buf[at + 1]);
-            return Entry::Int(bits << 51 >> 51);
+            return PackedEntry::Int(bits << 51 >> 51);
         }
         STRING_12..STRING_32 => (at + 2, string_12(buf, at, first)),
         STRING_32 => (at + 5, u32_at(buf, at + 1)),
-        INTEGER_2..=INTEGER_8 => return Entry::Int(integer_at(buf, at + 1, usize::from(first - INTEGER) + 1)),
+        INTEGER_2..=INTEGER_8 => return PackedEntry::Int(integer_at(buf, at + 1, usize::from(first - INTEGER) + 1)),
         _ => panic!("no entry starts with {first:#04x}, at {at}"),
     };
-    Entry::Bytes(&buf[from..from + len])
+    PackedEntry::Bytes(&buf[from..from + len])
 }
 
 fn integer_at(buf: &[u8], at: usize, n: usize) -> i64 {

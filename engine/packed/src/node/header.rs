@@ -4,7 +4,7 @@
 //!   Tiny,   up to 255 bytes        | start 8 | end 8 | count 8 |                        3 bytes
 //!   Small,  up to 65 535 bytes     | 0 | start 16 | end 16 | count 16 |                 7 bytes
 //!   Large,  up to 4 GiB            | 1 | start 32 | end 32 | count 32 |                13 bytes
-//!   (a compressed node, `squeeze`) | 2 | ...
+//!   (a compressed node, `compress`) | 2 | ...
 //! ```
 //!
 //! A tiny node starts at 3 or later, so its first byte cannot be mistaken. No entry is shorter than a byte, so a
@@ -13,7 +13,7 @@
 use crate::Fault;
 
 /// First byte of a compressed node.
-pub(super) const SQUEEZED: u8 = 2;
+pub(super) const COMPRESSED: u8 = 2;
 
 /// How wide the fields are. The order is that of the sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ impl Header {
                 Header { form: Form::Small, start: two(1), end: two(3), count: two(5) }
             }
             1 => Header { form: Form::Large, start: four(1), end: four(5), count: four(9) },
-            SQUEEZED => panic!("a compressed node is expanded before it is opened"),
+            COMPRESSED => panic!("a compressed node is expanded before it is opened"),
             start => Header { form: Form::Tiny, start: start.into(), end: buf[1].into(), count: buf[2].into() },
         }
     }
@@ -115,7 +115,7 @@ impl Header {
             None => return Err(Fault { at: 0, what: "no bytes" }),
             Some(0) => Form::Small,
             Some(1) => Form::Large,
-            Some(&SQUEEZED) => return Err(Fault { at: 0, what: "a compressed node" }),
+            Some(&COMPRESSED) => return Err(Fault { at: 0, what: "a compressed node" }),
             Some(_) => Form::Tiny,
         };
         if buf.len() < form.header_bytes() {

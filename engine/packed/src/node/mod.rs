@@ -20,17 +20,17 @@
 //!
 //! A node does not allocate, does not know its owner, and does not order its entries.
 
+mod compress;
 mod edit;
 mod entry;
 mod header;
-mod squeeze;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+pub use compress::{CompressedNode, Compressor, ExpandError, compress_bound, expand, is_compressed};
 pub use edit::NodeMut;
-pub use entry::{Coded, Encoded, Entry, STRING_MAX, Short};
-pub use squeeze::{ExpandError, Squeezed, Squeezer, expand, is_squeezed, squeeze_bound};
+pub use entry::{Coded, Encoded, PackedEntry, STRING_MAX, Short};
 
 use crate::{Fault, Full};
 use entry::{check_at, entry_at, size_at, size_before};
@@ -49,7 +49,7 @@ pub enum Grow {
 
 /// The place of an entry in a node, valid until the node is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(usize);
+pub struct EntryPos(usize);
 
 /// Bytes of the smallest buffer for a node whose entries take `bytes`.
 pub const fn buffer_bytes(bytes: usize) -> usize {
@@ -159,58 +159,58 @@ impl<'a> Node<'a> {
         write_node(into, self.entries(), self.head.count, grow)
     }
 
-    /// Place of the first entry.
+    /// Position of the first entry.
     #[inline]
-    pub fn first(&self) -> Option<Place> {
-        (self.head.count > 0).then_some(Place(self.head.start))
+    pub fn first(&self) -> Option<EntryPos> {
+        (self.head.count > 0).then_some(EntryPos(self.head.start))
     }
 
-    /// Place of the last entry.
+    /// Position of the last entry.
     #[inline]
-    pub fn last(&self) -> Option<Place> {
-        (self.head.count > 0).then(|| Place(self.head.end - size_before(self.buf, self.head.end)))
+    pub fn last(&self) -> Option<EntryPos> {
+        (self.head.count > 0).then(|| EntryPos(self.head.end - size_before(self.buf, self.head.end)))
     }
 
-    /// Place of the entry after this one.
+    /// Position of the entry after this one.
     #[inline]
-    pub fn next(&self, place: Place) -> Option<Place> {
+    pub fn next(&self, place: EntryPos) -> Option<EntryPos> {
         let next = place.0 + size_at(self.buf, place.0);
-        (next < self.head.end).then_some(Place(next))
+        (next < self.head.end).then_some(EntryPos(next))
     }
 
-    /// Place of the entry before this one.
+    /// Position of the entry before this one.
     #[inline]
-    pub fn prev(&self, place: Place) -> Option<Place> {
-        (place.0 > self.head.start).then(|| Place(place.0 - size_before(self.buf, place.0)))
+    pub fn prev(&self, place: EntryPos) -> Option<EntryPos> {
+        (place.0 > self.head.start).then(|| EntryPos(place.0 - size_before(self.buf, place.0)))
     }
 
-    /// Place of the entry number `index`, from 0. Walks from the nearer end.
-    pub fn nth(&self, index: usize) -> Option<Place> {
-        (index < self.head.count).then(|| Place(self.offset_of(index)))
+    /// Position of the entry number `index`, from 0. Walks from the nearer end.
+    pub fn nth(&self, index: usize) -> Option<EntryPos> {
+        (index < self.head.count).then(|| EntryPos(self.offset_of(index)))
     }
 
     /// What the entry at `place` holds.
     #[inline]
-    pub fn get(&self, place: Place) -> Entry<'a> {
+    pub fn get(&self, place: EntryPos) -> PackedEntry<'a> {
         entry_at(&self.buf[..self.head.end], place.0)
     }
 
     /// Bytes that the entry at `place` takes.
     #[inline]
-    pub fn size(&self, place: Place) -> usize {
+    pub fn size(&self, place: EntryPos) -> usize {
         size_at(self.buf, place.0)
     }
 
     /// Searches forward for an equal entry, `from` one entry and then every `stride`th: 2 for the fields of pairs.
     /// Returns its place and how many entries lie between, 0 for `from` itself.
-    pub fn find(&self, needle: &Coded<'_>, from: Place, stride: usize) -> Option<(Place, usize)> {
-        walk::find(&self.buf[..self.head.end], needle, from.0, stride).map(|(at, passed)| (Place(at), passed))
+    pub fn find(&self, needle: &Coded<'_>, from: EntryPos, stride: usize) -> Option<(EntryPos, usize)> {
+        walk::find(&self.buf[..self.head.end], needle, from.0, stride).map(|(at, passed)| (EntryPos(at), passed))
     }
 
     /// Searches backward for an equal entry, starting with `from` itself. Returns its place and how many entries lie
     /// between.
-    pub fn rfind(&self, needle: &Coded<'_>, from: Place) -> Option<(Place, usize)> {
-        walk::rfind(self.buf, needle, from.0, self.head.start).map(|(at, passed)| (Place(at), passed))
+    pub fn rfind(&self, needle: &Coded<'_>, from: EntryPos) -> Option<(EntryPos, usize)> {
+        walk::rfind(self.buf, needle, from.0, self.head.start).map(|(at, passed)| (EntryPos(at), passed))
     }
 
     /// All entries, from either end.
@@ -220,7 +220,7 @@ impl<'a> Node<'a> {
     }
 
     /// The entry at `place` and all behind it.
-    pub fn iter_from(&self, place: Place) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+    pub fn iter_from(&self, place: EntryPos) -> impl Iterator<Item = PackedEntry<'a>> + use<'a> {
         let (buf, mut at) = (&self.buf[..self.head.end], place.0);
         std::iter::from_fn(move || {
             (at < buf.len()).then(|| {
@@ -249,7 +249,7 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> IntoIterator for &Node<'a> {
-    type Item = Entry<'a>;
+    type Item = PackedEntry<'a>;
     type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Iter<'a> {
@@ -292,10 +292,10 @@ pub struct Iter<'a> {
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = Entry<'a>;
+    type Item = PackedEntry<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<PackedEntry<'a>> {
         self.left = self.left.checked_sub(1)?;
         let entry = entry_at(self.buf, self.at);
         self.at += size_at(self.buf, self.at);
@@ -309,7 +309,7 @@ impl<'a> Iterator for Iter<'a> {
 
 impl<'a> DoubleEndedIterator for Iter<'a> {
     #[inline]
-    fn next_back(&mut self) -> Option<Entry<'a>> {
+    fn next_back(&mut self) -> Option<PackedEntry<'a>> {
         self.left = self.left.checked_sub(1)?;
         self.end -= size_before(self.buf, self.end);
         Some(entry_at(self.buf, self.end))

@@ -5,8 +5,8 @@ use super::entry::{check_at, entry_at, size_at, size_before};
 use super::header::{Form, Header};
 use super::walk;
 use super::{
-    Coded, Encoded, Entry, Grow, Node, NodeMut, Short, Squeezed, Squeezer, buffer_bytes, expand, is_squeezed,
-    squeeze_bound,
+    Coded, CompressedNode, Compressor, Encoded, Grow, Node, NodeMut, PackedEntry, Short, buffer_bytes, compress_bound,
+    expand, is_compressed,
 };
 use crate::Full;
 use varve_base::rng::Rng;
@@ -18,7 +18,7 @@ fn written(coded: &Coded<'_>) -> Vec<u8> {
 }
 
 /// The entry reads back from both ends and passes the check; returns its size.
-fn round_trip(coded: &Coded<'_>, entry: Entry<'_>) -> usize {
+fn round_trip(coded: &Coded<'_>, entry: PackedEntry<'_>) -> usize {
     let bytes = [&[0xaa; 3][..], &written(coded), &[0xbb; 3]].concat();
     let (size, end) = (coded.size(), 3 + coded.size());
     assert_eq!(size_at(&bytes, 3), size, "{entry:?}");
@@ -51,7 +51,7 @@ fn strings_of_every_length_form() {
         (70_000, 70_010),
     ] {
         let text = &data[..len];
-        assert_eq!(round_trip(&Coded::of(text), Entry::Bytes(text)), size, "{len} bytes");
+        assert_eq!(round_trip(&Coded::of(text), PackedEntry::Bytes(text)), size, "{len} bytes");
     }
 }
 
@@ -80,17 +80,17 @@ fn integers_of_every_form() {
         (i64::MIN, 10),
     ] {
         let text = value.to_string();
-        assert_eq!(round_trip(&Coded::of(text.as_bytes()), Entry::Int(value)), size, "{value}");
-        assert_eq!(Entry::Int(value).text(&mut [0; 20]), text.as_bytes());
-        assert_eq!(Entry::Int(value).text_len(), text.len());
-        round_trip(&Coded::raw(text.as_bytes()), Entry::Bytes(text.as_bytes()));
+        assert_eq!(round_trip(&Coded::of(text.as_bytes()), PackedEntry::Int(value)), size, "{value}");
+        assert_eq!(PackedEntry::Int(value).text(&mut [0; 20]), text.as_bytes());
+        assert_eq!(PackedEntry::Int(value).text_len(), text.len());
+        round_trip(&Coded::raw(text.as_bytes()), PackedEntry::Bytes(text.as_bytes()));
     }
 }
 
 #[test]
 fn only_canonical_text_is_an_integer() {
     for text in ["", "007", "-0", "+1", " 1", "1 ", "9223372036854775808", "1e3", "-", "--1"] {
-        round_trip(&Coded::of(text.as_bytes()), Entry::Bytes(text.as_bytes()));
+        round_trip(&Coded::of(text.as_bytes()), PackedEntry::Bytes(text.as_bytes()));
     }
 }
 
@@ -98,7 +98,7 @@ fn only_canonical_text_is_an_integer() {
 fn every_width_of_integer_is_the_least() {
     for bits in 0..64 {
         for value in [1i64 << bits, (1i64 << bits).wrapping_sub(1), -(1i64 << (bits % 63)), !(1i64 << bits)] {
-            round_trip(&Coded::int(value), Entry::Int(value));
+            round_trip(&Coded::int(value), PackedEntry::Int(value));
         }
     }
 }
@@ -176,7 +176,7 @@ fn a_node_cut_behind_its_entries_is_still_one() {
     let mut node = NodeMut::open(&mut buf);
     assert!(node.node().room() < 5);
     assert!(node.push_back(&Coded::of(b"more")).is_err());
-    assert_eq!(node.pop_front(), Some(Entry::Bytes(b"a")));
+    assert_eq!(node.pop_front(), Some(PackedEntry::Bytes(b"a")));
     node.push_back(&Coded::int(7)).unwrap();
     assert_eq!(texts(node.node()), ["b", "12345", "7"]);
 }
@@ -220,34 +220,34 @@ fn damage_is_found() {
 fn compression_keeps_what_it_is_worth() {
     let mut buf = vec![0; 8000];
     let mut node = NodeMut::init(&mut buf, Grow::Back).unwrap();
-    let mut out = vec![0; squeeze_bound(8000)];
-    let mut squeezer = Squeezer::default();
-    assert_eq!(squeezer.squeeze(node.node(), &mut out), None);
+    let mut out = vec![0; compress_bound(8000)];
+    let mut compressor = Compressor::default();
+    assert_eq!(compressor.compress(node.node(), &mut out), None);
     for i in 0..100 {
         node.push_back(&Coded::of(format!("a value much like the others: {i}").as_bytes())).unwrap();
     }
-    let size = squeezer.squeeze(node.node(), &mut out).expect("worth it");
-    assert!(is_squeezed(&out) && !is_squeezed(&buf));
+    let size = compressor.compress(node.node(), &mut out).expect("worth it");
+    assert!(is_compressed(&out) && !is_compressed(&buf));
     let node = Node::open(&buf);
-    let squeezed = Squeezed::open(&out[..size]).unwrap();
-    assert_eq!((squeezed.len(), squeezed.bytes()), (100, node.bytes()));
+    let compressed = CompressedNode::open(&out[..size]).unwrap();
+    assert_eq!((compressed.len(), compressed.bytes()), (100, node.bytes()));
     assert!(size < node.bytes() / 2);
     for grow in [Grow::Front, Grow::Back, Grow::Both] {
         let mut again = vec![0; 6000];
-        expand(squeezed, &mut again, grow).unwrap();
+        expand(compressed, &mut again, grow).unwrap();
         assert!(Node::check(&again).unwrap().iter().eq(node.iter()));
     }
     let mut tight = vec![0; node.needed_bytes(0)];
-    expand(squeezed, &mut tight, Grow::Both).unwrap();
+    expand(compressed, &mut tight, Grow::Both).unwrap();
     assert!(Node::check(&tight).unwrap().iter().eq(node.iter()));
     tight.pop();
-    assert!(expand(squeezed, &mut tight, Grow::Both).is_err());
-    assert!(Squeezed::open(&out[..9]).is_err());
-    let cut = Squeezed::open(&out[..size - 1]).unwrap();
+    assert!(expand(compressed, &mut tight, Grow::Both).is_err());
+    assert!(CompressedNode::open(&out[..9]).is_err());
+    let cut = CompressedNode::open(&out[..size - 1]).unwrap();
     assert!(expand(cut, &mut vec![0; 6000], Grow::Both).is_err());
     for wrong in [node.bytes() - 1, node.bytes() + 1] {
         out[5..9].copy_from_slice(&(wrong as u32).to_le_bytes());
-        assert!(expand(Squeezed::open(&out[..size]).unwrap(), &mut vec![0; 6000], Grow::Both).is_err());
+        assert!(expand(CompressedNode::open(&out[..size]).unwrap(), &mut vec![0; 6000], Grow::Both).is_err());
     }
 }
 
@@ -337,7 +337,7 @@ fn compare_walks(node: Node<'_>) {
             assert_eq!(walk::backward(buf, to, start, j - i), from);
         }
     }
-    let entries: Vec<Entry<'_>> = node.iter().collect();
+    let entries: Vec<PackedEntry<'_>> = node.iter().collect();
     for wanted in &entries {
         for stride in 1..4 {
             for (from, &at) in offsets.iter().enumerate() {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use varve_packed::intset::{self, IntSet, IntSetMut};
-use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Squeezed, Squeezer, buffer_bytes, expand, squeeze_bound};
+use varve_packed::node::{
+    Coded, CompressedNode, Compressor, Grow, Node, NodeMut, PackedEntry, buffer_bytes, compress_bound, expand,
+};
 
 /// One operation on a node. Numbers are reduced to what there is.
 #[derive(Clone, Debug)]
@@ -24,7 +26,7 @@ pub enum Op {
     Resize(usize, u8),
     GrowInPlace(usize),
     Trim,
-    Squeeze,
+    Compress,
     Clear(u8),
 }
 
@@ -117,7 +119,7 @@ impl World {
             Op::Resize(capacity, at) => self.resize(*capacity, grow(*at)),
             Op::GrowInPlace(more) => self.buf.resize(self.buf.len() + more, 0),
             Op::Trim => self.buf.truncate(self.node().used()),
-            Op::Squeeze => self.squeeze(),
+            Op::Compress => self.compress(),
             Op::Clear(at) => {
                 NodeMut::open(&mut self.buf).clear(grow(*at));
                 self.model.clear();
@@ -237,14 +239,14 @@ impl World {
         }
     }
 
-    fn squeeze(&mut self) {
+    fn compress(&mut self) {
         let node = self.node();
-        let mut out = vec![0; squeeze_bound(node.bytes())];
-        let Some(size) = Squeezer::default().squeeze(node, &mut out) else { return };
+        let mut out = vec![0; compress_bound(node.bytes())];
+        let Some(size) = Compressor::default().compress(node, &mut out) else { return };
         assert!(size + 8 <= node.needed_bytes(0));
-        let squeezed = Squeezed::open(&out[..size]).expect("just written");
+        let compressed = CompressedNode::open(&out[..size]).expect("just written");
         let mut again = vec![0; node.needed_bytes(0)];
-        expand(squeezed, &mut again, Grow::Back).expect("large enough");
+        expand(compressed, &mut again, Grow::Back).expect("large enough");
         self.buf = again;
     }
 
@@ -253,7 +255,7 @@ impl World {
     }
 }
 
-fn text_of(entry: Entry<'_>) -> Vec<u8> {
+fn text_of(entry: PackedEntry<'_>) -> Vec<u8> {
     let mut text = Vec::new();
     entry.push_to(&mut text);
     assert_eq!(entry.text(&mut [0; 20]), text);

@@ -1,16 +1,16 @@
 //! One promise a test.
 
-use super::{Nobody, parked, string, tiny};
+use super::{Nobody, parked, plain, tiny};
 use crate::{
-    Appender, Class, DrainState, FilledRun, Form, Geometry, Head, Kind, Log, NewObject, Owner, Relocate, Settled,
-    State, Value,
+    Appender, DrainState, FilledExtent, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag,
+    Owner, Relocate, Relocated, SegmentClass, SegmentState,
 };
 
 #[test]
 fn used_counts_to_the_byte_after_park() {
     let log = Log::new(tiny()).unwrap();
     let mut appender = Appender::new();
-    appender.append(&log, &string(b"key", b"value"));
+    appender.append(&log, &plain(b"key", b"value"));
     assert_eq!(log.used_bytes(), 0);
     appender.park(&log);
     assert_eq!((log.used_bytes(), log.live_bytes()), (7 + 8, 7 + 8));
@@ -22,14 +22,14 @@ fn no_ref_is_zero_and_runs_may_come_first() {
     let log = Log::new(tiny()).unwrap();
     parked(&log, |appender| {
         let value = vec![7; 10_000];
-        let r = appender.append(&log, &string(b"first", &value));
+        let r = appender.append(&log, &plain(b"first", &value));
         assert_eq!(log.access().open(&log, r).value(), value);
     });
     log.verify();
     // A key that leaves no room before the value: its object begins where the segment does, but for the first.
     let log = Log::new(tiny()).unwrap();
     let mut appender = Appender::new();
-    let refs = [0, 1].map(|_| appender.append(&log, &string(&[b'k'; 5000], &[7; 10_000])));
+    let refs = [0, 1].map(|_| appender.append(&log, &plain(&[b'k'; 5000], &[7; 10_000])));
     assert_eq!(refs.map(|r| r.bits() % 8192), [1, 0]);
     log.verify();
 }
@@ -38,11 +38,11 @@ fn no_ref_is_zero_and_runs_may_come_first() {
 fn parked_pieces_are_used_first() {
     let log = Log::new(tiny()).unwrap();
     let (mut one, mut two) = (Appender::new(), Appender::new());
-    let a = one.append(&log, &string(b"a", b"1"));
+    let a = one.append(&log, &plain(b"a", b"1"));
     one.park(&log);
-    let b = two.append(&log, &string(b"b", b"2"));
+    let b = two.append(&log, &plain(b"b", b"2"));
     assert_eq!(b.bits(), a.bits() + 9);
-    let c = one.append(&log, &string(b"c", b"3"));
+    let c = one.append(&log, &plain(b"c", b"3"));
     assert!(c.bits() >= 1024, "the piece was out");
     one.park(&log);
     two.park(&log);
@@ -53,12 +53,12 @@ fn parked_pieces_are_used_first() {
 fn classes_have_segments_of_their_own() {
     let log = Log::new(tiny()).unwrap();
     parked(&log, |appender| {
-        for class in Class::ALL {
-            appender.append(&log, &NewObject { class, ..string(b"key", b"value") });
+        for class in SegmentClass::ALL {
+            appender.append(&log, &NewObject { class, ..plain(b"key", b"value") });
         }
     });
-    let classes: Vec<Class> = log.segments().iter().map(|segment| segment.class).collect();
-    assert_eq!(classes, Class::ALL);
+    let classes: Vec<SegmentClass> = log.segments().iter().map(|segment| segment.class).collect();
+    assert_eq!(classes, SegmentClass::ALL);
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn objects_between_a_piece_and_a_run_are_cut_to_size() {
     let log = Log::new(tiny()).unwrap();
     let value = vec![1; 1500];
     parked(&log, |appender| {
-        let small = appender.append(&log, &string(b"s", b"1"));
+        let small = appender.append(&log, &plain(b"s", b"1"));
         for _ in 0..20 {
-            appender.append(&log, &string(b"large", &value));
+            appender.append(&log, &plain(b"large", &value));
         }
         // The held piece is still there.
-        assert_eq!(appender.append(&log, &string(b"s", b"2")).bits(), small.bits() + 9);
+        assert_eq!(appender.append(&log, &plain(b"s", b"2")).bits(), small.bits() + 9);
     });
     log.verify();
     assert_eq!(log.used_bytes(), 20 * (8 + 5 + 1500) + 2 * 9 + fillers(&log));
@@ -87,7 +87,7 @@ fn an_open_segment_is_a_victim_too() {
     let log = Log::new(tiny()).unwrap();
     let mut access = log.access();
     parked(&log, |appender| {
-        let refs: Vec<_> = (0..10).map(|_| appender.append(&log, &string(b"key", b"value"))).collect();
+        let refs: Vec<_> = (0..10).map(|_| appender.append(&log, &plain(b"key", b"value"))).collect();
         assert!(log.choose_victim().is_none(), "its piece is out");
         for r in refs {
             access.kill(&log, r);
@@ -95,23 +95,23 @@ fn an_open_segment_is_a_victim_too() {
         assert!(log.choose_victim().is_none(), "its piece is out");
     });
     let mut drain = log.choose_victim().unwrap();
-    assert_eq!((drain.chosen().used, drain.chosen().live_bytes, drain.chosen().state), (150, 0, State::Open));
+    assert_eq!((drain.chosen().used, drain.chosen().live_bytes, drain.chosen().state), (150, 0, SegmentState::Open));
     assert_eq!(log.drain_step(&mut drain, &mut Nobody, 1), DrainState::Done);
     assert_eq!((log.used_bytes(), log.stats().segments), (0, 0));
 }
 
 #[test]
 fn a_large_filler_is_not_counted() {
-    let geometry = Geometry {
+    let geometry = LogGeometry {
         segment_bytes: 1 << 20,
         piece_bytes: 64 << 10,
-        run_min_bytes: 64 << 10,
+        extent_min_bytes: 64 << 10,
         release_bytes: 64 << 10,
         ..tiny()
     };
     let log = Log::new(geometry).unwrap();
     parked(&log, |appender| {
-        appender.append(&log, &string(b"key", b"value"));
+        appender.append(&log, &plain(b"key", b"value"));
     });
     log.seal_all();
     assert_eq!(log.used_bytes(), 15);
@@ -127,15 +127,15 @@ struct Mover<'a> {
 }
 
 impl Relocate for Mover<'_> {
-    fn prepare(&mut self, _: &[Head<'_>]) {}
+    fn prepare(&mut self, _: &[ObjectHead<'_>]) {}
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         if self.busy_at == Some(self.moved) {
-            return Settled::Busy;
+            return Relocated::Busy;
         }
         self.moved += 1;
-        self.appender.relocate(self.log, &mut self.access, head.r, Class::Survivor);
-        Settled::Moved
+        self.appender.relocate(self.log, &mut self.access, head.r, SegmentClass::Survivor);
+        Relocated::Moved
     }
 }
 
@@ -143,7 +143,7 @@ impl Relocate for Mover<'_> {
 fn reclaim_needs_no_more_room_than_a_slice() {
     let log = Log::new(tiny()).unwrap();
     let mut mover = Mover { log: &log, access: log.access(), appender: Appender::new(), moved: 0, busy_at: Some(40) };
-    let refs: Vec<_> = (0..500).map(|_| mover.appender.append(&log, &string(b"key", b"some value"))).collect();
+    let refs: Vec<_> = (0..500).map(|_| mover.appender.append(&log, &plain(b"key", b"some value"))).collect();
     for r in refs.iter().step_by(2) {
         mover.access.kill(&log, *r);
     }
@@ -172,15 +172,15 @@ fn reclaim_needs_no_more_room_than_a_slice() {
 fn settled_objects_must_be_dead() {
     struct Liar;
     impl Relocate for Liar {
-        fn prepare(&mut self, _: &[Head<'_>]) {}
-        fn settle(&mut self, _: &Head<'_>) -> Settled {
-            Settled::Dead
+        fn prepare(&mut self, _: &[ObjectHead<'_>]) {}
+        fn relocate(&mut self, _: &ObjectHead<'_>) -> Relocated {
+            Relocated::Dead
         }
     }
     let log = Log::new(tiny()).unwrap();
     parked(&log, |appender| {
-        let dead = appender.append(&log, &string(b"key", b"value"));
-        appender.append(&log, &string(b"key", b"value"));
+        let dead = appender.append(&log, &plain(b"key", b"value"));
+        appender.append(&log, &plain(b"key", b"value"));
         log.access().kill(&log, dead);
     });
     let mut drain = log.choose_victim().unwrap();
@@ -192,7 +192,7 @@ fn settled_objects_must_be_dead() {
 fn killing_twice_is_caught() {
     let log = Log::new(tiny()).unwrap();
     let mut appender = Appender::new();
-    let r = appender.append(&log, &string(b"key", b"value"));
+    let r = appender.append(&log, &plain(b"key", b"value"));
     let mut access = log.access();
     access.kill(&log, r);
     access.kill(&log, r);
@@ -201,10 +201,10 @@ fn killing_twice_is_caught() {
 #[test]
 #[should_panic(expected = "are exhausted")]
 fn the_range_has_an_end() {
-    let log = Log::new(Geometry { reserve_bytes: 16 << 10, ..tiny() }).unwrap();
+    let log = Log::new(LogGeometry { reserve_bytes: 16 << 10, ..tiny() }).unwrap();
     let mut appender = Appender::new();
     for _ in 0..1000 {
-        appender.append(&log, &string(b"key", &[0; 100]));
+        appender.append(&log, &plain(b"key", &[0; 100]));
     }
 }
 
@@ -214,7 +214,7 @@ fn a_run_grows_in_place_and_counts_what_it_touches() {
     let mut access = log.access();
     let mut appender = Appender::new();
     let value = vec![1u8; 30_000];
-    let r = appender.append(&log, &NewObject { room: 30_001, ..string(b"big", &value) });
+    let r = appender.append(&log, &NewObject { room: 30_001, ..plain(b"big", &value) });
     let head = log.used_bytes() - 30_000;
     assert!(access.open(&log, r).room() >= 60_000, "twice the need");
     let mut object = access.open_mut(&log, r);
@@ -245,8 +245,8 @@ fn a_pinned_run_stays() {
     let mut access = log.access();
     let mut appender = Appender::new();
     let value = vec![9u8; 5000];
-    let r = appender.append(&log, &string(b"big", &value));
-    let small = appender.append(&log, &string(b"small", b"value"));
+    let r = appender.append(&log, &plain(b"big", &value));
+    let small = appender.append(&log, &plain(b"small", b"value"));
     appender.park(&log);
     assert!(log.pin(&access, small).is_none());
     let (pin, again) = (log.pin(&access, r).unwrap(), log.pin(&access, r).unwrap());
@@ -269,7 +269,7 @@ fn a_pinned_run_stays() {
 fn a_run_is_adopted() {
     let log = Log::new(tiny()).unwrap();
     let mut appender = Appender::new();
-    let header = NewObject { expiry_ms: Some(9), form: Form::Raw, clock: 3, ..string(b"key", b"") };
+    let header = NewObject { expiry_ms: Some(9), tag: ObjectTag::new(2), clock: 3, ..plain(b"key", b"") };
     for (key, copied) in [(&b"key"[..], false), (&[b'k'; 3000][..], true)] {
         let run = filled(&log, 9000, 4);
         let r = appender.adopt(&log, &run, &NewObject { key, ..header });
@@ -279,12 +279,12 @@ fn a_run_is_adopted() {
         assert!(!access.open_mut(&log, r).pinned());
         let object = access.open(&log, r);
         assert_eq!((object.key(), object.value()), (key, &[4u8; 9000][..]));
-        assert_eq!((object.expiry_ms(), object.form(), object.clock()), (Some(9), Form::Raw, 3));
+        assert_eq!((object.expiry_ms(), object.tag(), object.clock()), (Some(9), ObjectTag::new(2), 3));
         assert_eq!(log.release_step(1 << 20) || copied, copied, "the copied one's run is given back");
         log.verify();
     }
     let used = log.used_bytes();
-    let mut half = log.begin_run(9000).unwrap();
+    let mut half = log.begin_extent(9000).unwrap();
     half.rest()[..4000].fill(1);
     half.advance(4000);
     assert_eq!((half.len(), half.filled(), half.rest().len(), log.used_bytes()), (9000, 4000, 5000, used + 4000));
@@ -301,7 +301,7 @@ fn an_adopted_run_is_adopted_once() {
     let log = Log::new(tiny()).unwrap();
     let (mut access, mut appender) = (log.access(), Appender::new());
     let run = filled(&log, 9000, 4);
-    let refs = [b"one", b"two"].map(|key| appender.adopt(&log, &run, &string(key, b"")));
+    let refs = [b"one", b"two"].map(|key| appender.adopt(&log, &run, &plain(key, b"")));
     assert!(access.open_mut(&log, refs[0]).pinned() && !access.open_mut(&log, refs[1]).pinned());
     access.kill(&log, refs[0]);
     assert!(!log.release_step(1 << 20));
@@ -314,8 +314,8 @@ fn an_adopted_run_is_adopted_once() {
 }
 
 /// A run full of one byte.
-fn filled(log: &Log, len: usize, byte: u8) -> FilledRun {
-    let mut run = log.begin_run(len).unwrap();
+fn filled(log: &Log, len: usize, byte: u8) -> FilledExtent {
+    let mut run = log.begin_extent(len).unwrap();
     run.rest().fill(byte);
     run.advance(len);
     run.finish()
@@ -324,23 +324,23 @@ fn filled(log: &Log, len: usize, byte: u8) -> FilledRun {
 #[test]
 fn begun_runs_leave_half_of_the_addresses() {
     let log = Log::new(tiny()).unwrap();
-    let begun: Vec<_> = std::iter::from_fn(|| log.begin_run(9000)).collect();
-    let (geometry, taken) = (log.geometry(), log.stats().run_segments as usize * log.geometry().segment_bytes);
+    let begun: Vec<_> = std::iter::from_fn(|| log.begin_extent(9000)).collect();
+    let (geometry, taken) = (log.geometry(), log.stats().extent_segments as usize * log.geometry().segment_bytes);
     assert!(taken <= geometry.reserve_bytes / 2 && taken > geometry.reserve_bytes / 2 - 10 * geometry.segment_bytes);
     assert_eq!(log.used_bytes(), 0);
     drop(begun);
     while log.release_step(1 << 20) {}
     assert_eq!(log.stats().runs, 0);
-    assert!(log.begin_run(9000).is_some());
+    assert!(log.begin_extent(9000).is_some());
 }
 
 #[test]
 fn a_run_is_renamed_where_it_lies() {
     let log = Log::new(tiny()).unwrap();
     let (mut access, mut appender) = (log.access(), Appender::new());
-    let o = NewObject { expiry_ms: Some(9), clock: 3, ..string(b"name", &[7; 9000]) };
+    let o = NewObject { expiry_ms: Some(9), clock: 3, ..plain(b"name", &[7; 9000]) };
     let mut r = appender.append(&log, &o);
-    let small = appender.append(&log, &string(b"small", b"value"));
+    let small = appender.append(&log, &plain(b"small", b"value"));
     appender.park(&log);
     assert_eq!(log.rename(&mut access, small, Owner::Database(0), b"other"), None);
     let pin = log.pin(&access, r).unwrap();
@@ -368,7 +368,7 @@ fn a_run_is_renamed_where_it_lies() {
 fn a_pinned_value_grows_behind_its_pins() {
     let log = Log::new(tiny()).unwrap();
     let (mut access, mut appender) = (log.access(), Appender::new());
-    let r = appender.append(&log, &NewObject { room: 6000, ..string(b"big", &[9; 5000]) });
+    let r = appender.append(&log, &NewObject { room: 6000, ..plain(b"big", &[9; 5000]) });
     assert!(access.open_mut(&log, r).resize_value(6000) && access.open_mut(&log, r).resize_value(5000));
     access.open_mut(&log, r).value_mut().fill(9);
     let pin = log.pin(&access, r).unwrap().part(1000..5000);
@@ -384,9 +384,9 @@ fn a_pinned_value_grows_behind_its_pins() {
 
 #[test]
 fn zeroed_values_touch_nothing_in_runs() {
-    let log = Log::new(Geometry { reserve_bytes: 4 << 30, ..Geometry::default() }).unwrap();
+    let log = Log::new(LogGeometry { reserve_bytes: 4 << 30, ..LogGeometry::default() }).unwrap();
     let mut appender = Appender::new();
-    let o = NewObject { value: Value::Zeroed(512 << 20), room: (512 << 20) + 1, ..string(b"big", b"") };
+    let o = NewObject { value: NewValue::Zeroed(512 << 20), room: (512 << 20) + 1, ..plain(b"big", b"") };
     let r = appender.append(&log, &o);
     let access = log.access();
     assert_eq!(access.open(&log, r).value().len(), 512 << 20);
@@ -399,7 +399,8 @@ fn fresh_memory_is_zero_again() {
     let log = Log::new(tiny()).unwrap();
     let (mut access, mut appender) = (log.access(), Appender::new());
     for round in 0..5 {
-        let r = appender.append(&log, &NewObject { value: Value::Zeroed(20_000), room: 20_000, ..string(b"run", b"") });
+        let r =
+            appender.append(&log, &NewObject { value: NewValue::Zeroed(20_000), room: 20_000, ..plain(b"run", b"") });
         let mut object = access.open_mut(&log, r);
         assert!(object.value().iter().all(|&byte| byte == 0), "round {round}");
         object.value_mut().fill(0xff);
@@ -418,12 +419,12 @@ fn members_of_all_sizes_move_and_die() {
         for (n, slot) in [0, 0xffff, 0x1_0000, u32::MAX].into_iter().enumerate() {
             for len in [0, 9, 255, 256, 3000, 20_000] {
                 let key = vec![n as u8; len];
-                let owner = Owner::Slot(slot);
-                let o = NewObject { kind: Kind::Member, owner, ..string(&key, b"") };
+                let owner = Owner::Collection(slot);
+                let o = NewObject { kind: ObjectKind::BARE, owner, ..plain(&key, b"") };
                 let r = appender.append(&log, &o);
-                let r = appender.relocate(&log, &mut access, r, Class::Survivor);
+                let r = appender.relocate(&log, &mut access, r, SegmentClass::Survivor);
                 let object = access.open(&log, r);
-                assert_eq!((object.kind(), object.owner(), object.key()), (Kind::Member, owner, &key[..]));
+                assert_eq!((object.kind(), object.owner(), object.key()), (ObjectKind::BARE, owner, &key[..]));
                 assert_eq!((object.value(), object.room(), object.expiry_ms()), (&b""[..], 0, None));
                 assert_eq!(object.bytes(), object.live_bytes());
                 all.push(r);
@@ -442,13 +443,13 @@ fn elements_and_nodes_have_no_clock() {
     let log = Log::new(tiny()).unwrap();
     let mut access = log.access();
     parked(&log, |appender| {
-        for kind in [Kind::Element, Kind::Node, Kind::Table] {
-            let o = NewObject { kind, owner: Owner::Slot(77), clock: 9, expiry_ms: Some(5), ..string(b"f", b"v") };
+        for kind in [ObjectKind::part(8), ObjectKind::part(9), ObjectKind::part(14)] {
+            let o = NewObject { kind, owner: Owner::Collection(77), clock: 9, expiry_ms: Some(5), ..plain(b"f", b"v") };
             let r = appender.append(&log, &o);
             let mut object = access.open_mut(&log, r);
             object.set_clock(8);
             let object = object.read();
-            assert_eq!((object.clock(), object.owner(), object.value()), (0, Owner::Slot(77), &b"v"[..]));
+            assert_eq!((object.clock(), object.owner(), object.value()), (0, Owner::Collection(77), &b"v"[..]));
             assert_eq!(object.expiry_ms(), Some(5));
         }
     });
@@ -457,21 +458,22 @@ fn elements_and_nodes_have_no_clock() {
 
 #[test]
 fn large_nodes_have_no_place_for_an_expiry_and_stale_values_all_their_bytes() {
-    let geometry = Geometry { piece_bytes: 32 << 10, run_min_bytes: 32 << 10, segment_bytes: 256 << 10, ..tiny() };
-    let log = Log::new(Geometry { release_bytes: 4 << 10, reserve_bytes: 1 << 30, ..geometry }).unwrap();
+    let geometry =
+        LogGeometry { piece_bytes: 32 << 10, extent_min_bytes: 32 << 10, segment_bytes: 256 << 10, ..tiny() };
+    let log = Log::new(LogGeometry { release_bytes: 4 << 10, reserve_bytes: 1 << 30, ..geometry }).unwrap();
     let mut access = log.access();
     parked(&log, |appender| {
         let mut bytes = |appender: &mut Appender, kind, owner| {
-            let o = NewObject { kind, owner, value: Value::Stale(5000), room: 5000, ..string(b"1234", b"") };
+            let o = NewObject { kind, owner, value: NewValue::Stale(5000), room: 5000, ..plain(b"1234", b"") };
             let r = appender.append(&log, &o);
             let mut object = access.open_mut(&log, r);
             object.value_mut().fill(7);
             assert_eq!(object.value(), [7; 5000]);
             object.read().bytes()
         };
-        let key = bytes(appender, Kind::List, Owner::Database(0));
+        let key = bytes(appender, ObjectKind::key(2), Owner::Database(0));
         // Two bytes of slot in place of three of clock and eight for an expiry.
-        assert_eq!(bytes(appender, Kind::Node, Owner::Slot(7)), key + 2 - 3 - 8);
+        assert_eq!(bytes(appender, ObjectKind::part(9), Owner::Collection(7)), key + 2 - 3 - 8);
     });
     log.verify();
 }
@@ -481,7 +483,7 @@ fn greedy_takes_the_emptiest() {
     let log = Log::new(tiny()).unwrap();
     let mut access = log.access();
     let mut appender = Appender::new();
-    let refs: Vec<_> = (0..2000).map(|_| appender.append(&log, &string(b"key", b"some value"))).collect();
+    let refs: Vec<_> = (0..2000).map(|_| appender.append(&log, &plain(b"key", b"some value"))).collect();
     appender.park(&log);
     let third: Vec<_> = refs.iter().filter(|r| r.bits() / 8192 == 2).collect();
     for r in third.iter().skip(10) {
@@ -491,19 +493,19 @@ fn greedy_takes_the_emptiest() {
     let drain = log.choose_victim().unwrap();
     assert_eq!((drain.chosen().segment, drain.chosen().live_objects), (2, 10));
     log.abandon(drain);
-    assert!(log.segments().iter().all(|segment| matches!(segment.state, State::Open | State::Sealed)));
+    assert!(log.segments().iter().all(|segment| matches!(segment.state, SegmentState::Open | SegmentState::Sealed)));
 }
 
 #[test]
 fn clearing_leaves_nothing() {
     let log = Log::new(tiny()).unwrap();
-    let mut filling = log.begin_run(5000).unwrap();
+    let mut filling = log.begin_extent(5000).unwrap();
     filling.advance(3000);
     parked(&log, |appender| {
         for len in [3, 1500, 6000, 40, 300] {
             let value = vec![1; len];
             for _ in 0..20 {
-                appender.append(&log, &string(b"key", &value));
+                appender.append(&log, &plain(b"key", &value));
             }
         }
     });
@@ -526,8 +528,8 @@ fn a_drain_waits_for_a_killer_to_count() {
     let mut access = log.access();
     let mut dead = None;
     parked(&log, |appender| {
-        appender.append(&log, &string(b"key", b"value"));
-        dead = Some(appender.append(&log, &string(b"key", b"value")));
+        appender.append(&log, &plain(b"key", b"value"));
+        dead = Some(appender.append(&log, &plain(b"key", b"value")));
     });
     access.kill(&log, dead.unwrap());
     let mut drain = log.choose_victim().unwrap();
@@ -551,11 +553,11 @@ fn the_number_of_its_seal_is_a_segments_own() {
         let until = log.seals() + segments;
         parked(&log, |appender| {
             while log.seals() < until {
-                appender.append(&log, &string(b"key", &[7; 500]));
+                appender.append(&log, &plain(b"key", &[7; 500]));
             }
         });
     };
-    let sealed = || log.segments().into_iter().filter(|info| info.state == State::Sealed).collect::<Vec<_>>();
+    let sealed = || log.segments().into_iter().filter(|info| info.state == SegmentState::Sealed).collect::<Vec<_>>();
     fill(2);
     let before = sealed();
     fill(5);
@@ -569,6 +571,6 @@ fn the_number_of_its_seal_is_a_segments_own() {
     // Everything dies, and what was sealed is opened again.
     log.clear();
     fill(1);
-    let open = log.segments().into_iter().filter(|info| info.state == State::Open);
+    let open = log.segments().into_iter().filter(|info| info.state == SegmentState::Open);
     assert!(open.map(|info| (info.sealed, info.age)).all(|young| young == (log.seals(), 0)));
 }

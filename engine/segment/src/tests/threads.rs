@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::tiny;
-use crate::{Access, Appender, Class, DrainState, Head, Log, NewObject, Ref, Relocate, Settled};
+use crate::{Access, Appender, DrainState, Log, NewObject, ObjectHead, Ref, Relocate, Relocated, SegmentClass};
 
 const SHARDS: usize = 8;
 const KEYS: u64 = 400;
@@ -35,25 +35,25 @@ struct Owner<'a> {
 }
 
 impl Relocate for Owner<'_> {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         assert!(heads.iter().all(|head| head.key.len() == 8));
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         let key = u64::from_le_bytes(head.key.try_into().unwrap());
-        let Some(mut shard) = self.shards[shard_of(key)].try_lock() else { return Settled::Busy };
+        let Some(mut shard) = self.shards[shard_of(key)].try_lock() else { return Relocated::Busy };
         let Shard { access, map } = &mut *shard;
         if map.get(&key).is_none_or(|found| found.0 != head.r) {
-            return Settled::Dead;
+            return Relocated::Dead;
         }
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         if self.seed >> 60 == 0 {
             map.remove(&key);
             access.kill(self.log, head.r);
-            return Settled::Evicted;
+            return Relocated::Evicted;
         }
-        map.get_mut(&key).unwrap().0 = self.appender.relocate(self.log, access, head.r, Class::Survivor);
-        Settled::Moved
+        map.get_mut(&key).unwrap().0 = self.appender.relocate(self.log, access, head.r, SegmentClass::Survivor);
+        Relocated::Moved
     }
 }
 
@@ -88,7 +88,7 @@ fn worker(log: &Log, shards: &Shards, mut seed: u64, steps: usize) {
             (_, found) => {
                 let (name, value) = (key.to_le_bytes(), value(seed, len));
                 let room = len + (seed >> 50 & 31) as usize;
-                let r = appender.append(log, &NewObject { room, ..NewObject::string(&name, &value) });
+                let r = appender.append(log, &NewObject { room, ..super::plain(&name, &value) });
                 map.insert(key, (r, seed, len));
                 if let Some((old, ..)) = found {
                     access.kill(log, old);

@@ -4,28 +4,45 @@
 use std::collections::HashMap;
 
 use varve_segment::{
-    Access, Appender, Class, Drain, DrainState, Form, Geometry, Head, Kind, Log, NewObject, Owner, Pin, Ref, Relocate,
-    SLICE, Settled, Value,
+    Access, Appender, Drain, DrainState, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag,
+    Owner, Pin, Ref, Relocate, Relocated, SLICE, SegmentClass,
 };
 
 /// An operation; `usize`s choose a thing, a drain or a pin, whatever their number.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub(crate) enum Op {
-    Append { kind: Kind, key_len: usize, len: usize, extra: usize, expiry: Option<i64>, class: Class, clock: u32 },
-    Adopt { key_len: usize, len: usize, expiry: Option<i64> },
+    Append {
+        kind: ObjectKind,
+        key_len: usize,
+        len: usize,
+        extra: usize,
+        expiry: Option<i64>,
+        class: SegmentClass,
+        clock: u32,
+    },
+    Adopt {
+        key_len: usize,
+        len: usize,
+        expiry: Option<i64>,
+    },
     Kill(usize),
     Resize(usize, usize),
     Extend(usize, usize, usize),
     Rename(usize, usize),
     Expire(usize, Option<i64>),
     Mark(usize, u32, bool),
-    Relocate(usize, Class),
+    Relocate(usize, SegmentClass),
     Pin(usize),
     Unpin(usize),
     Park,
     Choose,
-    Drain { which: usize, objects: usize, evict: u8, busy: u8 },
+    Drain {
+        which: usize,
+        objects: usize,
+        evict: u8,
+        busy: u8,
+    },
     Abandon(usize),
     Clear,
     SealAll,
@@ -34,13 +51,13 @@ pub(crate) enum Op {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Thing {
-    kind: Kind,
+    kind: ObjectKind,
     owner: Owner,
     key: Vec<u8>,
     value: Vec<u8>,
     expiry: Option<i64>,
     clock: u32,
-    form: Form,
+    tag: ObjectTag,
     saved: bool,
 }
 
@@ -69,26 +86,26 @@ struct Owned<'a> {
 }
 
 impl Relocate for Owned<'_> {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         assert!(!heads.is_empty() && heads.len() <= SLICE);
         self.prepared = heads.iter().map(|head| head.r).collect();
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         assert_eq!(self.prepared.remove(0), head.r);
         let Some(thing) = self.things.get_mut(&head.r) else { panic!("{head:?} is not alive") };
         assert_eq!((head.kind, head.owner, head.key), (thing.1.kind, thing.1.owner, &thing.1.key[..]));
         self.number = self.number.wrapping_mul(167).wrapping_add(13);
         if self.number < self.busy / 4 {
-            return Settled::Busy;
+            return Relocated::Busy;
         }
         if self.number < self.evict {
             self.access.kill(self.log, head.r);
             self.evicted.push(head.r);
-            return Settled::Evicted;
+            return Relocated::Evicted;
         }
-        thing.0 = self.appender.relocate(self.log, self.access, head.r, Class::Survivor);
-        Settled::Moved
+        thing.0 = self.appender.relocate(self.log, self.access, head.r, SegmentClass::Survivor);
+        Relocated::Moved
     }
 }
 
@@ -96,24 +113,24 @@ impl Relocate for Owned<'_> {
 struct Nobody;
 
 impl Relocate for Nobody {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         panic!("{heads:?} should be dead");
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         panic!("{head:?} should be dead");
     }
 }
 
 /// Segments of two pages or one, pieces and runs of few objects.
-pub(crate) fn tiny(page: bool) -> Geometry {
-    let (segment_bytes, piece_bytes, run_min_bytes) = if page { (4096, 512, 512) } else { (8192, 1024, 2048) };
-    Geometry { segment_bytes, piece_bytes, run_min_bytes, release_bytes: 4096, reserve_bytes: 64 << 20 }
+pub(crate) fn tiny(page: bool) -> LogGeometry {
+    let (segment_bytes, piece_bytes, extent_min_bytes) = if page { (4096, 512, 512) } else { (8192, 1024, 2048) };
+    LogGeometry { segment_bytes, piece_bytes, extent_min_bytes, release_bytes: 4096, reserve_bytes: 64 << 20 }
 }
 
 impl Model {
     /// An empty log.
-    pub(crate) fn new(geometry: Geometry) -> Model {
+    pub(crate) fn new(geometry: LogGeometry) -> Model {
         let log = Log::new(geometry).unwrap();
         let access = log.access();
         let appender = Appender::new();
@@ -130,26 +147,26 @@ impl Model {
         (!self.things.is_empty()).then(|| which % self.things.len())
     }
 
-    fn thing(&mut self, kind: Kind, key_len: usize, len: usize, expiry: Option<i64>, clock: u32) -> Thing {
+    fn thing(&mut self, kind: ObjectKind, key_len: usize, len: usize, expiry: Option<i64>, clock: u32) -> Thing {
         let number = self.number as u32;
         let owner = match kind.is_key() {
             true => Owner::Database(if number.is_multiple_of(3) { number as u16 } else { 0 }),
             // Of two bytes or of four.
-            false => Owner::Slot(if number.is_multiple_of(4) { number << 16 } else { number }),
+            false => Owner::Collection(if number.is_multiple_of(4) { number << 16 } else { number }),
         };
-        let form = [Form::Auto, Form::Plain, Form::Raw][clock as usize % 3];
+        let tag = ObjectTag::new(clock as u8 % 4);
         let clock = if kind.is_key() { clock & 0xff_ffff } else { 0 };
-        Thing { kind, owner, key: self.bytes(key_len), value: self.bytes(len), expiry, clock, form, saved: false }
+        Thing { kind, owner, key: self.bytes(key_len), value: self.bytes(len), expiry, clock, tag, saved: false }
     }
 
-    fn append(&mut self, thing: Thing, extra: usize, class: Class) {
+    fn append(&mut self, thing: Thing, extra: usize, class: SegmentClass) {
         let (at, end) = (thing.value.len() / 3, thing.value.len() - thing.value.len() / 5);
         let mut old = thing.value.clone();
         old[at..end].fill(0xee);
         let value = match thing.clock % 3 {
-            0 => Value::Bytes(&thing.value),
-            1 => Value::Patched { old: &old, at, part: &thing.value[at..end] },
-            _ => Value::Patched { old: &old[..end], at, part: &thing.value[at..] },
+            0 => NewValue::Bytes(&thing.value),
+            1 => NewValue::Patched { old: &old, at, part: &thing.value[at..end] },
+            _ => NewValue::Patched { old: &old[..end], at, part: &thing.value[at..] },
         };
         let new = NewObject {
             kind: thing.kind,
@@ -159,7 +176,7 @@ impl Model {
             room: thing.value.len() + extra,
             expiry_ms: thing.expiry,
             clock: thing.clock,
-            form: thing.form,
+            tag: thing.tag,
             class,
         };
         let r = self.appender.append(&self.log, &new);
@@ -168,7 +185,7 @@ impl Model {
     }
 
     fn adopt(&mut self, thing: Thing) {
-        let Some(mut run) = self.log.begin_run(thing.value.len()) else { return };
+        let Some(mut run) = self.log.begin_extent(thing.value.len()) else { return };
         assert!(run.rest().iter().all(|&byte| byte == 0));
         let half = thing.value.len() / 2;
         run.rest()[..half].copy_from_slice(&thing.value[..half]);
@@ -183,8 +200,8 @@ impl Model {
             expiry_ms: thing.expiry,
             owner: thing.owner,
             clock: thing.clock,
-            form: thing.form,
-            ..NewObject::string(&thing.key, &[])
+            tag: thing.tag,
+            ..NewObject::new(thing.kind, thing.owner, &thing.key, &[])
         };
         let r = self.appender.adopt(&self.log, &run, &new);
         self.things.push((r, thing));
@@ -212,7 +229,7 @@ impl Model {
             Owner::Database(_) => Owner::Database((len % 3) as u16),
             slot => slot,
         };
-        let large = self.access.open(&self.log, *r).bytes() > self.log.geometry().run_min_bytes;
+        let large = self.access.open(&self.log, *r).bytes() > self.log.geometry().extent_min_bytes;
         let renamed = self.log.rename(&mut self.access, *r, owner, &key);
         assert!(large || renamed.is_none());
         if let Some(new) = renamed {
@@ -228,7 +245,7 @@ impl Model {
         let len = if len.is_multiple_of(13) { room - room.min(len % 5) } else { len };
         let mut object = self.access.open_mut(&self.log, *r);
         let old = thing.value.len();
-        let (pinned, large) = (object.pinned(), object.read().bytes() > self.log.geometry().run_min_bytes);
+        let (pinned, large) = (object.pinned(), object.read().bytes() > self.log.geometry().extent_min_bytes);
         let may = !pinned && len <= room && (large || len >= old || len >= room / 2);
         let done = object.resize_value(len);
         assert!(!done || may, "resized {old} to {len} of {room}");
@@ -270,12 +287,12 @@ impl Model {
         match op {
             Op::Append { kind, key_len, len, extra, expiry, class, clock } => {
                 // A member is its key alone.
-                let (len, extra, expiry) = if kind == Kind::Member { (0, 0, None) } else { (len, extra, expiry) };
+                let (len, extra, expiry) = if kind == ObjectKind::BARE { (0, 0, None) } else { (len, extra, expiry) };
                 let thing = self.thing(kind, key_len, len, expiry, clock);
                 self.append(thing, extra, class);
             }
             Op::Adopt { key_len, len, expiry } => {
-                let thing = self.thing(Kind::String, key_len, len, expiry, len as u32);
+                let thing = self.thing(ObjectKind::key(1), key_len, len, expiry, len as u32);
                 self.adopt(thing);
             }
             Op::Choose => self.drains.extend(self.log.choose_victim()),
@@ -335,9 +352,9 @@ impl Model {
                 let mut object = self.access.open_mut(&self.log, *r);
                 object.set_clock(clock);
                 object.set_saved(saved);
-                object.set_form(Form::Raw);
+                object.set_tag(ObjectTag::new(2));
                 thing.clock = if thing.kind.is_key() { clock & 0xff_ffff } else { 0 };
-                (thing.saved, thing.form) = (saved, Form::Raw);
+                (thing.saved, thing.tag) = (saved, ObjectTag::new(2));
             }
             Op::Relocate(_, class) => *r = self.appender.relocate(&self.log, &mut self.access, *r, class),
             _ => {
@@ -360,7 +377,7 @@ impl Model {
                 value: object.value().to_vec(),
                 expiry: object.expiry_ms(),
                 clock: object.clock(),
-                form: object.form(),
+                tag: object.tag(),
                 saved: object.saved(),
             };
             assert!(found == *thing, "{found:?} is not {thing:?}");

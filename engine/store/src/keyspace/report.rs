@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use varve_index::Slot;
+use varve_index::IndexEntry;
 
 use super::shard::Shard;
 use super::store::Store;
@@ -64,7 +64,7 @@ impl Local {
         class: EventClass,
         name: &'static str,
         shard: &Shard,
-        slot: Slot,
+        slot: IndexEntry,
     ) {
         if store.wants(class) {
             let object = shard.access.open(store.log(), shard.index.get(slot));
@@ -142,7 +142,7 @@ impl Local {
 
     /// Reports that the store is about to remove the key of an entry by itself.
     #[inline]
-    pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, slot: Slot) {
+    pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, slot: IndexEntry) {
         if let Some(observer) = store.observer() {
             let object = shard.access.open(store.log(), shard.index.get(slot));
             observer.changed(Author { worker: self.id, client: 0 }, object.key());

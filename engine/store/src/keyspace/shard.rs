@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_index::{Rehash, Slot, Table};
-use varve_segment::{Access, Kind, Log};
+use varve_index::{IndexEntry, IndexTable, Rehash};
+use varve_segment::{Access, Log};
 
 use super::ground::Ground;
 use crate::rank::{Rank, RankedMutex};
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
+use crate::state::kinds;
 use crate::state::link::{Encoding, Link};
 use crate::state::roots::Roots;
 use crate::state::waiters::Waiters;
@@ -43,7 +44,7 @@ pub(crate) struct ShardCell {
 
 /// What the lock guards.
 pub(crate) struct Shard {
-    pub(crate) index: Table,
+    pub(crate) index: IndexTable,
     pub(crate) access: Access,
     pub(crate) wheel: Wheel,
     pub(crate) counts: Counts,
@@ -125,8 +126,8 @@ impl Rehash for KeyHashes<'_> {
 impl ShardCell {
     pub(crate) fn new(id: usize, shards: usize, first_buckets: u32, access: Access) -> ShardCell {
         let shard_scale = (id as u32, shards as u32);
-        let geometry = varve_index::Geometry { first_buckets, shard_scale, ..Default::default() };
-        let mut index = Table::new(geometry);
+        let geometry = varve_index::IndexGeometry { first_buckets, shard_scale, ..Default::default() };
+        let mut index = IndexTable::new(geometry);
         let hint = index.hint();
         let shard = Shard {
             index,
@@ -160,7 +161,7 @@ impl Shard {
 
     /// The entry of a key, expired or not.
     #[inline]
-    pub(crate) fn find(&self, log: &Log, k: &Key<'_>) -> Option<Slot> {
+    pub(crate) fn find(&self, log: &Log, k: &Key<'_>) -> Option<IndexEntry> {
         self.index.find(k.hash, |r| k.is_of(&self.access.open(log, r)))
     }
 
@@ -202,7 +203,7 @@ impl Shard {
     }
 
     /// Removes an entry and marks its object dead, and what it leads to dying.
-    pub(crate) fn remove(&mut self, ground: &Ground, slot: Slot) {
+    pub(crate) fn remove(&mut self, ground: &Ground, slot: IndexEntry) {
         let r = self.detach(ground.log(), slot);
         self.kill_key(ground, r);
     }
@@ -220,12 +221,12 @@ impl Shard {
     #[inline]
     pub(crate) fn link_of(&self, log: &Log, r: Ref) -> Option<Link> {
         let object = self.access.open(log, r);
-        let big = object.kind() != Kind::String && Encoding::of(object.form()) == Encoding::Big;
+        let big = object.kind() != kinds::STRING && Encoding::of(object.tag()) == Encoding::Big;
         big.then(|| Link::read(object.value()))
     }
 
     /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.
-    pub(crate) fn detach(&mut self, log: &Log, slot: Slot) -> Ref {
+    pub(crate) fn detach(&mut self, log: &Log, slot: IndexEntry) -> Ref {
         let r = self.index.remove(slot);
         self.touch_object(log, r);
         let object = self.access.open(log, r);

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use varve_segment::{Geometry, Log};
+use varve_segment::{Log, LogGeometry};
 
 use super::databases::Databases;
 use super::gate::Gate;
@@ -45,12 +45,12 @@ pub struct Options {
     /// Seed of the key hash; a process chooses it at random.
     pub seed: u64,
     /// Sizes of the segment log.
-    pub geometry: Geometry,
+    pub geometry: LogGeometry,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { databases: 16, workers: 1, shards: 0, first_buckets: 4, seed: 0, geometry: Geometry::default() }
+        Options { databases: 16, workers: 1, shards: 0, first_buckets: 4, seed: 0, geometry: LogGeometry::default() }
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use varve_packed::intset::IntSet;
 use varve_packed::node::Node;
-use varve_segment::{Kind, Object};
+use varve_segment::Object;
 
 use super::shard::Shard;
 use super::store::Store;
 use crate::state::collections::RootLocation;
 use crate::state::key::{database_of, hash_of, wheel_bits};
+use crate::state::kinds;
 use crate::state::link::Encoding;
 
 impl Store {
@@ -110,14 +111,14 @@ impl Store {
 
 /// A small collection is what its encoding says, and not empty.
 fn verify_small(object: &Object<'_>) {
-    if object.kind() == Kind::String {
+    if object.kind() == kinds::STRING {
         return;
     }
-    match Encoding::of(object.form()) {
+    match Encoding::of(object.tag()) {
         Encoding::Packed => {
             let node = Node::open(object.value());
             node.verify();
-            let pairs = matches!(object.kind(), Kind::Hash | Kind::Zset);
+            let pairs = matches!(object.kind(), kinds::HASH | kinds::ZSET);
             assert!(!node.is_empty() && (!pairs || node.len().is_multiple_of(2)), "{} entries", node.len());
         }
         Encoding::Integers => {

@@ -15,7 +15,8 @@ use super::shard::Shard;
 use super::store::Store;
 use super::worker::Worker;
 use crate::state::key::database_of;
-use crate::state::types::{Type, type_of_kind};
+use crate::state::kinds::type_of_kind;
+use crate::state::types::Type;
 
 /// What is told of a key: its bytes, its type, its expiry in milliseconds of Unix time.
 pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);

@@ -2,15 +2,16 @@
 
 use varve_base::Ref;
 use varve_index::TableStats;
-use varve_segment::{Form, Kind, Log, NewObject, Object, Owner, Value};
+use varve_segment::{Log, NewObject, NewValue, Object, ObjectKind, ObjectTag, Owner};
 
 use super::strings::class_of;
 use super::{RootTransfer, Tx};
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
+use crate::state::kinds::{self, StringForm, type_of_kind};
 use crate::state::link::Encoding;
-use crate::state::types::{EMBSTR_MAX, ObjectInfo, Type, type_of_kind};
+use crate::state::types::{EMBSTR_MAX, ObjectInfo, Type};
 
 impl Tx<'_> {
     /// The type of a key's value; no hit or miss is counted, the access clock stays.
@@ -97,14 +98,14 @@ impl Tx<'_> {
             kind: object.kind(),
             owner: Owner::Database(to.db),
             key: to.bytes,
-            value: Value::Bytes(object.value()),
+            value: NewValue::Bytes(object.value()),
             room: object.value().len(),
             expiry_ms: expiry,
             clock: object.clock(),
-            form: if is_copy && object.kind() == Kind::String && object.form() == Form::Auto {
-                Form::Own
+            tag: if is_copy && object.kind() == kinds::STRING && object.tag() == StringForm::Auto.tag() {
+                StringForm::Own.tag()
             } else {
-                object.form()
+                object.tag()
             },
             class: class_of(expiry),
         };
@@ -177,8 +178,8 @@ impl Tx<'_> {
         let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.roots.get(link.place).body.memory());
         Some(ObjectInfo {
             ty: type_of_kind(object.kind()),
-            encoding: encoding_of(object.kind(), object.form(), object.value()),
-            is_copy: object.form() == Form::Own,
+            encoding: encoding_of(object.kind(), object.tag(), object.value()),
+            is_copy: object.tag() == StringForm::Own.tag(),
             idle_s: u64::from(idle_s(object.clock(), now_ms)),
             freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
             bytes: touched_bytes(self.store.log(), &object) + shard.index.bytes() / shard.index.len().max(1) + parts,
@@ -189,23 +190,23 @@ impl Tx<'_> {
 
 /// Bytes of an object, but for the room of a large value, which has no memory before it is used.
 fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
-    if object.bytes() > log.run_min_bytes() { object.live_bytes() } else { object.bytes() }
+    if object.bytes() > log.extent_min_bytes() { object.live_bytes() } else { object.bytes() }
 }
 
 /// The name of a value's encoding, as Redis 7.0.15 names it.
-fn encoding_of(kind: Kind, form: Form, value: &[u8]) -> &'static str {
-    match (kind, Encoding::of(form)) {
-        (Kind::String, _) => {}
-        (Kind::List, _) => return "quicklist",
-        (Kind::Set, Encoding::Integers) => return "intset",
-        (Kind::Stream, _) => return "stream",
-        (Kind::Zset, Encoding::Big) => return "skiplist",
+fn encoding_of(kind: ObjectKind, tag: ObjectTag, value: &[u8]) -> &'static str {
+    match (kind, Encoding::of(tag)) {
+        (kinds::STRING, _) => {}
+        (kinds::LIST, _) => return "quicklist",
+        (kinds::SET, Encoding::Integers) => return "intset",
+        (kinds::STREAM, _) => return "stream",
+        (kinds::ZSET, Encoding::Big) => return "skiplist",
         (_, Encoding::Big) => return "hashtable",
         _ => return "listpack",
     }
-    match form {
-        Form::Auto | Form::Own if varve_base::number::parse_i64(value).is_some() => "int",
-        Form::Auto | Form::Own | Form::Plain if value.len() <= EMBSTR_MAX => "embstr",
+    match StringForm::of(tag) {
+        StringForm::Auto | StringForm::Own if varve_base::number::parse_i64(value).is_some() => "int",
+        StringForm::Auto | StringForm::Own | StringForm::Plain if value.len() <= EMBSTR_MAX => "embstr",
         _ => "raw",
     }
 }

@@ -11,7 +11,7 @@
 use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
 use varve_collection::field_table::FieldTable;
-use varve_packed::node::{Coded, Entry, Grow, Node, NodeMut, Place as Spot};
+use varve_packed::node::{Coded, EntryPos, Grow, Node, NodeMut, PackedEntry};
 
 use super::{Place, Tx};
 use crate::state::key::Key;
@@ -146,7 +146,7 @@ impl Tx<'_> {
         let old = place.map_or(Some(0), |p| self.field_at(p, field, number)).ok_or(AddError::NoNumber)?;
         let sum = old.checked_add(by).ok_or(AddError::Overflow)?;
         let mut text = [0; 20];
-        self.set_pairs(k, place, std::iter::once((field, Entry::Int(sum).text(&mut text))));
+        self.set_pairs(k, place, std::iter::once((field, PackedEntry::Int(sum).text(&mut text))));
         Ok(sum)
     }
 
@@ -373,7 +373,7 @@ fn show_packed<R>(node: Node<'_>, field: &[u8], show: impl FnOnce(Option<&[u8]>)
 
 /// The place of a field's value in a packed hash.
 #[inline]
-fn value_spot(node: Node<'_>, field: &Coded<'_>) -> Option<Spot> {
+fn value_spot(node: Node<'_>, field: &Coded<'_>) -> Option<EntryPos> {
     let (spot, _) = node.find(field, node.first()?, STRIDE)?;
     node.next(spot)
 }

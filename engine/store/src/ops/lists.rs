@@ -11,7 +11,7 @@ use varve_collection::Collection;
 use varve_collection::list::{
     CompressScratch, ListCtx, Popped, Pushed, Quicklist, Search, Shape, View, compact, emit_from, pop_from, push_at,
 };
-use varve_packed::node::{Coded, Entry, Grow, NodeMut, Short, buffer_bytes};
+use varve_packed::node::{Coded, Grow, NodeMut, PackedEntry, Short, buffer_bytes};
 
 use super::{Place, Tx};
 use crate::ListEnd;
@@ -63,9 +63,9 @@ impl Tx<'_> {
     #[inline(always)]
     pub fn list_pop(&mut self, k: &Key<'_>, end: ListEnd, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
         let Some((mut p, link)) = self.look(k, Type::List)? else { return Ok(false) };
-        let mut show = |entry: Entry<'_>| match entry {
-            Entry::Bytes(text) => emit(text),
-            Entry::Int(_) => emit(entry.text(&mut [0; 20])),
+        let mut show = |entry: PackedEntry<'_>| match entry {
+            PackedEntry::Bytes(text) => emit(text),
+            PackedEntry::Int(_) => emit(entry.text(&mut [0; 20])),
         };
         if let Some(link) = link {
             match self.pop_near(p, link, end, show) {
@@ -96,7 +96,7 @@ impl Tx<'_> {
         let length = self.list_len_at(p);
         let count = count.min(length);
         emit(ListPart::Len(count));
-        let mut show = |entry: Entry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
+        let mut show = |entry: PackedEntry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
         if count == length {
             self.emit_range(p, if end == ListEnd::Front { 0 } else { length - 1 }, count, end, show);
             self.remove_at(k, p);
@@ -179,7 +179,7 @@ impl Tx<'_> {
     pub fn list_get(&mut self, k: &Key<'_>, index: i64, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
         let Some(p) = self.typed_read(k, Type::List)? else { return Ok(false) };
         let Some(at) = position(index, self.list_len_at(p)) else { return Ok(false) };
-        let show = |entry: Entry<'_>| emit(entry.text(&mut [0; 20]));
+        let show = |entry: PackedEntry<'_>| emit(entry.text(&mut [0; 20]));
         match self.encoding(p) {
             Some(Encoding::Big) => self.with_view(p, |mut view| view.get(at, show)),
             _ => {
@@ -324,7 +324,13 @@ impl Tx<'_> {
 
     /// Takes an element out of an end's node if nothing else follows from it; else gives `emit` back, and has done nothing.
     #[inline(always)]
-    fn pop_near<F: FnOnce(Entry<'_>)>(&mut self, p: Place, link: Link, end: ListEnd, emit: F) -> Result<Popped, F> {
+    fn pop_near<F: FnOnce(PackedEntry<'_>)>(
+        &mut self,
+        p: Place,
+        link: Link,
+        end: ListEnd,
+        emit: F,
+    ) -> Result<Popped, F> {
         let (shape, log) = (self.list_shape(), self.store.log());
         let shard = self.held.at_mut(p.shard);
         let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
@@ -384,7 +390,7 @@ impl Tx<'_> {
     }
 
     #[inline(never)]
-    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, show: impl FnOnce(Entry<'_>)) {
+    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, show: impl FnOnce(PackedEntry<'_>)) {
         match self.encoding(*p) {
             Some(Encoding::Big) => {
                 self.with_chain(*p, |chain, t| chain.pop(t, end, show));
@@ -455,7 +461,7 @@ impl Tx<'_> {
     }
 
     /// Shows `count` elements from position `first` on, towards the other end.
-    fn emit_range(&mut self, p: Place, first: u64, count: u64, from: ListEnd, mut show: impl FnMut(Entry<'_>)) {
+    fn emit_range(&mut self, p: Place, first: u64, count: u64, from: ListEnd, mut show: impl FnMut(PackedEntry<'_>)) {
         if count == 0 {
             return;
         }

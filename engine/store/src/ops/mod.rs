@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use varve_base::Ref;
-use varve_index::Slot;
+use varve_index::IndexEntry;
 use varve_segment::Object;
 
 use crate::keyspace::guards::ShardGuards;
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Tx<'_> {
 struct Place {
     /// Position of its shard among the held ones.
     shard: usize,
-    slot: Slot,
+    slot: IndexEntry,
     r: Ref,
 }
 
@@ -279,7 +279,7 @@ impl<'s> Tx<'s> {
     }
 
     #[cold]
-    fn expire(&mut self, at: usize, slot: Slot) {
+    fn expire(&mut self, at: usize, slot: IndexEntry) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
         self.local.note_object(self.store, EventClass::Expired, "expired", shard, slot);

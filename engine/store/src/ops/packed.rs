@@ -13,12 +13,13 @@
 use varve_collection::{Collection, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::{Grow, Node, NodeMut};
-use varve_segment::{Access, Kind, Log, NewObject, Owner, Value};
+use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
 
 use super::strings::class_of;
 use super::{Place, RootTransfer, Tx};
 use crate::state::collections::RootLocation;
 use crate::state::key::Key;
+use crate::state::kinds::{self, kind_of};
 use crate::state::link::{Encoding, Link, Root};
 use crate::state::types::{Type, WrongType};
 
@@ -60,7 +61,7 @@ impl Tx<'_> {
             return Ok(None);
         }
         let is_right = object.kind() == kind_of(ty);
-        let is_big = is_right && ty != Type::String && Encoding::of(object.form()) == Encoding::Big;
+        let is_big = is_right && ty != Type::String && Encoding::of(object.tag()) == Encoding::Big;
         let link = is_big.then(|| Link::read(object.value()));
         if !self.local.no_touch {
             let before = object.clock();
@@ -98,7 +99,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn encoding(&self, p: Place) -> Option<Encoding> {
         let object = self.object_at(p);
-        (object.kind() != Kind::String).then(|| Encoding::of(object.form()))
+        (object.kind() != kinds::STRING).then(|| Encoding::of(object.tag()))
     }
 
     /// A packed value.
@@ -143,7 +144,7 @@ impl Tx<'_> {
         let needed = node.needed_bytes(more);
         scratch.clear();
         scratch.resize(needed + needed / 4, 0);
-        let grow = if self.object_at(*p).kind() == Kind::List { Grow::Both } else { Grow::Back };
+        let grow = if self.object_at(*p).kind() == kinds::LIST { Grow::Both } else { Grow::Back };
         node.copy_into(&mut scratch, grow).expect("it has the bytes that the node asked for");
         self.rewrite_small(k, p, Encoding::Packed, &scratch);
         self.local.scratch = scratch;
@@ -219,7 +220,7 @@ impl Tx<'_> {
     fn append_key(
         &mut self,
         k: &Key<'_>,
-        kind: Kind,
+        kind: ObjectKind,
         encoding: Encoding,
         value: &[u8],
         expiry_ms: Option<i64>,
@@ -228,11 +229,11 @@ impl Tx<'_> {
             kind,
             owner: Owner::Database(k.db),
             key: k.bytes,
-            value: Value::Bytes(value),
+            value: NewValue::Bytes(value),
             room: value.len(),
             expiry_ms,
             clock: self.local.new_clock(self.store),
-            form: encoding.form(),
+            tag: encoding.tag(),
             class: class_of(expiry_ms),
         };
         self.local.appender.append(self.store.log(), &new)
@@ -399,16 +400,4 @@ fn place_root(store: &crate::Store, shard: &mut crate::keyspace::shard::Shard, i
     store.collections().set(slot, RootLocation { shard: id, place });
     store.ground().follow_root(shard.roots.get_mut(place));
     Link { slot, place }
-}
-
-/// The kind of a collection's key object.
-fn kind_of(ty: Type) -> Kind {
-    match ty {
-        Type::String => Kind::String,
-        Type::List => Kind::List,
-        Type::Hash => Kind::Hash,
-        Type::Set => Kind::Set,
-        Type::Zset => Kind::Zset,
-        Type::Stream => Kind::Stream,
-    }
 }

@@ -14,7 +14,7 @@ use varve_collection::Collection;
 use varve_collection::field_table::FieldTable;
 use varve_packed::intset;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
-use varve_packed::node::Entry;
+use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Log};
 
 use super::hashes_walk::SCAN_BUCKETS_EACH;
@@ -51,7 +51,7 @@ impl<'a> SetView<'a> {
     pub(super) fn open(held: &'a ShardGuards<'_>, store: &'a Store, p: Place) -> SetView<'a> {
         let shard = held.at(p.shard);
         let object = shard.access.open(store.log(), p.r);
-        SetView(match Encoding::of(object.form()) {
+        SetView(match Encoding::of(object.tag()) {
             Encoding::Big => {
                 let elements = members_of(&shard.roots.get(Link::read(object.value()).place).body);
                 View::Big { elements, log: store.log(), access: &shard.access, seed: store.seed() }
@@ -96,40 +96,40 @@ impl<'a> SetView<'a> {
 
     /// As `contains`, for a member that another set shows.
     #[inline]
-    pub fn has(&self, member: Entry<'_>) -> bool {
+    pub fn has(&self, member: PackedEntry<'_>) -> bool {
         match (self.0, member) {
-            (View::Integers(set), Entry::Int(value)) => set.contains(value),
+            (View::Integers(set), PackedEntry::Int(value)) => set.contains(value),
             _ => self.contains(member.text(&mut [0; 20])),
         }
     }
 
     /// Announces that the member will be looked for.
     #[inline]
-    pub(super) fn prefetch(&self, member: Entry<'_>) {
+    pub(super) fn prefetch(&self, member: PackedEntry<'_>) {
         if let View::Big { elements, seed, .. } = self.0 {
             elements.prefetch(seed, member.text(&mut [0; 20]));
         }
     }
 
     /// Shows every member.
-    pub fn for_each(&self, mut show: impl FnMut(Entry<'a>)) {
+    pub fn for_each(&self, mut show: impl FnMut(PackedEntry<'a>)) {
         match self.0 {
-            View::Integers(set) => set.iter().for_each(|value| show(Entry::Int(value))),
+            View::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
             View::Big { elements, log, access, .. } => {
-                elements.for_each_ref(log, |r| show(Entry::Bytes(access.open(log, r).key())));
+                elements.for_each_ref(log, |r| show(PackedEntry::Bytes(access.open(log, r).key())));
             }
         }
     }
 
     /// Shows members in small groups until `show` says that it is enough; their objects are fetched together.
-    pub(super) fn groups(&self, show: &mut dyn FnMut(&[Entry<'a>]) -> bool) {
-        let mut group = SmallVec::<[Entry<'a>; GROUP]>::new();
+    pub(super) fn groups(&self, show: &mut dyn FnMut(&[PackedEntry<'a>]) -> bool) {
+        let mut group = SmallVec::<[PackedEntry<'a>; GROUP]>::new();
         match self.0 {
             View::Integers(set) => {
                 let mut values = set.iter();
                 while values.len() > 0 {
                     group.clear();
-                    group.extend(values.by_ref().take(GROUP).map(Entry::Int));
+                    group.extend(values.by_ref().take(GROUP).map(PackedEntry::Int));
                     if show(&group) {
                         return;
                     }
@@ -138,17 +138,17 @@ impl<'a> SetView<'a> {
             View::Big { elements, log, access, seed } => elements.groups(log, access, seed, GROUP, &mut |refs| {
                 refs.iter().for_each(|&r| log.prefetch(r));
                 group.clear();
-                group.extend(refs.iter().map(|&r| Entry::Bytes(access.open(log, r).key())));
+                group.extend(refs.iter().map(|&r| PackedEntry::Bytes(access.open(log, r).key())));
                 show(&group)
             }),
         }
     }
 
     /// Where in this set a member is, which no other member shares.
-    pub(super) fn seat(&self, member: Entry<'_>) -> Option<u64> {
+    pub(super) fn seat(&self, member: PackedEntry<'_>) -> Option<u64> {
         match (self.0, member) {
-            (View::Integers(set), Entry::Int(value)) => set.search(value).ok().map(|at| at as u64),
-            (View::Integers(set), Entry::Bytes(text)) => set.search(parse_i64(text)?).ok().map(|at| at as u64),
+            (View::Integers(set), PackedEntry::Int(value)) => set.search(value).ok().map(|at| at as u64),
+            (View::Integers(set), PackedEntry::Bytes(text)) => set.search(parse_i64(text)?).ok().map(|at| at as u64),
             (View::Big { elements, log, access, seed }, _) => {
                 elements.find(log, access, seed, member.text(&mut [0; 20])).map(|found| found.r.bits())
             }
@@ -156,18 +156,20 @@ impl<'a> SetView<'a> {
     }
 
     /// Shows every member with where it is.
-    pub(super) fn for_each_seat(&self, mut show: impl FnMut(u64, Entry<'a>)) {
+    pub(super) fn for_each_seat(&self, mut show: impl FnMut(u64, PackedEntry<'a>)) {
         match self.0 {
-            View::Integers(set) => set.iter().enumerate().for_each(|(at, value)| show(at as u64, Entry::Int(value))),
+            View::Integers(set) => {
+                set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
+            }
             View::Big { elements, log, access, .. } => {
-                elements.for_each_ref(log, |r| show(r.bits(), Entry::Bytes(access.open(log, r).key())));
+                elements.for_each_ref(log, |r| show(r.bits(), PackedEntry::Bytes(access.open(log, r).key())));
             }
         }
     }
 
     /// SCAN's step: shows some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A set of
     /// integers is shown whole.
-    pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(Entry<'_>)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(PackedEntry<'_>)) -> u64 {
         let View::Big { elements, log, access, seed } = self.0 else {
             self.for_each(show);
             return 0;
@@ -177,19 +179,19 @@ impl<'a> SetView<'a> {
             buckets -= 1;
             next = elements.scan(from, log, access, seed, &mut |member, _| {
                 shown += 1;
-                show(Entry::Bytes(member));
+                show(PackedEntry::Bytes(member));
             });
         }
         next.unwrap_or(0)
     }
 
     /// Shows one member, each as likely as any other.
-    pub(super) fn sample(&self, rng: &mut Rng, show: &mut dyn FnMut(Entry<'_>)) {
+    pub(super) fn sample(&self, rng: &mut Rng, show: &mut dyn FnMut(PackedEntry<'_>)) {
         match self.0 {
-            View::Integers(set) => show(Entry::Int(set.get(rng.below(set.len() as u64) as usize))),
+            View::Integers(set) => show(PackedEntry::Int(set.get(rng.below(set.len() as u64) as usize))),
             View::Big { elements, log, access, .. } => {
                 let r = elements.sample(rng).expect("a set is never empty");
-                show(Entry::Bytes(access.open(log, r).key()));
+                show(PackedEntry::Bytes(access.open(log, r).key()));
             }
         }
     }
@@ -197,10 +199,10 @@ impl<'a> SetView<'a> {
 
 impl SetView<'_> {
     /// Shows `count` members of a big set at random, none twice, with their objects.
-    pub(super) fn draw_refs(&self, rng: &mut Rng, count: usize, mut show: impl FnMut(Ref, Entry<'_>)) {
+    pub(super) fn draw_refs(&self, rng: &mut Rng, count: usize, mut show: impl FnMut(Ref, PackedEntry<'_>)) {
         let View::Big { elements, log, access, .. } = self.0 else { unreachable!("integers are no objects") };
         for r in elements.sample_distinct(rng, count) {
-            show(r, Entry::Bytes(access.open(log, r).key()));
+            show(r, PackedEntry::Bytes(access.open(log, r).key()));
         }
     }
 }
@@ -326,7 +328,7 @@ impl Tx<'_> {
             let old = IntSet::open(old);
             let mut elements = FieldTable::members(hands.slot, old.len());
             for value in old.iter() {
-                elements.add(hands, Entry::Int(value).text(&mut [0; 20]));
+                elements.add(hands, PackedEntry::Int(value).text(&mut [0; 20]));
             }
             Collection::Set(elements)
         });
@@ -375,7 +377,7 @@ impl Tx<'_> {
     /// Writes a set of integers anew that leaves most of its room unused.
     fn trim_integers(&mut self, k: &Key<'_>, p: &mut Place) {
         let object = self.object_at(*p);
-        if Encoding::of(object.form()) != Encoding::Integers {
+        if Encoding::of(object.tag()) != Encoding::Integers {
             return;
         }
         let (used, has) = (IntSet::open(object.value()).used(), object.value().len());

@@ -18,7 +18,7 @@ use varve_base::number::parse_i64;
 use varve_collection::Collection;
 use varve_collection::field_table::{FieldHashes, FieldTable};
 use varve_packed::intset::{IntSet, IntSetMut};
-use varve_packed::node::Entry;
+use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
 
 use super::sets::SetView;
@@ -52,7 +52,7 @@ pub struct SetViews<'a>(SmallVec<[Option<SetView<'a>>; 8]>);
 
 impl<'a> SetViews<'a> {
     /// Shows the members of the result, none twice; of an intersection until `show` says that it is enough.
-    pub fn show(&self, op: SetOp, mut show: impl FnMut(Entry<'a>) -> bool) {
+    pub fn show(&self, op: SetOp, mut show: impl FnMut(PackedEntry<'a>) -> bool) {
         match op {
             SetOp::Intersection => self.intersection(&mut show),
             SetOp::Union => self.union(&mut |member| {
@@ -69,7 +69,7 @@ impl<'a> SetViews<'a> {
         self.0.iter().flatten().copied().collect()
     }
 
-    fn intersection(&self, show: &mut dyn FnMut(Entry<'a>) -> bool) {
+    fn intersection(&self, show: &mut dyn FnMut(PackedEntry<'a>) -> bool) {
         let mut sets = self.present();
         if sets.len() < self.0.len() {
             return;
@@ -84,14 +84,14 @@ impl<'a> SetViews<'a> {
         });
     }
 
-    fn union(&self, show: &mut dyn FnMut(Entry<'a>)) {
+    fn union(&self, show: &mut dyn FnMut(PackedEntry<'a>)) {
         let mut sets = self.present();
         let integers: Option<SmallVec<[IntSet<'a>; 8]>> = sets.iter().map(SetView::integers).collect();
         if let Some(sets) = integers {
             let mut all: Vec<i64> = sets.iter().flat_map(IntSet::iter).collect();
             all.sort_unstable();
             all.dedup();
-            all.into_iter().for_each(|value| show(Entry::Int(value)));
+            all.into_iter().for_each(|value| show(PackedEntry::Int(value)));
         } else if sets.len() <= PROBED_SETS_MAX {
             sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
             for (n, set) in sets.iter().enumerate() {
@@ -102,7 +102,7 @@ impl<'a> SetViews<'a> {
         }
     }
 
-    fn difference(&self, show: &mut dyn FnMut(Entry<'a>)) {
+    fn difference(&self, show: &mut dyn FnMut(PackedEntry<'a>)) {
         let Some(first) = self.0.first().copied().flatten() else { return };
         let mut others: SmallVec<[SetView<'a>; 8]> = self.0[1..].iter().flatten().copied().collect();
         if !self.bars_first() {
@@ -158,7 +158,7 @@ impl<'a> SetViews<'a> {
 
 impl<'a> SetView<'a> {
     /// Shows the members that none of the others has.
-    fn without(&self, others: &[SetView<'a>], show: &mut dyn FnMut(Entry<'a>)) {
+    fn without(&self, others: &[SetView<'a>], show: &mut dyn FnMut(PackedEntry<'a>)) {
         self.groups(&mut |group| {
             if let Some(first) = others.first() {
                 group.iter().for_each(|&member| first.prefetch(member));
@@ -170,12 +170,12 @@ impl<'a> SetView<'a> {
     }
 }
 
-fn union_of_many<'a>(sets: &[SetView<'a>], show: &mut dyn FnMut(Entry<'a>)) {
+fn union_of_many<'a>(sets: &[SetView<'a>], show: &mut dyn FnMut(PackedEntry<'a>)) {
     let (mut integers, mut texts) = (HashSet::new(), HashSet::new());
     for set in sets {
         set.for_each(|member| {
             let new = match (integer(member), member) {
-                (None, Entry::Bytes(text)) => texts.insert(text),
+                (None, PackedEntry::Bytes(text)) => texts.insert(text),
                 (value, _) => integers.insert(value),
             };
             if new {
@@ -186,10 +186,10 @@ fn union_of_many<'a>(sets: &[SetView<'a>], show: &mut dyn FnMut(Entry<'a>)) {
 }
 
 /// A member as the number that it may be.
-fn integer(member: Entry<'_>) -> Option<i64> {
+fn integer(member: PackedEntry<'_>) -> Option<i64> {
     match member {
-        Entry::Int(value) => Some(value),
-        Entry::Bytes(text) => parse_i64(text),
+        PackedEntry::Int(value) => Some(value),
+        PackedEntry::Bytes(text) => parse_i64(text),
     }
 }
 
@@ -299,7 +299,7 @@ impl<'b> Build<'b> {
     }
 
     /// Adds a member, which may be there already.
-    fn add(&mut self, member: Entry<'_>) {
+    fn add(&mut self, member: PackedEntry<'_>) {
         match integer(member) {
             Some(value) if self.big.is_none() => {
                 self.add_integer(value);
@@ -328,10 +328,10 @@ impl<'b> Build<'b> {
         let integers = std::mem::take(&mut self.integers);
         let integers = IntSet::open(&integers);
         self.big = Some((slot, FieldTable::members(slot, integers.len())));
-        integers.iter().for_each(|value| self.add_member(Entry::Int(value)));
+        integers.iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
     }
 
-    fn add_member(&mut self, member: Entry<'_>) {
+    fn add_member(&mut self, member: PackedEntry<'_>) {
         let (slot, elements) = self.big.as_mut().expect("it is big");
         let hashes = FieldHashes { log: self.store.log(), access: self.access, seed: self.store.seed() };
         elements.add_beside(&hashes, self.appender, *slot, member.text(&mut [0; 20]));

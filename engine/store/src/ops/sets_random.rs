@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use varve_base::rng::Rng;
 use varve_collection::field_table::shuffle_front;
 use varve_packed::intset::{IntSetMut, Width, buffer_bytes};
-use varve_packed::node::Entry;
+use varve_packed::node::PackedEntry;
 
 use super::hashes_walk::Pick;
 use super::sets::{SetView, members_of_mut};
@@ -22,12 +22,12 @@ const REWRITE_FROM: usize = 8;
 
 impl SetView<'_> {
     /// Shows members at random.
-    pub fn pick(&self, rng: &mut Rng, pick: Pick, mut show: impl FnMut(Entry<'_>)) {
+    pub fn pick(&self, rng: &mut Rng, pick: Pick, mut show: impl FnMut(PackedEntry<'_>)) {
         match (pick, self.integers()) {
             (Pick::Any(count), _) => (0..count).for_each(|_| self.sample(rng, &mut show)),
             (Pick::Distinct(count), _) if count >= self.len() => self.for_each(show),
             (Pick::Distinct(count), Some(set)) => {
-                indices(rng, set.len(), count).into_iter().for_each(|at| show(Entry::Int(set.get(at))));
+                indices(rng, set.len(), count).into_iter().for_each(|at| show(PackedEntry::Int(set.get(at))));
             }
             (Pick::Distinct(count), None) => self.draw_refs(rng, count, |_, member| show(member)),
         }
@@ -49,7 +49,12 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.
-    pub fn set_pop(&mut self, k: &Key<'_>, count: u64, mut show: impl FnMut(Entry<'_>)) -> Result<usize, WrongType> {
+    pub fn set_pop(
+        &mut self,
+        k: &Key<'_>,
+        count: u64,
+        mut show: impl FnMut(PackedEntry<'_>),
+    ) -> Result<usize, WrongType> {
         let Some((mut p, link)) = self.look(k, Type::Set)? else { return Ok(0) };
         if count == 1 {
             let left = match link {
@@ -79,38 +84,38 @@ impl Tx<'_> {
     }
 
     /// Takes one member out of a set of integers, unless it is the last: that one goes with the key. How many are left.
-    fn pop_integer(&mut self, k: &Key<'_>, p: &mut Place, show: &mut impl FnMut(Entry<'_>)) -> usize {
+    fn pop_integer(&mut self, k: &Key<'_>, p: &mut Place, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
         let set = self.integers(*p);
         let len = set.len();
         if len == 1 {
-            show(Entry::Int(set.get(0)));
+            show(PackedEntry::Int(set.get(0)));
             return 0;
         }
         let at = self.local.rng.below(len as u64) as usize;
-        show(Entry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
+        show(PackedEntry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
         len - 1
     }
 
     /// The same with a big set. The member follows from one random number, so that it can be told ahead.
-    fn pop_member(&mut self, p: Place, link: Link, show: &mut impl FnMut(Entry<'_>)) -> usize {
+    fn pop_member(&mut self, p: Place, link: Link, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
         let number = self.local.rng.next_u64();
         self.big_at(p, link, |body, hands| {
-            members_of_mut(body).take_drawn(hands, number, |member| show(Entry::Bytes(member)))
+            members_of_mut(body).take_drawn(hands, number, |member| show(PackedEntry::Bytes(member)))
         })
     }
 
-    fn pop_integers(&mut self, k: &Key<'_>, p: &mut Place, count: usize, show: &mut dyn FnMut(Entry<'_>)) {
+    fn pop_integers(&mut self, k: &Key<'_>, p: &mut Place, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         if count < REWRITE_FROM {
             for _ in 0..count {
                 let at = self.local.rng.below(self.integers(*p).len() as u64) as usize;
-                show(Entry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
+                show(PackedEntry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
             }
             return;
         }
         let all = self.integers(*p).len();
         let mut chosen = indices(&mut self.local.rng, all, count);
         let set = self.integers(*p);
-        chosen.iter().for_each(|&at| show(Entry::Int(set.get(at))));
+        chosen.iter().for_each(|&at| show(PackedEntry::Int(set.get(at))));
         chosen.sort_unstable();
         let mut scratch = vec![0; buffer_bytes(all - count, Width::Eight)];
         let mut left = IntSetMut::init(&mut scratch).expect("there is room for a head");
@@ -126,7 +131,7 @@ impl Tx<'_> {
         self.rewrite_small(k, p, Encoding::Integers, &value);
     }
 
-    fn pop_members(&mut self, p: Place, count: usize, show: &mut dyn FnMut(Entry<'_>)) {
+    fn pop_members(&mut self, p: Place, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         let mut chosen = Vec::with_capacity(count);
         SetView::open(&self.held, self.store, p).draw_refs(&mut self.local.rng, count, |r, member| {
             show(member);

@@ -10,11 +10,12 @@
 //! when it moves a value to twice the room; SETRANGE a whole value that is pinned; COPY; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS).
 
-use varve_segment::{Class, FilledRun, Form, Kind, NewObject, Owner, Pin, Value};
+use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass};
 
 use super::{Place, Tx};
 use crate::state::events::EventClass;
 use crate::state::key::Key;
+use crate::state::kinds::{self, StringForm};
 use crate::state::types::{Ttl, WrongType};
 
 impl Tx<'_> {
@@ -30,7 +31,7 @@ impl Tx<'_> {
         };
         self.local.counters.hits.add(1);
         let object = self.used_at(p);
-        if object.kind() == Kind::String { Ok(Some(object.value())) } else { Err(WrongType) }
+        if object.kind() == kinds::STRING { Ok(Some(object.value())) } else { Err(WrongType) }
     }
 
     /// Counts a read of a key that is not there.
@@ -63,7 +64,7 @@ impl Tx<'_> {
     /// Bytes of a value from which on it is worth the while to ask for a pin; every value in a run of its own has more.
     #[inline]
     pub fn pin_min(&self) -> usize {
-        self.store.log().run_min_bytes() / 4
+        self.store.log().extent_min_bytes() / 4
     }
 
     /// The bytes of a large value, readable after the shards are let go until the pin is dropped. None without the key,
@@ -77,12 +78,12 @@ impl Tx<'_> {
     #[inline]
     fn string_at(&self, p: Place) -> Result<&[u8], WrongType> {
         let object = self.object_at(p);
-        if object.kind() == Kind::String { Ok(object.value()) } else { Err(WrongType) }
+        if object.kind() == kinds::STRING { Ok(object.value()) } else { Err(WrongType) }
     }
 
     /// Sets a string, whatever the key held. An expiry that has already come removes nothing here: callers that want
     /// Redis's "a time in the past deletes" remove the key instead.
-    pub fn set(&mut self, k: &Key<'_>, value: &[u8], ttl: Ttl, form: Form) {
+    pub fn set(&mut self, k: &Key<'_>, value: &[u8], ttl: Ttl, form: StringForm) {
         let old = self.live_inlined(k);
         self.set_found(k, old, value, ttl, form);
     }
@@ -94,7 +95,7 @@ impl Tx<'_> {
     pub fn rewrite<T: AsRef<[u8]>, E: From<WrongType>>(
         &mut self,
         k: &Key<'_>,
-        form: Form,
+        form: StringForm,
         new: impl FnOnce(Option<&[u8]>) -> Result<T, E>,
     ) -> Result<T, E> {
         let old = self.live_inlined(k);
@@ -112,24 +113,24 @@ impl Tx<'_> {
     }
 
     /// As [`Tx::set`], of a key that was looked for.
-    fn set_found(&mut self, k: &Key<'_>, old: Option<Place>, value: &[u8], ttl: Ttl, form: Form) {
+    fn set_found(&mut self, k: &Key<'_>, old: Option<Place>, value: &[u8], ttl: Ttl, form: StringForm) {
         let expiry = self.expiry_after(old, ttl);
         if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
             return;
         }
         self.count_use(old);
-        let new = self.new_string(k, Value::Bytes(value), expiry, form);
+        let new = self.new_string(k, NewValue::Bytes(value), expiry, form);
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
     }
 
     /// As [`Tx::set`] with a value that lies in a run already, which becomes the key's without a copy.
     #[cold]
-    pub fn adopt(&mut self, k: &Key<'_>, value: &FilledRun, ttl: Ttl, form: Form) {
+    pub fn adopt(&mut self, k: &Key<'_>, value: &FilledExtent, ttl: Ttl, form: StringForm) {
         let old = self.live(k);
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
-        let new = self.new_string(k, Value::Zeroed(0), expiry, form);
+        let new = self.new_string(k, NewValue::Zeroed(0), expiry, form);
         let r = self.local.appender.adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
     }
@@ -153,27 +154,27 @@ impl Tx<'_> {
 
     /// A string with no more room than its value.
     #[inline]
-    fn new_string<'v>(&self, k: &Key<'v>, value: Value<'v>, expiry: Option<i64>, form: Form) -> NewObject<'v> {
+    fn new_string<'v>(&self, k: &Key<'v>, value: NewValue<'v>, expiry: Option<i64>, form: StringForm) -> NewObject<'v> {
         NewObject {
-            kind: Kind::String,
+            kind: kinds::STRING,
             owner: Owner::Database(k.db),
             key: k.bytes,
             room: value.len(),
             value,
             expiry_ms: expiry,
             clock: self.local.new_clock(self.store),
-            form,
+            tag: form.tag(),
             class: class_of(expiry),
         }
     }
 
     /// Writes a value over a string's old one if its object takes it.
-    fn overwrite(&mut self, k: &Key<'_>, p: Place, value: &[u8], expiry: Option<i64>, form: Form) -> bool {
+    fn overwrite(&mut self, k: &Key<'_>, p: Place, value: &[u8], expiry: Option<i64>, form: StringForm) -> bool {
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.access.open_mut(store.log(), p.r);
         let before = object.read().expiry_ms();
-        if object.read().kind() != Kind::String
+        if object.read().kind() != kinds::STRING
             || before.is_some() != expiry.is_some()
             || !object.resize_value(value.len())
         {
@@ -183,7 +184,7 @@ impl Tx<'_> {
             return false;
         }
         object.value_mut().copy_from_slice(value);
-        object.set_form(form);
+        object.set_tag(form.tag());
         let clock = self.local.used_clock(store, object.read().clock());
         object.set_clock(clock);
         if let Some(t) = expiry {
@@ -199,7 +200,7 @@ impl Tx<'_> {
     /// [`WrongType`] if the key holds another type.
     pub fn append(&mut self, k: &Key<'_>, tail: &[u8]) -> Result<usize, WrongType> {
         let Some(p) = self.live(k) else {
-            self.set(k, tail, Ttl::Clear, Form::Auto);
+            self.set(k, tail, Ttl::Clear, StringForm::Auto);
             return Ok(tail.len());
         };
         let offset = self.string_at(p)?.len();
@@ -214,8 +215,8 @@ impl Tx<'_> {
     /// [`WrongType`] if the key holds another type.
     pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
         let Some(place) = self.live(k) else {
-            let value = Value::Patched { old: &[], at: offset, part };
-            let new = with_room_to_grow(self.new_string(k, value, None, Form::Raw));
+            let value = NewValue::Patched { old: &[], at: offset, part };
+            let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw));
             let r = self.local.appender.append(self.store.log(), &new);
             self.publish(k, None, r, None);
             return Ok(offset + part.len());
@@ -239,7 +240,7 @@ impl Tx<'_> {
             false
         };
         if in_place {
-            object.set_form(Form::Raw);
+            object.set_tag(StringForm::Raw.tag());
             let clock = self.local.used_clock(self.store, object.read().clock());
             object.set_clock(clock);
             self.changed(k, 1);
@@ -247,8 +248,8 @@ impl Tx<'_> {
         }
         let object = self.held.at(p.shard).access.open(self.store.log(), p.r);
         let expiry = object.expiry_ms();
-        let value = Value::Patched { old: object.value(), at: offset, part };
-        let new = with_room_to_grow(self.new_string(k, value, expiry, Form::Raw));
+        let value = NewValue::Patched { old: object.value(), at: offset, part };
+        let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw));
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, Some(p), r, expiry);
     }
@@ -260,6 +261,6 @@ fn with_room_to_grow(new: NewObject<'_>) -> NewObject<'_> {
 }
 
 /// Volatile keys are kept together: they die together.
-pub(super) fn class_of(expiry: Option<i64>) -> Class {
-    if expiry.is_some() { Class::Volatile } else { Class::Ordinary }
+pub(super) fn class_of(expiry: Option<i64>) -> SegmentClass {
+    if expiry.is_some() { SegmentClass::Volatile } else { SegmentClass::Ordinary }
 }

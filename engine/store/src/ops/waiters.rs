@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::Tx;
 use crate::state::key::{Key, hash_of};
-use crate::state::types::type_of_kind;
+use crate::state::kinds::type_of_kind;
 use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_best_candidates_are_kept() {
-        let log = varve_segment::Log::new(varve_segment::Geometry { reserve_bytes: 64 << 20, ..Default::default() });
+        let log = varve_segment::Log::new(varve_segment::LogGeometry { reserve_bytes: 64 << 20, ..Default::default() });
         let log = log.expect("an address range");
         let mut candidates = Candidates::default();
         candidates.follow(Policy::AllKeysLru);

@@ -1,13 +1,13 @@
 //! Tables that FLUSHALL detached, and the position of the sweep that FLUSHDB left to do.
 
-use varve_index::Table;
+use varve_index::IndexTable;
 
 use crate::rank::{Rank, RankedMutex};
 
 /// What FLUSHALL and FLUSHDB left to do.
 pub(crate) struct DetachedTables {
     /// Detached tables, given back one a step.
-    pub(crate) tables: RankedMutex<Vec<Table>>,
+    pub(crate) tables: RankedMutex<Vec<IndexTable>>,
     /// Where the sweep of the first dying database stands: shard and position.
     pub(crate) sweep: RankedMutex<(usize, u64)>,
 }

@@ -75,7 +75,7 @@ pub(crate) fn wheel_bits(hash: u64) -> u64 {
 pub(crate) fn database_of(object: &Object<'_>) -> u16 {
     match object.owner() {
         Owner::Database(db) => db,
-        Owner::Slot(_) => unreachable!("the index of a shard holds key objects only"),
+        Owner::Collection(_) => unreachable!("the index of a shard holds key objects only"),
     }
 }
 

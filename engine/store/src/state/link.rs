@@ -14,9 +14,9 @@
 //! whose key is gone stays, dying, until the background has killed the last of its objects.
 
 use varve_collection::Collection;
-use varve_segment::Form;
+use varve_segment::ObjectTag;
 
-/// How a collection's key object holds its value; told by the object's form.
+/// How a collection's key object holds its value; the object's tag states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The value is a packed node.
@@ -29,20 +29,21 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     #[inline]
-    pub(crate) fn of(form: Form) -> Encoding {
-        match form {
-            Form::Auto | Form::Own => Encoding::Packed,
-            Form::Plain => Encoding::Integers,
-            Form::Raw => Encoding::Big,
+    pub(crate) fn of(tag: ObjectTag) -> Encoding {
+        match tag.bits() {
+            0 | 3 => Encoding::Packed,
+            1 => Encoding::Integers,
+            _ => Encoding::Big,
         }
     }
 
+    /// The tag of a collection's key object.
     #[inline]
-    pub(crate) fn form(self) -> Form {
+    pub(crate) const fn tag(self) -> ObjectTag {
         match self {
-            Encoding::Packed => Form::Auto,
-            Encoding::Integers => Form::Plain,
-            Encoding::Big => Form::Raw,
+            Encoding::Packed => ObjectTag::new(0),
+            Encoding::Integers => ObjectTag::new(1),
+            Encoding::Big => ObjectTag::new(2),
         }
     }
 }
@@ -100,7 +101,7 @@ mod tests {
         let link = Link { slot: 0x0102_0304, place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
         for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Big] {
-            assert_eq!(Encoding::of(encoding.form()), encoding);
+            assert_eq!(Encoding::of(encoding.tag()), encoding);
         }
     }
 }

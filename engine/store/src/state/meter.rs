@@ -140,8 +140,8 @@ mod tests {
     fn keys_are_counted_among_the_objects() {
         let (meter, mut tally) = (DefragMeter::default(), Tally::default());
         tally.count(Owner::Database(1), true);
-        tally.count(Owner::Slot(1), true);
-        tally.count(Owner::Slot(1), false);
+        tally.count(Owner::Collection(1), true);
+        tally.count(Owner::Collection(1), false);
         meter.add(&tally);
         meter.add(&tally);
         let read = meter.read(0);

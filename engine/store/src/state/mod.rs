@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `types`, `key` | types of values, keys and the bits of their hash |
+//! | `types`, `kinds`, `key` | types of values, the kinds and tags of their objects, keys and the bits of their hash |
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
@@ -17,6 +17,7 @@ pub(crate) mod collections;
 pub(crate) mod detached;
 pub mod events;
 pub(crate) mod key;
+pub(crate) mod kinds;
 pub(crate) mod link;
 pub(crate) mod meter;
 pub(crate) mod observe;

@@ -1,7 +1,5 @@
 //! The small types that commands and the store share.
 
-use varve_segment::Kind;
-
 /// What a write does to a key's time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
@@ -68,16 +66,3 @@ pub struct ObjectInfo {
 
 /// OBJECT ENCODING's longest `embstr`, in bytes.
 pub const EMBSTR_MAX: usize = 44;
-
-/// The type of a key object.
-pub(crate) fn type_of_kind(kind: Kind) -> Type {
-    match kind {
-        Kind::String => Type::String,
-        Kind::List => Type::List,
-        Kind::Hash => Type::Hash,
-        Kind::Set => Type::Set,
-        Kind::Zset => Type::Zset,
-        Kind::Stream => Type::Stream,
-        _ => unreachable!("the index of a shard holds key objects only"),
-    }
-}

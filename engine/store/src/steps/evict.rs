@@ -15,7 +15,7 @@
 //! are freed in steps. Not here: when there is too little room, and what drains (`reclaim.rs`).
 
 use varve_base::Ref;
-use varve_index::{Rehash, Slot};
+use varve_index::{IndexEntry, Rehash};
 use varve_segment::Object;
 
 use crate::keyspace::shard::{NEVER, Shard};
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Removes an entry to make room; the bytes that it and its parts took.
-    pub(crate) fn evict_entry(&self, local: &mut Local, shard: &mut Shard, id: usize, slot: Slot) -> u64 {
+    pub(crate) fn evict_entry(&self, local: &mut Local, shard: &mut Shard, id: usize, slot: IndexEntry) -> u64 {
         let r = shard.index.get(slot);
         let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.roots.get(link.place).body.memory());
         let bytes = shard.access.open(self.log(), r).live_bytes() + parts;

@@ -14,13 +14,14 @@ use std::time::Instant;
 use varve_base::hash::hash64;
 use varve_packed::intset::IntSet;
 use varve_packed::node::{Grow, Node};
-use varve_segment::{Class, DrainState, Head, Kind, Object, Owner, Relocate, SLICE, Settled};
+use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE, SegmentClass};
 
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{Local, Worker};
 use crate::state::candidates::Cutoff;
 use crate::state::events::EventClass;
 use crate::state::key::hash_of;
+use crate::state::kinds;
 use crate::state::link::Encoding;
 use crate::state::meter::Tally;
 use crate::state::policy::Policy;
@@ -299,7 +300,7 @@ impl Store {
 
     /// Adds up the bytes that draining cannot free, for the decisions until the next look.
     pub(crate) fn look_at_live(&self) -> u64 {
-        let (live, runs) = self.log().settled_bytes();
+        let (live, runs) = self.log().unreclaimable_bytes();
         self.reclaimer().runs.store(runs, Relaxed);
         self.reclaimer().live.store(live, Relaxed);
         live
@@ -311,7 +312,7 @@ impl Store {
         if cooling.opens.swap(opens, Relaxed) != opens {
             cooling.since_ms.store(now_ms, Relaxed);
             cooling.on.store(false, Relaxed);
-        } else if now_ms - cooling.since_ms.load(Relaxed) >= KEPT_MS && self.log().keeps_memory() {
+        } else if now_ms - cooling.since_ms.load(Relaxed) >= KEPT_MS && self.log().has_cached_pages() {
             cooling.on.store(true, Relaxed);
         }
     }
@@ -330,7 +331,7 @@ impl Store {
             let mut draining = store.reclaimer().drain.try_lock()?;
             Some(store.log().release_drained_step(draining.drain.as_mut()?))
         };
-        let more = self.log().release_kept_step() || drained(self).unwrap_or(false);
+        let more = self.log().release_cached_step() || drained(self).unwrap_or(false);
         if !more {
             // What is kept still is promised to the drain: there is nothing to do for as long again.
             self.reclaimer().cooling.since_ms.store(now_ms, Relaxed);
@@ -342,7 +343,7 @@ impl Store {
     /// Gives back what died: large values, and by draining all else that is worth it. Called inside the gate; what a busy
     /// lock or too much of it leaves is the background's, which goes on until it is done.
     pub fn purge(&self, w: &mut Worker) {
-        while self.log().release_step(1 << 20) || self.log().release_kept_step() {}
+        while self.log().release_step(1 << 20) || self.log().release_cached_step() {}
         self.reclaimer().purging.store(true, Relaxed);
         for _ in 0..PURGE_SLICES_MAX {
             let used = self.log().used_bytes();
@@ -407,31 +408,31 @@ struct Mover<'a> {
 impl Mover<'_> {
     /// Settles a part of a big collection: its root is where the slot says, which is read again under that shard's lock.
     /// What the collection no longer has, it has killed.
-    fn settle_part(&mut self, head: &Head<'_>, slot: u32) -> Settled {
-        let Some(at) = self.store.collections().get(slot) else { return Settled::Dead };
-        let Some(mut shard) = self.store.cells()[at.shard].lock.try_lock() else { return Settled::Busy };
+    fn relocate_part(&mut self, head: &ObjectHead<'_>, slot: u32) -> Relocated {
+        let Some(at) = self.store.collections().get(slot) else { return Relocated::Dead };
+        let Some(mut shard) = self.store.cells()[at.shard].lock.try_lock() else { return Relocated::Busy };
         if self.store.collections().get(slot) != Some(at) {
-            return Settled::Busy;
+            return Relocated::Busy;
         }
         let moved = shard.with_root(self.store.ground(), self.local, at, |root, hands| root.body.relocate(hands, head));
         if !moved {
-            return Settled::Dead;
+            return Relocated::Dead;
         }
         self.local.counters.moved.add(1);
-        Settled::Moved
+        Relocated::Moved
     }
 
-    fn hash(&self, head: &Head<'_>) -> u64 {
+    fn hash(&self, head: &ObjectHead<'_>) -> u64 {
         match self.refs[..self.len].iter().position(|&r| r == head.r.bits()) {
             Some(at) => self.hashes[at],
             None => self.compute(head),
         }
     }
 
-    fn compute(&self, head: &Head<'_>) -> u64 {
+    fn compute(&self, head: &ObjectHead<'_>) -> u64 {
         match head.owner {
             Owner::Database(db) => hash_of(self.store.seed(), db, head.key),
-            Owner::Slot(_) => hash64(self.store.seed(), head.key),
+            Owner::Collection(_) => hash64(self.store.seed(), head.key),
         }
     }
 }
@@ -440,10 +441,10 @@ impl Mover<'_> {
 fn trim(object: &Object<'_>, scratch: &mut Vec<u8>) -> bool {
     let value = object.value();
     let worth = |needed: usize| needed + value.len() / 8 < value.len();
-    if object.kind() == Kind::String {
+    if object.kind() == kinds::STRING {
         return false;
     }
-    match Encoding::of(object.form()) {
+    match Encoding::of(object.tag()) {
         Encoding::Packed if worth(Node::open(value).needed_bytes(0)) => {
             let node = Node::open(value);
             scratch.clear();
@@ -463,37 +464,37 @@ fn trim(object: &Object<'_>, scratch: &mut Vec<u8>) -> bool {
 }
 
 impl Relocate for Mover<'_> {
-    fn prepare(&mut self, heads: &[Head<'_>]) {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
         self.len = heads.len().min(SLICE);
         for (at, head) in heads.iter().take(SLICE).enumerate() {
             self.refs[at] = head.r.bits();
             self.hashes[at] = self.compute(head);
             match head.owner {
                 Owner::Database(_) => self.store.prefetch(self.hashes[at]),
-                Owner::Slot(_) => {}
+                Owner::Collection(_) => {}
             }
         }
     }
 
-    fn settle(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         let settled = match head.owner {
-            Owner::Slot(slot) => self.settle_part(head, slot),
-            Owner::Database(_) => self.settle_key(head),
+            Owner::Collection(slot) => self.relocate_part(head, slot),
+            Owner::Database(_) => self.relocate_key(head),
         };
-        if matches!(settled, Settled::Moved | Settled::Dead) {
-            self.tally.count(head.owner, settled == Settled::Moved);
+        if matches!(settled, Relocated::Moved | Relocated::Dead) {
+            self.tally.count(head.owner, settled == Relocated::Moved);
         }
         settled
     }
 }
 
 impl Mover<'_> {
-    fn settle_key(&mut self, head: &Head<'_>) -> Settled {
+    fn relocate_key(&mut self, head: &ObjectHead<'_>) -> Relocated {
         let hash = self.hash(head);
         let id = self.store.shard_of(hash);
-        let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Settled::Busy };
+        let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
         let log = self.store.log();
-        let Some(slot) = shard.index.find_ref(hash, head.r) else { return Settled::Dead };
+        let Some(slot) = shard.index.find_ref(hash, head.r) else { return Relocated::Dead };
         let due = shard.access.open(log, head.r).expiry_ms();
         let still = self.store.stands_still(self.local.now_ms);
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.expires_actively() && !still {
@@ -501,19 +502,19 @@ impl Mover<'_> {
             self.local.report_gone(self.store, &shard, slot);
             shard.remove(self.store.ground(), slot);
             self.local.counters.expired.add(1);
-            return Settled::Evicted;
+            return Relocated::Evicted;
         }
         if let Some(cutoff) = self.cutoff
             && self.store.is_beyond(&cutoff, &shard.access.open(log, head.r), self.local)
         {
             self.store.evict_entry(self.local, &mut shard, id, slot);
-            return Settled::Evicted;
+            return Relocated::Evicted;
         }
         let trimmed = trim(&shard.access.open(log, head.r), &mut self.local.scratch);
         let value = trimmed.then_some(self.local.scratch.as_slice());
-        let new = self.local.appender.relocate_with(log, &mut shard.access, head.r, Class::Survivor, value);
+        let new = self.local.appender.relocate_with(log, &mut shard.access, head.r, SegmentClass::Survivor, value);
         shard.index.replace(slot, new);
         self.local.counters.moved.add(1);
-        Settled::Moved
+        Relocated::Moved
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! What a victim costs is counted as the paper's formula (2) has it: the sum of u over all victims.
 
-use varve_segment::{Drain, Head, Owner, SegmentInfo, State};
+use varve_segment::{Drain, ObjectHead, Owner, SegmentInfo, SegmentState};
 
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::Local;
@@ -44,7 +44,7 @@ struct Judge<'a> {
     evicting: bool,
 }
 
-impl varve_segment::Policy for Judge<'_> {
+impl varve_segment::VictimPolicy for Judge<'_> {
     fn score(&self, segment: &SegmentInfo) -> f64 {
         let seen = self.seen.of(segment);
         let beyond = if self.evicting { seen.map_or(BEYOND_USUAL, |seen| seen.beyond) } else { 0.0 };
@@ -71,8 +71,8 @@ impl Store {
             let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
             let mut scored: Vec<(f64, SegmentInfo)> = segments
                 .iter()
-                .filter(|info| info.state == State::Sealed && info.live_objects > 0 && worth(info))
-                .map(|info| (varve_segment::Policy::score(&judge, info), *info))
+                .filter(|info| info.state == SegmentState::Sealed && info.live_objects > 0 && worth(info))
+                .map(|info| (varve_segment::VictimPolicy::score(&judge, info), *info))
                 .collect();
             let leaders = LEADERS.min(scored.len());
             if leaders < scored.len() {
@@ -99,7 +99,7 @@ impl Store {
         let measure = self.limit().policy().measure();
         let (mut looked, mut beyond) = (0, 0);
         let (mut known, mut sum_s) = (0, 0.0);
-        self.log().peek(info.segment, wanted, |head: &Head<'_>| {
+        self.log().peek(info.segment, wanted, |head: &ObjectHead<'_>| {
             let Owner::Database(db) = head.owner else { return };
             let hash = hash_of(self.seed(), db, head.key);
             let Some(shard) = self.cells()[self.shard_of(hash)].lock.try_lock() else { return };
@@ -151,7 +151,7 @@ impl Store {
 /// Which segments may be drained. A stable one that is nearly full would be copied for next to nothing: what is less
 /// than half as dead as the average waits, but under the formula that the paper wrote first.
 fn worth(formula: Formula, segments: &[SegmentInfo], evicting: bool) -> impl Fn(&SegmentInfo) -> bool + use<> {
-    let sealed = segments.iter().filter(|info| matches!(info.state, State::Sealed | State::Open));
+    let sealed = segments.iter().filter(|info| matches!(info.state, SegmentState::Sealed | SegmentState::Open));
     let (used, live) = sealed.fold((0, 0), |(used, live), info| (used + info.used, live + info.live_bytes));
     let half_dead = (used - live.min(used)) as f64 / used.max(1) as f64 / 2.0;
     move |info| {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use varve_base::rng::Rng;
-use varve_store::{Author, Form, Key, ListEnd, ListPart, NextWaiter, Observer, Store, Ttl, Tx, Type};
+use varve_store::{Author, Key, ListEnd, ListPart, NextWaiter, Observer, Store, StringForm, Ttl, Tx, Type};
 use varve_store::{Waiter, Waiting, Watcher, Worker};
 
 use super::{command, number};
@@ -114,7 +114,7 @@ impl Mixed {
         let made = unwatch(worker, &names, &watcher, &held, |tx, keys| {
             for (key, (held, by)) in keys.iter().zip(held.iter().zip([-amount, amount])) {
                 let balance = held.as_ref().map_or(0, |text| balance(text)) + by;
-                tx.set(key, balance.to_string().as_bytes(), Ttl::Keep, Form::Auto);
+                tx.set(key, balance.to_string().as_bytes(), Ttl::Keep, StringForm::Auto);
             }
         });
         if made { &self.made } else { &self.refused }.fetch_add(1, Relaxed);
@@ -328,7 +328,7 @@ fn brief(worker: &mut Worker, rng: &mut Rng, admitted: bool) {
         let (value, until) = (rng.next_u64().to_string(), worker.now_ms() + rng.below(6) as i64);
         if admitted {
             command(worker, &[&names[0]], |tx| {
-                tx.set(&tx.key(&names[0]), value.as_bytes(), Ttl::At(until), Form::Auto);
+                tx.set(&tx.key(&names[0]), value.as_bytes(), Ttl::At(until), StringForm::Auto);
             });
         }
         return;

@@ -1,6 +1,6 @@
 //! Strings written one by one, as commands of a batch of their own write them.
 
-use varve_store::{Form, Ttl, Tx, Worker};
+use varve_store::{StringForm, Ttl, Tx, Worker};
 
 /// Sets key number `n` to so many bytes.
 pub(crate) fn set(worker: &mut Worker, n: usize, bytes: usize) {
@@ -10,6 +10,6 @@ pub(crate) fn set(worker: &mut Worker, n: usize, bytes: usize) {
     let mut tx = Tx::new(store, local, 0);
     let key = tx.key(&name);
     tx.hold(&[tx.shard_of(key.hash)]);
-    tx.set(&key, &vec![b'v'; bytes], Ttl::Clear, Form::Auto);
+    tx.set(&key, &vec![b'v'; bytes], Ttl::Clear, StringForm::Auto);
     tx.finish();
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use value::{Plain, combine};
 use varve_store::{
-    AddError, Form, Geometry, Limits, ListEnd, ListPart, Options, Policy, SetOp, Store, Ttl, Tx, Type, Worker,
+    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, SetOp, Store, StringForm, Ttl, Tx, Type, Worker,
     WrongType,
 };
 
@@ -46,10 +46,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(shape: u8) -> World {
-        let geometry = Geometry {
+        let geometry = LogGeometry {
             segment_bytes: 8 << 10,
             piece_bytes: 512 << (shape % 3),
-            run_min_bytes: 2048,
+            extent_min_bytes: 2048,
             release_bytes: 4096,
             reserve_bytes: 256 << 20,
         };
@@ -498,7 +498,7 @@ impl World {
             Ttl::Clear
         };
         let old = self.live(name).and_then(|value| value.1);
-        self.with(op, &[name], |tx| tx.set(&tx.key(&name.1), &text, ttl, Form::Auto));
+        self.with(op, &[name], |tx| tx.set(&tx.key(&name.1), &text, ttl, StringForm::Auto));
         let expiry = if keep { old } else { (at > self.now).then_some(at) };
         self.model.insert(name.clone(), (Plain::String(text), expiry));
     }

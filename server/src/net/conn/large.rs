@@ -11,13 +11,13 @@
 //! used memory of the store and as unread input of the client. Dropped with the connection, all of it is given back.
 
 use varve_command::Bodies;
-use varve_store::OpenRun;
+use varve_store::OpenExtent;
 
 /// What a body's bytes go to.
 #[derive(Debug)]
 pub(crate) enum Filling {
     /// The run.
-    Run(OpenRun),
+    Run(OpenExtent),
     /// Nothing: so many bytes more are to be read and forgotten.
     Dropping(usize),
 }
@@ -47,7 +47,7 @@ impl Large {
     }
 
     /// A body begins, some of which may be in the run already. Once the request is denied it is dropped.
-    pub(crate) fn begin(&mut self, run: OpenRun) {
+    pub(crate) fn begin(&mut self, run: OpenExtent) {
         assert!(self.filling.is_none(), "one body at a time");
         let left = run.len() - run.filled();
         self.filling = Some(if self.bodies.denied() { Filling::Dropping(left) } else { Filling::Run(run) });

@@ -18,7 +18,7 @@
 //! much as the largest values need, so that what grows is copied once and not each time it has doubled. Where addresses
 //! run short it is less. Between `fill` and the slack's count all bytes are zero, so growing does not touch them.
 //!
-//! A value that comes from a socket is counted as it comes: `OpenRun` is filled, `FilledRun` can be read and adopted, and
+//! A value that comes from a socket is counted as it comes: `OpenExtent` is filled, `FilledExtent` can be read and adopted, and
 //! either dropped gives the run back.
 //!
 //! A pin keeps a run's bytes readable without the lock. While there is one they do not change (the value may only grow
@@ -37,11 +37,12 @@ use varve_base::Ref;
 use varve_base::mem::PAGE_BYTES;
 
 use crate::append::Appender;
+use crate::kind::{NewObject, NewValue, ObjectKind, Owner, SegmentClass};
 use crate::layout::{OVERHEAD_MAX, Plan};
-use crate::log::{Log, Shared};
-use crate::object::{Access, Class, Kind, NewObject, Owner, Value};
+use crate::log::{Log, LogShared};
+use crate::object::Access;
 use crate::space::exhausted;
-use crate::table::{Entry, Live};
+use crate::table::{Live, SegmentEntry};
 
 /// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
 /// more bytes is copied.
@@ -64,7 +65,7 @@ pub(crate) struct Releases(VecDeque<Release>);
 /// Bytes of a large value that stay readable after the shard's lock is gone, until this is dropped.
 #[derive(Debug)]
 pub struct Pin {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     segment: u32,
     at: usize,
     len: usize,
@@ -106,7 +107,7 @@ impl Drop for Pin {
 /// A run that is not yet, or not any more, somebody's: dropped, it is given back.
 #[derive(Debug)]
 struct Owned {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     segment: u32,
     /// Offset of the value in the run, and its length.
     front: usize,
@@ -131,12 +132,12 @@ impl Drop for Owned {
 
 /// A run that is being filled, before its object exists. Dropped, it is given back.
 #[derive(Debug)]
-pub struct OpenRun {
+pub struct OpenExtent {
     run: Owned,
     filled: usize,
 }
 
-impl OpenRun {
+impl OpenExtent {
     /// Bytes of the value.
     #[allow(clippy::len_without_is_empty, reason = "a run is never empty")]
     pub fn len(&self) -> usize {
@@ -167,25 +168,25 @@ impl OpenRun {
     }
 
     /// The filled run, to be read and adopted. Panics if bytes are missing.
-    pub fn finish(self) -> FilledRun {
-        let OpenRun { run, filled } = self;
+    pub fn finish(self) -> FilledExtent {
+        let OpenExtent { run, filled } = self;
         assert!(filled == run.len, "{filled} of {} bytes are there", run.len);
         run.shared.table.entry(run.segment).pins.fetch_add(1, Ordering::Relaxed);
         let pin = Pin { shared: run.shared.clone(), segment: run.segment, at: run.at(), len: run.len };
-        FilledRun { pin, run }
+        FilledExtent { pin, run }
     }
 }
 
 /// A value in a run without a key: it can be read, and be made an object once, which it then keeps pinned. Dropped
 /// without that, it is given back.
 #[derive(Debug)]
-pub struct FilledRun {
+pub struct FilledExtent {
     // Dropped first: who retires the run has ended his pin.
     pin: Pin,
     run: Owned,
 }
 
-impl Deref for FilledRun {
+impl Deref for FilledExtent {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -193,7 +194,7 @@ impl Deref for FilledRun {
     }
 }
 
-impl Shared {
+impl LogShared {
     /// Queues the memory of a run that nobody can find any more.
     pub(crate) fn retire(&self, segment: u32) {
         let entry = self.table.entry(segment);
@@ -210,7 +211,7 @@ impl Shared {
     /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used and the
     /// first `filled` are about to be. None if more than one part in `part` of all segments would then have been taken,
     /// or there is no room.
-    fn begin_run(
+    fn begin_extent(
         &self,
         front: usize,
         bytes: usize,
@@ -230,18 +231,18 @@ impl Shared {
             self.table.entry(tail).begin_tail();
         }
         let entry = self.table.entry(segment);
-        entry.begin_run(count, start as u64, start as u64);
+        entry.begin_extent(count, start as u64, start as u64);
         self.count_used(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
         drop(space);
-        self.advise_run(segment, count, start..start + filled);
+        self.advise_extent(segment, count, start..start + filled);
         Some((segment, start))
     }
 
-    fn free_run(&self, segment: u32, entry: &Entry) {
-        let count = entry.run_len.load(Ordering::Relaxed);
+    fn free_extent(&self, segment: u32, entry: &SegmentEntry) {
+        let count = entry.extent_len.load(Ordering::Relaxed);
         let mut space = self.space.lock();
-        entry.free_run();
+        entry.free_extent();
         for tail in segment + 1..segment + count {
             self.table.entry(tail).free_tail();
         }
@@ -251,22 +252,22 @@ impl Shared {
 
 impl Log {
     /// Writes an object into a run of its own.
-    pub(crate) fn append_run(&self, o: &NewObject<'_>) -> Ref {
+    pub(crate) fn append_extent(&self, o: &NewObject<'_>) -> Ref {
         let shared = &self.shared;
         let need = OVERHEAD_MAX + o.key.len() + o.room;
         // A run's rest has a length of 32 bits, and ends where its last segment does.
         let most = u32::MAX as usize - 2 * shared.geometry.segment_bytes - FRONT_MAX;
         assert!(need <= most, "an object of {need} bytes");
-        let value_at = Plan::run_front(o);
+        let value_at = Plan::extent_front(o);
         let used = value_at + o.value.len();
         let front = shared.front_max().saturating_sub(value_at);
         let (twice, growing) = ((2 * need).min(most), shared.geometry.growing_bytes());
         let wishes = [(twice.max(growing), 4), (twice, 2), (need, 1)];
         let wishes = if o.room > o.value.len() { &wishes[..] } else { &wishes[2..] };
-        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_run(front, wish, (used, used), part));
+        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_extent(front, wish, (used, used), part));
         let (segment, start) = begun.unwrap_or_else(|| exhausted(shared));
         let entry = shared.table.entry(segment);
-        let bytes = entry.run_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
         let at = segment as usize * shared.geometry.segment_bytes + start;
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
@@ -281,19 +282,19 @@ impl Log {
 
     /// A run for a value of `len` bytes whose key is not known yet, to be filled straight from where it comes from.
     /// What is filled counts as used. None if so many addresses are taken that values which may never come should take
-    /// no more. Panics if `len` is not more than `run_min_bytes`, or more than 1 GB.
-    pub fn begin_run(&self, len: usize) -> Option<OpenRun> {
+    /// no more. Panics if `len` is not more than `extent_min_bytes`, or more than 1 GB.
+    pub fn begin_extent(&self, len: usize) -> Option<OpenExtent> {
         let shared = &self.shared;
-        assert!(self.is_run_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
-        let (segment, front) = shared.begin_run(shared.front_max(), 2 * len, (0, len), 2)?;
+        assert!(self.is_extent_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
+        let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, (0, len), 2)?;
         let run = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
-        Some(OpenRun { run, filled: 0 })
+        Some(OpenExtent { run, filled: 0 })
     }
 
     /// Keeps the value of an object in a run readable without the lock. None if the object is no such: copy its value.
     pub fn pin(&self, access: &Access, r: Ref) -> Option<Pin> {
         let object = access.open(self, r);
-        if !self.is_run_size(object.bytes()) {
+        if !self.is_extent_size(object.bytes()) {
             return None;
         }
         let value = object.value();
@@ -310,16 +311,16 @@ impl Log {
     pub fn rename(&self, access: &mut Access, r: Ref, owner: Owner, key: &[u8]) -> Option<Ref> {
         let object = access.open(self, r);
         // A member in a run would no longer have a run's size with a shorter key.
-        if !self.is_run_size(object.bytes()) || object.kind() == Kind::Member {
+        if !self.is_extent_size(object.bytes()) || object.kind() == ObjectKind::BARE {
             return None;
         }
         let (shared, entry) = (&self.shared, self.entry(r));
-        let (value, expiry_ms, class) = (Value::Zeroed(0), None, Class::Ordinary);
-        let (kind, clock, form) = (object.kind(), object.clock(), object.form());
-        let o = NewObject { kind, owner, key, value, room: 0, expiry_ms, clock, form, class };
+        let (value, expiry_ms, class) = (NewValue::Zeroed(0), None, SegmentClass::Ordinary);
+        let (kind, clock, tag) = (object.kind(), object.clock(), object.tag());
+        let o = NewObject { kind, owner, key, value, room: 0, expiry_ms, clock, tag, class };
         // SAFETY: the access opens it.
         let old = unsafe { self.place(r).first() };
-        let first = Plan::run_first(&o);
+        let first = Plan::extent_first(&o);
         let start = (self.offset(r) + old.rest_at()).checked_sub(first)?;
         let base = r.bits() as usize - self.offset(r);
         if base + start == 0 || start >= shared.geometry.segment_bytes {
@@ -350,12 +351,12 @@ impl Log {
     }
 
     /// Up to where, from the object's begin, its value has ever reached.
-    pub(crate) fn run_extent(&self, r: Ref) -> usize {
+    pub(crate) fn extent_reach(&self, r: Ref) -> usize {
         self.entry(r).fill.load(Ordering::Relaxed) as usize - self.offset(r)
     }
 
     /// The value now reaches up to `end` from the object's begin.
-    pub(crate) fn run_grown(&self, r: Ref, end: usize) {
+    pub(crate) fn extent_grown(&self, r: Ref, end: usize) {
         let entry = self.entry(r);
         let fill = (self.offset(r) + end) as u64;
         let old = entry.fill.load(Ordering::Relaxed);
@@ -366,7 +367,7 @@ impl Log {
     }
 
     #[cold]
-    pub(crate) fn retire_run(&self, r: Ref) {
+    pub(crate) fn retire_extent(&self, r: Ref) {
         self.shared.retire((r.bits() / self.shared.geometry.segment_bytes as u64) as u32);
     }
 
@@ -401,7 +402,7 @@ impl Log {
     }
 
     /// Releases one unit; answers its bytes.
-    fn release_some(&self, release: &mut Release, entry: &Entry) -> usize {
+    fn release_some(&self, release: &mut Release, entry: &SegmentEntry) -> usize {
         let shared = &self.shared;
         let base = release.segment as usize * shared.geometry.segment_bytes;
         let to = (release.done + shared.geometry.release_bytes).min(release.end.next_multiple_of(PAGE_BYTES));
@@ -415,13 +416,13 @@ impl Log {
         bytes
     }
 
-    fn finish_release(&self, release: &Release, entry: &Entry) {
+    fn finish_release(&self, release: &Release, entry: &SegmentEntry) {
         let shared = &self.shared;
-        let count = entry.run_len.load(Ordering::Relaxed) as usize;
+        let count = entry.extent_len.load(Ordering::Relaxed) as usize;
         let end = (release.segment as usize + count) * shared.geometry.segment_bytes;
         // SAFETY: as in `release_some`; this is the page of the slack's count.
         unsafe { shared.mapping.release(end - PAGE_BYTES..end) };
-        shared.free_run(release.segment, entry);
+        shared.free_extent(release.segment, entry);
     }
 }
 
@@ -429,21 +430,21 @@ impl Appender {
     /// Makes an object of a filled run: `o.value` and `o.room` do not count, the value is the run's. It is pinned until
     /// the filled run is dropped. A key that is too long for the front room costs a copy, and so does a second object
     /// of the same run.
-    pub fn adopt(&mut self, log: &Log, filled: &FilledRun, o: &NewObject<'_>) -> Ref {
+    pub fn adopt(&mut self, log: &Log, filled: &FilledExtent, o: &NewObject<'_>) -> Ref {
         let run = &filled.run;
         let shared = &run.shared;
         assert!(Arc::ptr_eq(shared, &log.shared), "a run of another log");
-        let o = NewObject { value: Value::Zeroed(run.len), room: run.len, ..*o };
-        let before = Plan::run_front(&o);
+        let o = NewObject { value: NewValue::Zeroed(run.len), room: run.len, ..*o };
+        let before = Plan::extent_front(&o);
         let base = run.segment as usize * shared.geometry.segment_bytes;
         let start = run.front.checked_sub(before).filter(|start| base + start > 0);
         let Some(start) = start.filter(|_| !run.adopted.swap(true, Ordering::Relaxed)) else {
-            return self.append(log, &NewObject { value: Value::Bytes(filled), ..o });
+            return self.append(log, &NewObject { value: NewValue::Bytes(filled), ..o });
         };
         let entry = shared.table.entry(run.segment);
         entry.start.store(start as u64, Ordering::Relaxed);
         shared.count_used(entry, before as u64);
-        let bytes = entry.run_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
         let plan = Plan::filling(&o, bytes - start);
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
         // SAFETY: the run is ours alone until its Ref is published; the head ends where the value begins.

@@ -15,12 +15,13 @@
 //!   net             sockets and connections
 //!   features/*/state  plain data of each matter
 //!   config          the settings
-//!   system          calls of the operating system, the log, the version
+//!   errors, system  texts of errors; calls of the operating system, the log, the version
 //! ```
 //! Every failure before "Ready" ends the process with status 1 and a line that names the reason. Not here: requests.
 #![deny(unsafe_code)]
 
 mod config;
+mod errors;
 mod features;
 mod net;
 mod process;

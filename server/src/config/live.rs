@@ -4,7 +4,7 @@
 //!   SET pairs ─> all checked, with a copy of the values ─> Effects::apply ─> the copy is current ─> Effects::publish
 //!                 │ any refusal: nothing changed            │ refused: nothing changed
 //! ```
-//! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (`commands.rs`), and telling
+//! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (features/config.rs), and telling
 //! the workers of a change, which is `Effects::publish`.
 
 use std::path::PathBuf;
@@ -13,10 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
+use varve_command::errors::CmdResult;
 
 use super::file::{list, refuse_missing};
 use super::table::{Change, DIRECTIVES, Role, Values, find};
 use super::{Config, Guard, rewrite};
+use crate::errors;
 
 /// What a change of the configuration does to the rest of the server.
 pub(crate) trait Effects {
@@ -101,19 +103,18 @@ impl Live {
         found
     }
 
-    /// Makes all the changes, or none. `local` says that the client is on this machine. The error is the reply's text,
-    /// its `ERR ` included.
-    pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> Result<(), String> {
+    /// Makes all the changes, or none. `local` says that the client is on this machine.
+    pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> CmdResult {
         let mut state = self.state.lock();
         let old = self.snapshot();
         let rows = rows(pairs, &old, local)?;
         let mut values = state.values.clone();
         for (&row, &(name, value)) in rows.iter().zip(pairs) {
-            let canonical = parse(row, value, &values).map_err(|reason| failed(name, &reason))?;
+            let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
         }
         let new = Config::new(&values);
-        effects.apply(&old, &new).map_err(|no| failed(spelled(pairs, no.directive), &no.reason))?;
+        effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
         *self.current.write() = Arc::new(new);
         self.changes.fetch_add(1, Ordering::Release);
@@ -121,16 +122,16 @@ impl Live {
         Ok(())
     }
 
-    /// Writes the file that the server was started with anew. The error is the reply's text. `all` writes every
+    /// Writes the file that the server was started with anew. `all` writes every
     /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
-    pub(crate) fn rewrite(&self, all: bool) -> Result<(), String> {
+    pub(crate) fn rewrite(&self, all: bool) -> CmdResult {
         let state = self.state.lock();
         let Some(path) = &state.file else {
-            return Err("ERR The server is running without a config file".to_owned());
+            return Err(errors::NO_CONFIG_FILE);
         };
         rewrite::rewrite(path, &state.values, all).map_err(|error| {
             tracing::warn!("CONFIG REWRITE failed: {error}");
-            format!("ERR Rewriting config file: {}", super::special::without_number(&error))
+            errors::config_rewrite(&super::special::without_number(&error))
         })?;
         tracing::warn!("CONFIG REWRITE executed with success.");
         Ok(())
@@ -138,12 +139,11 @@ impl Live {
 }
 
 /// The rows that the pairs name, if each may be changed and is named once.
-fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> Result<Vec<usize>, String> {
+fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> CmdResult<Vec<usize>> {
     let mut rows = Vec::with_capacity(pairs.len());
     for (at, &(name, _)) in pairs.iter().enumerate() {
         let Some(row) = find(name) else {
-            let name = String::from_utf8_lossy(name);
-            return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"));
+            return Err(errors::no_directive(name));
         };
         let guarded = match config.protected_configs {
             Guard::No => true,
@@ -151,13 +151,13 @@ fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> Result<Vec<us
             Guard::Local => !local,
         };
         match DIRECTIVES[row].change {
-            Change::Never => return Err(failed(name, "can't set immutable config")),
-            Change::Protected if guarded => return Err(failed(name, "can't set protected config")),
+            Change::Never => return Err(errors::config_set(name, "can't set immutable config")),
+            Change::Protected if guarded => return Err(errors::config_set(name, "can't set protected config")),
             _ => {}
         }
         // A name and its alias count as two, as in Redis.
         if pairs[..at].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
-            return Err(failed(name, "duplicate parameter"));
+            return Err(errors::config_set(name, "duplicate parameter"));
         }
         rows.push(row);
     }
@@ -173,11 +173,6 @@ fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
         Role::Promised(what) if canonical != values.at(row) => Err(what.to_owned()),
         _ => Ok(canonical),
     }
-}
-
-fn failed(name: &[u8], reason: &str) -> String {
-    let name = String::from_utf8_lossy(name);
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 }
 
 /// The directive's name as the client wrote it.

@@ -8,6 +8,7 @@ use super::rewrite::rewritten;
 use super::split::{quote, words};
 use super::table::{DIRECTIVES, find};
 use super::{Config, LoadError, Loader};
+use varve_command::errors::CommandError;
 use varve_store::Policy;
 
 fn load(text: &str) -> Result<super::Loaded, LoadError> {
@@ -43,7 +44,7 @@ impl Effects for NoEffects {
 
 fn set(live: &Live, pairs: &[(&str, &str)]) -> Result<(), String> {
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-    live.set(&pairs, true, &NoEffects)
+    live.set(&pairs, true, &NoEffects).map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
 }
 
 fn get(live: &Live, patterns: &[&str]) -> Vec<String> {
@@ -320,7 +321,7 @@ fn a_change_that_cannot_take_effect_is_undone() {
     let live = live("");
     let error = live.set(&[(b"hz", b"20"), (b"PORT", b"1")], true, &Refuses);
     let expected = "ERR CONFIG SET failed (possibly related to argument 'PORT') - Unable to listen on this port";
-    assert_eq!(error, Err(expected.to_owned()));
+    assert_eq!(error, Err(CommandError::owned(expected)));
     assert_eq!(get(&live, &["port", "hz"]), ["port", "6379", "hz", "10"]);
 }
 

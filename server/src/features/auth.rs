@@ -3,53 +3,36 @@
 //! There is one user, `default`, whose password is `requirepass`; without one any password will do for it. Not here:
 //! refusing commands before authentication (the batch, by the descriptors' flags).
 
+use varve_base::number::parse_i64;
+use varve_command::errors::{CmdResult, CommandError};
 use varve_protocol::Resp;
 
-use super::arguments::{integer, is_name};
+use super::clients::state::is_name;
 use super::pubsub::listening;
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 
-const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-
-const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
-    <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
-
 /// `AUTH [username] password`
-pub(crate) fn auth(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let (user, password) = match args.len() {
         2 => (&b"default"[..], args.get(1)),
         3 => (args.get(1), args.get(2)),
-        _ => {
-            ctx.out.error("ERR syntax error");
-            return After::Done;
-        }
+        _ => return Err(CommandError::SYNTAX),
     };
     if args.len() == 2 && ctx.config.password.is_none() {
-        ctx.out.error(
-            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
-             configuration is correct?",
-        );
-    } else if admit(ctx, user, password) {
-        ctx.out.ok();
-    } else {
-        ctx.out.error(WRONG);
+        return Err(errors::NO_PASSWORD_SET);
     }
-    After::Done
+    if !admit(ctx, user, password) {
+        return Err(errors::WRONG_PASSWORD);
+    }
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
-/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
-pub(crate) fn hello(ctx: &mut ServerCtx<'_>) -> After {
-    match try_hello(ctx) {
-        Ok(()) => greet(ctx),
-        Err(text) => ctx.out.error(&text),
-    }
-    After::Done
-}
-
-/// All of HELLO but its greeting. As with the peer, each option takes effect when it is read, whatever becomes of those
-/// behind it; the protocol changes last.
-fn try_hello(ctx: &mut ServerCtx<'_>) -> Result<(), String> {
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`. As with redis-server, each option takes effect when it
+/// is read, whatever becomes of those behind it; the protocol changes last.
+pub(crate) fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let resp = args.opt(1).map(protocol).transpose()?;
     let mut at = 2;
@@ -57,47 +40,48 @@ fn try_hello(ctx: &mut ServerCtx<'_>) -> Result<(), String> {
         let after = args.len() - 1 - at;
         if args.is(at, "AUTH") && after >= 2 {
             if !admit(ctx, args.get(at + 1), args.get(at + 2)) {
-                return Err(WRONG.to_owned());
+                return Err(errors::WRONG_PASSWORD);
             }
             at += 3;
         } else if args.is(at, "SETNAME") && after >= 1 {
             let name = args.get(at + 1);
             if !is_name(name) {
-                return Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned());
+                return Err(errors::CLIENT_NAME);
             }
             ctx.conn.session.name = name.to_vec();
             at += 2;
         } else {
-            return Err(format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(args.get(at))));
+            return Err(errors::hello_option(args.get(at)));
         }
     }
     if !ctx.conn.session.authenticated {
-        return Err(HELLO_FIRST.to_owned());
+        return Err(errors::HELLO_UNAUTHENTICATED);
     }
     if let Some(resp) = resp {
         ctx.conn.session.resp = resp;
         ctx.out.set_resp(resp);
     }
-    Ok(())
+    greet(ctx);
+    Ok(After::Done)
 }
 
-fn protocol(version: &[u8]) -> Result<Resp, String> {
-    match integer(version).ok_or("ERR Protocol version is not an integer or out of range")? {
+fn protocol(version: &[u8]) -> CmdResult<Resp> {
+    match parse_i64(version).ok_or(errors::PROTOCOL_NOT_INTEGER)? {
         2 => Ok(Resp::V2),
         3 => Ok(Resp::V3),
-        _ => Err("NOPROTO unsupported protocol version".to_owned()),
+        _ => Err(errors::NO_PROTOCOL),
     }
 }
 
 /// `RESET`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session.leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state, ctx.slot);
     ctx.conn.session.reset(ctx.config.password.is_none());
     ctx.conn.set_limits(ctx.config);
     ctx.out.set_resp(ctx.conn.session.resp);
     ctx.out.simple("RESET");
-    After::Done
+    Ok(After::Done)
 }
 
 fn greet(ctx: &mut ServerCtx<'_>) {

@@ -9,6 +9,8 @@
 
 use std::path::Path;
 
+use varve_command::errors::{CmdResult, CommandError};
+
 use crate::config::{Config, Effects, Ineffective};
 use crate::net::sockets::Sockets;
 use crate::state::ServerState;
@@ -18,42 +20,37 @@ use crate::system::logging;
 use crate::system::open_files::allow_clients;
 
 /// `CONFIG GET pattern [pattern ...]`
-pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let found = ctx.state.config.get(ctx.args.skip(2).iter());
     ctx.out.map(found.len());
     for (name, value) in &found {
         ctx.out.bulk(name);
         ctx.out.bulk(value);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CONFIG SET name value [name value ...]`
-pub(crate) fn set(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let words: Vec<&[u8]> = ctx.args.skip(2).iter().collect();
     if !words.len().is_multiple_of(2) {
-        ctx.out.error("ERR syntax error");
-        return After::Done;
+        return Err(CommandError::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    done(ctx.state.config.set(&pairs, ctx.conn.ends.is_local(), &Running(ctx.state)), ctx)
+    ctx.state.config.set(&pairs, ctx.conn.ends.is_local(), &Running(ctx.state))?;
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CONFIG REWRITE`
-pub(crate) fn rewrite(ctx: &mut ServerCtx<'_>) -> After {
-    done(ctx.state.config.rewrite(false), ctx)
-}
-
-fn done(result: Result<(), String>, ctx: &mut ServerCtx<'_>) -> After {
-    match result {
-        Ok(()) => ctx.out.ok(),
-        Err(error) => ctx.out.error(&error),
-    }
-    After::Done
+pub(crate) fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    ctx.state.config.rewrite(false)?;
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CONFIG HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     const LINES: [&str; 11] = [
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern>",
@@ -69,7 +66,7 @@ pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
     ];
     ctx.out.array(LINES.len());
     LINES.iter().for_each(|line| ctx.out.simple(line));
-    After::Done
+    Ok(After::Done)
 }
 
 struct Running<'s>(&'s ServerState);

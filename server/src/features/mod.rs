@@ -10,7 +10,6 @@
 //! A test checks that each `Run::Host` row of the command table has exactly one handler here. Not here: arity,
 //! authentication and existence of the command, which the batch has checked.
 
-pub(crate) mod arguments;
 mod auth;
 pub(crate) mod clients;
 mod config;
@@ -24,12 +23,13 @@ mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod tracking;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use varve_command::errors::CmdResult;
 use varve_command::{Descriptor, Flags};
 
 use crate::config::Guard;
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx, ServerFn};
 
 /// All handlers, by the full names of their descriptors.
@@ -92,15 +92,11 @@ const HANDLERS: &[(&str, ServerFn)] = &[
 ];
 
 /// Runs the command.
-pub(crate) fn run(descriptor: &'static Descriptor, ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn run(descriptor: &'static Descriptor, ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
-        ctx.out.error(
-            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-             local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-        );
-        return After::Done;
+        return Err(errors::DEBUG_REFUSED);
     }
-    let handler = table().get(descriptor.full_name).expect("each Host descriptor has a handler: see the test");
+    let handler = table()[usize::from(descriptor.id)].expect("each Host descriptor has a handler: see the test");
     handler(ctx)
 }
 
@@ -112,12 +108,17 @@ fn may_debug(ctx: &ServerCtx<'_>) -> bool {
     }
 }
 
-fn table() -> &'static HashMap<&'static str, ServerFn> {
-    static TABLE: OnceLock<HashMap<&'static str, ServerFn>> = OnceLock::new();
+/// Handlers by the ids of their descriptors.
+fn table() -> &'static [Option<ServerFn>] {
+    static TABLE: OnceLock<Box<[Option<ServerFn>]>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let table: HashMap<_, _> = HANDLERS.iter().copied().collect();
-        assert_eq!(table.len(), HANDLERS.len(), "a command has one handler");
-        table
+        let mut table = vec![None; varve_command::table::count_ids()];
+        let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+        for row in rows {
+            let handler = HANDLERS.iter().find(|(name, _)| *name == row.full_name);
+            table[usize::from(row.id)] = handler.map(|(_, handler)| *handler);
+        }
+        table.into()
     })
 }
 
@@ -140,7 +141,8 @@ mod tests {
         }
         let mut described = BTreeSet::new();
         collect(varve_command::table::all(), &mut described);
-        let handled: BTreeSet<&str> = table().keys().copied().collect();
+        let handled: BTreeSet<&str> = HANDLERS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(handled.len(), HANDLERS.len(), "a command has one handler");
         assert_eq!(handled, described);
     }
 }

@@ -1,9 +1,12 @@
 //! SHUTDOWN: ends the server. There is nothing to save yet, so SAVE, NOSAVE, NOW and FORCE differ only in grammar.
 
+use varve_command::errors::{CmdResult, CommandError};
+
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`. Replies only to an error.
-pub(crate) fn shutdown(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (mut save, mut no_save, mut other, mut abort) = (false, false, false, false);
     for at in 1..ctx.args.len() {
         match () {
@@ -11,21 +14,16 @@ pub(crate) fn shutdown(ctx: &mut ServerCtx<'_>) -> After {
             () if ctx.args.is(at, "NOSAVE") => no_save = true,
             () if ctx.args.is(at, "NOW") || ctx.args.is(at, "FORCE") => other = true,
             () if ctx.args.is(at, "ABORT") => abort = true,
-            () => return refuse(ctx, "ERR syntax error"),
+            () => return Err(CommandError::SYNTAX),
         }
     }
     if (save && no_save) || (abort && (save || no_save || other)) {
-        return refuse(ctx, "ERR syntax error");
+        return Err(CommandError::SYNTAX);
     }
     if abort {
-        return refuse(ctx, "ERR No shutdown in progress.");
+        return Err(errors::NO_SHUTDOWN);
     }
     tracing::warn!("User requested shutdown...");
     ctx.state.stop();
-    After::Close
-}
-
-fn refuse(ctx: &mut ServerCtx<'_>, text: &str) -> After {
-    ctx.out.error(text);
-    After::Done
+    Ok(After::Close)
 }

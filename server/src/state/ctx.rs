@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use varve_command::errors::CmdResult;
 use varve_protocol::{Args, Reply};
 
 use super::{Now, ServerState};
@@ -39,4 +40,4 @@ pub(crate) enum After {
 }
 
 /// A handler.
-pub(crate) type ServerFn = fn(&mut ServerCtx<'_>) -> After;
+pub(crate) type ServerFn = fn(&mut ServerCtx<'_>) -> CmdResult<After>;

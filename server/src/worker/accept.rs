@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::Worker;
 use crate::config::Config;
+use crate::errors;
 use crate::features::pubsub::state::Home;
 use crate::net::conn::{Conn, Ends, Newcomer, Stream};
 use crate::net::listen::Listener;
@@ -19,19 +20,6 @@ use crate::state::mail::Message;
 
 /// Connections accepted in one turn of the loop.
 const ACCEPTS_MAX: usize = 256;
-
-const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
-
-const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no \
-password is set for the default user. In this mode connections are only accepted from the loopback interface. If you \
-want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable \
-protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis \
-from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do \
-so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by \
-editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. \
-3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a \
-an authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
-server to start accepting connections from the outside.\r\n";
 
 impl Worker {
     /// Accepts what waits, at most [`ACCEPTS_MAX`]; then `accept_due` stays set.
@@ -65,13 +53,13 @@ impl Worker {
     fn admit(&mut self, stream: Stream, ends: Ends) {
         let stats = &self.state.workers[self.index].stats;
         if self.state.connections() >= u64::from(self.config.max_clients) {
-            refuse(&stream, TOO_MANY);
+            refuse(&stream, errors::TOO_MANY_CLIENTS);
             stats.rejected.add(1);
             return;
         }
         stats.accepted.add(1);
         if self.config.protected_mode && self.config.password.is_none() && !ends.is_local() {
-            refuse(&stream, PROTECTED);
+            refuse(&stream, errors::PROTECTED_MODE);
             stats.rejected.add(1);
             return;
         }

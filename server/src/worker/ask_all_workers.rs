@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use varve_command::errors::CmdResult;
 use varve_protocol::Reply;
 
 use super::Worker;
-use super::serve::count_failure;
+use crate::errors;
 use crate::features::clients;
 use crate::features::clients::state::{Kill, Question};
 use crate::net::conn::Phase;
@@ -83,10 +84,11 @@ impl Worker {
         conn.request_bytes = 0;
         conn.output.set_resp(conn.session.resp);
         let mark = conn.output.mark();
-        combine(gather, &mut conn.output);
         let later = conn.later.pop_front();
         let asked = later.as_ref().map(|later| later.asked).or(conn.session.last).expect("the command that asked");
-        count_failure(self.batch.stats(), asked, conn.output.since(mark));
+        if let Err(error) = combine(gather, &mut conn.output) {
+            self.batch.stats().fail(asked, &error, mark, &mut conn.output);
+        }
         if later.as_ref().map_or_else(|| conn.session.drop_reply(), |later| !later.wanted) {
             conn.output.truncate(mark);
         }
@@ -105,7 +107,7 @@ impl Worker {
 }
 
 /// The reply that the answers come to.
-fn combine(gather: &Gather, out: &mut Reply) {
+fn combine(gather: &Gather, out: &mut Reply) -> CmdResult {
     let mut answers = gather.take();
     match &gather.question {
         Question::List(_) => {
@@ -121,6 +123,7 @@ fn combine(gather: &Gather, out: &mut Reply) {
         Question::Paused => out.ok(),
         Question::Kill(kill) if !kill.old_form => out.integer(answers.killed as i64),
         Question::Kill(_) if answers.killed > 0 => out.simple("OK"),
-        Question::Kill(_) => out.error("ERR No such client"),
+        Question::Kill(_) => return Err(errors::NO_CLIENT),
     }
+    Ok(())
 }

@@ -24,7 +24,7 @@ use varve_command::Descriptor;
 use varve_command::batch::{EarlyTurn, TurnState};
 use varve_command::bodies;
 use varve_command::monitor::Seen;
-use varve_command::stats::{CommandStats, SlowCommand};
+use varve_command::stats::SlowCommand;
 use varve_command::tracking;
 use varve_protocol::{Args, Body, Reply};
 
@@ -380,7 +380,10 @@ impl Worker {
             out,
             now: self.now,
         };
-        let outcome = features::run(descriptor, &mut ctx);
+        let after = features::run(descriptor, &mut ctx).unwrap_or_else(|error| {
+            self.batch.stats().fail(descriptor, &error, mark, out);
+            After::Done
+        });
         let may_push = self.conns[slot].listens() && !self.conns[slot].session.in_exec;
         if may_push && self.owes_delivery() {
             self.deliver_before_reply(slot, mark, out);
@@ -389,21 +392,20 @@ impl Worker {
         let took = start.elapsed();
         let stats = self.batch.stats();
         stats.count(descriptor, 1, took.as_nanos() as u64);
-        count_failure(stats, descriptor, out.since(mark));
         self.batch.slow().note(descriptor, args, self.now.unix_ms, took.as_nanos() as u64);
         self.note_slow(slot);
         if took >= CLOCK_STEP {
             self.now = Now::read();
         }
         let conn = &mut *self.conns[slot];
-        let ends = !matches!(outcome, After::Ask(_)) && !conn.session.in_exec;
+        let ends = !matches!(after, After::Ask(_)) && !conn.session.in_exec;
         if ends && conn.session.drop_reply() && !descriptor.confirms_always() {
             out.truncate(mark);
         }
-        conn.request_bytes = if matches!(outcome, After::Ask(_)) { bytes } else { 0 };
+        conn.request_bytes = if matches!(after, After::Ask(_)) { bytes } else { 0 };
         self.batch.publish_events(&mut self.store);
         self.follow_config();
-        outcome
+        after
     }
 
     /// What follows a command of the server itself, as the batch does it for all others.
@@ -512,15 +514,6 @@ impl Worker {
             self.state.workers[self.index].stats.query_limit_closed.add(1);
         }
         over
-    }
-}
-
-/// Counts an error that a command of the server itself replied with.
-pub(super) fn count_failure(stats: &CommandStats, descriptor: &'static Descriptor, reply: &[u8]) {
-    if let [b'-', error @ ..] = reply {
-        stats.of(descriptor).failed.add(1);
-        let end = error.iter().position(|byte| *byte == b'\r').unwrap_or(error.len());
-        stats.count_error(&error[..end]);
     }
 }
 

@@ -8,43 +8,43 @@ pub(crate) mod state;
 
 pub(crate) use line::{line, memory, weight};
 
+use varve_base::number::parse_i64;
 use varve_command::ReplyMode;
+use varve_command::errors::{CmdResult, CommandError};
+use varve_command::grammar::{help as reply_help, integer};
 
-use super::arguments::{self, integer, is_name};
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
-use state::{ClientClass, Filter, Kill, Question};
-
-const SYNTAX: &str = "ERR syntax error";
+use state::{ClientClass, Filter, Kill, Question, is_name};
 
 /// `CLIENT ID`
-pub(crate) fn id(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.conn.session.id as i64);
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CLIENT GETNAME`
-pub(crate) fn getname(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     match ctx.conn.session.name.as_slice() {
         b"" => ctx.out.null(),
         name => ctx.out.bulk(name),
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CLIENT SETNAME connection-name`
-pub(crate) fn setname(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let name = ctx.args.get(2);
-    if is_name(name) {
-        ctx.conn.session.name = name.to_vec();
-        ctx.out.ok();
-    } else {
-        ctx.out.error("ERR Client names cannot contain spaces, newlines or special characters.");
+    if !is_name(name) {
+        return Err(errors::CLIENT_NAME);
     }
-    After::Done
+    ctx.conn.session.name = name.to_vec();
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
-pub(crate) fn setinfo(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (option, value) = (ctx.args.get(2), ctx.args.get(3));
     let session = &mut ctx.conn.session;
     let (field, name) = if ctx.args.is(2, "LIB-NAME") {
@@ -52,28 +52,26 @@ pub(crate) fn setinfo(ctx: &mut ServerCtx<'_>) -> After {
     } else if ctx.args.is(2, "LIB-VER") {
         (&mut session.lib_ver, "lib-ver")
     } else {
-        ctx.out.error(&format!("ERR Unrecognized option '{}'", String::from_utf8_lossy(option)));
-        return After::Done;
+        return Err(errors::setinfo_option(option));
     };
-    if is_name(value) {
-        *field = value.to_vec();
-        ctx.out.ok();
-    } else {
-        ctx.out.error(&format!("ERR {name} cannot contain spaces, newlines or special characters."));
+    if !is_name(value) {
+        return Err(errors::setinfo_value(name));
     }
-    After::Done
+    *field = value.to_vec();
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CLIENT INFO`
-pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut line = line(ctx.conn, ctx.now.unix_ms);
     line.push('\n');
     ctx.out.verbatim("txt", line.as_bytes());
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`. Only ON replies.
-pub(crate) fn reply(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let session = &mut ctx.conn.session;
     if ctx.args.is(2, "ON") {
         session.reply = ReplyMode::On;
@@ -85,79 +83,63 @@ pub(crate) fn reply(ctx: &mut ServerCtx<'_>) -> After {
             session.reply = ReplyMode::SkipNext;
         }
     } else {
-        ctx.out.error(SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CLIENT NO-EVICT ON | OFF`
-pub(crate) fn no_evict(ctx: &mut ServerCtx<'_>) -> After {
-    if let Some(on) = switch(ctx) {
-        ctx.conn.session.no_evict = on;
-    }
-    After::Done
+pub(crate) fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    ctx.conn.session.no_evict = switch(ctx)?;
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CLIENT NO-TOUCH ON | OFF`
-pub(crate) fn no_touch(ctx: &mut ServerCtx<'_>) -> After {
-    if let Some(on) = switch(ctx) {
-        ctx.conn.session.no_touch = on;
-    }
-    After::Done
+pub(crate) fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    ctx.conn.session.no_touch = switch(ctx)?;
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
-/// Argument 2 as ON or OFF, replied to either way.
-fn switch(ctx: &mut ServerCtx<'_>) -> Option<bool> {
+/// Argument 2 as ON or OFF.
+fn switch(ctx: &ServerCtx<'_>) -> CmdResult<bool> {
     let on = ctx.args.is(2, "ON");
     if !on && !ctx.args.is(2, "OFF") {
-        ctx.out.error(SYNTAX);
-        return None;
+        return Err(CommandError::SYNTAX);
     }
-    ctx.out.ok();
-    Some(on)
+    Ok(on)
 }
 
 /// `CLIENT LIST [TYPE type] [ID id...]`
-pub(crate) fn list(ctx: &mut ServerCtx<'_>) -> After {
-    match parse_list(ctx) {
-        Ok(filter) => After::Ask(Question::List(filter)),
-        Err(text) => {
-            ctx.out.error(&text);
-            After::Done
-        }
-    }
+pub(crate) fn list(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    parse_list(ctx).map(|filter| After::Ask(Question::List(filter)))
 }
 
-fn parse_list(ctx: &ServerCtx<'_>) -> Result<Filter, String> {
+fn parse_list(ctx: &ServerCtx<'_>) -> CmdResult<Filter> {
     let args = ctx.args;
     let mut filter = Filter::default();
     if args.len() == 4 && args.is(2, "TYPE") {
         filter.class = Some(class(args.get(3))?);
     } else if args.len() > 3 && args.is(2, "ID") {
-        let ids = args.skip(3).iter().map(|id| integer(id).map(|id| id as u64));
-        filter.ids = Some(ids.collect::<Option<_>>().ok_or("ERR Invalid client ID")?);
+        let ids = args.skip(3).iter().map(|id| parse_i64(id).map(|id| id as u64));
+        filter.ids = Some(ids.collect::<Option<_>>().ok_or(errors::CLIENT_ID)?);
     } else if args.len() != 2 {
-        return Err(SYNTAX.to_owned());
+        return Err(CommandError::SYNTAX);
     }
     Ok(filter)
 }
 
-fn class(name: &[u8]) -> Result<ClientClass, String> {
-    ClientClass::from_name(name).ok_or_else(|| format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name)))
+fn class(name: &[u8]) -> CmdResult<ClientClass> {
+    ClientClass::from_name(name).ok_or_else(|| errors::client_type(name))
 }
 
 /// `CLIENT KILL address | option value...`
-pub(crate) fn kill(ctx: &mut ServerCtx<'_>) -> After {
-    match parse_kill(ctx) {
-        Ok(kill) => After::Ask(Question::Kill(kill)),
-        Err(text) => {
-            ctx.out.error(&text);
-            After::Done
-        }
-    }
+pub(crate) fn kill(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    parse_kill(ctx).map(|kill| After::Ask(Question::Kill(kill)))
 }
 
-fn parse_kill(ctx: &ServerCtx<'_>) -> Result<Kill, String> {
+fn parse_kill(ctx: &ServerCtx<'_>) -> CmdResult<Kill> {
     let args = ctx.args;
     let mut kill = Kill { filter: Filter::default(), skip_me: true, old_form: false };
     if args.len() == 3 {
@@ -168,9 +150,9 @@ fn parse_kill(ctx: &ServerCtx<'_>) -> Result<Kill, String> {
     }
     let filter = &mut kill.filter;
     for at in (2..args.len()).step_by(2) {
-        let value = args.opt(at + 1).ok_or(SYNTAX)?;
+        let value = args.opt(at + 1).ok_or(CommandError::SYNTAX)?;
         if args.is(at, "ID") {
-            let id = integer(value).filter(|id| *id > 0).ok_or("ERR client-id should be greater than 0")?;
+            let id = parse_i64(value).filter(|id| *id > 0).ok_or(errors::CLIENT_ID_POSITIVE)?;
             filter.ids = Some(vec![id as u64]);
         } else if args.is(at, "TYPE") {
             filter.class = Some(class(value)?);
@@ -180,48 +162,35 @@ fn parse_kill(ctx: &ServerCtx<'_>) -> Result<Kill, String> {
             filter.local_addr = Some(value.to_vec());
         } else if args.is(at, "USER") {
             if value != b"default" {
-                return Err(format!("ERR No such user '{}'", String::from_utf8_lossy(value)));
+                return Err(errors::no_user(value));
             }
             filter.user = Some(value.to_vec());
         } else if args.is(at, "SKIPME") && (args.is(at + 1, "YES") || args.is(at + 1, "NO")) {
             kill.skip_me = args.is(at + 1, "YES");
         } else {
-            return Err(SYNTAX.to_owned());
+            return Err(CommandError::SYNTAX);
         }
     }
     Ok(kill)
 }
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
-pub(crate) fn unblock(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn unblock(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let error = match args.len() {
         3 => false,
         4 if args.is(3, "TIMEOUT") => false,
         4 if args.is(3, "ERROR") => true,
-        4 => {
-            ctx.out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-            return After::Done;
-        }
-        _ => {
-            let name = String::from_utf8_lossy(args.get(1));
-            let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.");
-            ctx.out.error(&text);
-            return After::Done;
-        }
+        4 => return Err(errors::UNBLOCK_REASON),
+        _ => return Err(errors::subcommand("CLIENT", args.get(1))),
     };
-    match integer(args.get(2)) {
-        Some(client) => After::Ask(Question::Unblock { client: client as u64, error }),
-        None => {
-            ctx.out.error("ERR value is not an integer or out of range");
-            After::Done
-        }
-    }
+    let client = integer(args.get(2))? as u64;
+    Ok(After::Ask(Question::Unblock { client, error }))
 }
 
 /// `CLIENT HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
-    arguments::help(
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    reply_help(
         ctx.out,
         "CLIENT",
         &[
@@ -257,5 +226,5 @@ pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
             "    End the wait of a client that is blocked.",
         ],
     );
-    After::Done
+    Ok(After::Done)
 }

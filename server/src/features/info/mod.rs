@@ -18,21 +18,23 @@ mod tests;
 
 pub(crate) use about::{start, tell_memory};
 
+use varve_command::errors::CmdResult;
+
 use crate::state::ctx::{After, ServerCtx};
 use facts::Facts;
 
 /// `INFO [section ...]`
-pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let text = render(ctx.args.skip(1).iter(), &gather::facts(ctx.state));
     ctx.out.verbatim("txt", text.as_bytes());
-    After::Done
+    Ok(After::Done)
 }
 
 /// `CONFIG RESETSTAT`
-pub(crate) fn resetstat(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn resetstat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     gather::reset(ctx.state);
     ctx.out.ok();
-    After::Done
+    Ok(After::Done)
 }
 
 /// When a section is shown.

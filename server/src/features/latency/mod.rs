@@ -13,9 +13,11 @@ pub(crate) mod state;
 use std::fmt::Write;
 
 use varve_command::Descriptor;
+use varve_command::errors::CmdResult;
+use varve_command::grammar::help as reply_help;
 use varve_store::hist::Counts;
 
-use super::arguments;
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 use state::{Event, Sample, Series};
 
@@ -30,7 +32,7 @@ const FIRST_LIMIT_NS: u64 = 1024;
 const LIMITS: u32 = 30;
 
 /// `LATENCY LATEST`
-pub(crate) fn latest(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
     ctx.out.array(monitor.series().count());
     for (event, series) in monitor.series() {
@@ -41,15 +43,15 @@ pub(crate) fn latest(ctx: &mut ServerCtx<'_>) -> After {
         ctx.out.integer(last.millis as i64);
         ctx.out.integer(series.worst_ms as i64);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `LATENCY HISTORY event`
-pub(crate) fn history(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
     let Some((_, series)) = monitor.find(ctx.args.get(2)) else {
         ctx.out.array(0);
-        return After::Done;
+        return Ok(After::Done);
     };
     ctx.out.array(series.samples.len());
     for sample in &series.samples {
@@ -57,32 +59,26 @@ pub(crate) fn history(ctx: &mut ServerCtx<'_>) -> After {
         ctx.out.integer(sample.at_s);
         ctx.out.integer(sample.millis as i64);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `LATENCY RESET [event ...]`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let names = ctx.args.skip(2);
     let named = |event: Event| names.iter().any(|name| event.name().as_bytes().eq_ignore_ascii_case(name));
     let count = ctx.state.latency.lock().reset(|event| names.is_empty() || named(event));
     ctx.out.integer(count as i64);
-    After::Done
+    Ok(After::Done)
 }
 
 /// `LATENCY GRAPH event`
-pub(crate) fn graph(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
-    match monitor.find(ctx.args.get(2)) {
-        Some((event, series)) => {
-            let text = draw(event, series, ctx.now.unix_ms / 1000);
-            ctx.out.verbatim("txt", text.as_bytes());
-        }
-        None => {
-            let name = String::from_utf8_lossy(ctx.args.get(2));
-            ctx.out.error(&format!("ERR No samples available for event '{name}'"));
-        }
-    }
-    After::Done
+    let name = ctx.args.get(2);
+    let (event, series) = monitor.find(name).ok_or_else(|| errors::no_samples(name))?;
+    let text = draw(event, series, ctx.now.unix_ms / 1000);
+    ctx.out.verbatim("txt", text.as_bytes());
+    Ok(After::Done)
 }
 
 fn draw(event: Event, series: &Series, now_s: i64) -> String {
@@ -128,7 +124,7 @@ fn age(seconds: i64) -> String {
 }
 
 /// `LATENCY DOCTOR`
-pub(crate) fn doctor(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut text = String::new();
     if ctx.config.latency_threshold_ms == 0 {
         text.push_str(
@@ -156,7 +152,7 @@ pub(crate) fn doctor(ctx: &mut ServerCtx<'_>) -> After {
         text.push_str("Nothing took longer than the threshold since the start or the last LATENCY RESET.\n");
     }
     ctx.out.verbatim("txt", text.as_bytes());
-    After::Done
+    Ok(After::Done)
 }
 
 fn advice(event: Event) -> &'static str {
@@ -172,7 +168,7 @@ fn advice(event: Event) -> &'static str {
 }
 
 /// `LATENCY HISTOGRAM [command ...]`
-pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let from = ctx.out.defer();
     let mut shown = 0;
     let rows = varve_command::table::all();
@@ -196,7 +192,7 @@ pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> After {
         }
     }
     ctx.out.end_map(from, shown);
-    After::Done
+    Ok(After::Done)
 }
 
 /// One command's durations: how many ended within each power of two, as far as that grows.
@@ -226,8 +222,8 @@ fn limit_label_ns(limit: u64) -> u64 {
 }
 
 /// `LATENCY HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
-    arguments::help(
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    reply_help(
         ctx.out,
         "LATENCY",
         &[
@@ -245,7 +241,7 @@ pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
             "    Forget the spikes of these events, or of all.",
         ],
     );
-    After::Done
+    Ok(After::Done)
 }
 
 #[cfg(test)]

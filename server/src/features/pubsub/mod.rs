@@ -6,46 +6,47 @@
 pub(crate) mod listening;
 pub(crate) mod state;
 
+use varve_command::errors::CmdResult;
+use varve_command::grammar::help as reply_help;
 use varve_protocol::Reply;
 
-use super::arguments;
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 use state::{Kind, Name};
 
 /// `SUBSCRIBE channel [channel ...]`
-pub(crate) fn subscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn subscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Channel)
 }
 
 /// `PSUBSCRIBE pattern [pattern ...]`
-pub(crate) fn psubscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn psubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Pattern)
 }
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
-pub(crate) fn ssubscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn ssubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Shard)
 }
 
 /// `UNSUBSCRIBE [channel ...]`
-pub(crate) fn unsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn unsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Channel)
 }
 
 /// `PUNSUBSCRIBE [pattern ...]`
-pub(crate) fn punsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn punsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Pattern)
 }
 
 /// `SUNSUBSCRIBE [shardchannel ...]`
-pub(crate) fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Shard)
 }
 
-fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if kind == Kind::Shard && ctx.conn.session.in_exec {
-        ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
-        return After::Done;
+        return Err(errors::SSUBSCRIBE_IN_EXEC);
     }
     let who = (ctx.slot, ctx.conn.session.id);
     for name in ctx.args.skip(1).iter() {
@@ -54,10 +55,10 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
         confirm(ctx.out, kind.subscribed(), Some(name), subscriptions.told(kind));
     }
     ctx.conn.count_subscriptions();
-    After::Done
+    Ok(After::Done)
 }
 
-fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let id = ctx.conn.session.id;
     let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
     let names: Vec<Name> = match ctx.args.len() {
@@ -72,7 +73,7 @@ fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
         confirm(ctx.out, kind.unsubscribed(), None, subscriptions.told(kind));
     }
     ctx.conn.count_subscriptions();
-    After::Done
+    Ok(After::Done)
 }
 
 fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {
@@ -86,73 +87,71 @@ fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {
 }
 
 /// `PUBLISH channel message`
-pub(crate) fn publish(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn publish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     post(ctx, Kind::Channel)
 }
 
 /// `SPUBLISH shardchannel message`
-pub(crate) fn spublish(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn spublish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     post(ctx, Kind::Shard)
 }
 
-fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let own = ctx.store.id();
     let receivers = ctx.state.pubsub.publish(kind, ctx.args.get(1), ctx.args.get(2), own);
     ctx.out.integer(receivers as i64);
-    After::Done
+    Ok(After::Done)
 }
 
 /// `PUBSUB CHANNELS [pattern]`
-pub(crate) fn channels(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn channels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDCHANNELS [pattern]`
-pub(crate) fn shardchannels(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn shardchannels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Shard)
 }
 
-fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if ctx.args.len() > 3 {
-        let sub = String::from_utf8_lossy(ctx.args.get(1)).into_owned();
-        ctx.out.error(&format!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try PUBSUB HELP."));
-        return After::Done;
+        return Err(errors::subcommand("PUBSUB", ctx.args.get(1)));
     }
     let names = ctx.state.pubsub.names(kind, ctx.args.opt(2));
     ctx.out.array(names.len());
     names.iter().for_each(|name| ctx.out.bulk(name));
-    After::Done
+    Ok(After::Done)
 }
 
 /// `PUBSUB NUMSUB [channel ...]`
-pub(crate) fn numsub(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn numsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDNUMSUB [shardchannel ...]`
-pub(crate) fn shardnumsub(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn shardnumsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Shard)
 }
 
-fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let names = ctx.args.skip(2);
     ctx.out.array(names.len() * 2);
     for name in names.iter() {
         ctx.out.bulk(name);
         ctx.out.integer(ctx.state.pubsub.count(kind, name) as i64);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `PUBSUB NUMPAT`
-pub(crate) fn numpat(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn numpat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.pubsub.len(Kind::Pattern) as i64);
-    After::Done
+    Ok(After::Done)
 }
 
 /// `PUBSUB HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
-    arguments::help(
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    reply_help(
         ctx.out,
         "PUBSUB",
         &[
@@ -168,5 +167,5 @@ pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
             "    The number of subscriptions of each of these shard channels.",
         ],
     );
-    After::Done
+    Ok(After::Done)
 }

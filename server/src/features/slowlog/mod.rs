@@ -2,28 +2,26 @@
 
 pub(crate) mod state;
 
-use super::arguments::{self, integer};
+use varve_base::number::parse_i64;
+use varve_command::errors::CmdResult;
+use varve_command::grammar::help as reply_help;
+
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 
 /// Entries that SLOWLOG GET shows where no count is given.
 const SHOWN: usize = 10;
 
 /// `SLOWLOG GET [count]`
-pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if ctx.args.len() > 3 {
-        let name = String::from_utf8_lossy(ctx.args.get(1));
-        let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try SLOWLOG HELP.");
-        ctx.out.error(&text);
-        return After::Done;
+        return Err(errors::subcommand("SLOWLOG", ctx.args.get(1)));
     }
-    let count = match ctx.args.opt(2).map(integer) {
+    let count = match ctx.args.opt(2).map(parse_i64) {
         None => SHOWN,
         Some(Some(-1)) => usize::MAX,
         Some(Some(count)) if count >= 0 => count as usize,
-        Some(_) => {
-            ctx.out.error("ERR count should be greater than or equal to -1");
-            return After::Done;
-        }
+        Some(_) => return Err(errors::SLOWLOG_COUNT),
     };
     let log = ctx.state.slowlog.lock();
     ctx.out.array(count.min(log.len()));
@@ -37,25 +35,25 @@ pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> After {
         ctx.out.bulk(entry.peer.as_bytes());
         ctx.out.bulk(&entry.name);
     }
-    After::Done
+    Ok(After::Done)
 }
 
 /// `SLOWLOG LEN`
-pub(crate) fn len(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn len(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.slowlog.lock().len() as i64);
-    After::Done
+    Ok(After::Done)
 }
 
 /// `SLOWLOG RESET`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.slowlog.lock().reset();
     ctx.out.ok();
-    After::Done
+    Ok(After::Done)
 }
 
 /// `SLOWLOG HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
-    arguments::help(
+pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    reply_help(
         ctx.out,
         "SLOWLOG",
         &[
@@ -68,5 +66,5 @@ pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> After {
             "    Forget all entries.",
         ],
     );
-    After::Done
+    Ok(After::Done)
 }

@@ -16,38 +16,30 @@
 
 pub(crate) mod state;
 
+use varve_command::errors::{CmdResult, CommandError};
+use varve_command::grammar::integer;
 use varve_command::tracking::Tracking;
 
-use super::arguments::integer;
 use super::pubsub::state::{Kind, Name};
+use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
 
-const SYNTAX: &str = "ERR syntax error";
-
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
-pub(crate) fn tracking(ctx: &mut ServerCtx<'_>) -> After {
-    match try_tracking(ctx) {
-        Ok(()) => ctx.out.ok(),
-        Err(text) => ctx.out.error_bytes(&text),
-    }
-    After::Done
-}
-
-fn try_tracking(ctx: &mut ServerCtx<'_>) -> Result<(), Vec<u8>> {
+pub(crate) fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (wanted, prefixes) = parse(ctx)?;
     if ctx.args.is(2, "ON") {
         check(ctx, &wanted, &prefixes)?;
         enable(ctx, wanted, prefixes);
-        Ok(())
     } else if ctx.args.is(2, "OFF") {
         disable(ctx);
-        Ok(())
     } else {
-        Err(SYNTAX.into())
+        return Err(CommandError::SYNTAX);
     }
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
-fn parse<'a>(ctx: &ServerCtx<'a>) -> Result<(Tracking, Vec<&'a [u8]>), Vec<u8>> {
+fn parse<'a>(ctx: &ServerCtx<'a>) -> CmdResult<(Tracking, Vec<&'a [u8]>)> {
     let args = ctx.args;
     let mut wanted = Tracking { on: true, ..Tracking::default() };
     let mut prefixes = Vec::new();
@@ -56,11 +48,11 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> Result<(Tracking, Vec<&'a [u8]>), Vec<u8>> 
         let value = args.opt(at + 1);
         if let (true, Some(id)) = (args.is(at, "REDIRECT"), value) {
             if wanted.redirect != 0 {
-                return Err(b"ERR A client can only redirect to a single other client".into());
+                return Err(errors::REDIRECT_TWICE);
             }
-            let id = integer(id).ok_or("ERR value is not an integer or out of range")?;
+            let id = integer(id)?;
             if ctx.state.pubsub.home(id as u64).is_none() {
-                return Err(b"ERR The client ID you want redirect to does not exist".into());
+                return Err(errors::REDIRECT_NO_CLIENT);
             }
             wanted.redirect = id as u64;
             at += 1;
@@ -76,7 +68,7 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> Result<(Tracking, Vec<&'a [u8]>), Vec<u8>> 
         } else if args.is(at, "NOLOOP") {
             wanted.no_loop = true;
         } else {
-            return Err(SYNTAX.into());
+            return Err(CommandError::SYNTAX);
         }
         at += 1;
     }
@@ -84,41 +76,34 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> Result<(Tracking, Vec<&'a [u8]>), Vec<u8>> 
 }
 
 /// Whether the options fit each other and what the connection does already.
-fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> Result<(), Vec<u8>> {
+fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> CmdResult {
     let now = &ctx.conn.session.tracking;
-    let text = if !wanted.bcast && !prefixes.is_empty() {
-        "ERR PREFIX option requires BCAST mode to be enabled"
+    if !wanted.bcast && !prefixes.is_empty() {
+        Err(errors::PREFIX_NEEDS_BCAST)
     } else if now.on && now.bcast != wanted.bcast {
-        "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with \
-         a different mode."
+        Err(errors::BCAST_FIXED)
     } else if wanted.bcast && (wanted.opt_in || wanted.opt_out) {
-        "ERR OPTIN and OPTOUT are not compatible with BCAST"
+        Err(errors::BCAST_ALONE)
     } else if wanted.opt_in && wanted.opt_out {
-        "ERR You can't specify both OPTIN mode and OPTOUT mode"
+        Err(errors::OPT_BOTH)
     } else if (wanted.opt_in && now.opt_out) || (wanted.opt_out && now.opt_in) {
-        "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with \
-         a different mode."
+        Err(errors::OPT_FIXED)
     } else {
-        return check_prefixes(ctx, prefixes);
-    };
-    Err(text.into())
+        check_prefixes(ctx, prefixes)
+    }
 }
 
 /// Prefixes of one connection may not overlap: a change under two of them would be told twice.
-fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> Result<(), Vec<u8>> {
+fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
-    let refuse = |new: &[u8], with: &[u8], other: &[u8]| {
-        let end = b"'. Prefixes for a single client must not overlap.";
-        Err([b"ERR Prefix '", new, b"' overlaps with ", with, b" prefix '", other, end].concat())
-    };
     let present = ctx.conn.subscriptions.as_ref().map(|subscriptions| subscriptions.of(Kind::Prefix));
     for (nth, prefix) in prefixes.iter().enumerate() {
         let mut known = present.into_iter().flatten();
         if let Some(other) = known.find(|other| overlap(prefix, other)) {
-            return refuse(prefix, b"an existing", other);
+            return Err(errors::prefix_overlap(prefix, "an existing", other));
         }
         if let Some(other) = prefixes[nth + 1..].iter().find(|other| overlap(prefix, other)) {
-            return refuse(prefix, b"another provided", other);
+            return Err(errors::prefix_overlap(prefix, "another provided", other));
         }
     }
     Ok(())
@@ -155,30 +140,27 @@ fn disable(ctx: &mut ServerCtx<'_>) {
 }
 
 /// `CLIENT CACHING YES | NO`
-pub(crate) fn caching(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let tracking = &mut ctx.conn.session.tracking;
-    let refusal = if !tracking.on {
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+    if !tracking.on {
+        return Err(errors::CACHING_UNTRACKED);
     } else if args.is(2, "YES") && !tracking.opt_in {
-        "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+        return Err(errors::CACHING_YES);
     } else if args.is(2, "NO") && !tracking.opt_out {
-        "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+        return Err(errors::CACHING_NO);
     } else if !args.is(2, "YES") && !args.is(2, "NO") {
-        SYNTAX
-    } else {
-        tracking.caching = true;
-        ctx.out.ok();
-        return After::Done;
-    };
-    ctx.out.error(refusal);
-    After::Done
+        return Err(CommandError::SYNTAX);
+    }
+    tracking.caching = true;
+    ctx.out.ok();
+    Ok(After::Done)
 }
 
 /// `CLIENT GETREDIR`
-pub(crate) fn getredir(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(redirect(&ctx.conn.session.tracking));
-    After::Done
+    Ok(After::Done)
 }
 
 /// The connection that messages go to, 0 for itself, -1 without tracking.
@@ -187,7 +169,7 @@ fn redirect(tracking: &Tracking) -> i64 {
 }
 
 /// `CLIENT TRACKINGINFO`
-pub(crate) fn trackinginfo(ctx: &mut ServerCtx<'_>) -> After {
+pub(crate) fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let tracking = &ctx.conn.session.tracking;
     let flags = [
         (!tracking.on, "off"),
@@ -213,5 +195,5 @@ pub(crate) fn trackinginfo(ctx: &mut ServerCtx<'_>) -> After {
     out.bulk(b"prefixes");
     out.array(prefixes.len());
     prefixes.iter().for_each(|prefix: &Name| out.bulk(prefix));
-    After::Done
+    Ok(After::Done)
 }

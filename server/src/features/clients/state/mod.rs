@@ -71,3 +71,8 @@ pub(crate) struct Kill {
     /// The old form (`CLIENT KILL addr`): answers OK or an error in place of a count.
     pub(crate) old_form: bool,
 }
+
+/// True for what a client may be called: printable ASCII without spaces, or nothing.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    name.iter().all(u8::is_ascii_graphic)
+}

@@ -1,0 +1,172 @@
+//! The texts of the errors that the server's own commands reply. Errors that other commands reply too stand in
+//! `varve_command::errors`.
+
+use varve_command::errors::CommandError;
+
+/// AUTH, HELLO: user and password do not fit.
+pub(crate) const WRONG_PASSWORD: CommandError =
+    CommandError::new(&"WRONGPASS invalid username-password pair or user is disabled.");
+/// AUTH with a password alone, and none is set.
+pub(crate) const NO_PASSWORD_SET: CommandError = CommandError::new(
+    &"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration \
+      is correct?",
+);
+/// HELLO of a client that is not authenticated.
+pub(crate) const HELLO_UNAUTHENTICATED: CommandError = CommandError::new(
+    &"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option \
+      can be used to authenticate the client and select the RESP protocol version at the same time",
+);
+/// HELLO: the version is no number.
+pub(crate) const PROTOCOL_NOT_INTEGER: CommandError =
+    CommandError::new(&"ERR Protocol version is not an integer or out of range");
+/// HELLO: neither 2 nor 3.
+pub(crate) const NO_PROTOCOL: CommandError = CommandError::new(&"NOPROTO unsupported protocol version");
+/// HELLO, CLIENT SETNAME: the name has characters that a name may not have.
+pub(crate) const CLIENT_NAME: CommandError =
+    CommandError::new(&"ERR Client names cannot contain spaces, newlines or special characters.");
+/// CLIENT LIST ID: no number.
+pub(crate) const CLIENT_ID: CommandError = CommandError::new(&"ERR Invalid client ID");
+/// CLIENT KILL ID: no positive number.
+pub(crate) const CLIENT_ID_POSITIVE: CommandError = CommandError::new(&"ERR client-id should be greater than 0");
+/// CLIENT KILL of an address that no client has.
+pub(crate) const NO_CLIENT: CommandError = CommandError::new(&"ERR No such client");
+/// CLIENT UNBLOCK with another reason.
+pub(crate) const UNBLOCK_REASON: CommandError =
+    CommandError::new(&"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+/// CLIENT PAUSE with another mode.
+pub(crate) const PAUSE_MODE: CommandError = CommandError::new(&"ERR CLIENT PAUSE mode must be WRITE or ALL");
+/// CLIENT PAUSE: the time is no number.
+pub(crate) const TIMEOUT_NOT_INTEGER: CommandError =
+    CommandError::new(&"ERR timeout is not an integer or out of range");
+/// CLIENT PAUSE: the time is below zero.
+pub(crate) const TIMEOUT_NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
+/// CLIENT TRACKING: REDIRECT twice.
+pub(crate) const REDIRECT_TWICE: CommandError =
+    CommandError::new(&"ERR A client can only redirect to a single other client");
+/// CLIENT TRACKING REDIRECT to nobody.
+pub(crate) const REDIRECT_NO_CLIENT: CommandError =
+    CommandError::new(&"ERR The client ID you want redirect to does not exist");
+/// CLIENT TRACKING PREFIX without BCAST.
+pub(crate) const PREFIX_NEEDS_BCAST: CommandError =
+    CommandError::new(&"ERR PREFIX option requires BCAST mode to be enabled");
+/// CLIENT TRACKING: BCAST is not changed while it tracks.
+pub(crate) const BCAST_FIXED: CommandError = CommandError::new(
+    &"ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a \
+      different mode.",
+);
+/// CLIENT TRACKING: BCAST with OPTIN or OPTOUT.
+pub(crate) const BCAST_ALONE: CommandError = CommandError::new(&"ERR OPTIN and OPTOUT are not compatible with BCAST");
+/// CLIENT TRACKING: OPTIN with OPTOUT.
+pub(crate) const OPT_BOTH: CommandError = CommandError::new(&"ERR You can't specify both OPTIN mode and OPTOUT mode");
+/// CLIENT TRACKING: OPTIN and OPTOUT are not changed while it tracks.
+pub(crate) const OPT_FIXED: CommandError = CommandError::new(
+    &"ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a \
+      different mode.",
+);
+/// CLIENT CACHING without tracking.
+pub(crate) const CACHING_UNTRACKED: CommandError = CommandError::new(
+    &"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+);
+/// CLIENT CACHING YES in another mode.
+pub(crate) const CACHING_YES: CommandError =
+    CommandError::new(&"ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+/// CLIENT CACHING NO in another mode.
+pub(crate) const CACHING_NO: CommandError =
+    CommandError::new(&"ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+/// CONFIG REWRITE without a file.
+pub(crate) const NO_CONFIG_FILE: CommandError = CommandError::new(&"ERR The server is running without a config file");
+/// DEBUG is not enabled for this connection.
+pub(crate) const DEBUG_REFUSED: CommandError = CommandError::new(
+    &"ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local \
+      connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+/// DEBUG QUICKLIST-PACKED-THRESHOLD: too much, or no size.
+pub(crate) const THRESHOLD: CommandError =
+    CommandError::new(&"ERR argument must be a memory value bigger than 1 and smaller than 4gb");
+/// SHUTDOWN ABORT: nothing to abort.
+pub(crate) const NO_SHUTDOWN: CommandError = CommandError::new(&"ERR No shutdown in progress.");
+/// SLOWLOG GET: the count is below -1 or no number.
+pub(crate) const SLOWLOG_COUNT: CommandError = CommandError::new(&"ERR count should be greater than or equal to -1");
+/// SSUBSCRIBE inside EXEC.
+pub(crate) const SSUBSCRIBE_IN_EXEC: CommandError =
+    CommandError::new(&"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+
+/// What is written to a connection over `maxclients`, before it is closed.
+pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// What is written to a connection from elsewhere in protected mode, before it is closed.
+pub(crate) const PROTECTED_MODE: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled \
+and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If \
+you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable \
+protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis \
+from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do \
+so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by \
+editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. \
+3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a \
+an authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
+server to start accepting connections from the outside.\r\n";
+
+fn shown(argument: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(argument)
+}
+
+/// `family`'s subcommand, as the client wrote it, has another number of arguments.
+pub(crate) fn subcommand(family: &str, name: &[u8]) -> CommandError {
+    let name = shown(name);
+    CommandError::owned(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try {family} HELP."))
+}
+
+/// HELLO: an option that it does not have, or without its value.
+pub(crate) fn hello_option(option: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Syntax error in HELLO option '{}'", shown(option)))
+}
+
+/// CLIENT SETINFO: another option.
+pub(crate) fn setinfo_option(option: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Unrecognized option '{}'", shown(option)))
+}
+
+/// CLIENT SETINFO: the value of `option` has characters that it may not have.
+pub(crate) fn setinfo_value(option: &str) -> CommandError {
+    CommandError::owned(format!("ERR {option} cannot contain spaces, newlines or special characters."))
+}
+
+/// CLIENT LIST, CLIENT KILL: no such class of clients.
+pub(crate) fn client_type(name: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Unknown client type '{}'", shown(name)))
+}
+
+/// CLIENT KILL USER: no such user.
+pub(crate) fn no_user(name: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR No such user '{}'", shown(name)))
+}
+
+/// CLIENT TRACKING: two prefixes of one client overlap. `which` says where the other one comes from.
+pub(crate) fn prefix_overlap(new: &[u8], which: &str, other: &[u8]) -> CommandError {
+    let end = b"'. Prefixes for a single client must not overlap.";
+    CommandError::owned(
+        [b"ERR Prefix '", new, b"' overlaps with ", which.as_bytes(), b" prefix '", other, end].concat(),
+    )
+}
+
+/// CONFIG SET: no such directive.
+pub(crate) fn no_directive(name: &[u8]) -> CommandError {
+    let name = shown(name);
+    CommandError::owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
+}
+
+/// CONFIG SET: the directive cannot have this value.
+pub(crate) fn config_set(name: &[u8], reason: &str) -> CommandError {
+    let name = shown(name);
+    CommandError::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+}
+
+/// CONFIG REWRITE: the file could not be written.
+pub(crate) fn config_rewrite(reason: &str) -> CommandError {
+    CommandError::owned(format!("ERR Rewriting config file: {reason}"))
+}
+
+/// LATENCY GRAPH: the event has no samples.
+pub(crate) fn no_samples(event: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR No samples available for event '{}'", shown(event)))
+}

@@ -29,7 +29,7 @@ fn exported<'t>(tree: &'t Tree, krate: &'t str) -> Vec<(&'t str, &'t str)> {
     let named: BTreeSet<String> = tree
         .sources(krate)
         .flat_map(reexported)
-        .filter_map(|path| path.rsplit("::").next().map(str::to_string))
+        .filter_map(|path| path.split('@').next()?.rsplit("::").next().map(str::to_string))
         .collect();
     let mut found = Vec::new();
     for file in tree.sources(krate) {

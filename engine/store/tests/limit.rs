@@ -1,10 +1,10 @@
 //! Room at the limit in odd cases: most of what is used is not the log's (connection buffers), or the limit is out of reach.
 
-mod strings;
+mod string_writes;
 
 use std::sync::Arc;
 
-use strings::set;
+use string_writes::set;
 use varve_store::{LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker};
 
 fn store() -> (Arc<Store>, Worker) {

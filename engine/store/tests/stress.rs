@@ -5,18 +5,18 @@
 //! ```text
 //! kept    database 0: counters; a hash, a sorted set, a list and a set that move between two names each
 //! shared  databases 0 to 3, SWAPDB and FLUSHDB of 1 to 3: whatever comes
-//! mixed   database 0, where nothing is evicted: transfers under WATCH, clients that wait (mixed/mod.rs)
+//! mixed   database 0, where nothing is evicted: transfers under WATCH, clients that wait (stress_sessions/mod.rs)
 //! ```
 //! In both runs somebody observes the store, and wants all events.
 //! `VARVE_SEED` sets the seed, `VARVE_STRESS_SECONDS` the length. Small enough to run under the thread sanitizer.
 
-mod mixed;
+mod stress_sessions;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use mixed::{Hand, Mixed};
+use stress_sessions::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
     Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store, StringForm, Ttl, Tx,

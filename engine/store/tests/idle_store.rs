@@ -1,10 +1,10 @@
 //! The background of a store at rest: what is left to do is done, and then its turns cost next to nothing.
 
-mod strings;
+mod string_writes;
 
 use std::time::Duration;
 
-use strings::set;
+use string_writes::set;
 use varve_store::{LogGeometry, Options, Store};
 
 /// A drain that has stopped halfway keeps memory for whoever opens the next segment. Nobody does: it must not be looked

@@ -3,10 +3,10 @@
 //!
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
-mod world;
+mod all_types;
 
+use all_types::{Op, World};
 use varve_base::rng::Rng;
-use world::{Op, World};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)

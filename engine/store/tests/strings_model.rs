@@ -1,4 +1,4 @@
-//! The store against a naive model: random commands on one worker, tiny segments, background steps in between.
+//! Strings of the store against a naive model: random commands on one worker, tiny segments, background steps in between.
 //!
 //! The seed is printed; `VARVE_SEED` sets it, `VARVE_STEPS` the number of commands.
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use varve_base::counter::Counter;
+use varve_base::hist::Hist;
 use varve_protocol::{Args, Mark, Reply};
-use varve_store::Counter;
-use varve_store::hist::Hist;
 
 use crate::descriptor::{Descriptor, Flags};
 use crate::errors::CommandError;

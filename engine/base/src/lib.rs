@@ -1,14 +1,18 @@
 //! What every other crate of the engine stands on: references into the segment range, memory mappings, hashing,
-//! number and text conversion, random numbers, glob patterns, a small mutex and the SIMD face of one index bucket.
+//! number and text conversion, random numbers, glob patterns, a small mutex and the order of locks, counters and
+//! histograms, and the SIMD face of one index bucket.
 //!
 //! Nothing here knows what it is used for: no keys, no segments, no tables, no clock and no globals.
 
+pub mod counter;
 pub mod glob;
 pub mod group;
 pub mod hash;
+pub mod hist;
 pub mod lock;
 pub mod mem;
 pub mod number;
+pub mod rank;
 mod reference;
 pub mod rng;
 

@@ -1,9 +1,9 @@
 //! What a batch pays for the gate, and a background step for its histogram.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use varve_base::hist::Hist;
+use varve_base::rank::{Rank, RankedMutex};
 use varve_store::gate::Gate;
-use varve_store::hist::Hist;
-use varve_store::rank::{Rank, RankedMutex};
 
 fn gate(c: &mut Criterion) {
     let gate = Gate::new(4);

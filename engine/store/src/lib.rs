@@ -17,10 +17,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod hist;
 mod keyspace;
 mod ops;
-pub mod rank;
 mod state;
 mod steps;
 
@@ -37,7 +35,7 @@ pub use state::observe::{Author, Observer};
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
-pub use state::stats::{Counter, StoreCounters, StoreTotals};
+pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};

@@ -8,7 +8,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use varve_store::rank::{Rank, RankedGuard, RankedMutex};
+use varve_base::rank::{Rank, RankedGuard, RankedMutex};
 
 const TRIES_MAX: u32 = 2;
 

@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use varve_base::hist::Counts;
 use varve_command::Descriptor;
 use varve_store::Store;
-use varve_store::hist::Counts;
 
 use crate::config::Live;
 use crate::features::latency::state as latency;
@@ -39,9 +39,9 @@ use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::Table;
 use crate::net::sockets::Sockets;
-use crate::system::counter::Counter;
 use mail::Message;
 use rates::Rates;
+use varve_base::counter::Counter;
 
 /// See the module's picture.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use varve_command::stats::CommandStats;
 
 use super::mail::Mailbox;
 use crate::features::clients::state::weights::Weights;
-use crate::system::counter::Counter;
+use varve_base::counter::Counter;
 
 /// What a worker counts.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! What the server asks of the operating system, the log, and the version. Knows no setting and no connection.
 
-pub(crate) mod counter;
 pub(crate) mod logging;
 pub(crate) mod open_files;
 pub(crate) mod sys;

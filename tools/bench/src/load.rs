@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Instant;
-use varve_store::hist::Hist;
+use varve_base::hist::Hist;
 use varve_testkit::Random;
 
 /// Kind of request.

@@ -16,7 +16,7 @@ use crate::report::{self, Row};
 use crate::turns::{both, median, push};
 use std::io;
 use std::ops::RangeInclusive;
-use varve_store::hist::{Counts, Hist};
+use varve_base::hist::{Counts, Hist};
 use varve_testkit::{Random, Server};
 
 const CLIENTS: usize = 50;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use varve_store::hist::Hist;
+use varve_base::hist::Hist;
 
 /// Requests that come evenly.
 pub(crate) struct Stream<'w> {

@@ -22,7 +22,7 @@ use crate::turns::{must, push, used_memory};
 use std::io;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use varve_store::hist::{Counts, Hist};
+use varve_base::hist::{Counts, Hist};
 use varve_testkit::{Launch, Random, Server};
 
 const CLIENTS: usize = 50;

@@ -13,7 +13,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use crate::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 
 /// The map from logical to physical numbers, and the numbers that are being swept.
 pub(crate) struct Databases {

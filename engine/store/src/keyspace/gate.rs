@@ -36,7 +36,7 @@
 //!
 //! The gate does not queue: a thread is one worker, and a worker enters once at a time.
 
-use crate::rank::{self, Held, Rank};
+use varve_base::rank::{self, Rank, RankToken};
 
 #[cfg(loom)]
 use loom::{
@@ -95,7 +95,7 @@ struct Bed {
 pub struct Shared<'g> {
     gate: &'g Gate,
     worker: usize,
-    _held: Held,
+    _token: RankToken,
 }
 
 /// No worker is inside, and none gets in until this is dropped.
@@ -104,7 +104,7 @@ pub struct Shared<'g> {
 pub struct Alone<'g> {
     gate: &'g Gate,
     _turn: MutexGuard<'g, ()>,
-    _held: Held,
+    _token: RankToken,
 }
 
 impl Gate {
@@ -133,11 +133,11 @@ impl Gate {
     /// If `worker` is out of range or already inside.
     #[inline]
     pub fn enter(&self, worker: usize) -> Shared<'_> {
-        let held = rank::enter(Rank::Gate);
+        let token = rank::enter(Rank::Gate);
         if !self.slot_enter(worker) {
             self.enter_slow(worker);
         }
-        Shared { gate: self, worker, _held: held }
+        Shared { gate: self, worker, _token: token }
     }
 
     /// Goes in if nobody is alone or waits to be.
@@ -146,9 +146,9 @@ impl Gate {
     /// As [`Gate::enter`].
     #[inline]
     pub fn try_enter(&self, worker: usize) -> Option<Shared<'_>> {
-        let held = rank::enter(Rank::Gate);
+        let token = rank::enter(Rank::Gate);
         // Not `then_some`: it would make the guard, and drop it, for a slot that was not entered.
-        self.slot_enter(worker).then(|| Shared { gate: self, worker, _held: held })
+        self.slot_enter(worker).then(|| Shared { gate: self, worker, _token: token })
     }
 
     /// Waits until no worker is inside and keeps them all out. `worker` is the asker and must not be inside.
@@ -156,7 +156,7 @@ impl Gate {
     /// # Panics
     /// If `worker` is out of range or inside.
     pub fn alone(&self, worker: usize) -> Alone<'_> {
-        let held = rank::enter(Rank::Gate);
+        let token = rank::enter(Rank::Gate);
         let state = self.slots[worker].0.load(Ordering::Relaxed);
         assert!(state & IN == 0, "worker {worker} asks to be alone while inside");
         let turn = lock(&self.turn);
@@ -169,7 +169,7 @@ impl Gate {
         for slot in &self.slots {
             self.wait_until_left(slot);
         }
-        Alone { gate: self, _turn: turn, _held: held }
+        Alone { gate: self, _turn: turn, _token: token }
     }
 
     /// True if it got in; false if the slot is closed.

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::shard::{Shard, ShardCell};
-use crate::rank::RankedGuard;
+use varve_base::rank::RankedGuard;
 
 /// How often a busy shard is tried before the command is put back: about 3 us.
 const SPINS_MAX: u32 = 150;

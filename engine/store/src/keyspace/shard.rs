@@ -17,7 +17,6 @@ use varve_index::{IndexEntry, IndexTable, Rehash};
 use varve_segment::{Access, Log};
 
 use super::ground::Ground;
-use crate::rank::{Rank, RankedMutex};
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::kinds;
 use crate::state::link::{Encoding, Link};
@@ -25,6 +24,7 @@ use crate::state::roots::Roots;
 use crate::state::waiters::Waiters;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
+use varve_base::rank::{Rank, RankedMutex};
 
 /// How many entries an index that does not move may gain or lose before its size is told again.
 const REPORT_EVERY: usize = 64;

@@ -19,7 +19,6 @@ use super::databases::Databases;
 use super::gate::Gate;
 use super::ground::Ground;
 use super::shard::ShardCell;
-use crate::hist::Hist;
 use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
 use crate::state::key::{Key, SHARDS_MAX, shard_of};
@@ -30,6 +29,7 @@ use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
+use varve_base::hist::Hist;
 
 /// How a store is made.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 
 /// Cells of the first chunk.
 pub(crate) const FIRST: u32 = 1024;

@@ -2,7 +2,7 @@
 
 use varve_index::IndexTable;
 
-use crate::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 
 /// What FLUSHALL and FLUSHDB left to do.
 pub(crate) struct DetachedTables {

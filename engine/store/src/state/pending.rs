@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use varve_collection::Collection;
 
 use super::roots::Roots;
-use crate::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 
 /// Roots that one step looks at which have no more to shed than it takes to drop them.
 pub(crate) const SHED_ROOTS: usize = 16;

@@ -6,7 +6,7 @@ use varve_segment::{Drain, Log};
 
 use super::meter::DefragMeter;
 use super::victims::{CostCounters, Seen, Settings};
-use crate::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 
 /// The drain under way.
 pub(crate) struct Reclaimer {

@@ -1,31 +1,8 @@
 //! Counters of a worker: written by it alone, read by whoever asks, never reset under its feet except by asking.
 //!
-//! Each is a relaxed atomic that only its worker stores to, so that counting is a plain add; sums over the workers may
-//! be some operations old, as every statistic is.
+//! Sums over the workers may be some operations old, as every statistic is.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A counter with one writer.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`; for the owning worker only.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// The value.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    /// Back to zero; a concurrent `add` may win.
-    pub fn reset(&self) {
-        self.0.store(0, Relaxed);
-    }
-}
+use varve_base::counter::Counter;
 
 /// What one worker has counted in the store.
 #[derive(Debug, Default)]

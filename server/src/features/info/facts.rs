@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use varve_base::hist::Counts;
 use varve_command::segments::Census;
-use varve_store::hist::Counts;
 use varve_store::{Defragged, ReclaimCost};
 
 use crate::config::Config;

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use varve_base::hist::Counts;
 use varve_command::Descriptor;
 use varve_command::segments::Census;
-use varve_store::hist::Counts;
 
 use super::about::about;
 use super::facts::{

@@ -12,10 +12,10 @@ pub(crate) mod state;
 
 use std::fmt::Write;
 
+use varve_base::hist::Counts;
 use varve_command::Descriptor;
 use varve_command::errors::CmdResult;
 use varve_command::grammar::help as reply_help;
-use varve_store::hist::Counts;
 
 use crate::errors;
 use crate::state::ctx::{After, ServerCtx};

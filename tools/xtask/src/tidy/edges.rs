@@ -15,7 +15,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("server", &["varve-base", "varve-store", "varve-protocol", "varve-command"]),
     ("tools/testkit", &[]),
     ("tools/loops", &["varve-store", "varve-protocol", "varve-command", "varve-testkit"]),
-    ("tools/bench", &["varve-store", "varve-testkit"]),
+    ("tools/bench", &["varve-base", "varve-store", "varve-testkit"]),
     ("tools/xtask", &[]),
     ("tests", &["varve-testkit"]),
 ];

@@ -9,7 +9,7 @@
 //! them to learn whether the clients together are over `maxmemory-clients`, and who has the largest. Clients that are not
 //! to be evicted weigh nothing.
 
-use crate::system::counter::Counter;
+use varve_base::counter::Counter;
 
 /// Number of classes.
 const CLASSES: usize = 19;

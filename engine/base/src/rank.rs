@@ -19,7 +19,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use varve_base::lock::{SpinGuard, SpinMutex};
+use crate::lock::{SpinGuard, SpinMutex};
 
 /// The place of a lock in the order. Derived comparison is the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub enum Rank {
 /// Proof that a rank is on this thread's stack; takes it off when dropped. Bound to its thread.
 #[must_use = "the rank is held only as long as the token lives"]
 #[derive(Debug)]
-pub struct Held {
+pub struct RankToken {
     #[cfg(all(debug_assertions, not(loom)))]
     rank: Rank,
     /// A raw pointer is not `Send`: the stack is the thread's own.
@@ -50,16 +50,16 @@ pub struct Held {
 /// In debug builds, if the thread holds a lock of this rank or a higher one.
 #[inline]
 #[track_caller]
-pub fn enter(rank: Rank) -> Held {
+pub fn enter(rank: Rank) -> RankToken {
     #[cfg(all(debug_assertions, not(loom)))]
     {
         checked::push(rank);
-        Held { rank, bound: PhantomData }
+        RankToken { rank, bound: PhantomData }
     }
     #[cfg(not(all(debug_assertions, not(loom))))]
     {
         let _ = rank;
-        Held { bound: PhantomData }
+        RankToken { bound: PhantomData }
     }
 }
 
@@ -75,14 +75,14 @@ pub fn assert_none_held() {
 }
 
 #[cfg(all(debug_assertions, not(loom)))]
-impl Drop for Held {
+impl Drop for RankToken {
     fn drop(&mut self) {
         checked::pop(self.rank);
     }
 }
 
 #[cfg(not(all(debug_assertions, not(loom))))]
-const _: () = assert!(size_of::<Held>() == 0);
+const _: () = assert!(size_of::<RankToken>() == 0);
 
 /// A mutex that has a rank, one byte beside its data; never poisoned.
 pub struct RankedMutex<T> {
@@ -96,7 +96,7 @@ pub struct RankedMutex<T> {
 pub struct RankedGuard<'a, T> {
     // Fields drop in this order: the lock is free before its rank is.
     guard: SpinGuard<'a, T>,
-    _held: Held,
+    _token: RankToken,
 }
 
 impl<T> RankedMutex<T> {
@@ -120,8 +120,8 @@ impl<T> RankedMutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> RankedGuard<'_, T> {
-        let held = self.enter();
-        RankedGuard { guard: self.inner.lock(), _held: held }
+        let token = self.enter();
+        RankedGuard { guard: self.inner.lock(), _token: token }
     }
 
     /// Takes the lock if it is free now.
@@ -131,8 +131,8 @@ impl<T> RankedMutex<T> {
     #[inline(always)]
     #[track_caller]
     pub fn try_lock(&self) -> Option<RankedGuard<'_, T>> {
-        let held = self.enter();
-        Some(RankedGuard { guard: self.inner.try_lock()?, _held: held })
+        let token = self.enter();
+        Some(RankedGuard { guard: self.inner.try_lock()?, _token: token })
     }
 
     /// Takes the lock if it is free now or within so many looks at it.
@@ -142,8 +142,8 @@ impl<T> RankedMutex<T> {
     #[inline(always)]
     #[track_caller]
     pub fn try_lock_for(&self, looks: u32) -> Option<RankedGuard<'_, T>> {
-        let held = self.enter();
-        Some(RankedGuard { guard: self.inner.try_lock_for(looks)?, _held: held })
+        let token = self.enter();
+        Some(RankedGuard { guard: self.inner.try_lock_for(looks)?, _token: token })
     }
 
     /// The data without locking: nobody else can hold the lock.
@@ -154,7 +154,7 @@ impl<T> RankedMutex<T> {
 
     #[inline(always)]
     #[track_caller]
-    fn enter(&self) -> Held {
+    fn enter(&self) -> RankToken {
         #[cfg(all(debug_assertions, not(loom)))]
         let rank = self.rank;
         #[cfg(not(all(debug_assertions, not(loom))))]

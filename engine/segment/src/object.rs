@@ -87,12 +87,21 @@ impl<'a> Object<'a> {
     /// Its value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
-        let first = self.first();
+        let (begin, len) = self.value_span();
         // SAFETY: as in `key`, and the value changes only through a unique borrow of the same access.
+        unsafe { std::slice::from_raw_parts(begin, len) }
+    }
+
+    /// Where the value begins, and its length in bytes. A change is written through this pointer, which comes from the
+    /// mapping: a pointer taken from a shared slice may not be written through.
+    #[inline(always)]
+    fn value_span(&self) -> (*mut u8, usize) {
+        let first = self.first();
+        // SAFETY: the shard is locked; the value lies in the object.
         unsafe {
             let at = self.place.value_at(&first);
             let len = first.size() - self.place.slack(&first) - at;
-            std::slice::from_raw_parts(self.place.0.add(at), len)
+            (self.place.0.add(at), len)
         }
     }
 
@@ -191,9 +200,9 @@ impl ObjectMut<'_> {
     #[inline]
     pub fn value_mut(&mut self) -> &mut [u8] {
         assert!(!self.pinned(), "the value of a pinned run would change");
-        let value = self.object.value();
+        let (begin, len) = self.object.value_span();
         // SAFETY: this view has the shard's access alone, and no pin reads the bytes.
-        unsafe { std::slice::from_raw_parts_mut(value.as_ptr().cast_mut(), value.len()) }
+        unsafe { std::slice::from_raw_parts_mut(begin, len) }
     }
 
     /// Is a reply still being sent from these bytes? Then the value cannot change in place, but for what is added at
@@ -265,9 +274,9 @@ impl ObjectMut<'_> {
     pub fn extend_value(&mut self, at: usize, part: &[u8]) -> bool {
         assert!(at >= self.object.value().len(), "what stands already is not extended");
         let Some((old, dirty)) = self.resize_end(at + part.len()) else { return false };
-        let value = self.object.value();
+        let (begin, len) = self.object.value_span();
         // SAFETY: this view has the shard's access alone, and no pin reads beyond the old length.
-        let new = unsafe { std::slice::from_raw_parts_mut(value.as_ptr().add(old).cast_mut(), value.len() - old) };
+        let new = unsafe { std::slice::from_raw_parts_mut(begin.add(old), len - old) };
         new[..dirty.min(at) - old].fill(0);
         new[at - old..].copy_from_slice(part);
         true

@@ -14,7 +14,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
-use varve_command::{Blocked, Bodies, CommandTable, Session};
+use varve_command::{Blocked, Bodies, CommandTable, Session, commands};
 use varve_protocol::{Parser, Reply};
 use varve_store::{LogGeometry, Limits, Options, Policy, Store, Worker};
 
@@ -66,14 +66,14 @@ impl World {
         let seats = (0..2)
             .map(|id| Seat {
                 worker: store.worker(id),
-                batch: Batch::new(CommandStats::new()),
+                batch: Batch::new(CommandStats::new(commands())),
                 parser: Parser::new(varve_protocol::Limits::default()),
                 session: Session::new(id as u64, START_MS, true),
                 blocked: None,
                 pending: Vec::new(),
             })
             .collect();
-        World { store, table: CommandTable::new(), seats, now_ms: START_MS }
+        World { store, table: CommandTable::new(commands()), seats, now_ms: START_MS }
     }
 
     fn step(&mut self, group: u8, what: u8, one: u8, two: u8, number: usize) {
@@ -136,7 +136,7 @@ impl World {
             rest = &mut rest[turn.consumed..];
             let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {
-                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Host { .. } => {}
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Server { .. } => {}
                 // Its commands of the server's are nobody's here.
                 TurnState::Exec(_) => session.leave_transaction(worker),
                 TurnState::Blocked(blocked) => {

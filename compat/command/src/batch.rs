@@ -17,23 +17,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use varve_catalog::Flags;
 use varve_protocol::{Args, Body, Outside, Parser, Reply, Span};
 use varve_store::{Tx, Worker};
 
 use crate::blocking::{self, Blocked, Served};
 use crate::bodies::{self, Bodies, Slices};
-use crate::checks;
-use crate::descriptor::{Descriptor, Flags, Run};
+use crate::command::{Command, CommandTable, Exec, Step, Unresolved};
 use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
-use crate::table::{CommandTable, Unresolved};
-use crate::tracking;
-use crate::transaction::{KEY_OVERHEAD_BYTES, Step};
-use crate::{Ctx, SessionCtx, WideCtx};
+use crate::transaction::KEY_OVERHEAD_BYTES;
+use crate::{Ctx, SessionCtx, WideCtx, checks, tracking};
 
 mod account;
 mod ahead;
@@ -93,7 +91,7 @@ impl Told {
     /// What follows a command on keys, with its shards still held: events are published, what a tracking client has read
     /// is remembered, the command is shown to monitors.
     #[inline]
-    fn after(&mut self, d: &'static Descriptor, ctx: &mut Ctx<'_, '_>) {
+    fn after(&mut self, d: &'static Command, ctx: &mut Ctx<'_, '_>) {
         if ctx.tx.has_events() {
             publish(&mut self.events, &mut ctx.tx);
         }
@@ -105,7 +103,7 @@ impl Told {
 
     /// Notes a command that ran, while somebody monitors.
     #[inline]
-    fn note(&mut self, d: &Descriptor, args: Args<'_>, session: &Session) {
+    fn note(&mut self, d: &Command, args: Args<'_>, session: &Session) {
         if let Some(seen) = &mut self.monitored {
             seen.extend(Seen::new(d, args, session.db));
         }
@@ -141,9 +139,9 @@ pub enum TurnState {
     /// CLIENT PAUSE holds the next request back; nothing of it has been done.
     Paused,
     /// The server runs this request, which counts as consumed, and goes on with the next turn.
-    Host {
+    Server {
         /// The command, or its subcommand where it has such.
-        descriptor: &'static Descriptor,
+        descriptor: &'static Command,
         /// Where the request starts in the input.
         start: usize,
         /// Its arguments, relative to `start`.
@@ -151,7 +149,7 @@ pub enum TurnState {
     },
     /// The server runs this transaction, which has commands of its own in it ([`Transaction`]), and goes on with the
     /// next turn. The request counts as consumed.
-    Exec(&'static Descriptor),
+    Exec(&'static Command),
     /// The last command waits for its keys, and those behind it wait for its reply.
     Blocked(Blocked),
     /// Flush the output, then close.
@@ -163,9 +161,9 @@ enum Stop {
     Busy,
     /// The next request is held back.
     Paused,
-    Host(&'static Descriptor),
+    Server(&'static Command),
     /// EXEC of a transaction that the server must run.
-    Exec(&'static Descriptor),
+    Exec(&'static Command),
     Blocked(Blocked),
     Close,
     /// The database changed: hashes computed before no longer hold.
@@ -249,7 +247,7 @@ impl Batch {
     }
 
     /// Notes a parsed request that ran, while somebody monitors.
-    fn note_request(&mut self, n: usize, d: &Descriptor, input: &[u8], outside: &Outside<'_>, session: &Session) {
+    fn note_request(&mut self, n: usize, d: &Command, input: &[u8], outside: &Outside<'_>, session: &Session) {
         if self.told.monitored.is_some() {
             let seen = Seen::new(d, self.args_of(n, input, outside), session.db);
             self.told.monitored.iter_mut().for_each(|noted| noted.extend(seen.clone()));
@@ -304,10 +302,10 @@ impl Batch {
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
-            Some(Stop::Host(descriptor)) => {
+            Some(Stop::Server(descriptor)) => {
                 let request = &self.work.requests[done - 1];
                 let spans = self.work.spans[request.spans.clone()].to_vec();
-                TurnState::Host { descriptor, start: request.start, spans }
+                TurnState::Server { descriptor, start: request.start, spans }
             }
             None => match tail {
                 Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
@@ -358,8 +356,8 @@ impl Running<'_> {
             }
             let stop = match request.command {
                 _ if self.session.multi.is_some() => self.in_multi(),
-                Ok(Descriptor { run: Run::Store(_), .. }) => self.on_shards(),
-                Ok(Descriptor { run: Run::Transaction(step), .. }) => self.transaction(*step),
+                Ok(Command { exec: Exec::Keys(_), .. }) => self.on_shards(),
+                Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
                 _ => self.other(),
             };
             if stop.is_some() {
@@ -397,7 +395,7 @@ impl Running<'_> {
                 stop = Some(Stop::Full);
                 break;
             }
-            let Ok(d @ Descriptor { run: Run::Store(run), .. }) = request.command else { break };
+            let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
             if !plain && pause.holds(d, ctx.session) {
                 break;
             }
@@ -454,7 +452,7 @@ impl Running<'_> {
             Err(unresolved) => {
                 if let Unresolved::Arity(d) = unresolved {
                     stats.of(d).rejected.add(1);
-                    if let Run::Transaction(Step::Exec) = d.run {
+                    if let Exec::Transaction(Step::Exec) = d.exec {
                         self.session.leave_transaction(self.worker);
                     }
                 }
@@ -471,8 +469,8 @@ impl Running<'_> {
         }
         // Who publishes and listens itself gets what it has published before the reply: the server sees to that.
         let to_itself = d.publishes() && self.session.subscriptions > 0;
-        if matches!(d.run, Run::Host) || to_itself {
-            return Some(Stop::Host(d));
+        if matches!(d.exec, Exec::Server) || to_itself {
+            return Some(Stop::Server(d));
         }
         let db = self.session.db;
         let start = Instant::now();
@@ -508,7 +506,7 @@ fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
 #[inline]
-fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn admitted(d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
     checks::allowed(d, ctx.session)?;
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
@@ -525,7 +523,7 @@ fn admitted(d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult
 /// Runs a command that names no keys to be held.
 #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
 fn run_unkeyed(
-    d: &'static Descriptor,
+    d: &'static Command,
     args: Args<'_>,
     worker: &mut Worker,
     table: &CommandTable,
@@ -533,18 +531,18 @@ fn run_unkeyed(
     out: &mut Reply,
     (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Publisher>),
 ) -> CmdResult {
-    if let Run::Session(run) = d.run {
+    if let Exec::Session(run) = d.exec {
         let databases = worker.store.databases();
         return run(&mut SessionCtx { args, out, session, commands: table, databases, events: events.as_mut() });
     }
     let store = Arc::clone(&worker.store);
     let (_alone, _inside);
-    let run = match d.run {
-        Run::Alone(run) => {
+    let run = match d.exec {
+        Exec::Exclusive(run) => {
             _alone = store.gate().alone(worker.id());
             run
         }
-        Run::Keyspace(run) => {
+        Exec::Keyspace(run) => {
             _inside = store.gate().enter(worker.id());
             run
         }
@@ -563,7 +561,7 @@ fn run_unkeyed(
 #[inline]
 fn hold(
     ctx: &mut Ctx<'_, '_>,
-    d: &Descriptor,
+    d: &Command,
     shards: &mut Vec<u16>,
     (kept, clock): (&mut usize, &mut SharedTime),
     patient: bool,
@@ -612,7 +610,7 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool)
 /// As [`admitted`]; a command that is not has been answered.
 #[inline]
 fn admitted_or_refused(
-    d: &'static Descriptor,
+    d: &'static Command,
     slow: &mut Slow,
     stats: &CommandStats,
     ctx: &mut Ctx<'_, '_>,
@@ -625,7 +623,7 @@ fn admitted_or_refused(
 
 /// Ends a command on keys that may not run.
 #[cold]
-fn refuse(refusal: &CommandError, d: &'static Descriptor, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
+fn refuse(refusal: &CommandError, d: &'static Command, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
     let mark = ctx.out.mark();
     stats.of(d).rejected.add(1);
     stats.refuse(refusal, mark, ctx.out);
@@ -633,7 +631,7 @@ fn refuse(refusal: &CommandError, d: &'static Descriptor, stats: &CommandStats, 
 }
 
 /// A command that is timed by itself took so long.
-fn took(nanos: u64, d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
+fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
     slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
     ctx.tx.pass_ms(whole_ms(nanos));
 }
@@ -642,7 +640,7 @@ fn took(nanos: u64, d: &Descriptor, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
 #[inline]
 fn serve(
     ctx: &mut Ctx<'_, '_>,
-    d: &'static Descriptor,
+    d: &'static Command,
     stats: &CommandStats,
     served: &mut Vec<Served>,
     events: &mut Option<Publisher>,

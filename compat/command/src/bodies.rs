@@ -11,11 +11,11 @@
 //! that has bodies makes a turn of its own, which waits for its shards, because it cannot be parsed again.
 
 use smallvec::SmallVec;
+use varve_catalog::Flags;
 use varve_protocol::{Body, Parser};
 use varve_store::{FilledExtent, OpenExtent, Worker};
 
-use crate::descriptor::Flags;
-use crate::table::CommandTable;
+use crate::command::CommandTable;
 
 /// Bodies of one request, as far as they are whole.
 #[derive(Debug, Default)]

@@ -2,7 +2,9 @@
 //!
 //! The order is Redis's: unknown name and arity first (`table`), then authentication, then the limit.
 
-use crate::descriptor::{Descriptor, Flags};
+use varve_catalog::Flags;
+
+use crate::command::Command;
 use crate::errors::{CmdResult, CommandError};
 use crate::session::Session;
 
@@ -11,7 +13,7 @@ use crate::session::Session;
 /// # Errors
 /// The reason why not.
 #[inline]
-pub fn allowed(d: &Descriptor, session: &Session) -> CmdResult {
+pub fn allowed(d: &Command, session: &Session) -> CmdResult {
     if !session.authenticated && !d.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NO_AUTH);
     }

@@ -9,11 +9,10 @@ use varve_base::group::CELLS;
 use varve_protocol::Resp;
 use varve_store::{Key, StringForm, TableStats, Ttl, Tx};
 
-use crate::WideCtx;
-use crate::digest;
 use crate::errors::{CmdResult, CommandError};
 use crate::generic::{refcount, shares_integers};
 use crate::grammar::{help, integer, shown};
+use crate::{WideCtx, digest};
 
 /// Bytes of a subcommand's name that its error shows.
 const SHOWN_MAX: usize = 128;

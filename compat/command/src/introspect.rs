@@ -3,28 +3,55 @@
 //! Flags, categories, tips and key specifications are sets in RESP3 and arrays in RESP2; subcommands are an array in both,
 //! but an empty set where there are none. The order in which commands are listed means nothing.
 
-use crate::SessionCtx;
-use crate::descriptor::{Acl, ArgKind, Argument, Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
-use crate::errors::{CmdResult, CommandError};
-use crate::table::CommandTable;
 use varve_base::glob;
+use varve_catalog::{
+    Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, one_of,
+};
 use varve_protocol::{Args, Reply};
 
+use crate::SessionCtx;
+use crate::command::{Command, CommandTable, Exec, FileRows};
+use crate::errors::{CmdResult, CommandError};
+
+pub(crate) const ROWS: FileRows = &[COMMAND];
+
+const COMMAND_ROWS: FileRows =
+    &[COMMAND_COUNT, COMMAND_INFO, COMMAND_DOCS, COMMAND_LIST, COMMAND_GETKEYS, COMMAND_GETKEYSANDFLAGS, COMMAND_HELP];
+
 /// `COMMAND`
-pub(crate) fn command(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn command(ctx: &mut SessionCtx<'_>) -> CmdResult {
     ctx.out.array(ctx.commands.len());
     ctx.commands.iter().for_each(|command| tell(command, ctx.out));
     Ok(())
 }
 
+const COMMAND: Command = Command::new(
+    Exec::Session(command),
+    Row::new("command", Group::Server, -1, "2.8.13")
+        .about("Describes all commands.", "O(N) in the commands")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output_order"]),
+)
+.with(COMMAND_ROWS);
+
 /// `COMMAND COUNT`
-pub(crate) fn count(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn count(ctx: &mut SessionCtx<'_>) -> CmdResult {
     ctx.out.integer(ctx.commands.len() as i64);
     Ok(())
 }
 
+const COMMAND_COUNT: Command = Command::new(
+    Exec::Session(count),
+    Row::sub("command|count", "count", Group::Server, 2, "2.8.13")
+        .about("Counts the commands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// `COMMAND INFO [name ...]`
-pub(crate) fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
     let names = ctx.args.skip(2);
     if names.is_empty() {
         return command(ctx);
@@ -39,10 +66,21 @@ pub(crate) fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
     Ok(())
 }
 
+const COMMAND_INFO: Command = Command::new(
+    Exec::Session(info),
+    Row::sub("command|info", "info", Group::Server, -2, "2.8.13")
+        .about("Describes commands, all of them if none is named.", "O(N) in the commands asked for")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output_order"])
+        .history(&[("7.0.0", "Without a name it describes all.")])
+        .args(&[arg("command-name", ArgKind::String).optional().multiple()]),
+);
+
 /// `COMMAND DOCS [name ...]`: names that are not known are left out.
-pub(crate) fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
     let names = ctx.args.skip(2);
-    let found: Vec<&Descriptor> = if names.is_empty() {
+    let found: Vec<&Command> = if names.is_empty() {
         ctx.commands.iter().collect()
     } else {
         names.iter().filter_map(|name| ctx.commands.by_full_name(name)).collect()
@@ -54,8 +92,18 @@ pub(crate) fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
     Ok(())
 }
 
+const COMMAND_DOCS: Command = Command::new(
+    Exec::Session(docs),
+    Row::sub("command|docs", "docs", Group::Server, -2, "7.0.0")
+        .about("Documents commands.", "O(N) in the commands asked for")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output_order"])
+        .args(&[arg("command-name", ArgKind::String).optional().multiple()]),
+);
+
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
-pub(crate) fn list(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn list(ctx: &mut SessionCtx<'_>) -> CmdResult {
     let Some(filter) = Filter::of(ctx.args.skip(2)) else { return Err(CommandError::SYNTAX) };
     let head = ctx.out.defer();
     let mut names = 0;
@@ -71,18 +119,53 @@ pub(crate) fn list(ctx: &mut SessionCtx<'_>) -> CmdResult {
     Ok(())
 }
 
+const COMMAND_LIST: Command = Command::new(
+    Exec::Session(list),
+    Row::sub("command|list", "list", Group::Server, -2, "7.0.0")
+        .about("Lists the names of commands.", "O(N) in the commands")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output_order"])
+        .args(&[one_of(
+            "filterby",
+            &[
+                arg("module-name", ArgKind::String).token("MODULE"),
+                arg("category", ArgKind::String).token("ACLCAT"),
+                arg("pattern", ArgKind::Pattern).token("PATTERN"),
+            ],
+        )
+        .token("FILTERBY")
+        .optional()]),
+);
+
 /// `COMMAND GETKEYS name [argument ...]`
-pub(crate) fn getkeys(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn getkeys(ctx: &mut SessionCtx<'_>) -> CmdResult {
     find_keys(ctx, false)
 }
 
+const COMMAND_GETKEYS: Command = Command::new(
+    Exec::Session(getkeys),
+    Row::sub("command|getkeys", "getkeys", Group::Server, -4, "2.8.13")
+        .about("Finds the keys in a request.", "O(N) in the request's arguments")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION]),
+);
+
 /// `COMMAND GETKEYSANDFLAGS name [argument ...]`
-pub(crate) fn getkeysandflags(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn getkeysandflags(ctx: &mut SessionCtx<'_>) -> CmdResult {
     find_keys(ctx, true)
 }
 
+const COMMAND_GETKEYSANDFLAGS: Command = Command::new(
+    Exec::Session(getkeysandflags),
+    Row::sub("command|getkeysandflags", "getkeysandflags", Group::Server, -4, "7.0.0")
+        .about("Finds the keys in a request and what it does to them.", "O(N) in the request's arguments")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION]),
+);
+
 /// `COMMAND HELP`
-pub(crate) fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     const LINES: &[&str] = &[
         "(no subcommand)",
         "    Describe all commands.",
@@ -106,6 +189,15 @@ pub(crate) fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     LINES.iter().for_each(|line| ctx.out.simple(line));
     Ok(())
 }
+
+const COMMAND_HELP: Command = Command::new(
+    Exec::Session(help),
+    Row::sub("command|help", "help", Group::Server, 2, "5.0.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// What COMMAND LIST keeps, of commands and subcommands alike.
 enum Filter<'a> {
@@ -135,7 +227,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    fn takes(&self, command: &Descriptor) -> bool {
+    fn takes(&self, command: &Command) -> bool {
         match self {
             Filter::Everything => true,
             Filter::Nothing => false,
@@ -186,7 +278,7 @@ fn keys_of(commands: &CommandTable, request: Args<'_>) -> CmdResult<Vec<(usize, 
 }
 
 /// One command as COMMAND INFO tells it.
-fn tell(command: &Descriptor, out: &mut Reply) {
+fn tell(command: &Command, out: &mut Reply) {
     out.array(10);
     out.bulk(command.full_name.as_bytes());
     out.integer(command.arity.into());
@@ -270,7 +362,7 @@ fn number(name: &str, value: i64, out: &mut Reply) {
 }
 
 /// One command's name and documentation as COMMAND DOCS tells it.
-fn document(command: &Descriptor, out: &mut Reply) {
+fn document(command: &Command, out: &mut Reply) {
     out.bulk(command.full_name.as_bytes());
     let head = out.defer();
     let mut pairs = 3;

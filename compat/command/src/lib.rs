@@ -1,14 +1,14 @@
-//! The commands: one descriptor each; argument grammar, operation, reply.
+//! The commands: one row each; argument grammar, operation, reply.
 //!
 //! ```text
-//!  request -> CommandTable::resolve -> Descriptor -> keys hashed, shards locked -> Run::Store(handler)(&mut Ctx)
-//!                     |                    |
-//!                     v                    +-- flags, ACL categories, key positions, documentation
+//!  request -> CommandTable::resolve -> Command -> keys hashed, shards locked -> Exec::Keys(handler)(&mut Ctx)
+//!                     |                   |
+//!                     v                   +-- its row: flags, ACL categories, key positions, documentation
 //!             unknown command, arity
 //! ```
 //!
-//! A command is three parts: grammar, an operation on the store, a reply. Nothing here knows of sockets; what needs the
-//! server (CLIENT, CONFIG, INFO, ...) is described here and run by the server ([`Run::Host`]).
+//! A command is three parts: grammar, an operation on the store, a reply. Its row stands under its handler. Nothing here
+//! knows of sockets; the server runs what needs the server ([`Exec::Server`]: CLIENT, CONFIG, INFO, ...).
 
 #![forbid(unsafe_code)]
 
@@ -16,9 +16,9 @@ pub mod batch;
 pub mod blocking;
 pub mod bodies;
 pub mod checks;
+pub mod command;
 pub mod db;
 pub mod debug;
-pub mod descriptor;
 pub mod errors;
 pub mod generic;
 pub mod grammar;
@@ -34,7 +34,6 @@ pub mod session;
 pub mod set;
 pub mod stats;
 pub mod string;
-pub mod table;
 pub mod tracking;
 pub mod transaction;
 pub mod zset;
@@ -42,21 +41,46 @@ pub mod zset;
 mod connection;
 mod digest;
 mod introspect;
-mod keys;
+mod server_rows;
 mod sha1;
 
 pub use batch::KeyArg;
 pub use blocking::{Blocked, Served};
 pub use bodies::Bodies;
-pub use descriptor::{Acl, Descriptor, Flags, Group, KeyFlags, KeyRange, KeySpec, Run, StoreFn};
-pub use keys::NoKeys;
+pub use command::{Command, CommandSet, CommandTable, Exec, Unresolved};
 pub use session::{ReplyMode, Session};
-pub use table::{CommandTable, Unresolved};
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use varve_protocol::{Args, Reply};
 use varve_store::{Key, Store, StringForm, Ttl, Tx, Worker};
+
+/// All commands: those of this crate, and those that the server runs.
+pub fn commands() -> &'static CommandSet {
+    static ALL: LazyLock<CommandSet> = LazyLock::new(|| {
+        CommandSet::new(&[
+            string::ROWS,
+            list::ROWS,
+            hash::ROWS,
+            set::ROWS,
+            zset::ROWS,
+            generic::ROWS,
+            &[
+                blocking::ROWS,
+                connection::ROWS,
+                db::ROWS,
+                introspect::ROWS,
+                lolwut::ROWS,
+                memory::ROWS,
+                segments::ROWS,
+                transaction::ROWS,
+            ],
+            server_rows::ROWS,
+        ])
+    });
+    &ALL
+}
 
 /// What a command on keys has at hand: the shards of its keys are held.
 pub struct Ctx<'c, 'a> {

@@ -3,16 +3,23 @@
 //! Every figure is the store's own: there is no malloc beneath the data, so what Redis tells of its allocator is told
 //! here of the segment log.
 
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_protocol::Args;
 use varve_store::{ProcessMemory, SegmentState as State, Store};
 
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{help, integer, is};
 use crate::segments::Census;
 use crate::{Ctx, SessionCtx, WideCtx};
 
+pub(crate) const ROWS: FileRows = &[MEMORY];
+
+const MEMORY_ROWS: FileRows =
+    &[MEMORY_USAGE, MEMORY_STATS, MEMORY_DOCTOR, MEMORY_PURGE, MEMORY_MALLOC_STATS, MEMORY_HELP];
+
 /// MEMORY USAGE key [SAMPLES count]
-pub fn memory_usage(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn memory_usage(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     check_samples(&ctx.args)?;
     let key = ctx.key(2);
     match ctx.tx.object(&key) {
@@ -21,6 +28,15 @@ pub fn memory_usage(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     Ok(())
 }
+
+const MEMORY_USAGE: Command = Command::new(
+    Exec::Keys(memory_usage),
+    Row::sub("memory|usage", "usage", Group::Server, -3, "4.0.0")
+        .about("Tells the bytes that a key takes.", "O(N) in the samples")
+        .flags(&[Flags::READONLY])
+        .keys(&[KeySpec::one(2, KeyFlags::RO)])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).token("SAMPLES").optional()]),
+);
 
 /// The number of samples changes nothing while values have no parts; it must be a number all the same.
 fn check_samples(args: &Args<'_>) -> CmdResult {
@@ -118,7 +134,7 @@ fn ratio(whole: u64, part: u64) -> f64 {
 }
 
 /// MEMORY STATS: of Redis's figures those that have a meaning here, and the log's own.
-pub fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let f = Figures::of(ctx.store, ctx.worker.now_ms());
     let census = Census::of(ctx.store);
     let (cost, totals) = (ctx.store.reclaim_cost(), ctx.store.totals());
@@ -171,12 +187,28 @@ pub fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     Ok(())
 }
 
+const MEMORY_STATS: Command = Command::new(
+    Exec::Keyspace(memory_stats),
+    Row::sub("memory|stats", "stats", Group::Server, 2, "4.0.0")
+        .about("Tells what memory is used for.", "O(1)")
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// MEMORY DOCTOR
-pub fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
     let text = diagnosis(&Figures::of(ctx.store, ctx.worker.now_ms()));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
+
+const MEMORY_DOCTOR: Command = Command::new(
+    Exec::Keyspace(memory_doctor),
+    Row::sub("memory|doctor", "doctor", Group::Server, 2, "4.0.0")
+        .about("Tells what is wrong with the use of memory.", "O(1)")
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// Below this much there is nothing to say about proportions, in bytes.
 const DOCTOR_BYTES_MIN: u64 = 4 << 20;
@@ -266,14 +298,21 @@ fn findings(f: &Figures, mb: impl Fn(u64) -> String) -> Vec<String> {
 }
 
 /// MEMORY PURGE: drains what died and gives it back to the system.
-pub fn memory_purge(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn memory_purge(ctx: &mut WideCtx<'_>) -> CmdResult {
     ctx.store.purge(ctx.worker);
     ctx.out.ok();
     Ok(())
 }
 
+const MEMORY_PURGE: Command = Command::new(
+    Exec::Keyspace(memory_purge),
+    Row::sub("memory|purge", "purge", Group::Server, 2, "4.0.0")
+        .about("Gives free memory back to the system.", "O(N) in the free memory")
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+);
+
 /// MEMORY MALLOC-STATS
-pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let log = ctx.store.log().stats();
     let (census, cost) = (Census::of(ctx.store), ctx.store.reclaim_cost());
     let lines = [
@@ -303,8 +342,16 @@ pub fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     Ok(())
 }
 
+const MEMORY_MALLOC_STATS: Command = Command::new(
+    Exec::Keyspace(memory_malloc_stats),
+    Row::sub("memory|malloc-stats", "malloc-stats", Group::Server, 2, "4.0.0")
+        .about("Describes the allocator.", "O(1)")
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// MEMORY HELP
-pub fn memory_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
+fn memory_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     help(
         ctx.out,
         "MEMORY",
@@ -324,6 +371,17 @@ pub fn memory_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     );
     Ok(())
 }
+
+const MEMORY_HELP: Command = Command::new(
+    Exec::Session(memory_help),
+    Row::sub("memory|help", "help", Group::Server, 2, "4.0.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
+const MEMORY: Command =
+    Command::container(Row::new("memory", Group::Server, -2, "4.0.0").about("What the data takes.", ""), MEMORY_ROWS);
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use varve_catalog::Flags;
 use varve_protocol::Args;
 
-use crate::descriptor::{Descriptor, Flags};
+use crate::command::Command;
 
 /// A command that ran.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct Seen {
 
 impl Seen {
     /// A command that just ran; None if it is not shown.
-    pub fn new(d: &Descriptor, args: Args<'_>, db: u32) -> Option<Seen> {
+    pub fn new(d: &Command, args: Args<'_>, db: u32) -> Option<Seen> {
         if d.flags.has(Flags::ADMIN) || d.flags.has(Flags::SKIP_MONITOR) {
             return None;
         }
@@ -36,7 +37,7 @@ impl Seen {
             if at > 0 {
                 text.push(b' ');
             }
-            quote(if is_secret(d, args, at) { REDACTED } else { arg }, &mut text);
+            quote(if d.is_secret(args, at) { REDACTED } else { arg }, &mut text);
         }
         Some(Seen { at: now(), db, args: text })
     }
@@ -61,23 +62,6 @@ fn now() -> Duration {
 
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
-/// Directives whose values are secrets.
-const SECRET_DIRECTIVES: [&str; 5] =
-    ["masteruser", "masterauth", "requirepass", "tls-key-file-pass", "tls-client-key-file-pass"];
-
-/// True if this argument is not for everybody's eyes.
-pub(crate) fn is_secret(d: &Descriptor, args: Args<'_>, at: usize) -> bool {
-    match d.full_name {
-        "auth" => at > 0,
-        "config|set" => at > 2 && at % 2 == 1 && SECRET_DIRECTIVES.iter().any(|name| args.is(at - 1, name)),
-        "hello" => {
-            let word = (2..args.len()).find(|&word| args.is(word, "AUTH"));
-            word.is_some_and(|word| (word + 1..word + 3).contains(&at))
-        }
-        _ => false,
-    }
-}
-
 /// An argument in quotes, what cannot be printed escaped.
 fn quote(arg: &[u8], into: &mut Vec<u8>) {
     into.push(b'"');

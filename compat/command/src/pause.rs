@@ -10,9 +10,8 @@
 //! long, and who is let go when it ends (the server).
 
 use crate::checks;
-use crate::descriptor::{Descriptor, Flags, Run};
+use crate::command::Command;
 use crate::session::Session;
-use crate::transaction::Step;
 
 /// What is held back at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,26 +28,17 @@ pub enum Pause {
 impl Pause {
     /// True if the command is to be held back. Without a pause this costs one comparison.
     #[inline]
-    pub(crate) fn holds(self, d: &Descriptor, session: &Session) -> bool {
+    pub(crate) fn holds(self, d: &Command, session: &Session) -> bool {
         self != Pause::None && self.holds_now(d, session)
     }
 
     #[cold]
-    fn holds_now(self, d: &Descriptor, session: &Session) -> bool {
+    fn holds_now(self, d: &Command, session: &Session) -> bool {
         let exempt = session.monitors || checks::allowed(d, session).is_err();
-        !exempt && (self == Pause::All || changes(d) || is_exec(d) && queued_changes(session))
+        !exempt && (self == Pause::All || d.changes() || d.is_exec() && queued_changes(session))
     }
 }
 
-/// True for a command that changes keys or is told to others.
-fn changes(d: &Descriptor) -> bool {
-    d.flags.has(Flags::WRITE) || d.publishes() || d.full_name == "pfcount"
-}
-
-fn is_exec(d: &Descriptor) -> bool {
-    matches!(d.run, Run::Transaction(Step::Exec))
-}
-
 fn queued_changes(session: &Session) -> bool {
-    session.multi.as_ref().is_some_and(|multi| multi.commands().any(changes))
+    session.multi.as_ref().is_some_and(|multi| multi.commands().any(|d| d.changes()))
 }

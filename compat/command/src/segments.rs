@@ -6,12 +6,16 @@
 //! ```
 //! Varve's own; no peer has it.
 
+use varve_catalog::{Flags, Group, Row, one_of, word};
 use varve_protocol::Reply;
 use varve_store::{SegmentClass, SegmentInfo, SegmentState as State, Store};
 
 use crate::WideCtx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{help, is};
+
+pub(crate) const ROWS: FileRows = &[SEGMENTS];
 
 /// Classes of utilisation in the census.
 pub(crate) const TENTHS: usize = 10;
@@ -65,7 +69,7 @@ impl Census {
 }
 
 /// SEGMENTS [LIST | HELP]
-pub fn segments(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn segments(ctx: &mut WideCtx<'_>) -> CmdResult {
     match ctx.args.len() {
         1 => list(ctx.out, &ctx.store.log().segments()),
         2 if is(ctx.args.get(1), "LIST") => list(ctx.out, &ctx.store.log().segments()),
@@ -82,6 +86,15 @@ pub fn segments(ctx: &mut WideCtx<'_>) -> CmdResult {
     }
     Ok(())
 }
+
+const SEGMENTS: Command = Command::new(
+    Exec::Keyspace(segments),
+    Row::new("segments", Group::Server, -1, "7.0.15")
+        .about("Lists the segments of the log.", "O(N) in the segments")
+        .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output"])
+        .args(&[one_of("subcommand", &[word("list", "LIST"), word("help", "HELP")]).optional()]),
+);
 
 fn list(out: &mut Reply, segments: &[SegmentInfo]) {
     let shown = || segments.iter().filter(|info| !matches!(info.state, State::Free | State::Tail));

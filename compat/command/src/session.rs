@@ -2,10 +2,11 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
+use varve_protocol::Resp;
+
 use crate::tracking::Tracking;
 use crate::transaction::{Multi, Watching};
-use crate::{Blocked, Descriptor};
-use varve_protocol::Resp;
+use crate::{Blocked, Command};
 
 /// What CLIENT REPLY asked for.
 ///
@@ -65,7 +66,7 @@ pub struct Session {
     /// The connection ends when what has been replied is sent.
     pub close_after_reply: bool,
     /// The command that ran last.
-    pub last: Option<&'static Descriptor>,
+    pub last: Option<&'static Command>,
     /// Bytes of the arguments of the request that is running or being read.
     pub argument_bytes: usize,
     /// Bytes of the arguments of requests that wait (in MULTI).

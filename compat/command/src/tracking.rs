@@ -10,7 +10,9 @@
 //!
 //! Not here: the table of what was read, and the messages (the server).
 
-use crate::descriptor::{Descriptor, Flags};
+use varve_catalog::{Behaviour, Flags};
+
+use crate::command::Command;
 use crate::{Ctx, Session};
 
 /// See the module's picture.
@@ -44,7 +46,7 @@ impl Tracking {
 
 /// Remembers the keys that a command of a tracking connection has read; their shards are still held.
 #[cold]
-pub(crate) fn remember(d: &Descriptor, ctx: &mut Ctx<'_, '_>) {
+pub(crate) fn remember(d: &Command, ctx: &mut Ctx<'_, '_>) {
     if !d.flags.has(Flags::READONLY) || !ctx.session.tracking.remembers() {
         return;
     }
@@ -56,9 +58,9 @@ pub(crate) fn remember(d: &Descriptor, ctx: &mut Ctx<'_, '_>) {
 
 /// What CLIENT CACHING said ends behind the next command that is not of the CLIENT family; a transaction is one command.
 #[inline]
-pub fn ran(session: &mut Session, d: &Descriptor) {
+pub fn ran(session: &mut Session, d: &Command) {
     if session.tracking.caching {
         let within = session.multi.is_some() || session.in_exec;
-        session.tracking.caching = within || d.full_name.starts_with("client|");
+        session.tracking.caching = within || d.behaviour.has(Behaviour::KEEPS_CACHING);
     }
 }

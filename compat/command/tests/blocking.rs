@@ -7,7 +7,7 @@ use std::thread;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
-use varve_command::{Blocked, Bodies, CommandTable, Session};
+use varve_command::{Blocked, Bodies, CommandTable, Session, commands};
 use varve_protocol::{Limits, Parser, Reply};
 use varve_store::{LogGeometry, Options, Store, Tx, Worker};
 
@@ -53,7 +53,7 @@ impl Bench {
             Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
         let journal = Journal::default();
         let batch = || {
-            let mut batch = Batch::new(CommandStats::new());
+            let mut batch = Batch::new(CommandStats::new(commands()));
             batch.set_events(Box::new(journal.clone()));
             batch
         };
@@ -65,7 +65,7 @@ impl Bench {
             blocked: None,
         };
         let hands = (0..workers).map(hand).collect();
-        Bench { store, hands, table: CommandTable::new(), served: Vec::new(), journal }
+        Bench { store, hands, table: CommandTable::new(commands()), served: Vec::new(), journal }
     }
 
     /// One turn of a worker over one inline request: its reply; None if it blocked or a shard was busy.

@@ -5,9 +5,10 @@
 
 mod common;
 
-use common::Server;
 use std::collections::BTreeMap;
-use varve_command::{CommandTable, table};
+
+use common::Server;
+use varve_command::{CommandTable, commands};
 use varve_protocol::Resp;
 use varve_testkit::{Client, Launch, RespValue};
 
@@ -52,7 +53,7 @@ fn with_peer(test: impl Fn(&mut Both)) {
 
 /// Names of all commands and subcommands that both have.
 fn shared_names() -> Vec<&'static str> {
-    let table = CommandTable::new();
+    let table = CommandTable::new(commands());
     let mut names: Vec<&str> =
         table.iter().flat_map(|c| std::iter::once(c).chain(c.subcommands)).map(|c| c.full_name).collect();
     names.retain(|name| !NEWER.contains(name));
@@ -262,10 +263,10 @@ fn errors_and_filters_are_the_same() {
 #[test]
 fn the_whole_list_holds_what_the_count_says() {
     let mut server = Server::new(Resp::V2);
-    let count = CommandTable::new().len();
+    let count = CommandTable::new(commands()).len();
     assert_eq!(server.run(&[b"COMMAND", b"COUNT"]), format!(":{count}\r\n").into_bytes());
     for (list, len) in
-        [(&[&b"COMMAND"[..]][..], count), (&[b"COMMAND", b"INFO"], count), (&[b"COMMAND", b"LIST"], table::count_ids())]
+        [(&[&b"COMMAND"[..]][..], count), (&[b"COMMAND", b"INFO"], count), (&[b"COMMAND", b"LIST"], commands().ids())]
     {
         let (value, _) = RespValue::decode(&server.run(list)).unwrap().unwrap();
         assert_eq!(elements(value).len(), len);

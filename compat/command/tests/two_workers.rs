@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use varve_base::rng::Rng;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::stats::CommandStats;
-use varve_command::{Bodies, CommandTable, Session};
+use varve_command::{Bodies, CommandTable, Session, commands};
 use varve_protocol::{Limits, Parser, Reply};
 use varve_store::{LogGeometry, Options, Store, Tx, Worker};
 
@@ -31,10 +31,10 @@ impl Client {
     fn new(store: &Arc<Store>, id: usize) -> Client {
         Client {
             worker: store.worker(id),
-            batch: Batch::new(CommandStats::new()),
+            batch: Batch::new(CommandStats::new(commands())),
             parser: Parser::new(Limits::default()),
             session: Session::new(id as u64 + 1, NOW_MS, true),
-            commands: CommandTable::new(),
+            commands: CommandTable::new(commands()),
             out: Reply::new(),
             now_ms: NOW_MS,
         }

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use varve_command::CommandTable;
-use varve_command::table::RenameError;
+use varve_catalog::RenameError;
+use varve_command::{CommandTable, commands};
 
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
@@ -50,13 +50,19 @@ const FORGOTTEN: [&[u8]; 3] = [b"list-max-ziplist-entries", b"list-max-ziplist-v
 const DEPTH_MAX: usize = 32;
 
 /// Collects lines until `finish`.
-#[derive(Default)]
 pub(crate) struct Loader {
     values: Values,
     commands: CommandTable,
     /// Rows that some line has set.
     set: BTreeSet<usize>,
     depth: usize,
+}
+
+impl Default for Loader {
+    fn default() -> Loader {
+        let commands = CommandTable::new(commands());
+        Loader { values: Values::default(), commands, set: BTreeSet::new(), depth: 0 }
+    }
 }
 
 impl Loader {

@@ -1,13 +1,13 @@
-//! What the server does by matter, and the table of the commands that it runs itself (`Run::Host`).
+//! What the server does by matter, and the table of the commands that it runs itself (`Exec::Server`).
 //!
 //! ```text
-//!   batch: TurnState::Host --> run(descriptor) --> handler of its id(&mut ServerCtx) --> Done | Close | Ask(question)
+//!   batch: TurnState::Server --> run(descriptor) --> handler of its id(&mut ServerCtx) --> Done | Close | Ask(question)
 //! ```
 //!
 //! A matter is a file, or a folder with the handlers of its commands, its steps for the worker, and its data (`state`). A
 //! matter imports no other matter's steps but those of `pubsub`, which carries what tracking and MONITOR send.
 //!
-//! A test checks that each `Run::Host` row of the command table has exactly one handler here. Not here: arity,
+//! A test checks that each `Exec::Server` row of the command table has exactly one handler here. Not here: arity,
 //! authentication and existence of the command, which the batch has checked.
 
 mod auth;
@@ -25,8 +25,9 @@ pub(crate) mod tracking;
 
 use std::sync::OnceLock;
 
+use varve_catalog::Flags;
+use varve_command::Command;
 use varve_command::errors::CmdResult;
-use varve_command::{Descriptor, Flags};
 
 use crate::config::Guard;
 use crate::errors;
@@ -92,7 +93,7 @@ const HANDLERS: &[(&str, ServerFn)] = &[
 ];
 
 /// Runs the command.
-pub(crate) fn run(descriptor: &'static Descriptor, ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+pub(crate) fn run(descriptor: &'static Command, ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
         return Err(errors::DEBUG_REFUSED);
     }
@@ -112,8 +113,9 @@ fn may_debug(ctx: &ServerCtx<'_>) -> bool {
 fn table() -> &'static [Option<ServerFn>] {
     static TABLE: OnceLock<Box<[Option<ServerFn>]>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table = vec![None; varve_command::table::count_ids()];
-        let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+        let mut table = vec![None; varve_command::commands().ids()];
+        let rows =
+            varve_command::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
         for row in rows {
             let handler = HANDLERS.iter().find(|(name, _)| *name == row.full_name);
             table[usize::from(row.id)] = handler.map(|(_, handler)| *handler);
@@ -126,21 +128,21 @@ fn table() -> &'static [Option<ServerFn>] {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use varve_command::Run;
+    use varve_command::Exec;
 
     #[test]
     fn every_host_command_has_a_handler_and_every_handler_a_command() {
-        fn collect(rows: &[Descriptor], into: &mut BTreeSet<&'static str>) {
+        fn collect(rows: &[Command], into: &mut BTreeSet<&'static str>) {
             for row in rows {
                 // The server publishes where the connection listens itself.
-                if matches!(row.run, Run::Host) || row.publishes() {
+                if matches!(row.exec, Exec::Server) || row.publishes() {
                     into.insert(row.full_name);
                 }
                 collect(row.subcommands, into);
             }
         }
         let mut described = BTreeSet::new();
-        collect(varve_command::table::all(), &mut described);
+        collect(varve_command::commands().commands(), &mut described);
         let handled: BTreeSet<&str> = HANDLERS.iter().map(|(name, _)| *name).collect();
         assert_eq!(handled.len(), HANDLERS.len(), "a command has one handler");
         assert_eq!(handled, described);

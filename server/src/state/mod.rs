@@ -28,7 +28,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use varve_base::hist::Counts;
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_store::Store;
 
 use crate::config::Live;
@@ -157,7 +157,7 @@ impl ServerState {
     }
 
     /// The durations of one command's calls over all workers; None if it was never called.
-    pub(crate) fn call_durations(&self, row: &Descriptor) -> Option<Counts> {
+    pub(crate) fn call_durations(&self, row: &Command) -> Option<Counts> {
         let mut all: Option<Counts> = None;
         for hist in self.workers.iter().filter_map(|worker| worker.commands.of(row).latency.get()) {
             hist.read_into(all.get_or_insert_default());

@@ -65,7 +65,7 @@ impl WorkerHandle {
         WorkerHandle {
             mailbox,
             stats: WorkerStats::default(),
-            commands: CommandStats::new(),
+            commands: CommandStats::new(varve_command::commands()),
             weights: Weights::default(),
             crowded: AtomicBool::new(false),
             assigned: AtomicU64::new(0),

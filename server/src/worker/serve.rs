@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_command::batch::{EarlyTurn, TurnState};
 use varve_command::bodies;
 use varve_command::monitor::Seen;
@@ -320,7 +320,7 @@ impl Worker {
                     None if self.conns[slot].session.close_after_reply => Stop::Close,
                     None => continue,
                 },
-                TurnState::Host { descriptor, start, spans } => {
+                TurnState::Server { descriptor, start, spans } => {
                     match self.host(slot, descriptor, Args::new(&part[start..], &spans), part.len() - start, out) {
                         After::Done => continue,
                         After::Close => Stop::Close,
@@ -358,7 +358,7 @@ impl Worker {
     pub(super) fn host(
         &mut self,
         slot: usize,
-        descriptor: &'static Descriptor,
+        descriptor: &'static Command,
         args: Args<'_>,
         bytes: usize,
         out: &mut Reply,
@@ -409,7 +409,7 @@ impl Worker {
     }
 
     /// What follows a command of the server itself, as the batch does it for all others.
-    fn ran_for_host(&mut self, slot: usize, descriptor: &'static Descriptor, args: Args<'_>) {
+    fn ran_for_host(&mut self, slot: usize, descriptor: &'static Command, args: Args<'_>) {
         let conn = &mut *self.conns[slot];
         tracking::ran(&mut conn.session, descriptor);
         if !self.state.monitors.any() {

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_command::CommandTable;
+use varve_command::{CommandTable, commands};
 use varve_store::Store;
 
 use super::{Running, Setup, start};
@@ -44,7 +44,7 @@ impl Server {
         let setup = Setup {
             store: test_store(workers),
             config: Live::new(loader.finish().values, None),
-            table: Arc::new(CommandTable::new()),
+            table: Arc::new(CommandTable::new(commands())),
             run_id: "0".repeat(40),
             listeners,
             workers,

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_command::batch::Transaction;
 use varve_protocol::Reply;
 
@@ -21,7 +21,7 @@ use crate::state::ctx::After;
 
 impl Worker {
     /// Runs the transaction of the connection in `slot`; the first question that is left, if there is one.
-    pub(super) fn transaction(&mut self, slot: usize, exec: &'static Descriptor, out: &mut Reply) -> Option<Question> {
+    pub(super) fn transaction(&mut self, slot: usize, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
         let alone = state.store.gate().alone(self.store.id());
         let session = &mut self.conns[slot].session;

@@ -3,7 +3,7 @@
 use varve_command::batch::{Batch, TurnState};
 use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
-use varve_command::{Bodies, CommandTable, Session};
+use varve_command::{Bodies, CommandTable, Session, commands};
 use varve_protocol::{Limits, Parser, Reply};
 use varve_store::{Author, LogGeometry, Observer, Options, Store, Worker};
 
@@ -62,8 +62,8 @@ impl Connections {
         let client = |number| Client { parser: Parser::new(Limits::default()), session: session(number) };
         let mut connections = Connections {
             worker: store.worker(0),
-            batch: Batch::new(CommandStats::new()),
-            commands: CommandTable::new(),
+            batch: Batch::new(CommandStats::new(commands())),
+            commands: CommandTable::new(commands()),
             clients: (0..CLIENTS).map(client).collect(),
             bodies: Bodies::default(),
             out: Reply::new(),

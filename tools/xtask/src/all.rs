@@ -14,6 +14,7 @@ const CRATES: &[&str] = &[
     "varve-collection",
     "varve-store",
     "varve-protocol",
+    "varve-catalog",
     "varve-command",
     "varve-server",
     "varve-testkit",

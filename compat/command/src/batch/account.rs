@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use varve_protocol::{Mark, Reply};
 
-use crate::descriptor::Descriptor;
+use crate::command::Command;
 use crate::session::Session;
 use crate::stats::CommandStats;
 
@@ -15,7 +15,7 @@ pub(super) fn whole_ms(nanos: u64) -> i64 {
 
 /// What every command that was looked at ends with: what CLIENT CACHING said ends, a muted reply is dropped.
 #[inline]
-pub(super) fn finish(d: &'static Descriptor, session: &mut Session, out: &mut Reply, mark: Mark) {
+pub(super) fn finish(d: &'static Command, session: &mut Session, out: &mut Reply, mark: Mark) {
     session.last = Some(d);
     crate::tracking::ran(session, d);
     drop_muted(session, out, mark);
@@ -32,12 +32,12 @@ pub(super) fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
 pub(super) struct SharedTime {
     start: Instant,
     /// Commands since then, as runs of the same one.
-    last: Option<&'static Descriptor>,
+    last: Option<&'static Command>,
     same: u64,
     ran: u64,
     /// How often the shards were let go in between.
     let_go: u64,
-    runs: smallvec::SmallVec<[(&'static Descriptor, u64); 8]>,
+    runs: smallvec::SmallVec<[(&'static Command, u64); 8]>,
 }
 
 impl SharedTime {
@@ -61,7 +61,7 @@ impl SharedTime {
 
     /// A command ran.
     #[inline]
-    pub(super) fn ran(&mut self, d: &'static Descriptor) {
+    pub(super) fn ran(&mut self, d: &'static Command) {
         self.ran += 1;
         match self.last {
             Some(last) if std::ptr::eq(last, d) => self.same += 1,

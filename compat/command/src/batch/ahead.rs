@@ -9,11 +9,11 @@
 //! all, the next one would begin only then.
 
 use varve_base::mem::Line;
+use varve_catalog::DRAWN;
 use varve_protocol::Args;
 use varve_store::{Ahead, Tx};
 
 use super::parse::{KeyArg, Request};
-use crate::descriptor::DRAWN;
 
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;

@@ -14,9 +14,9 @@ use varve_store::{Tx, Worker};
 
 use super::Batch;
 use super::parse::Work;
+use crate::command::CommandTable;
 use crate::pause::Pause;
 use crate::session::Session;
-use crate::table::CommandTable;
 
 /// Keys from which on no more are fetched early: their lines have to stay in the cache until they are used.
 const EARLY_KEYS: usize = 64;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   EXEC: room for all that may need it
-//!         reach Shards: gate as a reader; all shards of all commands and of what is watched, ascending
-//!               Alone:  gate alone; each command takes its shards by itself, nobody else is there
-//!               Host:   as Alone, but the server drives: Transaction::run gives it each command that is its own
+//!         reach Shards:    gate as a reader; all shards of all commands and of what is watched, ascending
+//!               Exclusive: gate alone; each command takes its shards by itself, nobody else is there
+//!               Server:    as Exclusive, but the server drives: Transaction::run gives it each command that is its own
 //!         what is watched is compared, and watched no more
 //!         commands one after the other, each with its reply; errors stop nothing
 //! ```
@@ -17,23 +17,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Mark, Reply};
 use varve_store::{ReadyKey, Store, Tx, Worker};
 
 use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
-use crate::blocking;
 use crate::bodies::Bodies;
-use crate::checks;
-use crate::descriptor::{Descriptor, Flags, Run};
+use crate::command::{Command, CommandTable, Exec, Step};
 use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
 use crate::stats::SpikeEvent;
-use crate::table::CommandTable;
-use crate::tracking;
-use crate::transaction::{Multi, Queued, Reach, Step, is_never_queued};
-use crate::{Ctx, SessionCtx, WideCtx};
+use crate::transaction::{Multi, Queued, Reach};
+use crate::{Ctx, SessionCtx, WideCtx, blocking, checks, tracking};
 
 /// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
 const TRIES_MAX: u32 = 3;
@@ -46,9 +43,9 @@ impl Running<'_> {
     #[cold]
     pub(super) fn in_multi(&mut self) -> Option<Stop> {
         let d = match self.batch.work.requests[self.next].command {
-            Ok(d) if is_never_queued(d) => match d.run {
-                Run::Transaction(step) => return self.transaction(step),
-                Run::Store(_) => {
+            Ok(d) if d.behaviour.has(Behaviour::NEVER_QUEUED) => match d.exec {
+                Exec::Transaction(step) => return self.transaction(step),
+                Exec::Keys(_) => {
                     return self.answer(d, false, Err(CommandError::WATCH_INSIDE));
                 }
                 _ => return self.other(),
@@ -83,7 +80,7 @@ impl Running<'_> {
     }
 
     /// Whether a command may be queued. Any may need memory, for the queue itself.
-    fn queueable(&mut self, d: &Descriptor) -> CmdResult {
+    fn queueable(&mut self, d: &Command) -> CmdResult {
         if d.flags.has(Flags::NO_MULTI) {
             return Err(CommandError::IN_TRANSACTION);
         }
@@ -97,7 +94,7 @@ impl Running<'_> {
     }
 
     /// Ends a request of which nothing is left but its answer, OK or an error; `ran` says whether it counts as run.
-    fn answer(&mut self, d: &'static Descriptor, ran: bool, result: CmdResult) -> Option<Stop> {
+    fn answer(&mut self, d: &'static Command, ran: bool, result: CmdResult) -> Option<Stop> {
         let (mark, stats) = (self.out.mark(), &self.batch.stats);
         self.next += 1;
         match result {
@@ -157,7 +154,7 @@ impl Running<'_> {
     }
 
     /// EXEC of what was queued.
-    fn exec(&mut self, d: &'static Descriptor) -> Option<Stop> {
+    fn exec(&mut self, d: &'static Command) -> Option<Stop> {
         let multi = self.session.multi.as_mut().expect("EXEC inside MULTI");
         if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
             self.session.leave_transaction(self.worker);
@@ -177,7 +174,7 @@ impl Running<'_> {
                 }
                 self.next += 1;
             }
-            Reach::Alone => {
+            Reach::Exclusive => {
                 self.next += 1;
                 let store = Arc::clone(&self.worker.store);
                 let _alone = store.gate().alone(self.worker.id());
@@ -186,7 +183,7 @@ impl Running<'_> {
                 assert!(own.is_none(), "a transaction with a command of the server's is the server's");
                 t.end(self.batch, self.worker, self.session, self.out);
             }
-            Reach::Host => {
+            Reach::Server => {
                 self.next += 1;
                 return Some(Stop::Exec(d));
             }
@@ -198,7 +195,7 @@ impl Running<'_> {
     }
 
     /// Runs the transaction with all its shards held; false if one is busy, with nothing done.
-    fn exec_on_shards(&mut self, d: &'static Descriptor) -> bool {
+    fn exec_on_shards(&mut self, d: &'static Command) -> bool {
         let Running { batch, worker, session, out, table, .. } = self;
         let store = Arc::clone(&worker.store);
         let _inside = store.gate().enter(worker.id());
@@ -270,7 +267,7 @@ fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
 
 /// A transaction that runs: its commands, and where it stands.
 pub struct Transaction {
-    exec: &'static Descriptor,
+    exec: &'static Command,
     /// EXEC as the client wrote it.
     word: [u8; 4],
     queue: Vec<Queued>,
@@ -290,12 +287,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Takes the session's transaction, compares what it watches and begins the reply. The gate is held alone.
-    pub fn begin(
-        exec: &'static Descriptor,
-        worker: &mut Worker,
-        session: &mut Session,
-        out: &mut Reply,
-    ) -> Transaction {
+    pub fn begin(exec: &'static Command, worker: &mut Worker, session: &mut Session, out: &mut Reply) -> Transaction {
         let store = Arc::clone(&worker.store);
         let mut tx = Tx::new(&store, &mut worker.local, session.db);
         if let Some(watching) = &session.watching {
@@ -310,7 +302,7 @@ impl Transaction {
         Transaction { alone: true, database_changes, ..Transaction::new(exec, touched, session, out) }
     }
 
-    fn new(exec: &'static Descriptor, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
+    fn new(exec: &'static Command, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
         let multi = *session.multi.take().expect("EXEC inside MULTI");
         let Multi { mut queue, word, .. } = multi;
         let (mark, muted) = (out.mark(), matches!(session.reply, ReplyMode::Off | ReplyMode::Skip));
@@ -358,7 +350,7 @@ impl Transaction {
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = queued.command;
-            let (Run::Alone(run) | Run::Keyspace(run)) = d.run else {
+            let (Exec::Exclusive(run) | Exec::Keyspace(run)) = d.exec else {
                 return Some(&self.queue[self.next - 1]);
             };
             let before = Before { mark: out.mark(), start: Instant::now() };
@@ -390,8 +382,8 @@ impl Transaction {
             ctx.args = queued.args();
             ctx.keys = &keys.keys[range.clone()];
             ctx.session.argument_bytes = ctx.args.bytes();
-            let result = match queued.command.run {
-                Run::Store(run) => {
+            let result = match queued.command.exec {
+                Exec::Keys(run) => {
                     if self.alone {
                         shards.clear();
                         shards.extend(ctx.keys.iter().map(|key| ctx.tx.shard_of(key.hash)));
@@ -405,7 +397,7 @@ impl Transaction {
                     }
                     result
                 }
-                Run::Session(run) => {
+                Exec::Session(run) => {
                     let Ctx { args, out, session, .. } = &mut ctx;
                     let events = batch.told.events.as_mut();
                     let result = run(&mut SessionCtx { args: *args, out, session, commands: table, databases, events });
@@ -413,7 +405,7 @@ impl Transaction {
                     result
                 }
                 // EXEC has ended the watching.
-                Run::Transaction(_) => {
+                Exec::Transaction(_) => {
                     ctx.out.ok();
                     Ok(())
                 }
@@ -493,8 +485,8 @@ impl Keys {
         let (mut keys, mut ranges) = (Vec::new(), Vec::new());
         for queued in queue {
             let (d, args, first) = (queued.command, queued.args(), keys.len());
-            match d.run {
-                Run::Store(_) => {
+            match d.exec {
+                Exec::Keys(_) => {
                     let found = d.for_each_key(args, |arg| {
                         keys.push(KeyArg { arg: arg as u32, hash: store.key(db, args.get(arg)).hash });
                     });
@@ -503,11 +495,11 @@ impl Keys {
                         keys.truncate(first);
                     }
                 }
-                Run::Session(_) if d.name == "select" => {
+                Exec::Session(_) if d.behaviour.has(Behaviour::SELECTS) => {
                     let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
                     db = index.filter(|n| *n < store.databases()).unwrap_or(db);
                 }
-                Run::Session(_) | Run::Transaction(_) => {}
+                Exec::Session(_) | Exec::Transaction(_) => {}
                 _ => break,
             }
             ranges.push(first..keys.len());

@@ -7,9 +7,8 @@ use varve_protocol::{Args, Outside, Parsed, Parser, ProtocolError, Span};
 use varve_store::{Store, Worker};
 
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
-use crate::descriptor::{Descriptor, Run};
+use crate::command::{Command, CommandTable, Exec, Unresolved};
 use crate::pause::Pause;
-use crate::table::{CommandTable, Unresolved};
 
 /// A key of a request: which argument it is and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +28,7 @@ pub(super) struct Request {
     pub(super) end: usize,
     pub(super) spans: Range<usize>,
     pub(super) keys: Range<usize>,
-    pub(super) command: Result<&'static Descriptor, Unresolved>,
+    pub(super) command: Result<&'static Command, Unresolved>,
 }
 
 /// What follows the last complete request.
@@ -201,7 +200,7 @@ impl Work {
             self.keys.push(KeyArg { arg: 1, hash });
             self.names_elements |= d.element != 0;
         } else if let Ok(d) = command
-            && let Run::Store(_) = d.run
+            && let Exec::Keys(_) = d.exec
         {
             let list = &mut self.keys;
             let found = d.for_each_key(args, |arg| {
@@ -260,7 +259,7 @@ pub(super) struct Recent {
 struct Found {
     word: u64,
     len: usize,
-    command: &'static Descriptor,
+    command: &'static Command,
 }
 
 /// Names that are kept, a power of two.
@@ -282,7 +281,7 @@ impl Recent {
         table: &CommandTable,
         request: &[u8],
         args: Args<'_>,
-    ) -> Result<&'static Descriptor, Unresolved> {
+    ) -> Result<&'static Command, Unresolved> {
         let Some((word, len)) = word(request, args) else { return table.resolve(args) };
         let place = &mut self.found[(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize];
         match place {
@@ -326,6 +325,7 @@ fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands;
 
     /// What a request names, in this table and among what was found lately.
     fn found(recent: &mut Recent, table: &CommandTable, line: &str) -> String {
@@ -338,7 +338,7 @@ mod tests {
         }
         let args = Args::new(&request, &spans);
         recent.follow(table);
-        let told = |found: Result<&'static Descriptor, Unresolved>| format!("{:?}", found.map(|d| d.full_name));
+        let told = |found: Result<&'static Command, Unresolved>| format!("{:?}", found.map(|d| d.full_name));
         let known = told(recent.resolve(table, &request, args));
         assert_eq!(known, told(table.resolve(args)), "{line}");
         known
@@ -370,7 +370,7 @@ mod tests {
             "incrbyfl k",
             "incrbyfloat k 1.5",
         ];
-        let (mut table, mut recent) = (CommandTable::new(), Recent::default());
+        let (mut table, mut recent) = (CommandTable::new(commands()), Recent::default());
         for _ in 0..3 {
             lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
         }
@@ -381,7 +381,7 @@ mod tests {
         );
         table.rename(b"set", b"").unwrap();
         lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
-        let other = CommandTable::new();
+        let other = CommandTable::new(commands());
         assert_eq!(found(&mut recent, &other, "get key"), "Ok(\"get\")");
     }
 }

@@ -3,13 +3,55 @@
 use std::ops::Range;
 
 use varve_base::number::{Extended, parse_f64, parse_i64};
+use varve_catalog::{Acl, ArgKind, Argument, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_protocol::{Args, Reply};
 use varve_store::Type;
 
 use super::wait;
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::is;
+
+pub(crate) const ROWS: FileRows = &[BLPOP, BRPOP, BZPOPMIN, BZPOPMAX, BLMOVE, BRPOPLPUSH, BLMPOP, BZMPOP];
+
+const TAKEN: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+
+const ENDS: &[Argument] = &[word("left", "LEFT"), word("right", "RIGHT")];
+
+const EXTREMES: &[Argument] = &[word("min", "MIN"), word("max", "MAX")];
+
+const TIMEOUT: Argument = arg("timeout", ArgKind::Double);
+
+const COUNT: Argument = arg("count", ArgKind::Integer).token("COUNT").optional();
+
+const SOURCE_AND_TARGET: &[KeySpec] = &[KeySpec::one(1, TAKEN), KeySpec::one(2, KeyFlags::RW.and(KeyFlags::INSERT))];
+
+const KEYS: &[KeySpec] = &[KeySpec::range(1, -2, 1, TAKEN)];
+
+const KEYS_THEN_TIMEOUT: &[Argument] = &[key("key", 0).multiple(), TIMEOUT];
+
+const FRACTIONS: &[(&str, &str)] = &[("6.0.0", "The timeout may have a fraction.")];
+
+const fn pop_row(name: &'static str, since: &'static str, about: &'static str) -> Row {
+    Row::new(name, Group::List, -3, since)
+        .about(about, "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::NOSCRIPT, Flags::BLOCKING])
+        .acl(&[Acl::LIST])
+        .keys(KEYS)
+        .history(FRACTIONS)
+        .args(KEYS_THEN_TIMEOUT)
+}
+
+const fn pop_score_row(name: &'static str, about: &'static str) -> Row {
+    Row::new(name, Group::SortedSet, -3, "5.0.0")
+        .about(about, "O(log(N)) in the members")
+        .flags(&[Flags::WRITE, Flags::NOSCRIPT, Flags::FAST, Flags::BLOCKING])
+        .acl(&[Acl::SORTEDSET])
+        .keys(KEYS)
+        .history(FRACTIONS)
+        .args(KEYS_THEN_TIMEOUT)
+}
 
 /// A blocking command, its arguments understood.
 #[derive(Clone, Debug)]
@@ -45,27 +87,50 @@ pub(super) enum Side {
 }
 
 /// BLPOP key [key ...] timeout
-pub fn blpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn blpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, "blpop", Type::List, Side::First)
 }
 
+const BLPOP: Command = Command::new(
+    Exec::Keys(blpop),
+    pop_row("blpop", "2.0.0", "Takes the first element of the first of the lists that has one, once there is any."),
+);
+
 /// BRPOP key [key ...] timeout
-pub fn brpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn brpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, "brpop", Type::List, Side::Last)
 }
 
+const BRPOP: Command = Command::new(
+    Exec::Keys(brpop),
+    pop_row("brpop", "2.0.0", "Takes the last element of the first of the lists that has one, once there is any."),
+);
+
 /// BZPOPMIN key [key ...] timeout
-pub fn bzpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn bzpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, "bzpopmin", Type::Zset, Side::First)
 }
 
+const BZPOPMIN: Command = Command::new(
+    Exec::Keys(bzpopmin),
+    pop_score_row("bzpopmin", "Takes the member with the lowest score from the first of the sorted sets that has one."),
+);
+
 /// BZPOPMAX key [key ...] timeout
-pub fn bzpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn bzpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, "bzpopmax", Type::Zset, Side::Last)
 }
 
+const BZPOPMAX: Command = Command::new(
+    Exec::Keys(bzpopmax),
+    pop_score_row(
+        "bzpopmax",
+        "Takes the member with the highest score from the first of the sorted sets that has one.",
+    ),
+);
+
 /// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
-pub fn blmove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn blmove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = ends(ctx.args).and_then(|(from, to)| {
         let timeout_ms = timeout(ctx.args.get(5))?;
         Ok(Call { what: What::Move(from, to), target: Some(2), ..Call::of("blmove", Type::List, 1..2, timeout_ms) })
@@ -73,8 +138,19 @@ pub fn blmove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     run(ctx, call)
 }
 
+const BLMOVE: Command = Command::new(
+    Exec::Keys(blmove),
+    Row::new("blmove", Group::List, 6, "6.2.0")
+        .about("Takes an element from a list and adds it to another, once there is one.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::NOSCRIPT, Flags::BLOCKING])
+        .acl(&[Acl::LIST])
+        .keys(SOURCE_AND_TARGET)
+        .args(&[key("source", 0), key("destination", 1), one_of("wherefrom", ENDS), one_of("whereto", ENDS), TIMEOUT])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// BRPOPLPUSH source destination timeout
-pub fn brpoplpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn brpoplpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let what = What::Move(Side::Last, Side::First);
     let call = timeout(ctx.args.get(3)).map(|ms| Call {
         what,
@@ -84,17 +160,53 @@ pub fn brpoplpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     run(ctx, call)
 }
 
+const BRPOPLPUSH: Command = Command::new(
+    Exec::Keys(brpoplpush),
+    Row::new("brpoplpush", Group::List, 4, "2.2.0")
+        .about("Takes a list's last element and makes it the first of another, once there is one.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::NOSCRIPT, Flags::BLOCKING])
+        .acl(&[Acl::LIST])
+        .keys(SOURCE_AND_TARGET)
+        .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")
+        .history(FRACTIONS)
+        .args(&[key("source", 0), key("destination", 1), TIMEOUT])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]
-pub fn blmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn blmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = pop_many(ctx.args, "blmpop", Type::List, "LEFT", "RIGHT");
     run(ctx, call)
 }
 
+const BLMPOP: Command = Command::new(
+    Exec::Keys(blmpop),
+    Row::new("blmpop", Group::List, -5, "7.0.0")
+        .about(
+            "Takes elements from the first of the lists that has some, once there are any.",
+            "O(N+M) for N keys, M elements",
+        )
+        .flags(&[Flags::WRITE, Flags::BLOCKING])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::counted(2, 1, TAKEN)])
+        .args(&[TIMEOUT, arg("numkeys", ArgKind::Integer), key("key", 0).multiple(), one_of("where", ENDS), COUNT]),
+);
+
 /// BZMPOP timeout numkeys key [key ...] MIN | MAX [COUNT count]
-pub fn bzmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn bzmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let call = pop_many(ctx.args, "bzmpop", Type::Zset, "MIN", "MAX");
     run(ctx, call)
 }
+
+const BZMPOP: Command = Command::new(Exec::Keys(bzmpop), Row::new("bzmpop", Group::SortedSet, -5, "7.0.0")
+        .about(
+            "Takes members with the lowest or highest scores from the first of the sorted sets that has some, once there are any.",
+            "O(K+M*log(N)) for K keys, M members taken, N in the set",
+        )
+        .flags(&[Flags::WRITE, Flags::BLOCKING])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(2, 1, TAKEN)])
+        .args(&[TIMEOUT, arg("numkeys", ArgKind::Integer), key("key", 0).multiple(), one_of("where", EXTREMES), COUNT]));
 
 fn pop(ctx: &mut Ctx<'_, '_>, name: &'static str, wants: Type, side: Side) -> CmdResult {
     let last = ctx.args.len() - 1;

@@ -16,6 +16,6 @@ mod serve;
 mod take;
 mod wait;
 
-pub use call::{blmove, blmpop, blpop, brpop, brpoplpush, bzmpop, bzpopmax, bzpopmin};
+pub(crate) use call::ROWS;
 pub(crate) use serve::{recheck, serve_ready, widen};
 pub use wait::{Blocked, Served};

@@ -8,7 +8,7 @@ use varve_store::{Waiter, Waiting, Worker};
 
 use super::call::Call;
 use crate::Ctx;
-use crate::descriptor::Descriptor;
+use crate::command::Command;
 use crate::errors::CommandError;
 use crate::stats::CommandStats;
 
@@ -17,7 +17,7 @@ pub(super) struct Task {
     pub(super) call: Call,
     pub(super) args: OwnedArgs,
     pub(super) resp: Resp,
-    pub(super) command: &'static Descriptor,
+    pub(super) command: &'static Command,
 }
 
 /// A client that waits, as its connection holds it.
@@ -38,7 +38,7 @@ pub struct Served {
 /// Lets the client wait for the keys of its command, whose shards are held.
 pub(super) fn block(ctx: &mut Ctx<'_, '_>, call: Call) {
     let args = OwnedArgs::from(ctx.args);
-    let known = crate::table::all().iter().find(|d| d.name == call.name);
+    let known = crate::commands().commands().iter().find(|d| d.name == call.name);
     let command = known.expect("each blocking command has a row");
     let wants = call.wants;
     let (keys, target) = (call.keys.clone().map(|at| ctx.args.get(at)), call.target.map(|at| ctx.args.get(at)));

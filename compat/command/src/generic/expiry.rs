@@ -1,33 +1,105 @@
 //! Time to live: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST ends it.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_protocol::Args;
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is, rounded_seconds, shown};
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST, TTL, PTTL, EXPIRETIME, PEXPIRETIME];
+
 /// EXPIRE key seconds [NX | XX | GT | LT]
-pub fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     set_expiry(ctx, 1000, now_ms, "expire")
 }
 
+const EXPIRE: Command = Command::new(
+    Exec::Keys(expire),
+    Row::new("expire", Group::Generic, -3, "1.0.0")
+        .about("Lets a key expire after so many seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("seconds", ArgKind::Integer),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
 /// PEXPIRE key milliseconds [NX | XX | GT | LT]
-pub fn pexpire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn pexpire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     set_expiry(ctx, 1, now_ms, "pexpire")
 }
 
+const PEXPIRE: Command = Command::new(
+    Exec::Keys(pexpire),
+    Row::new("pexpire", Group::Generic, -3, "2.6.0")
+        .about("Lets a key expire after so many milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("milliseconds", ArgKind::Integer),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
 /// EXPIREAT key unix-seconds [NX | XX | GT | LT]
-pub fn expireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn expireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     set_expiry(ctx, 1000, 0, "expireat")
 }
 
+const EXPIREAT: Command = Command::new(
+    Exec::Keys(expireat),
+    Row::new("expireat", Group::Generic, -3, "1.2.0")
+        .about("Lets a key expire at a Unix time in seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("unix-time-seconds", ArgKind::UnixTime),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
 /// PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]
-pub fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     set_expiry(ctx, 1, 0, "pexpireat")
 }
+
+const PEXPIREAT: Command = Command::new(
+    Exec::Keys(pexpireat),
+    Row::new("pexpireat", Group::Generic, -3, "2.6.0")
+        .about("Lets a key expire at a Unix time in milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("unix-time-milliseconds", ArgKind::UnixTime),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
 
 /// The conditions that may stand behind the time.
 #[derive(Default)]
@@ -95,7 +167,7 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
 }
 
 /// PERSIST key
-pub fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let had = ctx.tx.expiry(&key).flatten().is_some();
     let done = had && ctx.tx.set_expiry(&key, None);
@@ -106,31 +178,85 @@ pub fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const PERSIST: Command = Command::new(
+    Exec::Keys(persist),
+    Row::new("persist", Group::Generic, 2, "2.2.0")
+        .about("Takes away a key's expiry.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0)]),
+);
+
 /// TTL key
-pub fn ttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn ttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     tell(ctx, |at| rounded_seconds(at - now_ms));
     Ok(())
 }
 
+const TTL: Command = Command::new(
+    Exec::Keys(ttl),
+    Row::new("ttl", Group::Generic, 2, "1.0.0")
+        .about("Answers the seconds that a key has to live.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .history(&[("2.8.0", "-2 for a key that does not exist.")])
+        .args(&[key("key", 0)]),
+);
+
 /// PTTL key
-pub fn pttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn pttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
     tell(ctx, |at| at - now_ms);
     Ok(())
 }
 
+const PTTL: Command = Command::new(
+    Exec::Keys(pttl),
+    Row::new("pttl", Group::Generic, 2, "2.6.0")
+        .about("Answers the milliseconds that a key has to live.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .history(&[("2.8.0", "-2 for a key that does not exist.")])
+        .args(&[key("key", 0)]),
+);
+
 /// EXPIRETIME key
-pub fn expiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn expiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     tell(ctx, rounded_seconds);
     Ok(())
 }
 
+const EXPIRETIME: Command = Command::new(
+    Exec::Keys(expiretime),
+    Row::new("expiretime", Group::Generic, 2, "7.0.0")
+        .about("Answers the Unix time in seconds at which a key expires.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0)]),
+);
+
 /// PEXPIRETIME key
-pub fn pexpiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn pexpiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     tell(ctx, |at| at);
     Ok(())
 }
+
+const PEXPIRETIME: Command = Command::new(
+    Exec::Keys(pexpiretime),
+    Row::new("pexpiretime", Group::Generic, 2, "7.0.0")
+        .about("Answers the Unix time in milliseconds at which a key expires.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0)]),
+);
 
 /// Replies -2 without the key, -1 without expiry.
 fn tell(ctx: &mut Ctx<'_, '_>, show: impl Fn(i64) -> i64) {

@@ -13,10 +13,8 @@ mod sort;
 mod sort_pattern;
 mod sort_rows;
 
-pub use expiry::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
-pub use keys::{del, exists, randomkey, touch, type_name, unlink};
-pub use moving::{copy, move_key, rename, renamenx};
-pub use object::{object_encoding, object_freq, object_help, object_idletime, object_refcount};
+use crate::command::FileRows;
 pub(crate) use object::{refcount, shares_integers};
-pub use scan::{keys, scan};
-pub use sort::{sort, sort_ro};
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[expiry::ROWS, keys::ROWS, moving::ROWS, object::ROWS, scan::ROWS, sort::ROWS];

@@ -1,23 +1,55 @@
 //! RENAME, RENAMENX, COPY, MOVE: a value under another name or in another database.
 
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_store::Key;
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{database, is};
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[RENAME, RENAMENX, COPY, MOVE];
+
 const SAME: CommandError = CommandError::new(&"ERR source and destination objects are the same");
 
 /// RENAME key newkey
-pub fn rename(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn rename(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     give_name(ctx, true).map(|_| ctx.out.ok())
 }
 
+const RENAME: Command = Command::new(
+    Exec::Keys(rename),
+    Row::new("rename", Group::Generic, 3, "1.0.0")
+        .about("Gives a key another name, replacing what has it.", "O(1)")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .args(&[key("key", 0), key("newkey", 1)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// RENAMENX key newkey
-pub fn renamenx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn renamenx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     give_name(ctx, false).map(|done| ctx.out.integer(i64::from(done)))
 }
+
+const RENAMENX: Command = Command::new(
+    Exec::Keys(renamenx),
+    Row::new("renamenx", Group::Generic, 3, "1.0.0")
+        .about("Gives a key another name if nothing has it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::INSERT)),
+        ])
+        .history(&[("3.2.0", "No error when both names are the same.")])
+        .args(&[key("key", 0), key("newkey", 1)]),
+);
 
 /// Renames; false if the new name is taken and may not be replaced.
 fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> CmdResult<bool> {
@@ -37,7 +69,7 @@ fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> CmdResult<bool> {
 }
 
 /// COPY source destination [DB number] [REPLACE]
-pub fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (mut db, mut replace) = (ctx.tx.db(), false);
     let mut at = 3;
     while at < ctx.args.len() {
@@ -71,12 +103,33 @@ pub fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const COPY: Command = Command::new(
+    Exec::Keys(copy),
+    Row::new("copy", Group::Generic, -3, "6.2.0")
+        .about(
+            "Copies a key's value and expiry to another key.",
+            "O(1) for strings, O(N) in the elements of collections",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .args(&[
+            key("source", 0),
+            key("destination", 1),
+            arg("destination-db", ArgKind::Integer).token("DB").optional(),
+            word("replace", "REPLACE").optional(),
+        ]),
+);
+
 fn same(a: &Key<'_>, b: &Key<'_>) -> bool {
     a.db == b.db && a.bytes == b.bytes
 }
 
 /// MOVE key db
-pub fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let db = database(ctx.args.get(2), ctx.tx.databases())?;
     if db == ctx.tx.db() {
         return Err(SAME);
@@ -90,3 +143,13 @@ pub fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(i64::from(done));
     Ok(())
 }
+
+const MOVE: Command = Command::new(
+    Exec::Keys(move_key),
+    Row::new("move", Group::Generic, 3, "1.0.0")
+        .about("Moves a key to another database.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("db", ArgKind::Integer)]),
+);

@@ -6,12 +6,16 @@
 //! The options of HSCAN, SSCAN and ZSCAN are read here too: [`Options`], [`parse_cursor`].
 
 use varve_base::glob;
+use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
 use varve_protocol::Args;
 use varve_store::Type;
 
 use crate::WideCtx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[SCAN, KEYS];
 
 const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
 
@@ -76,7 +80,7 @@ impl<'a> Options<'a> {
 }
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-pub fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(1))?;
     let options = Options::parse(&ctx.args, 2, Family::Keys)?;
     let mut found = 0;
@@ -90,6 +94,22 @@ pub fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
     ctx.out.end_page(page, next, found);
     Ok(())
 }
+
+const SCAN: Command = Command::new(
+    Exec::Keyspace(scan),
+    Row::new("scan", Group::Generic, -2, "2.8.0")
+        .about("Walks over the keys of the database, a few in each call.", "O(1) a call, O(N) for the whole walk")
+        .flags(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS])
+        .acl(&[Acl::KEYSPACE])
+        .tips(&["nondeterministic_output", "request_policy:special"])
+        .history(&[("6.0.0", "`TYPE`.")])
+        .args(&[
+            arg("cursor", ArgKind::Integer),
+            arg("pattern", ArgKind::Pattern).token("MATCH").optional(),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+            arg("type", ArgKind::String).token("TYPE").since("6.0.0").optional(),
+        ]),
+);
 
 /// Reads a cursor with the liberties of C's `strtoul`, which clients rely on: empty is 0, a sign may stand in front,
 /// and a negative number wraps. Leading space is refused.
@@ -112,7 +132,7 @@ pub(crate) fn parse_cursor(text: &[u8]) -> CmdResult<u64> {
 }
 
 /// KEYS pattern
-pub fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
+fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     let pattern = ctx.args.get(1);
     let all = pattern == b"*";
     let mut count = 0;
@@ -126,6 +146,16 @@ pub fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     ctx.out.end_array(keys, count);
     Ok(())
 }
+
+const KEYS: Command = Command::new(
+    Exec::Exclusive(keys),
+    Row::new("keys", Group::Generic, 2, "1.0.0")
+        .about("Lists the keys that match a pattern.", "O(N) in the keys of the database")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::KEYSPACE, Acl::DANGEROUS])
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+        .args(&[arg("pattern", ArgKind::Pattern)]),
+);
 
 #[cfg(test)]
 mod tests {

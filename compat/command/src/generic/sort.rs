@@ -8,26 +8,89 @@
 //! elements and their order, `sort_pattern` the way from a pattern to a value.
 
 use smallvec::SmallVec;
+use varve_catalog::{
+    Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word,
+};
 use varve_store::{Key, ListPart, Type};
 
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
+
+const SOURCE: KeySpec = KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS));
+
+const PATTERNS: KeySpec = KeySpec {
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    flags: KeyFlags::RO.and(KeyFlags::ACCESS),
+    notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort",
+};
+
+const DESTINATION: KeySpec = KeySpec {
+    begin: Begin::SortStore,
+    find: Find::Unknown,
+    flags: KeyFlags::OW.and(KeyFlags::UPDATE),
+    notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
+};
+
+const BY: Argument = pattern("BY").optional();
+
+const LIMIT: Argument =
+    block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)]).token("LIMIT").optional();
+
+const GET: Argument = pattern("GET").optional().multiple().multiple_token();
+
+const ORDER: Argument = one_of("order", &[word("asc", "ASC"), word("desc", "DESC")]).optional();
+
+const ALPHA: Argument = word("sorting", "ALPHA").optional();
+
+const fn pattern(token: &'static str) -> Argument {
+    Argument { key_spec: Some(1), ..arg("pattern", ArgKind::Pattern).token(token) }
+}
+
 const NO_SCORE: CommandError = CommandError::new(&"ERR One or more scores can't be converted into double");
 
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]
-pub fn sort(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sort(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     run(ctx, true)
 }
 
+const SORT: Command = Command::new(
+    Exec::Keys(sort),
+    Row::new("sort", Group::Generic, -2, "1.0.0")
+        .about(
+            "Answers or stores the elements of a list, set or sorted set in order.",
+            "O(N+M*log(M)) in the elements and those that are sorted",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::TOUCHES_ARBITRARY_KEYS])
+        .acl(&[Acl::SET, Acl::SORTEDSET, Acl::LIST, Acl::DANGEROUS])
+        .keys(&[SOURCE, PATTERNS, DESTINATION])
+        .args(&[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA, key("destination", 2).token("STORE").optional()]),
+);
+
 /// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
-pub fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     run(ctx, false)
 }
+
+const SORT_RO: Command = Command::new(
+    Exec::Keys(sort_ro),
+    Row::new("sort_ro", Group::Generic, -2, "7.0.0")
+        .about(
+            "Answers the elements of a list, set or sorted set in order.",
+            "O(N+M*log(M)) in the elements and those that are sorted",
+        )
+        .flags(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS])
+        .acl(&[Acl::SET, Acl::SORTEDSET, Acl::LIST, Acl::DANGEROUS])
+        .keys(&[SOURCE, PATTERNS])
+        .args(&[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA]),
+);
 
 /// What the arguments ask for.
 #[derive(Default)]

@@ -1,15 +1,19 @@
 //! HINCRBY, HINCRBYFLOAT: numbers in fields.
 
 use varve_base::number::Extended;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_store::AddError;
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::integer;
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[HINCRBY, HINCRBYFLOAT];
+
 /// HINCRBY key field increment
-pub fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let by = integer(ctx.args.get(3))?;
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let sum = ctx.tx.hash_add(&key, field, by).map_err(|error| match error {
@@ -22,8 +26,19 @@ pub fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const HINCRBY: Command = Command::new(
+    Exec::Keys(hincrby),
+    Row::new("hincrby", Group::Hash, 4, "2.0.0")
+        .element(2)
+        .about("Adds a number to the integer in a field, 0 without it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("field", ArgKind::String), arg("increment", ArgKind::Integer)]),
+);
+
 /// HINCRBYFLOAT key field increment
-pub fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     const NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
     let by = Extended::parse(ctx.args.get(3)).ok_or(CommandError::NOT_FLOAT)?;
     if !by.is_finite() {
@@ -40,3 +55,14 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.bulk(&text);
     Ok(())
 }
+
+const HINCRBYFLOAT: Command = Command::new(
+    Exec::Keys(hincrbyfloat),
+    Row::new("hincrbyfloat", Group::Hash, 4, "2.6.0")
+        .element(2)
+        .about("Adds a number to the floating-point number in a field, 0 without it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("field", ArgKind::String), arg("increment", ArgKind::Double)]),
+);

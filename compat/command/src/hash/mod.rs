@@ -8,7 +8,7 @@ mod read;
 mod walk;
 mod write;
 
-pub use count::{hincrby, hincrbyfloat};
-pub use read::{hexists, hget, hlen, hmget, hstrlen};
-pub use walk::{hgetall, hkeys, hrandfield, hscan, hvals};
-pub use write::{hdel, hgetdel, hmset, hset, hsetnx};
+use crate::command::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[count::ROWS, read::ROWS, walk::ROWS, write::ROWS];

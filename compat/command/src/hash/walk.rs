@@ -1,14 +1,18 @@
 //! HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD: whole hashes, and parts of them that the hash chooses.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, word};
 use varve_store::Pick;
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::generic::scan::{Family, Options, parse_cursor};
 use crate::grammar::{integer, is};
 
+pub(super) const ROWS: FileRows = &[HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD];
+
 /// HGETALL key
-pub fn hgetall(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hgetall(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let len = ctx.tx.hash_len(&key)?;
     let out = &mut *ctx.out;
@@ -20,15 +24,48 @@ pub fn hgetall(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const HGETALL: Command = Command::new(
+    Exec::Keys(hgetall),
+    Row::new("hgetall", Group::Hash, 2, "2.0.0")
+        .about("Answers all fields and values of a hash.", "O(N) in the fields")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output_order"])
+        .args(&[key("key", 0)]),
+);
+
 /// HKEYS key
-pub fn hkeys(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hkeys(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     list(ctx, |field, _| field)
 }
 
+const HKEYS: Command = Command::new(
+    Exec::Keys(hkeys),
+    Row::new("hkeys", Group::Hash, 2, "2.0.0")
+        .about("Answers all fields of a hash.", "O(N) in the fields")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output_order"])
+        .args(&[key("key", 0)]),
+);
+
 /// HVALS key
-pub fn hvals(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hvals(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     list(ctx, |_, value| value)
 }
+
+const HVALS: Command = Command::new(
+    Exec::Keys(hvals),
+    Row::new("hvals", Group::Hash, 2, "2.0.0")
+        .about("Answers all values of a hash.", "O(N) in the fields")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output_order"])
+        .args(&[key("key", 0)]),
+);
 
 /// Replies with one part of each pair.
 fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v [u8]) -> CmdResult {
@@ -41,7 +78,7 @@ fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v 
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
-pub fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     if ctx.tx.hash_len(&key)? == 0 {
@@ -67,10 +104,40 @@ pub fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const HSCAN: Command = Command::new(
+    Exec::Keys(hscan),
+    Row::new("hscan", Group::Hash, -3, "2.8.0")
+        .about("Goes over a hash's fields and values, some at each call.", "O(1) a call, O(N) in the fields for all")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .args(&[
+            key("key", 0),
+            arg("cursor", ArgKind::Integer),
+            arg("pattern", ArgKind::Pattern).token("MATCH").optional(),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);
+
 /// HRANDFIELD key [count [WITHVALUES]]
-pub fn hrandfield(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn hrandfield(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 2 { one_field(ctx) } else { some_fields(ctx) }
 }
+
+const HRANDFIELD: Command = Command::new(
+    Exec::Keys(hrandfield),
+    Row::new("hrandfield", Group::Hash, -2, "6.2.0")
+        .about("Answers fields chosen at random.", "O(N) in the fields answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .args(&[
+            key("key", 0),
+            block("options", &[arg("count", ArgKind::Integer), word("withvalues", "WITHVALUES").optional()]).optional(),
+        ]),
+);
 
 fn one_field(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);

@@ -1,33 +1,81 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX; LPOP, RPOP; LMPOP.
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of};
 use varve_store::{Key, ListEnd};
 
-use super::{end_of, popped, pushed, write_part};
+use super::{SIDES, end_of, popped, pushed, write_part};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::is;
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LMPOP];
+
 /// LPUSH key element [element ...]
-pub fn lpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     push(ctx, ListEnd::Front, false)
 }
 
+const LPUSH: Command = Command::new(
+    Exec::Keys(lpush),
+    Row::new("lpush", Group::List, -3, "1.0.0")
+        .about("Adds elements at the front of a list, which is created if absent.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("2.4.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
 /// RPUSH key element [element ...]
-pub fn rpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn rpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     push(ctx, ListEnd::Back, false)
 }
 
+const RPUSH: Command = Command::new(
+    Exec::Keys(rpush),
+    Row::new("rpush", Group::List, -3, "1.0.0")
+        .about("Adds elements at the back of a list, which is created if absent.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("2.4.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
 /// LPUSHX key element [element ...]
-pub fn lpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     push(ctx, ListEnd::Front, true)
 }
 
+const LPUSHX: Command = Command::new(
+    Exec::Keys(lpushx),
+    Row::new("lpushx", Group::List, -3, "2.2.0")
+        .about("Adds elements at the front of a list that exists.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("4.0.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
 /// RPUSHX key element [element ...]
-pub fn rpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn rpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     push(ctx, ListEnd::Back, true)
 }
+
+const RPUSHX: Command = Command::new(
+    Exec::Keys(rpushx),
+    Row::new("rpushx", Group::List, -3, "2.2.0")
+        .about("Adds elements at the back of a list that exists.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("4.0.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
 
 #[inline(always)]
 fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
@@ -42,14 +90,36 @@ fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
 }
 
 /// LPOP key [count]
-pub fn lpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, ListEnd::Front, "lpop")
 }
 
+const LPOP: Command = Command::new(
+    Exec::Keys(lpop),
+    Row::new("lpop", Group::List, -2, "1.0.0")
+        .about("Takes elements off the front.", "O(N) in the elements answered")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .history(&[("6.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("6.2.0").optional()]),
+);
+
 /// RPOP key [count]
-pub fn rpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn rpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, ListEnd::Back, "rpop")
 }
+
+const RPOP: Command = Command::new(
+    Exec::Keys(rpop),
+    Row::new("rpop", Group::List, -2, "1.0.0")
+        .about("Takes elements off the back.", "O(N) in the elements answered")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .history(&[("6.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("6.2.0").optional()]),
+);
 
 #[inline(always)]
 fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
@@ -80,7 +150,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
 }
 
 /// LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
-pub fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = ManyKeys::parse(ctx, 1)?;
     for at in request.keys.clone() {
         let key = ctx.key(at);
@@ -91,6 +161,24 @@ pub fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.null_array();
     Ok(())
 }
+
+const LMPOP: Command = Command::new(
+    Exec::Keys(lmpop),
+    Row::new("lmpop", Group::List, -4, "7.0.0")
+        .about(
+            "Takes elements off the first of several lists that has any.",
+            "O(N+M) in the keys and the elements answered",
+        )
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::counted(1, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            one_of("where", SIDES),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);
 
 /// What LMPOP and BLMPOP ask for.
 #[derive(Clone, Debug)]

@@ -1,14 +1,18 @@
 //! LSET, LINSERT, LREM, LTRIM.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_store::ListEnd;
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[LSET, LINSERT, LREM, LTRIM];
+
 /// LSET key index element
-pub fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     // The key is looked at before the index is read.
     if !ctx.tx.list_exists(&key)? {
@@ -25,8 +29,18 @@ pub fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const LSET: Command = Command::new(
+    Exec::Keys(lset),
+    Row::new("lset", Group::List, 4, "1.0.0")
+        .about("Puts another element at a position.", "O(log N)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("index", ArgKind::Integer), arg("element", ArgKind::String)]),
+);
+
 /// LINSERT key BEFORE|AFTER pivot element
-pub fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let before = is(ctx.args.get(2), "BEFORE");
     if !before && !is(ctx.args.get(2), "AFTER") {
         return Err(CommandError::SYNTAX);
@@ -44,8 +58,23 @@ pub fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const LINSERT: Command = Command::new(
+    Exec::Keys(linsert),
+    Row::new("linsert", Group::List, 5, "2.2.0")
+        .about("Adds an element beside the first one equal to another.", "O(N) in the elements before it")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .args(&[
+            key("key", 0),
+            one_of("where", &[word("before", "BEFORE"), word("after", "AFTER")]),
+            arg("pivot", ArgKind::String),
+            arg("element", ArgKind::String),
+        ]),
+);
+
 /// LREM key count element
-pub fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (count, from) = match integer(ctx.args.get(2))? {
         0 => (u64::MAX, ListEnd::Front),
         n if n < 0 => (n.unsigned_abs(), ListEnd::Back),
@@ -60,8 +89,18 @@ pub fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const LREM: Command = Command::new(
+    Exec::Keys(lrem),
+    Row::new("lrem", Group::List, 4, "1.0.0")
+        .about("Removes elements equal to one.", "O(N) in the elements compared")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer), arg("element", ArgKind::String)]),
+);
+
 /// LTRIM key start stop
-pub fn ltrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn ltrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
     let there = ctx.tx.list_exists(&key)?;
@@ -72,3 +111,16 @@ pub fn ltrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.ok();
     Ok(())
 }
+
+const LTRIM: Command = Command::new(
+    Exec::Keys(ltrim),
+    Row::new("ltrim", Group::List, 4, "1.0.0")
+        .about(
+            "Removes all elements but those from one position to another.",
+            "O(N) in the elements removed, by whole nodes",
+        )
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("stop", ArgKind::Integer)]),
+);

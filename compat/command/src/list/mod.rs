@@ -8,16 +8,18 @@ mod middle;
 mod moving;
 mod read;
 
-pub use ends::{lmpop, lpop, lpush, lpushx, rpop, rpush, rpushx};
-pub use middle::{linsert, lrem, lset, ltrim};
-pub use moving::{lmove, rpoplpush};
-pub use read::{lindex, llen, lpos, lrange};
-
+use varve_catalog::{Argument, word};
 use varve_protocol::Reply;
 use varve_store::{ListEnd, ListPart};
 
+use crate::command::FileRows;
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::is;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[ends::ROWS, middle::ROWS, moving::ROWS, read::ROWS];
+
+const SIDES: &[Argument] = &[word("left", "LEFT"), word("right", "RIGHT")];
 
 /// Reads LEFT or RIGHT.
 pub(crate) fn end_of(argument: &[u8]) -> CmdResult<ListEnd> {

@@ -1,21 +1,35 @@
 //! LLEN, LINDEX, LRANGE, LPOS.
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_store::ListEnd;
 
 use super::write_part;
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 
+pub(super) const ROWS: FileRows = &[LLEN, LINDEX, LRANGE, LPOS];
+
 /// LLEN key
-pub fn llen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn llen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     ctx.tx.list_len(&key).map(|length| ctx.out.integer(length as i64)).map_err(Into::into)
 }
 
+const LLEN: Command = Command::new(
+    Exec::Keys(llen),
+    Row::new("llen", Group::List, 2, "1.0.0")
+        .about("Answers the number of elements.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO)])
+        .args(&[key("key", 0)]),
+);
+
 /// LINDEX key index
-pub fn lindex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lindex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let Ok(index) = integer(ctx.args.get(2)) else {
         // The key is looked at first: without it, even what is no number answers null.
@@ -32,16 +46,39 @@ pub fn lindex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const LINDEX: Command = Command::new(
+    Exec::Keys(lindex),
+    Row::new("lindex", Group::List, 3, "1.0.0")
+        .about("Answers the element at a position.", "O(log N)")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0), arg("index", ArgKind::Integer)]),
+);
+
 /// LRANGE key start stop
-pub fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let (key, out) = (ctx.key(1), &mut *ctx.out);
     ctx.tx.list_range(&key, start, stop, |part| write_part(out, part))?;
     Ok(())
 }
 
+const LRANGE: Command = Command::new(
+    Exec::Keys(lrange),
+    Row::new("lrange", Group::List, 4, "1.0.0")
+        .about(
+            "Answers the elements from one position to another.",
+            "O(log N + M) in the length and the elements answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("stop", ArgKind::Integer)]),
+);
+
 /// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
-pub fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = PositionOptions::parse(ctx)?;
     let (key, element) = (ctx.key(1), ctx.args.get(2));
     let limits = (options.skip, options.count.unwrap_or(1), options.compare);
@@ -66,6 +103,22 @@ pub fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     Ok(())
 }
+
+const LPOS: Command = Command::new(
+    Exec::Keys(lpos),
+    Row::new("lpos", Group::List, -3, "6.0.6")
+        .about("Answers the positions of elements equal to one.", "O(N) in the elements compared")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[
+            key("key", 0),
+            arg("element", ArgKind::String),
+            arg("rank", ArgKind::Integer).token("RANK").optional(),
+            arg("num-matches", ArgKind::Integer).token("COUNT").optional(),
+            arg("len", ArgKind::Integer).token("MAXLEN").optional(),
+        ]),
+);
 
 struct PositionOptions {
     from: ListEnd,

@@ -2,13 +2,17 @@
 
 use smallvec::SmallVec;
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_store::{Key, SetOp};
 
-use super::reply_member;
+use super::{ALL_SETS, KEYS, READS, REPLACES, STORED, UNORDERED, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::is;
 use crate::notify::Class;
+
+pub(super) const ROWS: FileRows = &[SINTER, SUNION, SDIFF, SINTERSTORE, SUNIONSTORE, SDIFFSTORE, SINTERCARD];
 
 type Keys<'a> = SmallVec<[Key<'a>; 8]>;
 
@@ -19,19 +23,52 @@ fn keys<'a>(ctx: &Ctx<'_, 'a>, first: usize) -> Keys<'a> {
 }
 
 /// SINTER key [key ...]
-pub fn sinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     show(ctx, SetOp::Intersection)
 }
 
+const SINTER: Command = Command::new(
+    Exec::Keys(sinter),
+    Row::new("sinter", Group::Set, -2, "1.0.0")
+        .about("Answers the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
+
 /// SUNION key [key ...]
-pub fn sunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     show(ctx, SetOp::Union)
 }
 
+const SUNION: Command = Command::new(
+    Exec::Keys(sunion),
+    Row::new("sunion", Group::Set, -2, "1.0.0")
+        .about("Answers the members that any of the sets has.", "O(N) in the members of all sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
+
 /// SDIFF key [key ...]
-pub fn sdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     show(ctx, SetOp::Difference)
 }
+
+const SDIFF: Command = Command::new(
+    Exec::Keys(sdiff),
+    Row::new("sdiff", Group::Set, -2, "1.0.0")
+        .about("Answers the members of the first set that no other one has.", "O(N) in the members of all sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
 
 fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let keys = keys(ctx, 0);
@@ -47,19 +84,49 @@ fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
 }
 
 /// SINTERSTORE destination key [key ...]
-pub fn sinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, SetOp::Intersection)
 }
 
+const SINTERSTORE: Command = Command::new(
+    Exec::Keys(sinterstore),
+    Row::new("sinterstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
+
 /// SUNIONSTORE destination key [key ...]
-pub fn sunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, SetOp::Union)
 }
 
+const SUNIONSTORE: Command = Command::new(
+    Exec::Keys(sunionstore),
+    Row::new("sunionstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members that any of the sets has.", "O(N) in the members of all sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
+
 /// SDIFFSTORE destination key [key ...]
-pub fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, SetOp::Difference)
 }
+
+const SDIFFSTORE: Command = Command::new(
+    Exec::Keys(sdiffstore),
+    Row::new("sdiffstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members of the first set that no other one has.", "O(N) in the members of all sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
 
 fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let (to, keys) = (ctx.key(1), keys(ctx, 1));
@@ -79,7 +146,7 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]
-pub fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     const NUMKEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
     const TOO_MANY: CommandError = CommandError::new(&"ERR Number of keys can't be greater than number of args");
     let number = parse_i64(ctx.args.get(1)).filter(|n| *n > 0).ok_or(NUMKEYS)?;
@@ -94,6 +161,20 @@ pub fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(count);
     Ok(())
 }
+
+const SINTERCARD: Command = Command::new(
+    Exec::Keys(sintercard),
+    Row::new("sintercard", Group::Set, -3, "7.0.0")
+        .about("Counts the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("limit", ArgKind::Integer).token("LIMIT").optional(),
+        ]),
+);
 
 /// Reads LIMIT, the last one if there are several; 0 is none.
 fn limit(ctx: &Ctx<'_, '_>, mut at: usize) -> CmdResult<i64> {

@@ -9,13 +9,44 @@ mod one;
 mod random;
 mod scan;
 
-pub use many::{sdiff, sdiffstore, sinter, sintercard, sinterstore, sunion, sunionstore};
-pub use one::{sadd, scard, sismember, smembers, smismember, smove, srem};
-pub use random::{spop, srandmember};
-pub use scan::sscan;
-
+use varve_catalog::{ArgKind, Argument, KeyFlags, KeySpec, arg, key};
 use varve_protocol::Reply;
 use varve_store::PackedEntry;
+
+use crate::command::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[many::ROWS, one::ROWS, random::ROWS, scan::ROWS];
+
+/// Only existence and numbers are answered.
+const ASKS: KeyFlags = KeyFlags::RO;
+
+/// Members are answered.
+const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+
+/// Members are added.
+const ADDS: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+
+/// Members are removed.
+const REMOVES: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
+
+/// Members are removed and answered.
+const TAKES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+
+/// The key becomes the result.
+const REPLACES: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+
+const ALL_SETS: &[KeySpec] = &[KeySpec::range(1, -1, 1, READS)];
+
+const MEMBERS: &[Argument] = &[key("key", 0), arg("member", ArgKind::String).multiple()];
+
+const KEYS: &[Argument] = &[key("key", 0).multiple()];
+
+const STORED: &[Argument] = &[key("destination", 0), key("key", 1).multiple()];
+
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+
+const RANDOM: &[&str] = &["nondeterministic_output"];
 
 /// Replies with a member.
 #[inline]

@@ -1,25 +1,42 @@
 //! Members at random: SRANDMEMBER shows them, SPOP takes them out.
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
 use varve_store::Pick;
 
-use super::reply_member;
+use super::{RANDOM, READS, TAKES, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::integer;
 use crate::notify::Class;
+
+pub(super) const ROWS: FileRows = &[SPOP, SRANDMEMBER];
 
 /// A count that must not be negative.
 const POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
 
 /// SPOP key [count]
-pub fn spop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn spop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     match ctx.args.len() {
         2 => pop_one(ctx),
         3 => pop_many(ctx),
         _ => Err(CommandError::SYNTAX),
     }
 }
+
+const SPOP: Command = Command::new(
+    Exec::Keys(spop),
+    Row::new("spop", Group::Set, -2, "1.0.0")
+        .about("Takes members out at random and answers them.", "O(1), or O(N) in the count")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, TAKES)])
+        .element(DRAWN)
+        .tips(RANDOM)
+        .history(&[("3.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("3.2.0").optional()]),
+);
 
 fn pop_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
@@ -48,13 +65,25 @@ fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// SRANDMEMBER key [count]
-pub fn srandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn srandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     match ctx.args.len() {
         2 => show_one(ctx),
         3 => show_many(ctx),
         _ => Err(CommandError::SYNTAX),
     }
 }
+
+const SRANDMEMBER: Command = Command::new(
+    Exec::Keys(srandmember),
+    Row::new("srandmember", Group::Set, -2, "1.0.0")
+        .about("Answers members at random.", "O(1), or O(N) in the count without its sign")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(RANDOM)
+        .history(&[("2.6.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("2.6.0").optional()]),
+);
 
 fn show_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);

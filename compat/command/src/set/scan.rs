@@ -1,12 +1,17 @@
 //! SSCAN: a set in pieces. A set of integers is one piece.
 
-use super::reply_member;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
+
+use super::{RANDOM, READS, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::CmdResult;
 use crate::generic::scan::{Family, Options, parse_cursor};
 
+pub(super) const ROWS: FileRows = &[SSCAN];
+
 /// SSCAN key cursor [MATCH pattern] [COUNT count]
-pub fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     let found = ctx.tx.set_view(&key)?;
@@ -27,3 +32,19 @@ pub fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.end_page(page, next, shown);
     Ok(())
 }
+
+const SSCAN: Command = Command::new(
+    Exec::Keys(sscan),
+    Row::new("sscan", Group::Set, -3, "2.8.0")
+        .about("Walks over the members of a set, a few in each call.", "O(1) a call, O(N) for the whole walk")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(RANDOM)
+        .args(&[
+            key("key", 0),
+            arg("cursor", ArgKind::Integer),
+            arg("pattern", ArgKind::Pattern).token("MATCH").optional(),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);

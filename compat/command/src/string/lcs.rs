@@ -4,14 +4,18 @@
 //! are refused here. But of each cell only one bit is needed on the way back (is the cell above longer than the one to
 //! the left), so the table is 1/32 of that and one row of lengths.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_protocol::{Args, Reply};
 
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 
+pub(super) const ROWS: FileRows = &[LCS];
+
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]
-pub fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     const TYPES: CommandError = CommandError::new(&"ERR The specified keys must contain string values");
     const MEMORY: CommandError =
         CommandError::new(&"ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
@@ -42,6 +46,23 @@ pub fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     Ok(())
 }
+
+const LCS: Command = Command::new(
+    Exec::Keys(lcs),
+    Row::new("lcs", Group::String, -3, "7.0.0")
+        .about("Finds the longest common subsequence of two strings.", "O(N*M) in the lengths of the two strings")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, 1, 1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[
+            key("key1", 0),
+            key("key2", 0),
+            word("len", "LEN").optional(),
+            word("idx", "IDX").optional(),
+            arg("len", ArgKind::Integer).token("MINMATCHLEN").optional(),
+            word("withmatchlen", "WITHMATCHLEN").optional(),
+        ]),
+);
 
 #[derive(Default)]
 struct Options {

@@ -1,15 +1,19 @@
 //! Strings of several keys at once: MGET, MSET, MSETNX, MSETEX. All shards are held, so each is one instant.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_store::Ttl;
 
 use super::get::reply_value;
 use super::options::{Family, Options, When};
 use super::set::write;
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 
+pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
+
 /// MGET key [key ...]
-pub fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.array(ctx.args.len() - 1);
     for at in 1..ctx.args.len() {
         let key = ctx.key(at);
@@ -20,8 +24,19 @@ pub fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const MGET: Command = Command::new(
+    Exec::Keys(mget),
+    Row::new("mget", Group::String, -2, "1.0.0")
+        .about("Answers the strings of several keys.", "O(N) in the keys")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["request_policy:multi_shard"])
+        .args(&[key("key", 0).multiple()]),
+);
+
 /// MSET key value [key value ...]
-pub fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::arity("mset"));
     }
@@ -30,8 +45,19 @@ pub fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const MSET: Command = Command::new(
+    Exec::Keys(mset),
+    Row::new("mset", Group::String, -3, "1.0.1")
+        .about("Sets several keys to strings.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .args(&[block("key_value", &[key("key", 0), arg("value", ArgKind::String)]).multiple()]),
+);
+
 /// MSETNX key value [key value ...]
-pub fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::arity("msetnx"));
     }
@@ -42,6 +68,17 @@ pub fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(i64::from(free));
     Ok(())
 }
+
+const MSETNX: Command = Command::new(
+    Exec::Keys(msetnx),
+    Row::new("msetnx", Group::String, -3, "1.0.1")
+        .about("Sets several keys to strings if none of them exists.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+        .args(&[block("key_value", &[key("key", 0), arg("value", ArgKind::String)]).multiple()]),
+);
 
 /// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).
 fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool {
@@ -59,7 +96,7 @@ fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
 }
 
 /// MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
-pub fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
     let options = Options::parse(&ctx.args, end, Family::Msetex)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
@@ -74,6 +111,32 @@ pub fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(i64::from(!barred));
     Ok(())
 }
+
+const MSETEX: Command = Command::new(
+    Exec::Keys(msetex),
+    Row::new("msetex", Group::String, -4, "9.1.0")
+        .about("Sets several keys to strings, with a condition and an expiry for all.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::counted(1, 2, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            block("data", &[key("key", 0), arg("value", ArgKind::String)]).multiple(),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).optional(),
+            one_of(
+                "expiration",
+                &[
+                    arg("seconds", ArgKind::Integer).token("EX"),
+                    arg("milliseconds", ArgKind::Integer).token("PX"),
+                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+                    word("keepttl", "KEEPTTL"),
+                ],
+            )
+            .optional(),
+        ]),
+);
 
 /// Reads `numkeys`: positive, and with a pair behind it for each.
 fn number_of_pairs(text: &[u8], behind: usize) -> CmdResult<usize> {

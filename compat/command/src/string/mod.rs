@@ -14,9 +14,7 @@ mod options;
 mod range;
 mod set;
 
-pub use count::{decr, decrby, incr, incrby, incrbyfloat};
-pub use get::{get, getdel, getex, getset, strlen};
-pub use lcs::lcs;
-pub use many::{mget, mset, msetex, msetnx};
-pub use range::{append, getrange, setrange};
-pub use set::{delifeq, psetex, set, setex, setnx};
+use crate::command::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[count::ROWS, get::ROWS, lcs::ROWS, many::ROWS, range::ROWS, set::ROWS];

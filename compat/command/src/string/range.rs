@@ -2,13 +2,18 @@
 
 use std::ops::Range;
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::integer;
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[APPEND, SETRANGE, SUBSTR, GETRANGE];
+
 /// APPEND key value
-pub fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, tail) = (ctx.key(1), ctx.args.get(2));
     if let Some(old) = ctx.tx.peek(&key)? {
         check_length(ctx.session.bulk_max, old.len(), tail.len())?;
@@ -18,6 +23,16 @@ pub fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(length as i64);
     Ok(())
 }
+
+const APPEND: Command = Command::new(
+    Exec::Keys(append),
+    Row::new("append", Group::String, 3, "2.0.0")
+        .about("Adds bytes to the end of a string, which is created if absent.", "O(1) amortised, for short additions")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);
 
 /// A string may not outgrow what a client may send in one argument.
 fn check_length(bulk_max: usize, head: usize, tail: usize) -> CmdResult {
@@ -35,7 +50,7 @@ fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> CmdResult {
 }
 
 /// SETRANGE key offset value
-pub fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     const OFFSET: CommandError = CommandError::new(&"ERR offset is out of range");
     let offset = usize::try_from(integer(ctx.args.get(2))?).map_err(|_| OFFSET)?;
     let (key, part) = (ctx.key(1), ctx.args.get(3));
@@ -54,8 +69,21 @@ pub fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const SETRANGE: Command = Command::new(
+    Exec::Keys(setrange),
+    Row::new("setrange", Group::String, 4, "2.2.0")
+        .about(
+            "Overwrites a string from an offset on, filling up with zero bytes.",
+            "O(1) for short parts, O(M) in the bytes written",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("offset", ArgKind::Integer), arg("value", ArgKind::String)]),
+);
+
 /// GETRANGE key start end
-pub fn getrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn getrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, end) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
     let large = ctx.tx.pin_min();
@@ -68,6 +96,27 @@ pub fn getrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     Ok(())
 }
+
+const SUBSTR: Command = Command::new(
+    Exec::Keys(getrange),
+    Row::new("substr", Group::String, 4, "1.0.0")
+        .about("Answers the bytes of a string from one offset to another.", "O(N) in the bytes answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .deprecated("2.0.0", "`GETRANGE`")
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("end", ArgKind::Integer)]),
+);
+
+const GETRANGE: Command = Command::new(
+    Exec::Keys(getrange),
+    Row::new("getrange", Group::String, 4, "2.4.0")
+        .about("Answers the bytes of a string from one offset to another.", "O(N) in the bytes answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("end", ArgKind::Integer)]),
+);
 
 /// The bytes from `start` to `end`, both included; negative positions count from the end.
 fn clip(length: usize, start: i64, end: i64) -> Range<usize> {

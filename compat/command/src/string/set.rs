@@ -1,15 +1,19 @@
 //! SET and its short forms, and DELIFEQ.
 
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
 use varve_store::{Key, Ttl};
 
 use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::CmdResult;
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
+
 /// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
-pub fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 3 {
         let key = ctx.key(1);
         ctx.set_to(&key, 2, Ttl::Clear);
@@ -18,6 +22,44 @@ pub fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     set_with_options(ctx)
 }
+
+const SET: Command = Command::new(
+    Exec::Keys(set),
+    Row::new("set", Group::String, -3, "1.0.0")
+        .about("Sets a key to a string, whatever it held.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(
+            1,
+            KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE).and(KeyFlags::VARIABLE_FLAGS),
+        )
+        .notes("RW and ACCESS due to the optional `GET` argument")])
+        .history(&[
+            ("2.6.12", "`EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "`KEEPTTL`."),
+            ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` goes together with `GET`."),
+        ])
+        .args(&[
+            key("key", 0),
+            arg("value", ArgKind::String),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).since("2.6.12").optional(),
+            word("get", "GET").since("6.2.0").optional(),
+            one_of(
+                "expiration",
+                &[
+                    arg("seconds", ArgKind::Integer).token("EX").since("2.6.12"),
+                    arg("milliseconds", ArgKind::Integer).token("PX").since("2.6.12"),
+                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT").since("6.2.0"),
+                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT").since("6.2.0"),
+                    word("keepttl", "KEEPTTL").since("6.0.0"),
+                ],
+            )
+            .optional(),
+        ])
+        .vary(set_flags)
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(&ctx.args, 3, Family::Set)?;
@@ -75,7 +117,7 @@ pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) 
 }
 
 /// SETNX key value
-pub fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let free = !ctx.tx.exists(&key);
     if free {
@@ -85,15 +127,47 @@ pub fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const SETNX: Command = Command::new(
+    Exec::Keys(setnx),
+    Row::new("setnx", Group::String, 3, "1.0.0")
+        .about("Sets a string if the key does not exist.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);
+
 /// SETEX key seconds value
-pub fn setex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn setex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     set_for(ctx, Unit::Seconds, "setex")
 }
 
+const SETEX: Command = Command::new(
+    Exec::Keys(setex),
+    Row::new("setex", Group::String, 4, "2.0.0")
+        .about("Sets a string that expires after so many seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("seconds", ArgKind::Integer), arg("value", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// PSETEX key milliseconds value
-pub fn psetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn psetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     set_for(ctx, Unit::Millis, "psetex")
 }
+
+const PSETEX: Command = Command::new(
+    Exec::Keys(psetex),
+    Row::new("psetex", Group::String, 4, "2.6.0")
+        .about("Sets a string that expires after so many milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("milliseconds", ArgKind::Integer), arg("value", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
     let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
@@ -104,7 +178,7 @@ fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
 }
 
 /// DELIFEQ key value
-pub fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
     let done = equal && ctx.tx.remove(&key);
@@ -114,3 +188,13 @@ pub fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(i64::from(done));
     Ok(())
 }
+
+const DELIFEQ: Command = Command::new(
+    Exec::Keys(delifeq),
+    Row::new("delifeq", Group::String, 3, "9.0.0")
+        .about("Removes a key if it holds this string.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RM.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);

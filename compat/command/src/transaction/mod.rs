@@ -13,39 +13,29 @@
 
 use std::collections::HashSet;
 
+use varve_catalog::{Acl, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, key};
 use varve_protocol::{Args, Span};
 use varve_store::{Watcher, Worker};
 
 use crate::Ctx;
-use crate::descriptor::{Descriptor, Flags, Run};
+use crate::command::{Command, Exec, FileRows, Step};
 use crate::errors::CmdResult;
 use crate::session::Session;
 
-/// What the executor itself does for a command of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// MULTI
-    Multi,
-    /// EXEC
-    Exec,
-    /// DISCARD
-    Discard,
-    /// UNWATCH
-    Unwatch,
-}
+pub(crate) const ROWS: FileRows = &[WATCH, DISCARD, EXEC, MULTI, UNWATCH];
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
 pub struct Queued {
     /// The command.
-    pub command: &'static Descriptor,
+    pub command: &'static Command,
     /// Its arguments, one after the other.
     bytes: Box<[u8]>,
     spans: Box<[Span]>,
 }
 
 impl Queued {
-    fn new(command: &'static Descriptor, args: Args<'_>) -> Queued {
+    fn new(command: &'static Command, args: Args<'_>) -> Queued {
         let mut bytes = Vec::with_capacity(args.bytes());
         let mut spans = Vec::with_capacity(args.len());
         for arg in args.iter() {
@@ -77,10 +67,10 @@ pub(crate) enum Reach {
     /// The shards of all its keys are held.
     #[default]
     Shards,
-    /// Alone behind the gate: it has a command that names no keys, or not all.
-    Alone,
-    /// As `Alone`, run by the server, which runs some of its commands itself.
-    Host,
+    /// Nobody else is inside the gate: it has a command that names no keys, or not all.
+    Exclusive,
+    /// Nobody else is inside the gate, and the server drives: it runs some of the commands itself.
+    Server,
 }
 
 /// The commands of a session between MULTI and EXEC.
@@ -108,7 +98,7 @@ impl Multi {
     }
 
     /// The commands that wait, oldest first.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Descriptor> {
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Command> {
         self.queue.iter().map(|queued| queued.command)
     }
 
@@ -118,13 +108,13 @@ impl Multi {
     }
 
     /// Takes a copy of a command; gives the bytes that it takes.
-    pub(crate) fn push(&mut self, command: &'static Descriptor, args: Args<'_>) -> usize {
+    pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) -> usize {
         let queued = Queued::new(command, args);
         let memory = queued.memory();
-        self.reach = self.reach.max(match command.run {
-            Run::Host => Reach::Host,
-            Run::Alone(_) | Run::Keyspace(_) => Reach::Alone,
-            _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Alone,
+        self.reach = self.reach.max(match command.exec {
+            Exec::Server => Reach::Server,
+            Exec::Exclusive(_) | Exec::Keyspace(_) => Reach::Exclusive,
+            _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
             _ => Reach::Shards,
         });
         if command.flags.has(Flags::DENYOOM) {
@@ -182,7 +172,7 @@ impl Session {
 }
 
 /// WATCH key [key ...]
-pub(crate) fn watch(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn watch(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let db = ctx.tx.db();
     let watching = ctx.session.watching.get_or_insert_default();
     // A round that is lost already stays so; there is nothing more to learn.
@@ -200,10 +190,48 @@ pub(crate) fn watch(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
-/// True for commands that run at once, between MULTI and EXEC too.
-pub(crate) fn is_never_queued(d: &Descriptor) -> bool {
-    match d.run {
-        Run::Transaction(step) => step != Step::Unwatch,
-        _ => matches!(d.full_name, "watch" | "quit" | "reset"),
-    }
-}
+const WATCH: Command = Command::new(
+    Exec::Keys(watch),
+    Row::new("watch", Group::Transactions, -2, "2.2.0")
+        .about("Has EXEC do nothing if one of these keys changes before.", "O(1) for each key")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ALLOW_BUSY])
+        .acl(&[Acl::TRANSACTION])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RO)])
+        .args(&[key("key", 0).multiple()])
+        .behaviour(Behaviour::NEVER_QUEUED),
+);
+
+const DISCARD: Command = Command::new(
+    Exec::Transaction(Step::Discard),
+    Row::new("discard", Group::Transactions, 1, "2.0.0")
+        .about("Drops the queued commands and forgets the watched keys.", "O(N) in the queued commands")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ALLOW_BUSY])
+        .acl(&[Acl::TRANSACTION])
+        .behaviour(Behaviour::NEVER_QUEUED),
+);
+
+const EXEC: Command = Command::new(
+    Exec::Transaction(Step::Exec),
+    Row::new("exec", Group::Transactions, 1, "1.2.0")
+        .about("Runs the queued commands in one instant.", "Depends on the commands")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::SKIP_SLOWLOG])
+        .acl(&[Acl::TRANSACTION])
+        .behaviour(Behaviour::NEVER_QUEUED),
+);
+
+const MULTI: Command = Command::new(
+    Exec::Transaction(Step::Multi),
+    Row::new("multi", Group::Transactions, 1, "1.2.0")
+        .about("Queues the commands that follow, up to EXEC.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ALLOW_BUSY])
+        .acl(&[Acl::TRANSACTION])
+        .behaviour(Behaviour::NEVER_QUEUED),
+);
+
+const UNWATCH: Command = Command::new(
+    Exec::Transaction(Step::Unwatch),
+    Row::new("unwatch", Group::Transactions, 1, "2.2.0")
+        .about("Forgets the watched keys.", "O(N) in the watched keys")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ALLOW_BUSY])
+        .acl(&[Acl::TRANSACTION]),
+);

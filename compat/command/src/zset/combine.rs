@@ -8,15 +8,19 @@
 
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
 use varve_protocol::Args;
 use varve_store::{Key, Tx, Type};
 
 use super::scratch::Scratch;
-use super::{ALL, reply_head, reply_member};
+use super::{ALL, READS, REPLACES, reply_head, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 use crate::notify::Class;
+
+pub(super) const ROWS: FileRows = &[ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
@@ -41,37 +45,151 @@ enum Aggregate {
 }
 
 /// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
-pub fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zunion", Op::Union)
 }
 
+const ZUNION: Command = Command::new(
+    Exec::Keys(zunion),
+    Row::new("zunion", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members that any of the sets has.",
+            "O(N) in the members of all sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
 /// ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
-pub fn zinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zinter", Op::Inter)
 }
 
+const ZINTER: Command = Command::new(
+    Exec::Keys(zinter),
+    Row::new("zinter", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members that all sets have.",
+            "O(N*K) in the members of the smallest set and the sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
 /// ZDIFF numkeys key [key ...] [WITHSCORES]
-pub fn zdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zdiff", Op::Diff)
 }
 
+const ZDIFF: Command = Command::new(
+    Exec::Keys(zdiff),
+    Row::new("zdiff", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members of the first set that no other one has.",
+            "O(L) in the members of all sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
 /// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-pub fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zunionstore", Op::Union)
 }
 
+const ZUNIONSTORE: Command = Command::new(
+    Exec::Keys(zunionstore),
+    Row::new("zunionstore", Group::SortedSet, -4, "2.0.0")
+        .about(
+            "Stores the members that any of the sets has.",
+            "O(N) in the members of all sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[
+            key("destination", 0),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 1).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+        ]),
+);
+
 /// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-pub fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zinterstore", Op::Inter)
 }
 
+const ZINTERSTORE: Command = Command::new(
+    Exec::Keys(zinterstore),
+    Row::new("zinterstore", Group::SortedSet, -4, "2.0.0")
+        .about(
+            "Stores the members that all sets have.",
+            "O(N*K) in the members of the smallest set and the sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[
+            key("destination", 0),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 1).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+        ]),
+);
+
 /// ZDIFFSTORE destination numkeys key [key ...]
-pub fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zdiffstore", Op::Diff)
 }
 
+const ZDIFFSTORE: Command = Command::new(
+    Exec::Keys(zdiffstore),
+    Row::new("zdiffstore", Group::SortedSet, -4, "6.2.0")
+        .about(
+            "Stores the members of the first set that no other one has.",
+            "O(L) in the members of all sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple()]),
+);
+
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit]
-pub fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let plan = Plan::parse(ctx, "zintercard", 1, Op::Inter, Aim::Count)?;
     let (first, others) = plan.sources.split_first().expect("at least one key");
     let mut members = Scratch::new(first.key.hash);
@@ -91,6 +209,20 @@ pub fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(count as i64);
     Ok(())
 }
+
+const ZINTERCARD: Command = Command::new(
+    Exec::Keys(zintercard),
+    Row::new("zintercard", Group::SortedSet, -3, "7.0.0")
+        .about("Counts the members that all sets have.", "O(N*K) in the members of the smallest set and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("limit", ArgKind::Integer).token("LIMIT").optional(),
+        ]),
+);
 
 /// A set that is read.
 #[derive(Clone, Copy)]

@@ -2,26 +2,65 @@
 
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_protocol::Args;
 use varve_store::{Key, ZAdd, ZAdded};
 
+use super::{CHANGES, READS, REMOVES, UPDATES};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::is;
 use crate::notify::Class;
+
+pub(super) const ROWS: FileRows = &[ZADD, ZINCRBY, ZREM, ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK];
 
 /// Members of one ZADD whose scores are read without an allocation.
 const SCORES_INLINE: usize = 16;
 
 /// ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
-pub fn zadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     add(ctx, ZAdd::default())
 }
 
+const ZADD: Command = Command::new(
+    Exec::Keys(zadd),
+    Row::new("zadd", Group::SortedSet, -4, "1.2.0")
+        .element(3)
+        .about("Adds members with their scores, or changes the scores of those that are there.", "O(log(N)) a member")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, UPDATES)])
+        .history(&[
+            ("2.4.0", "Several members."),
+            ("3.0.2", "`XX`, `NX`, `CH` and `INCR`."),
+            ("6.2.0", "`GT` and `LT`."),
+        ])
+        .args(&[
+            key("key", 0),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).since("3.0.2").optional(),
+            one_of("comparison", &[word("gt", "GT"), word("lt", "LT")]).since("6.2.0").optional(),
+            word("change", "CH").since("3.0.2").optional(),
+            word("increment", "INCR").since("3.0.2").optional(),
+            block("score_member", &[arg("score", ArgKind::Double), arg("member", ArgKind::String)]).multiple(),
+        ]),
+);
+
 /// ZINCRBY key increment member: ZADD with INCR, down to the options that it would take if there were room for them.
-pub fn zincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     add(ctx, ZAdd { incr: true, ..ZAdd::default() })
 }
+
+const ZINCRBY: Command = Command::new(
+    Exec::Keys(zincrby),
+    Row::new("zincrby", Group::SortedSet, 4, "1.2.0")
+        .element(3)
+        .about("Adds to the score of a member.", "O(log(N))")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, CHANGES)])
+        .args(&[key("key", 0), arg("increment", ArgKind::Integer), arg("member", ArgKind::String)]),
+);
 
 /// What stands between the key and the first score.
 struct Options {
@@ -141,7 +180,7 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
 }
 
 /// ZREM key member [member ...]
-pub fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let mut removed = 0;
     for at in 2..ctx.args.len() {
@@ -154,18 +193,51 @@ pub fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const ZREM: Command = Command::new(
+    Exec::Keys(zrem),
+    Row::new("zrem", Group::SortedSet, -3, "1.2.0")
+        .element(2)
+        .about("Removes members.", "O(log(N)) a member")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REMOVES)])
+        .history(&[("2.4.0", "Several members.")])
+        .args(&[key("key", 0), arg("member", ArgKind::String).multiple()]),
+);
+
 /// ZCARD key
-pub fn zcard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zcard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     ctx.tx.zset_len(&key).map(|n| ctx.out.integer(n as i64)).map_err(Into::into)
 }
 
+const ZCARD: Command = Command::new(
+    Exec::Keys(zcard),
+    Row::new("zcard", Group::SortedSet, 2, "1.2.0")
+        .about("Counts the members.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, KeyFlags::RO)])
+        .args(&[key("key", 0)]),
+);
+
 /// ZSCORE key member
-pub fn zscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let score = ctx.tx.zset_score(&key, ctx.args.get(2));
     score.map(|score| reply_score(ctx, score)).map_err(Into::into)
 }
+
+const ZSCORE: Command = Command::new(
+    Exec::Keys(zscore),
+    Row::new("zscore", Group::SortedSet, 3, "1.2.0")
+        .element(2)
+        .about("Answers the score of a member.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .args(&[key("key", 0), arg("member", ArgKind::String)]),
+);
 
 #[inline]
 fn reply_score(ctx: &mut Ctx<'_, '_>, score: Option<f64>) {
@@ -176,7 +248,7 @@ fn reply_score(ctx: &mut Ctx<'_, '_>, score: Option<f64>) {
 }
 
 /// ZMSCORE key member [member ...]
-pub fn zmscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zmscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     // The first one counts as the lookup of the key, and tells a key of another type.
     let first = ctx.tx.zset_score(&key, ctx.args.get(2))?;
@@ -189,15 +261,58 @@ pub fn zmscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+const ZMSCORE: Command = Command::new(
+    Exec::Keys(zmscore),
+    Row::new("zmscore", Group::SortedSet, -3, "6.2.0")
+        .element(2)
+        .about("Answers the scores of several members.", "O(M) in the members asked for")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .args(&[key("key", 0), arg("member", ArgKind::String).multiple()]),
+);
+
 /// ZRANK key member [WITHSCORE]
-pub fn zrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     rank(ctx, "zrank", false)
 }
 
+const ZRANK: Command = Command::new(
+    Exec::Keys(zrank),
+    Row::new("zrank", Group::SortedSet, -3, "2.0.0")
+        .element(2)
+        .about("Answers the rank of a member, lowest score first.", "O(log(N))")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .history(&[("7.2.0", "`WITHSCORE`.")])
+        .args(&[
+            key("key", 0),
+            arg("member", ArgKind::String),
+            word("withscore", "WITHSCORE").since("7.2.0").optional(),
+        ]),
+);
+
 /// ZREVRANK key member [WITHSCORE]
-pub fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     rank(ctx, "zrevrank", true)
 }
+
+const ZREVRANK: Command = Command::new(
+    Exec::Keys(zrevrank),
+    Row::new("zrevrank", Group::SortedSet, -3, "2.0.0")
+        .element(2)
+        .about("Answers the rank of a member, highest score first.", "O(log(N))")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .history(&[("7.2.0", "`WITHSCORE`.")])
+        .args(&[
+            key("key", 0),
+            arg("member", ArgKind::String),
+            word("withscore", "WITHSCORE").since("7.2.0").optional(),
+        ]),
+);
 
 fn rank(ctx: &mut Ctx<'_, '_>, name: &str, rev: bool) -> CmdResult {
     let with_score = match ctx.args.len() {

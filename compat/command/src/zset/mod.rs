@@ -17,16 +17,33 @@ mod range;
 mod scan;
 mod scratch;
 
-pub use combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
-pub use members::{zadd, zcard, zincrby, zmscore, zrank, zrem, zrevrank, zscore};
-pub use parts::{zcount, zlexcount, zremrangebylex, zremrangebyrank, zremrangebyscore};
-pub use pop::{zmpop, zpopmax, zpopmin};
-pub use random::zrandmember;
-pub use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
-pub use scan::zscan;
-
+use varve_catalog::KeyFlags;
 use varve_protocol::{Reply, Resp};
 use varve_store::ZRange;
+
+use crate::command::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] =
+    &[combine::ROWS, members::ROWS, parts::ROWS, pop::ROWS, random::ROWS, range::ROWS, scan::ROWS];
+
+/// Members or scores are answered.
+const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+
+/// Members are added, scores changed.
+const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+
+/// A score is changed and answered.
+const CHANGES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+
+/// The key becomes the result.
+const REPLACES: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+
+/// Members are removed.
+const REMOVES: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
+
+/// Members are removed and answered.
+const TAKES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
 
 /// The whole set.
 const ALL: ZRange<'static> = ZRange::Rank { start: 0, stop: u64::MAX };

@@ -1,20 +1,45 @@
 //! Parts of a set that are counted or removed: ZCOUNT, ZLEXCOUNT, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX.
 
-use super::ALL;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
+
 use super::bounds::{Bounds, By};
+use super::{ALL, READS, REMOVES};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::CmdResult;
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[ZCOUNT, ZLEXCOUNT, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX];
+
 /// ZCOUNT key min max
-pub fn zcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     count(ctx, By::Score)
 }
 
+const ZCOUNT: Command = Command::new(
+    Exec::Keys(zcount),
+    Row::new("zcount", Group::SortedSet, 4, "2.0.0")
+        .about("Counts the members whose scores lie in a range.", "O(log(N))")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .args(&[key("key", 0), arg("min", ArgKind::Double), arg("max", ArgKind::Double)]),
+);
+
 /// ZLEXCOUNT key min max
-pub fn zlexcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zlexcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     count(ctx, By::Lex)
 }
+
+const ZLEXCOUNT: Command = Command::new(
+    Exec::Keys(zlexcount),
+    Row::new("zlexcount", Group::SortedSet, 4, "2.8.9")
+        .about("Counts the members that lie in a range of names, scores being equal.", "O(log(N))")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .args(&[key("key", 0), arg("min", ArgKind::String), arg("max", ArgKind::String)]),
+);
 
 fn count(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
     let bounds = Bounds::parse(&ctx.args, 2, by, false)?;
@@ -26,19 +51,49 @@ fn count(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
 }
 
 /// ZREMRANGEBYRANK key start stop
-pub fn zremrangebyrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zremrangebyrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     remove(ctx, By::Rank)
 }
 
+const ZREMRANGEBYRANK: Command = Command::new(
+    Exec::Keys(zremrangebyrank),
+    Row::new("zremrangebyrank", Group::SortedSet, 4, "2.0.0")
+        .about("Removes the members in a range of ranks.", "O(log(N)+M) in the members removed")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REMOVES)])
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("stop", ArgKind::Integer)]),
+);
+
 /// ZREMRANGEBYSCORE key min max
-pub fn zremrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zremrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     remove(ctx, By::Score)
 }
 
+const ZREMRANGEBYSCORE: Command = Command::new(
+    Exec::Keys(zremrangebyscore),
+    Row::new("zremrangebyscore", Group::SortedSet, 4, "1.2.0")
+        .about("Removes the members whose scores lie in a range.", "O(log(N)+M) in the members removed")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REMOVES)])
+        .args(&[key("key", 0), arg("min", ArgKind::Double), arg("max", ArgKind::Double)]),
+);
+
 /// ZREMRANGEBYLEX key min max
-pub fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     remove(ctx, By::Lex)
 }
+
+const ZREMRANGEBYLEX: Command = Command::new(
+    Exec::Keys(zremrangebylex),
+    Row::new("zremrangebylex", Group::SortedSet, 4, "2.8.9")
+        .about("Removes the members in a range of names, scores being equal.", "O(log(N)+M) in the members removed")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REMOVES)])
+        .args(&[key("key", 0), arg("min", ArgKind::String), arg("max", ArgKind::String)]),
+);
 
 fn remove(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
     let bounds = Bounds::parse(&ctx.args, 2, by, false)?;

@@ -1,23 +1,47 @@
 //! Members taken from an end: ZPOPMIN, ZPOPMAX, ZMPOP.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
 use varve_protocol::Args;
 use varve_store::{Key, Type};
 
-use super::{ALL, reply_pair};
+use super::{ALL, TAKES, reply_pair};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 use crate::notify::Class;
 
+pub(super) const ROWS: FileRows = &[ZPOPMIN, ZPOPMAX, ZMPOP];
+
 /// ZPOPMIN key [count]
-pub fn zpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zpopmin(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, false)
 }
 
+const ZPOPMIN: Command = Command::new(
+    Exec::Keys(zpopmin),
+    Row::new("zpopmin", Group::SortedSet, -2, "5.0.0")
+        .about("Takes the members of lowest score out.", "O(log(N)) a member taken")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, TAKES)])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).optional()]),
+);
+
 /// ZPOPMAX key [count]
-pub fn zpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zpopmax(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     pop(ctx, true)
 }
+
+const ZPOPMAX: Command = Command::new(
+    Exec::Keys(zpopmax),
+    Row::new("zpopmax", Group::SortedSet, -2, "5.0.0")
+        .about("Takes the members of highest score out.", "O(log(N)) a member taken")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, TAKES)])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).optional()]),
+);
 
 fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> CmdResult {
     // Said of what is no integer too.
@@ -66,7 +90,7 @@ fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> CmdResult {
 }
 
 /// ZMPOP numkeys key [key ...] MIN | MAX [COUNT count]
-pub fn zmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let plan = PopMany::parse(&ctx.args, 1)?;
     for at in plan.first..plan.first + plan.keys {
         let key = ctx.key(at);
@@ -79,6 +103,24 @@ pub fn zmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.null_array();
     Ok(())
 }
+
+const ZMPOP: Command = Command::new(
+    Exec::Keys(zmpop),
+    Row::new("zmpop", Group::SortedSet, -4, "7.0.0")
+        .about(
+            "Takes members of lowest or highest score out of the first set that has any.",
+            "O(K) in the keys, and O(log(N)) a member taken",
+        )
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, TAKES)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            one_of("where", &[word("min", "MIN"), word("max", "MAX")]),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);
 
 /// What ZMPOP and BZMPOP are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

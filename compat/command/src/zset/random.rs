@@ -1,16 +1,34 @@
 //! ZRANDMEMBER: members that the set picks.
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, word};
 use varve_store::Pick;
 
-use super::{reply_head, reply_member};
+use super::{READS, reply_head, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::integer;
 
+pub(super) const ROWS: FileRows = &[ZRANDMEMBER];
+
 /// ZRANDMEMBER key [count [WITHSCORES]]
-pub fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 2 { pick_one(ctx) } else { pick_many(ctx) }
 }
+
+const ZRANDMEMBER: Command = Command::new(
+    Exec::Keys(zrandmember),
+    Row::new("zrandmember", Group::SortedSet, -2, "6.2.0")
+        .about("Answers members picked at random.", "O(M*log(N)) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(&["nondeterministic_output"])
+        .args(&[
+            key("key", 0),
+            block("options", &[arg("count", ArgKind::Integer), word("withscores", "WITHSCORES").optional()]).optional(),
+        ]),
+);
 
 fn pick_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);

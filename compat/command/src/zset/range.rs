@@ -8,16 +8,21 @@
 //!  Z[REV]RANGEBY..   named    named       LIMIT WITHSCORES (the latter is refused with members)
 //! ```
 
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_protocol::{Args, Reply};
 use varve_store::ZShown;
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
-use super::{reply_head, reply_member};
+use super::{READS, REPLACES, reply_head, reply_member};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::{CmdResult, CommandError};
 use crate::grammar::{integer, is};
 use crate::notify::Class;
+
+pub(super) const ROWS: FileRows =
+    &[ZRANGE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX, ZREVRANGEBYLEX, ZRANGESTORE];
 
 /// What a command's name says of its ranges; None: the options say it.
 #[derive(Clone, Copy)]
@@ -29,39 +34,179 @@ struct Form {
 }
 
 /// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
-pub fn zrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: None, rev: None, stores: false })
 }
 
+const ZRANGE: Command = Command::new(
+    Exec::Keys(zrange),
+    Row::new("zrange", Group::SortedSet, -4, "1.2.0")
+        .about("Answers the members in a range of ranks, scores or names.", "O(log(N)+M) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .history(&[("6.2.0", "`REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")])
+        .args(&[
+            key("key", 0),
+            arg("start", ArgKind::String),
+            arg("stop", ArgKind::String),
+            one_of("sortby", &[word("byscore", "BYSCORE"), word("bylex", "BYLEX")]).since("6.2.0").optional(),
+            word("rev", "REV").since("6.2.0").optional(),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .since("6.2.0")
+                .optional(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
 /// ZREVRANGE key start stop [WITHSCORES]
-pub fn zrevrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrevrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: Some(By::Rank), rev: Some(true), stores: false })
 }
 
+const ZREVRANGE: Command = Command::new(
+    Exec::Keys(zrevrange),
+    Row::new("zrevrange", Group::SortedSet, -4, "1.2.0")
+        .about("Answers the members in a range of ranks, highest score first.", "O(log(N)+M) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument")
+        .args(&[
+            key("key", 0),
+            arg("start", ArgKind::Integer),
+            arg("stop", ArgKind::Integer),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
 /// ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
-pub fn zrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: Some(By::Score), rev: Some(false), stores: false })
 }
 
+const ZRANGEBYSCORE: Command = Command::new(
+    Exec::Keys(zrangebyscore),
+    Row::new("zrangebyscore", Group::SortedSet, -4, "1.0.5")
+        .about("Answers the members whose scores lie in a range.", "O(log(N)+M) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument")
+        .history(&[("2.0.0", "`WITHSCORES`.")])
+        .args(&[
+            key("key", 0),
+            arg("min", ArgKind::Double),
+            arg("max", ArgKind::Double),
+            word("withscores", "WITHSCORES").since("2.0.0").optional(),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .optional(),
+        ]),
+);
+
 /// ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
-pub fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: Some(By::Score), rev: Some(true), stores: false })
 }
 
+const ZREVRANGEBYSCORE: Command = Command::new(
+    Exec::Keys(zrevrangebyscore),
+    Row::new("zrevrangebyscore", Group::SortedSet, -4, "2.2.0")
+        .about("Answers the members whose scores lie in a range, highest first.", "O(log(N)+M) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")
+        .history(&[("2.1.6", "Bounds that are not in the range themselves.")])
+        .args(&[
+            key("key", 0),
+            arg("max", ArgKind::Double),
+            arg("min", ArgKind::Double),
+            word("withscores", "WITHSCORES").optional(),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .optional(),
+        ]),
+);
+
 /// ZRANGEBYLEX key min max [LIMIT offset count]
-pub fn zrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: Some(By::Lex), rev: Some(false), stores: false })
 }
 
+const ZRANGEBYLEX: Command = Command::new(
+    Exec::Keys(zrangebylex),
+    Row::new("zrangebylex", Group::SortedSet, -4, "2.8.9")
+        .about("Answers the members in a range of names, scores being equal.", "O(log(N)+M) in the members answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument")
+        .args(&[
+            key("key", 0),
+            arg("min", ArgKind::String),
+            arg("max", ArgKind::String),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .optional(),
+        ]),
+);
+
 /// ZREVRANGEBYLEX key max min [LIMIT offset count]
-pub fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, Form { by: Some(By::Lex), rev: Some(true), stores: false })
 }
 
+const ZREVRANGEBYLEX: Command = Command::new(
+    Exec::Keys(zrevrangebylex),
+    Row::new("zrevrangebylex", Group::SortedSet, -4, "2.8.9")
+        .about(
+            "Answers the members in a range of names, last first, scores being equal.",
+            "O(log(N)+M) in the members answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")
+        .args(&[
+            key("key", 0),
+            arg("max", ArgKind::String),
+            arg("min", ArgKind::String),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .optional(),
+        ]),
+);
+
 /// ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]
-pub fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx)
 }
+
+const ZRANGESTORE: Command = Command::new(
+    Exec::Keys(zrangestore),
+    Row::new("zrangestore", Group::SortedSet, -5, "6.2.0")
+        .about(
+            "Stores the members in a range of ranks, scores or names under another key.",
+            "O(log(N)+M) in the members stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::one(2, READS)])
+        .args(&[
+            key("dst", 0),
+            key("src", 1),
+            arg("min", ArgKind::String),
+            arg("max", ArgKind::String),
+            one_of("sortby", &[word("byscore", "BYSCORE"), word("bylex", "BYLEX")]).optional(),
+            word("rev", "REV").optional(),
+            block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)])
+                .token("LIMIT")
+                .optional(),
+        ]),
+);
 
 /// What was asked for.
 #[derive(Debug, PartialEq)]

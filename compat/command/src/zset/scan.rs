@@ -1,14 +1,18 @@
 //! ZSCAN.
 
 use varve_base::number::{push_f64, push_i64};
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
 
-use super::ALL;
+use super::{ALL, READS};
 use crate::Ctx;
+use crate::command::{Command, Exec, FileRows};
 use crate::errors::CmdResult;
 use crate::generic::scan::{Family, Options, parse_cursor};
 
+pub(super) const ROWS: FileRows = &[ZSCAN];
+
 /// ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]
-pub fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let cursor = parse_cursor(ctx.args.get(2))?;
     let key = ctx.key(1);
     let Ctx { args, tx, out, .. } = ctx;
@@ -40,6 +44,22 @@ pub fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     out.end_page(page, next, found);
     Ok(())
 }
+
+const ZSCAN: Command = Command::new(
+    Exec::Keys(zscan),
+    Row::new("zscan", Group::SortedSet, -3, "2.8.0")
+        .about("Walks over members and scores in steps.", "O(1) a call, O(N) for all")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(&["nondeterministic_output"])
+        .args(&[
+            key("key", 0),
+            arg("cursor", ArgKind::Integer),
+            arg("pattern", ArgKind::Pattern).token("MATCH").optional(),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);
 
 /// Appends a score as ZSCAN tells it, a string in RESP3 too. In a packed set a whole number is one with all its digits,
 /// up to half of what 64 bits hold.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use varve_command::batch::{Batch, TurnState};
 use varve_command::notify::{self, Events};
 use varve_command::stats::CommandStats;
-use varve_command::{Bodies, CommandTable, Session, WideCtx, debug};
+use varve_command::{Bodies, CommandTable, Session, WideCtx, commands, debug};
 use varve_protocol::{Args, Limits, Parser, Reply, Resp};
 use varve_store::{LogGeometry, Options, Policy, Store, Worker};
 
@@ -47,7 +47,7 @@ impl Server {
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
         let worker = store.worker(0);
         let told = Told::default();
-        let mut batch = Batch::new(CommandStats::new());
+        let mut batch = Batch::new(CommandStats::new(commands()));
         batch.set_events(Box::new(told.clone()));
         let mut out = Reply::new();
         out.set_resp(resp);
@@ -59,7 +59,7 @@ impl Server {
             session: Session::new(1, START_MS, true),
             others: Vec::new(),
             told,
-            commands: CommandTable::new(),
+            commands: CommandTable::new(commands()),
             out,
             now_ms: START_MS,
         }
@@ -163,7 +163,7 @@ impl Server {
             let Server { worker, batch, parser, session, commands, out, .. } = self;
             let turn = batch.turn(worker, commands, parser, session, self.now_ms, input, &Bodies::default(), out);
             match turn.state {
-                TurnState::Host { descriptor, start, spans } => {
+                TurnState::Server { descriptor, start, spans } => {
                     // What the server does not keep for itself.
                     assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
                     let store = Arc::clone(&self.store);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_command::segments::Census;
 
 use super::about::about;
@@ -154,11 +154,11 @@ fn cpu() -> CpuFacts {
 
 /// What the workers together counted of each command that was called or refused.
 fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
-    let rows = varve_command::table::all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    let rows = varve_command::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
     rows.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
 }
 
-fn command(state: &ServerState, config: &Config, row: &Descriptor) -> CommandFacts {
+fn command(state: &ServerState, config: &Config, row: &Command) -> CommandFacts {
     let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
     let mut nanos = 0;
     for worker in &state.workers {

@@ -13,7 +13,7 @@ pub(crate) mod state;
 use std::fmt::Write;
 
 use varve_base::hist::Counts;
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_command::errors::CmdResult;
 use varve_command::grammar::help as reply_help;
 
@@ -171,8 +171,8 @@ fn advice(event: Event) -> &'static str {
 pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let from = ctx.out.defer();
     let mut shown = 0;
-    let rows = varve_command::table::all();
-    let mut show = |row: &Descriptor| {
+    let rows = varve_command::commands().commands();
+    let mut show = |row: &Command| {
         if let Some(counts) = ctx.state.call_durations(row).filter(|counts| counts.count() > 0) {
             ctx.out.bulk(row.full_name.as_bytes());
             write_histogram(ctx.out, &counts);
@@ -184,7 +184,7 @@ pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)).for_each(&mut show);
     }
     for name in names.iter() {
-        let is = |row: &&Descriptor| row.full_name.as_bytes().eq_ignore_ascii_case(name);
+        let is = |row: &&Command| row.full_name.as_bytes().eq_ignore_ascii_case(name);
         if let Some(row) = rows.iter().find(is) {
             std::iter::once(row).chain(row.subcommands).for_each(&mut show);
         } else if let Some(row) = rows.iter().flat_map(|row| row.subcommands).find(is) {

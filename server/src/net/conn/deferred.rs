@@ -1,6 +1,6 @@
 //! A question to all workers that a transaction leaves behind: it is asked when the transaction is over.
 
-use varve_command::Descriptor;
+use varve_command::Command;
 use varve_protocol::Reply;
 
 use crate::features::clients::state::Question;
@@ -9,7 +9,7 @@ use crate::features::clients::state::Question;
 pub(crate) struct DeferredQuestion {
     pub(crate) question: Option<Question>,
     /// The command that asks.
-    pub(crate) asked: &'static Descriptor,
+    pub(crate) asked: &'static Command,
     /// Replies were not turned off.
     pub(crate) wanted: bool,
     pub(crate) replies: Reply,

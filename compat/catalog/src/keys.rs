@@ -1,7 +1,7 @@
 //! Which arguments of a request are keys, and what the command does to them.
 //!
 //! ```text
-//!  keys at fixed positions   Descriptor::range  first, last, step        every request takes this path
+//!  keys at fixed positions   Row::range  first, last, step        every request takes this path
 //!  all others                KeySpec            begin at an index or behind a word;
 //!                                               then a range, or as many as an argument says
 //! ```
@@ -9,14 +9,100 @@
 //! Both give argument numbers; the bytes are the request's. A handler still checks its own grammar: a request whose keys
 //! cannot be told ([`NoKeys`]) is one that its handler refuses.
 
-use crate::descriptor::{Begin, Descriptor, Find, Flags, KeyFlags, KeySpec};
 use varve_protocol::Args;
+
+use crate::{Flags, KeyFlags, Row};
+
+/// Where a group of keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument.
+    Index(u16),
+    /// After this word, looked for from this argument on (negative: backwards from that far before the end).
+    Keyword(&'static str, i16),
+    /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
+    SortStore,
+    /// It cannot be told from the arguments.
+    Unknown,
+}
+
+/// Which arguments from the beginning on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Every `step`-th up to `last`: relative to the beginning, or from the end if negative; with a `limit` of 2 or
+    /// more, only the first one-limit-th of the arguments that are left.
+    Range {
+        /// Last key.
+        last: i16,
+        /// Distance of keys.
+        step: u16,
+        /// Divisor of the arguments that are left, 0 and 1 for all.
+        limit: u16,
+    },
+    /// An argument holds the number of keys. All positions are relative to the beginning.
+    Keynum {
+        /// Where the number is.
+        num: u16,
+        /// Where the first key is.
+        first: u16,
+        /// Distance of keys.
+        step: u16,
+    },
+    /// It cannot be told from the arguments.
+    Unknown,
+}
+
+/// One group of keys among a command's arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// Where it begins.
+    pub begin: Begin,
+    /// How far it goes.
+    pub find: Find,
+    /// What is done to the keys.
+    pub flags: KeyFlags,
+    /// A remark that COMMAND INFO shows, or empty.
+    pub notes: &'static str,
+}
+
+/// Keys at fixed positions: `first` and every `step`-th up to `last` (negative: from the end); `first` 0: no keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First key's argument.
+    pub first: u16,
+    /// Last key's argument.
+    pub last: i16,
+    /// Distance.
+    pub step: u16,
+}
+
+impl KeySpec {
+    /// Keys from argument `first` up to `last` (relative to it, negative: from the end), every `step`-th.
+    pub const fn range(first: u16, last: i16, step: u16, flags: KeyFlags) -> KeySpec {
+        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, flags, notes: "" }
+    }
+
+    /// One key.
+    pub const fn one(at: u16, flags: KeyFlags) -> KeySpec {
+        KeySpec::range(at, 0, 1, flags)
+    }
+
+    /// As many keys as the argument `at` says, behind it, every `step`-th.
+    pub const fn counted(at: u16, step: u16, flags: KeyFlags) -> KeySpec {
+        KeySpec { begin: Begin::Index(at), find: Find::Keynum { num: 0, first: 1, step }, flags, notes: "" }
+    }
+
+    /// With a remark.
+    pub const fn notes(self, notes: &'static str) -> KeySpec {
+        KeySpec { notes, ..self }
+    }
+}
 
 /// The keys of a request cannot be told: a number of keys is wrong, or a position lies outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoKeys;
 
-impl Descriptor {
+impl Row {
     /// Argument numbers of the keys at fixed positions in a request of so many arguments; all keys, unless
     /// [`Flags::MOVABLEKEYS`] is set.
     #[inline]
@@ -42,7 +128,7 @@ impl Descriptor {
         self.for_each_key_and_flags(args, |at, _| visit(at))
     }
 
-    /// As [`Descriptor::for_each_key`], by the specifications, with the flags of each key.
+    /// As [`Row::for_each_key`], by the specifications, with the flags of each key.
     pub fn for_each_key_and_flags(&self, args: Args<'_>, mut visit: impl FnMut(usize, KeyFlags)) -> Result<(), NoKeys> {
         for spec in self.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
             let flags = self.vary.map_or(spec.flags, |vary| vary(args));
@@ -52,9 +138,9 @@ impl Descriptor {
     }
 }
 
-impl Descriptor {
+impl Row {
     /// Whether the arguments say that there are 0 keys, be there a destination beside them or not.
-    pub(crate) fn says_no_keys(&self, args: Args<'_>) -> bool {
+    pub fn says_no_keys(&self, args: Args<'_>) -> bool {
         self.keys.iter().any(|spec| match (spec.find, begin(spec.begin, args)) {
             (Find::Keynum { num, .. }, Some(at)) => args.opt(at + usize::from(num)) == Some(b"0"),
             _ => false,
@@ -135,7 +221,7 @@ fn range_end(begin: usize, last: i16, limit: u16, arguments: usize) -> usize {
 }
 
 /// What SET does to its key: with GET it reads it too.
-pub(crate) fn set_flags(args: Args<'_>) -> KeyFlags {
+pub fn set_flags(args: Args<'_>) -> KeyFlags {
     if (3..args.len()).any(|at| args.is(at, "GET")) {
         KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE
     } else {
@@ -143,16 +229,39 @@ pub(crate) fn set_flags(args: Args<'_>) -> KeyFlags {
     }
 }
 
+/// First, last and step as clients of old know them, and whether some keys are elsewhere. Several specifications make
+/// one range if each continues where the one before ended.
+pub(crate) fn legacy_range(specs: &[KeySpec]) -> (KeyRange, bool) {
+    let mut range = KeyRange::default();
+    let mut movable = false;
+    for spec in specs {
+        let (Begin::Index(first), Find::Range { last, step, .. }) = (spec.begin, spec.find) else {
+            movable = true;
+            continue;
+        };
+        let last = if last < 0 { last } else { last + first as i16 };
+        movable |= spec.flags.has(KeyFlags::INCOMPLETE);
+        if range.first == 0 {
+            range = KeyRange { first, last, step };
+        } else if step == 1 && range.step == 1 && range.last == first as i16 - 1 {
+            range.last = last;
+        } else {
+            movable = true;
+        }
+    }
+    (range, movable)
+}
+
 #[cfg(test)]
 mod tests {
     use super::NoKeys;
-    use crate::descriptor::{Begin, Descriptor, Find, Group, KeyFlags, KeySpec, Run};
+    use crate::{Begin, Find, Group, KeyFlags, KeySpec, Row};
     use varve_protocol::OwnedArgs;
 
     /// The keys that a command of these specifications finds in a request.
     fn keys(specs: &[KeySpec], request: &str) -> Result<String, NoKeys> {
         let specs: &'static [KeySpec] = Vec::leak(specs.to_vec());
-        let command = Descriptor::new("test", Group::Generic, -1, "1.0.0", Run::Host).keys(specs).derive(0);
+        let command = Row::new("test", Group::Generic, -1, "1.0.0").keys(specs).derive(0, false);
         let owned = OwnedArgs::from_parts(request.split(' '));
         let mut found = Vec::new();
         command.for_each_key(owned.args(), |at| found.push(owned.args().get(at).to_vec()))?;

@@ -96,7 +96,7 @@ impl Figures {
             runs: u64::from(log.runs),
             run_bytes,
             retired_bytes,
-            kept: log.warm_bytes,
+            kept: log.cached_bytes,
             opened: log.opened_bytes,
             keys,
             process: ProcessMemory { peak_used: process.peak_used.max(used), ..process },
@@ -329,7 +329,7 @@ fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
         ("segments drained", cost.victims),
         ("live bytes in those", cost.live_bytes),
         ("opened bytes", log.opened_bytes),
-        ("bytes kept for new segments", log.warm_bytes),
+        ("bytes kept for new segments", log.cached_bytes),
         ("segment table bytes", log.table_bytes),
     ];
     let mut text = String::from("Segment log\n");

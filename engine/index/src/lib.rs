@@ -23,7 +23,8 @@
 //! | `pool` | overflow buckets of one table |
 //! | `part` | one table of fixed size: find, put, remove |
 //! | `table` | the public face |
-//! | `growth` | sizes, moving from one table to the next, giving memory back |
+//! | `geometry` | the sizes of tables |
+//! | `growth` | moving from one table to the next, giving memory back |
 //! | `drain` | emptying a table in steps |
 //! | `walk` | scan, sample, for_each |
 //! | `hint` | prefetching without the lock |
@@ -36,6 +37,7 @@
 
 mod bucket;
 mod drain;
+mod geometry;
 mod growth;
 mod hint;
 mod part;
@@ -44,7 +46,7 @@ mod table;
 mod verify;
 mod walk;
 
-pub use growth::IndexGeometry;
+pub use geometry::IndexGeometry;
 pub use hint::Hint;
 pub use table::{IndexEntry, IndexTable, TableStats};
 pub use verify::TableCensus;

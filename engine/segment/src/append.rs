@@ -11,6 +11,7 @@
 
 use varve_base::Ref;
 
+use crate::extent::FilledExtent;
 use crate::kind::{NewObject, NewValue, SegmentClass};
 use crate::layout::Plan;
 use crate::log::Log;
@@ -85,6 +86,16 @@ impl Appender {
         new
     }
 
+    /// Makes an object of a filled extent: `o.value` and `o.room` do not count, the value is the extent's. It is pinned until
+    /// the filled extent is dropped. A key that is too long for the front room costs a copy, and so does a second object
+    /// of the same extent.
+    pub fn adopt(&mut self, log: &Log, filled: &FilledExtent, o: &NewObject<'_>) -> Ref {
+        let adopted = log.adopt(filled, o);
+        adopted.unwrap_or_else(|| {
+            self.append(log, &NewObject { value: NewValue::Bytes(filled), room: filled.len(), ..*o })
+        })
+    }
+
     /// Gives all pieces back: the end of a batch.
     #[inline]
     pub fn park(&mut self, log: &Log) {
@@ -99,13 +110,13 @@ impl Appender {
     fn give_back(&mut self, log: &Log, held_too: bool) {
         let mut space = log.shared.space.lock();
         for (class, piece) in self.spent.drain(..) {
-            space.take_back(&log.shared, class, &piece);
+            space.take_back(&log.shared.memory, class, &piece);
         }
         if held_too {
             for class in SegmentClass::ALL {
                 let piece = std::mem::take(&mut self.held[class as usize]);
                 if piece.end != 0 {
-                    space.take_back(&log.shared, class, &piece);
+                    space.take_back(&log.shared.memory, class, &piece);
                 }
             }
         }
@@ -125,18 +136,18 @@ impl Appender {
         let small = geometry.small_max() as u64;
         let left = self.held[o.class as usize].left();
         if size > geometry.piece_bytes as u64 / 2 || (size > small && left >= small) {
-            let mut piece = log.shared.space.lock().checkout_exact(&log.shared, o.class, size);
+            let mut piece = log.shared.space.lock().checkout_exact(&log.shared.memory, o.class, size);
             let r = write(log, &mut piece, &Plan::new(o), o);
             self.spent.push((o.class, piece));
             return Some(r);
         }
         let held = &mut self.held[o.class as usize];
         if held.end != 0 {
-            held.spend(&log.shared.mapping);
+            held.spend(&log.shared.memory.mapping);
             self.spent.push((o.class, *held));
         }
-        *held = log.shared.space.lock().checkout(&log.shared, o.class, size);
-        held.populate(&log.shared.mapping);
+        *held = log.shared.space.lock().checkout(&log.shared.memory, o.class, size);
+        held.populate(&log.shared.memory.mapping);
         None
     }
 }

@@ -14,10 +14,10 @@ impl Log {
     pub fn clear(&self) {
         let mut runs = Vec::new();
         let mut space = self.shared.space.lock();
-        for (id, entry) in space.segments(&self.shared.table).collect::<Vec<_>>() {
+        for (id, entry) in space.segments(&self.shared.memory.table).collect::<Vec<_>>() {
             match entry.state() {
                 SegmentState::Open => {
-                    assert!(space.seal_early(&self.shared, id), "cleared with pieces of segment {id} out");
+                    assert!(space.seal_early(&self.shared.memory, id), "cleared with pieces of segment {id} out");
                     entry.forget_live();
                 }
                 SegmentState::Sealed => entry.forget_live(),

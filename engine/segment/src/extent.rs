@@ -28,7 +28,6 @@
 //! shards of both names locked may do it; reclaim, which reads first parts without locks, does not walk runs, and pins
 //! read values alone.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,31 +35,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use varve_base::Ref;
 use varve_base::mem::PAGE_BYTES;
 
-use crate::append::Appender;
 use crate::kind::{NewObject, NewValue, ObjectKind, Owner, SegmentClass};
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, LogShared};
 use crate::object::Access;
+use crate::releases::Release;
 use crate::space::exhausted;
 use crate::table::{Live, SegmentEntry};
 
 /// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
 /// more bytes is copied.
 const FRONT_MAX: usize = 64 << 10;
-
-/// A dead run on its way back.
-#[derive(Clone, Copy, Debug)]
-struct Release {
-    segment: u32,
-    /// Released below this, relative to the run.
-    done: usize,
-    /// Touched below this, but for the slack's count at the end.
-    end: usize,
-}
-
-/// Dead runs, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Releases(VecDeque<Release>);
 
 /// Bytes of a large value that stay readable after the shard's lock is gone, until this is dropped.
 #[derive(Debug)]
@@ -93,14 +78,14 @@ impl Deref for Pin {
     fn deref(&self) -> &[u8] {
         // SAFETY: bytes of a run's value; `value_mut` and `resize` refuse while the pin counts, `extend_value` writes
         // behind them, `release_step` waits.
-        unsafe { std::slice::from_raw_parts(self.shared.mapping.base().add(self.at), self.len) }
+        unsafe { std::slice::from_raw_parts(self.shared.memory.mapping.base().add(self.at), self.len) }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
         // Releases: what was read through the pin was read before anybody may change it.
-        self.shared.table.entry(self.segment).pins.fetch_sub(1, Ordering::Release);
+        self.shared.memory.table.entry(self.segment).pins.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -118,7 +103,7 @@ struct Owned {
 impl Owned {
     /// Offset of the value in the range.
     fn at(&self) -> usize {
-        self.segment as usize * self.shared.geometry.segment_bytes + self.front
+        self.segment as usize * self.shared.memory.geometry.segment_bytes + self.front
     }
 }
 
@@ -133,7 +118,7 @@ impl Drop for Owned {
 /// A run that is being filled, before its object exists. Dropped, it is given back.
 #[derive(Debug)]
 pub struct OpenExtent {
-    run: Owned,
+    extent: Owned,
     filled: usize,
 }
 
@@ -141,7 +126,7 @@ impl OpenExtent {
     /// Bytes of the value.
     #[allow(clippy::len_without_is_empty, reason = "a run is never empty")]
     pub fn len(&self) -> usize {
-        self.run.len
+        self.extent.len
     }
 
     /// How many of them are there.
@@ -153,27 +138,32 @@ impl OpenExtent {
     pub fn rest(&mut self) -> &mut [u8] {
         // SAFETY: the run belongs to this value alone, and what lies at `filled` and behind was shown to nobody else.
         unsafe {
-            let begin = self.run.shared.mapping.base().add(self.run.at() + self.filled);
-            std::slice::from_raw_parts_mut(begin, self.run.len - self.filled)
+            let begin = self.extent.shared.memory.mapping.base().add(self.extent.at() + self.filled);
+            std::slice::from_raw_parts_mut(begin, self.extent.len - self.filled)
         }
     }
 
     /// So many bytes more are there, and count as used from now on.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.run.len - self.filled, "{count} bytes more than {} of {}", self.filled, self.run.len);
+        assert!(
+            count <= self.extent.len - self.filled,
+            "{count} bytes more than {} of {}",
+            self.filled,
+            self.extent.len
+        );
         self.filled += count;
-        let entry = self.run.shared.table.entry(self.run.segment);
-        entry.fill.store((self.run.front + self.filled) as u64, Ordering::Relaxed);
-        self.run.shared.count_used(entry, count as u64);
+        let entry = self.extent.shared.memory.table.entry(self.extent.segment);
+        entry.fill.store((self.extent.front + self.filled) as u64, Ordering::Relaxed);
+        self.extent.shared.memory.count_used(entry, count as u64);
     }
 
     /// The filled run, to be read and adopted. Panics if bytes are missing.
     pub fn finish(self) -> FilledExtent {
-        let OpenExtent { run, filled } = self;
-        assert!(filled == run.len, "{filled} of {} bytes are there", run.len);
-        run.shared.table.entry(run.segment).pins.fetch_add(1, Ordering::Relaxed);
-        let pin = Pin { shared: run.shared.clone(), segment: run.segment, at: run.at(), len: run.len };
-        FilledExtent { pin, run }
+        let OpenExtent { extent, filled } = self;
+        assert!(filled == extent.len, "{filled} of {} bytes are there", extent.len);
+        extent.shared.memory.table.entry(extent.segment).pins.fetch_add(1, Ordering::Relaxed);
+        let pin = Pin { shared: extent.shared.clone(), segment: extent.segment, at: extent.at(), len: extent.len };
+        FilledExtent { pin, extent }
     }
 }
 
@@ -183,7 +173,7 @@ impl OpenExtent {
 pub struct FilledExtent {
     // Dropped first: who retires the run has ended his pin.
     pin: Pin,
-    run: Owned,
+    extent: Owned,
 }
 
 impl Deref for FilledExtent {
@@ -195,17 +185,9 @@ impl Deref for FilledExtent {
 }
 
 impl LogShared {
-    /// Queues the memory of a run that nobody can find any more.
-    pub(crate) fn retire(&self, segment: u32) {
-        let entry = self.table.entry(segment);
-        entry.retire();
-        let end = entry.fill.load(Ordering::Relaxed) as usize;
-        self.releases.lock().0.push_back(Release { segment, done: 0, end });
-    }
-
     /// Addresses before a value, see `FRONT_MAX`.
     fn front_max(&self) -> usize {
-        FRONT_MAX.min(self.geometry.segment_bytes / 4)
+        FRONT_MAX.min(self.memory.geometry.segment_bytes / 4)
     }
 
     /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used and the
@@ -218,24 +200,24 @@ impl LogShared {
         (counted, filled): (usize, usize),
         part: usize,
     ) -> Option<(u32, usize)> {
-        let segment_bytes = self.geometry.segment_bytes;
+        let segment_bytes = self.memory.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
-        if (space.ids.end() + count) as usize > self.geometry.reserve_bytes / segment_bytes / part && part > 1 {
+        if (space.ids.end() + count) as usize > self.memory.geometry.reserve_bytes / segment_bytes / part && part > 1 {
             return None;
         }
-        let segment = space.take_cold(self, count)?;
+        let segment = space.take_empty(&self.memory, count)?;
         // No Ref may be 0.
         let start = if segment == 0 { front.max(1) } else { front };
         for tail in segment + 1..segment + count {
-            self.table.entry(tail).begin_tail();
+            self.memory.table.entry(tail).begin_tail();
         }
-        let entry = self.table.entry(segment);
+        let entry = self.memory.table.entry(segment);
         entry.begin_extent(count, start as u64, start as u64);
-        self.count_used(entry, counted as u64);
+        self.memory.count_used(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
         drop(space);
-        self.advise_extent(segment, count, start..start + filled);
+        self.memory.advise_extent(segment, count, start..start + filled);
         Some((segment, start))
     }
 
@@ -244,9 +226,9 @@ impl LogShared {
         let mut space = self.space.lock();
         entry.free_extent();
         for tail in segment + 1..segment + count {
-            self.table.entry(tail).free_tail();
+            self.memory.table.entry(tail).free_tail();
         }
-        space.give_cold(self, segment, count);
+        space.give_empty(&self.memory, segment, count);
     }
 }
 
@@ -256,20 +238,20 @@ impl Log {
         let shared = &self.shared;
         let need = OVERHEAD_MAX + o.key.len() + o.room;
         // A run's rest has a length of 32 bits, and ends where its last segment does.
-        let most = u32::MAX as usize - 2 * shared.geometry.segment_bytes - FRONT_MAX;
+        let most = u32::MAX as usize - 2 * shared.memory.geometry.segment_bytes - FRONT_MAX;
         assert!(need <= most, "an object of {need} bytes");
         let value_at = Plan::extent_front(o);
         let used = value_at + o.value.len();
         let front = shared.front_max().saturating_sub(value_at);
-        let (twice, growing) = ((2 * need).min(most), shared.geometry.growing_bytes());
+        let (twice, growing) = ((2 * need).min(most), shared.memory.geometry.growing_bytes());
         let wishes = [(twice.max(growing), 4), (twice, 2), (need, 1)];
         let wishes = if o.room > o.value.len() { &wishes[..] } else { &wishes[2..] };
         let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_extent(front, wish, (used, used), part));
-        let (segment, start) = begun.unwrap_or_else(|| exhausted(shared));
-        let entry = shared.table.entry(segment);
-        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
+        let (segment, start) = begun.unwrap_or_else(|| exhausted(&shared.memory));
+        let entry = shared.memory.table.entry(segment);
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
-        let at = segment as usize * shared.geometry.segment_bytes + start;
+        let at = segment as usize * shared.memory.geometry.segment_bytes + start;
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
         // SAFETY: the run is ours alone until its Ref is published; its memory is fresh and zero; `start` is not 0 in
         // the first segment.
@@ -287,8 +269,8 @@ impl Log {
         let shared = &self.shared;
         assert!(self.is_extent_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
         let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, (0, len), 2)?;
-        let run = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
-        Some(OpenExtent { run, filled: 0 })
+        let extent = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
+        Some(OpenExtent { extent, filled: 0 })
     }
 
     /// Keeps the value of an object in a run readable without the lock. None if the object is no such: copy its value.
@@ -298,9 +280,9 @@ impl Log {
             return None;
         }
         let value = object.value();
-        let at = value.as_ptr() as usize - self.shared.mapping.base() as usize;
+        let at = value.as_ptr() as usize - self.shared.memory.mapping.base() as usize;
         self.entry(r).pins.fetch_add(1, Ordering::Relaxed);
-        let segment = (r.bits() / self.shared.geometry.segment_bytes as u64) as u32;
+        let segment = (r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32;
         Some(Pin { shared: self.shared.clone(), segment, at, len: value.len() })
     }
 
@@ -323,7 +305,7 @@ impl Log {
         let first = Plan::extent_first(&o);
         let start = (self.offset(r) + old.rest_at()).checked_sub(first)?;
         let base = r.bits() as usize - self.offset(r);
-        if base + start == 0 || start >= shared.geometry.segment_bytes {
+        if base + start == 0 || start >= shared.memory.geometry.segment_bytes {
             return None;
         }
         let plan = Plan::filling(&o, self.offset(r) + old.size() - start);
@@ -331,9 +313,9 @@ impl Log {
         entry.start.store(start as u64, Ordering::Relaxed);
         self.live_changed(r, grown);
         if grown >= 0 {
-            shared.count_used(entry, grown as u64);
+            shared.memory.count_used(entry, grown as u64);
         } else {
-            shared.uncount_used(entry, grown.unsigned_abs());
+            shared.memory.uncount_used(entry, grown.unsigned_abs());
         }
         // SAFETY: the bytes from `start` to the rest are the run's front and its old first part, which only those read
         // who have the lock of its shard; the rest stays as it is.
@@ -344,36 +326,9 @@ impl Log {
         }
     }
 
-    #[inline(never)]
-    pub(crate) fn pinned(&self, r: Ref) -> bool {
-        // Acquires: the counterpart of a pin's end. New pins need the shard's lock, which the caller has.
-        self.entry(r).pins.load(Ordering::Acquire) > 0
-    }
-
-    /// Up to where, from the object's begin, its value has ever reached.
-    pub(crate) fn extent_reach(&self, r: Ref) -> usize {
-        self.entry(r).fill.load(Ordering::Relaxed) as usize - self.offset(r)
-    }
-
-    /// The value now reaches up to `end` from the object's begin.
-    pub(crate) fn extent_grown(&self, r: Ref, end: usize) {
-        let entry = self.entry(r);
-        let fill = (self.offset(r) + end) as u64;
-        let old = entry.fill.load(Ordering::Relaxed);
-        if fill > old {
-            entry.fill.store(fill, Ordering::Relaxed);
-            self.shared.count_used(entry, fill - old);
-        }
-    }
-
-    #[cold]
-    pub(crate) fn retire_extent(&self, r: Ref) {
-        self.shared.retire((r.bits() / self.shared.geometry.segment_bytes as u64) as u32);
-    }
-
     /// True if the memory of dead runs waits to be released.
     pub fn owes_release(&self) -> bool {
-        !self.shared.releases.lock().0.is_empty()
+        !self.shared.releases.lock().is_empty()
     }
 
     /// Releases up to `bytes` (at least one release unit) of dead runs that are not pinned. True while more is left.
@@ -382,19 +337,20 @@ impl Log {
         let mut left = bytes.max(1);
         loop {
             let mut queue = shared.releases.lock();
-            let pinned = |release: &Release| shared.table.entry(release.segment).pins.load(Ordering::Acquire) > 0;
-            let Some(found) = queue.0.iter().position(|release| !pinned(release)) else { return false };
+            let ready =
+                |release: &Release| shared.memory.table.entry(release.segment).pins.load(Ordering::Acquire) == 0;
+            let Some(found) = queue.find(ready) else { return false };
             if left == 0 {
                 return true;
             }
-            let mut release = queue.0.remove(found).expect("just found");
+            let mut release = queue.take(found);
             drop(queue);
-            let entry = shared.table.entry(release.segment);
+            let entry = shared.memory.table.entry(release.segment);
             while left > 0 && release.done < release.end {
                 left = left.saturating_sub(self.release_some(&mut release, entry));
             }
             if release.done < release.end {
-                shared.releases.lock().0.push_front(release);
+                shared.releases.lock().put_back(release);
             } else {
                 self.finish_release(&release, entry);
             }
@@ -404,13 +360,13 @@ impl Log {
     /// Releases one unit; answers its bytes.
     fn release_some(&self, release: &mut Release, entry: &SegmentEntry) -> usize {
         let shared = &self.shared;
-        let base = release.segment as usize * shared.geometry.segment_bytes;
-        let to = (release.done + shared.geometry.release_bytes).min(release.end.next_multiple_of(PAGE_BYTES));
+        let base = release.segment as usize * shared.memory.geometry.segment_bytes;
+        let to = (release.done + shared.memory.geometry.release_bytes).min(release.end.next_multiple_of(PAGE_BYTES));
         // SAFETY: the object is dead, so no Ref leads here, and there are no pins and can be no new ones.
-        unsafe { shared.mapping.release(base + release.done..base + to) };
+        unsafe { shared.memory.mapping.release(base + release.done..base + to) };
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let counted = to.min(release.end).saturating_sub(release.done.max(start));
-        shared.uncount_used(entry, counted as u64);
+        shared.memory.uncount_used(entry, counted as u64);
         let bytes = to - release.done;
         release.done = to;
         bytes
@@ -419,40 +375,39 @@ impl Log {
     fn finish_release(&self, release: &Release, entry: &SegmentEntry) {
         let shared = &self.shared;
         let count = entry.extent_len.load(Ordering::Relaxed) as usize;
-        let end = (release.segment as usize + count) * shared.geometry.segment_bytes;
+        let end = (release.segment as usize + count) * shared.memory.geometry.segment_bytes;
         // SAFETY: as in `release_some`; this is the page of the slack's count.
-        unsafe { shared.mapping.release(end - PAGE_BYTES..end) };
+        unsafe { shared.memory.mapping.release(end - PAGE_BYTES..end) };
         shared.free_extent(release.segment, entry);
     }
 }
 
-impl Appender {
-    /// Makes an object of a filled run: `o.value` and `o.room` do not count, the value is the run's. It is pinned until
-    /// the filled run is dropped. A key that is too long for the front room costs a copy, and so does a second object
-    /// of the same run.
-    pub fn adopt(&mut self, log: &Log, filled: &FilledExtent, o: &NewObject<'_>) -> Ref {
-        let run = &filled.run;
-        let shared = &run.shared;
-        assert!(Arc::ptr_eq(shared, &log.shared), "a run of another log");
-        let o = NewObject { value: NewValue::Zeroed(run.len), room: run.len, ..*o };
+impl Log {
+    /// Makes an object of a filled extent: `o.value` and `o.room` do not count, the value is the extent's. None, and nothing
+    /// has changed, if the key is too long for the front room or if the extent has become an object already.
+    pub(crate) fn adopt(&self, filled: &FilledExtent, o: &NewObject<'_>) -> Option<Ref> {
+        let extent = &filled.extent;
+        let shared = &extent.shared;
+        assert!(Arc::ptr_eq(shared, &self.shared), "an extent of another log");
+        let o = NewObject { value: NewValue::Zeroed(extent.len), room: extent.len, ..*o };
         let before = Plan::extent_front(&o);
-        let base = run.segment as usize * shared.geometry.segment_bytes;
-        let start = run.front.checked_sub(before).filter(|start| base + start > 0);
-        let Some(start) = start.filter(|_| !run.adopted.swap(true, Ordering::Relaxed)) else {
-            return self.append(log, &NewObject { value: NewValue::Bytes(filled), ..o });
-        };
-        let entry = shared.table.entry(run.segment);
+        let base = extent.segment as usize * shared.memory.geometry.segment_bytes;
+        let start = extent.front.checked_sub(before).filter(|start| base + start > 0)?;
+        if extent.adopted.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let entry = shared.memory.table.entry(extent.segment);
         entry.start.store(start as u64, Ordering::Relaxed);
-        shared.count_used(entry, before as u64);
-        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.geometry.segment_bytes;
+        shared.memory.count_used(entry, before as u64);
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(&o, bytes - start);
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
-        // SAFETY: the run is ours alone until its Ref is published; the head ends where the value begins.
+        // SAFETY: the extent is ours alone until its Ref is published; the head ends where the value begins.
         unsafe {
             let r = Ref::from_bits((base + start) as u64);
-            let value = plan.write_head(log.place(r).0, &o);
-            debug_assert!(value == log.place(r).0.add(before));
-            r
+            let value = plan.write_head(self.place(r).0, &o);
+            debug_assert!(value == self.place(r).0.add(before));
+            Some(r)
         }
     }
 }

@@ -48,7 +48,7 @@ impl LogGeometry {
 
     /// Release units whose memory may be kept when a drain begins that would keep a whole segment's more. Some of the
     /// last one's may not be in use yet when the next victim is chosen.
-    pub(crate) fn warm_before_max(&self) -> u64 {
+    pub(crate) fn cached_before_max(&self) -> u64 {
         (self.segment_bytes / self.release_bytes / 4) as u64
     }
 

@@ -4,126 +4,37 @@
 //! moving out in `reclaim`, checking in `verify`.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use varve_base::Ref;
 use varve_base::mem::{Line, Mapping};
 
-use crate::extent::Releases;
 use crate::geometry::LogGeometry;
 use crate::kind::SegmentClass;
 use crate::layout::ObjectPtr;
-use crate::object::Access;
+use crate::memory::{HUGE_PAGE_BYTES, LogMemory, SMALL_PAGES_BELOW};
+use crate::releases::Releases;
 use crate::space::Space;
-use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
+use crate::table::{Live, SegmentEntry, SegmentState};
 
-/// Segments from this size on ask for huge pages.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-
-/// What all handles share. Lock order: `space` and `releases` are leaves; who holds one takes nothing more.
+/// The part that all handles share. Lock order: `space` and `releases` are leaves; a thread that holds one of them takes
+/// no other lock.
 #[derive(Debug)]
 pub(crate) struct LogShared {
-    pub(crate) mapping: Mapping,
-    pub(crate) geometry: LogGeometry,
-    pub(crate) table: SegmentTable,
+    pub(crate) memory: LogMemory,
     pub(crate) space: Mutex<Space>,
     pub(crate) releases: Mutex<Releases>,
-    used: AtomicU64,
-    /// Release units that are kept, over all segments.
-    warm: AtomicU64,
-    /// Segments opened so far.
-    pub(crate) opens: AtomicU64,
-    /// Segments above the last one in use, as of the last one taken or given back.
-    pub(crate) ids_left: AtomicU32,
 }
 
 impl LogShared {
-    /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been a
-    /// run's before.
-    pub(crate) fn advise_pages(&self, segment: u32, sealed: bool) {
-        let bytes = self.geometry.segment_bytes;
-        let at = segment as usize * bytes;
-        let first = at < SMALL_PAGES_BELOW;
-        if bytes >= HUGE_PAGE_BYTES && (first || !sealed) {
-            self.mapping.prefer_huge_pages(at..at + bytes, sealed || !first);
-        }
-    }
-
-    /// The same for a run, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
-    /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
-    pub(crate) fn advise_extent(&self, segment: u32, count: u32, value: Range<usize>) {
-        let bytes = self.geometry.segment_bytes;
-        if bytes < HUGE_PAGE_BYTES {
-            return;
-        }
-        let base = segment as usize * bytes;
-        self.mapping.prefer_huge_pages(base..base + count as usize * bytes, false);
-        let begin = (base + value.start).next_multiple_of(HUGE_PAGE_BYTES);
-        let end = (base + value.end) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        if end >= begin + 2 * HUGE_PAGE_BYTES {
-            self.mapping.prefer_huge_pages(begin..end, true);
-        }
-    }
-
-    /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
-    /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
-    pub(crate) fn plan_to_keep(&self, entry: &SegmentEntry, units: Range<usize>) -> bool {
-        if self.warm.load(Ordering::Relaxed) > self.geometry.warm_before_max() {
-            return false;
-        }
-        self.warm.fetch_add(cold_units(entry, units), Ordering::Relaxed);
-        true
-    }
-
-    /// The drain was given up before it came to these.
-    pub(crate) fn unplan(&self, entry: &SegmentEntry, units: Range<usize>) {
-        self.warm.fetch_sub(cold_units(entry, units), Ordering::Relaxed);
-    }
-
-    /// Gives a release unit's memory back to the system.
-    ///
-    /// # Safety
-    /// Nothing lives in it, and nobody refers to what died there.
-    pub(crate) unsafe fn release_unit(&self, segment: u32, entry: &SegmentEntry, unit: usize) {
-        if entry.warm.fetch_and(!(1 << unit), Ordering::Relaxed) & 1 << unit != 0 {
-            self.warm.fetch_sub(1, Ordering::Relaxed);
-        }
-        let begin = segment as usize * self.geometry.segment_bytes + unit * self.geometry.release_bytes;
-        // SAFETY: passed on to the caller.
-        unsafe { self.mapping.release(begin..begin + self.geometry.release_bytes) };
-    }
-
-    /// The frontier of a segment moves (offsets into the range): kept units that it passes are not spare any more.
-    /// Answers whether it starts in one.
-    pub(crate) fn pass_warm(&self, entry: &SegmentEntry, from: u64, to: u64) -> bool {
-        let warm = entry.warm.load(Ordering::Relaxed);
-        if warm == 0 {
-            return false;
-        }
-        let mask = self.geometry.segment_bytes as u64 - 1;
-        let unit = self.geometry.release_bytes as u64;
-        let (first, end) = ((from & mask) / unit, (((to - 1) & mask) + 1) / unit);
-        for passed in first..end {
-            if warm & 1 << passed != 0 {
-                entry.warm.fetch_and(!(1 << passed), Ordering::Relaxed);
-                self.warm.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        warm & 1 << first != 0
-    }
-
-    pub(crate) fn count_used(&self, entry: &SegmentEntry, bytes: u64) {
-        entry.used.fetch_add(bytes, Ordering::Relaxed);
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn uncount_used(&self, entry: &SegmentEntry, bytes: u64) {
-        let old = entry.used.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(old >= bytes, "{old} bytes used, {bytes} taken off");
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    /// Queues the memory of an extent that nobody can find any more.
+    pub(crate) fn retire(&self, segment: u32) {
+        let entry = self.memory.table.entry(segment);
+        entry.retire();
+        let end = entry.fill.load(Ordering::Relaxed) as usize;
+        self.releases.lock().push(segment, end);
     }
 }
 
@@ -190,14 +101,10 @@ pub struct LogStats {
     /// Bytes of the reserved range that are open for use.
     pub opened_bytes: u64,
     /// Bytes of memory that are kept for new segments: resident, beyond those in use.
-    pub warm_bytes: u64,
+    pub cached_bytes: u64,
     /// Bytes of memory of the segment table.
     pub table_bytes: u64,
 }
-
-/// The segments below this offset get huge pages only once they are sealed: the two megabytes that an open one may round
-/// up to count in a store that is not much larger, and in one that is they do not.
-pub(crate) const SMALL_PAGES_BELOW: usize = 96 << 20;
 
 impl Log {
     /// Reserves the range. Panics if the geometry makes no sense.
@@ -215,22 +122,11 @@ impl Log {
             run_min: geometry.extent_min_bytes,
             spare: geometry.spare_segments(),
             shared: Arc::new(LogShared {
-                mapping,
-                geometry,
-                table: SegmentTable::new(),
+                memory: LogMemory::new(mapping, geometry),
                 space: Mutex::new(Space::new(&geometry)),
                 releases: Mutex::new(Releases::default()),
-                used: AtomicU64::new(0),
-                warm: AtomicU64::new(0),
-                opens: AtomicU64::new(0),
-                ids_left: AtomicU32::new((geometry.reserve_bytes / geometry.segment_bytes) as u32),
             }),
         })
-    }
-
-    /// The access of a new shard, for its mutex. An object must only ever be opened with one and the same access.
-    pub fn access(&self) -> Access {
-        Access::new()
     }
 
     /// Objects of more bytes than this have a run of their own.
@@ -241,21 +137,21 @@ impl Log {
 
     /// The sizes that the log is cut by.
     pub fn geometry(&self) -> &LogGeometry {
-        &self.shared.geometry
+        &self.shared.memory.geometry
     }
 
     /// Bytes appended and not yet drained, dead ones too, and fillers under a page. One relaxed load; what an appender
     /// holds and has not parked is missing, at most a piece a class.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
-        self.shared.used.load(Ordering::Relaxed)
+        self.shared.memory.used_bytes()
     }
 
     /// True if objects of `bytes` in all find addresses, each of them as large as it may be and rewritten in another place:
     /// who appends only after it was true finds them. One relaxed load, unless few are left.
     #[inline]
     pub fn has_addresses(&self, bytes: u64) -> bool {
-        let plenty = self.shared.ids_left.load(Ordering::Relaxed) >= 2 * self.spare;
+        let plenty = self.shared.memory.ids_left.load(Ordering::Relaxed) >= 2 * self.spare;
         (plenty && bytes <= self.run_min as u64) || self.finds_addresses(bytes)
     }
 
@@ -264,7 +160,7 @@ impl Log {
         // Each run may begin a segment; a value that is moved may be as large as any.
         let (whole, spare) = ((bytes >> self.segment_shift) + 2, u64::from(self.spare));
         let all = spare + whole + 2 * bytes / self.run_min as u64;
-        u64::from(self.shared.ids_left.load(Ordering::Relaxed)) >= all
+        u64::from(self.shared.memory.ids_left.load(Ordering::Relaxed)) >= all
             || self.shared.space.lock().ids.have(all, spare.max(whole))
     }
 
@@ -277,7 +173,7 @@ impl Log {
     /// runs. Adds up all segments.
     pub fn unreclaimable_bytes(&self) -> (u64, u64) {
         let space = self.shared.space.lock();
-        space.segments(&self.shared.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
+        space.segments(&self.shared.memory.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
             SegmentState::Extent | SegmentState::Retired => {
                 let used = entry.used.load(Ordering::Relaxed);
                 (all + used, runs + used)
@@ -305,7 +201,7 @@ impl Log {
     /// If no Ref of this log has these bits.
     #[inline]
     pub fn recall(&self, bits: u64) -> Ref {
-        assert!(bits != 0 && bits < self.shared.geometry.reserve_bytes as u64, "bits {bits:#x} of no Ref");
+        assert!(bits != 0 && bits < self.shared.memory.geometry.reserve_bytes as u64, "bits {bits:#x} of no Ref");
         // SAFETY: the bits of a Ref that this log has given out, by the owner's word (rule 1), and in range.
         unsafe { Ref::from_bits(bits) }
     }
@@ -317,16 +213,16 @@ impl Log {
             used_bytes: self.used_bytes(),
             free_segments: space.ids.free_below_end(),
             opened_bytes: space.opened as u64,
-            table_bytes: self.shared.table.bytes() as u64,
+            table_bytes: self.shared.memory.table.bytes() as u64,
             ..LogStats::default()
         };
         let kept = |entry: &SegmentEntry| {
-            let units = u64::from(entry.warm.load(Ordering::Relaxed).count_ones());
-            units * self.shared.geometry.release_bytes as u64
+            let units = u64::from(entry.cached.load(Ordering::Relaxed).count_ones());
+            units * self.shared.memory.geometry.release_bytes as u64
         };
-        stats.warm_bytes = space.warm().iter().map(|&id| kept(self.shared.table.entry(id))).sum();
-        for (_, entry) in space.segments(&self.shared.table) {
-            stats.warm_bytes += kept(entry);
+        stats.cached_bytes = space.cached_segments().iter().map(|&id| kept(self.shared.memory.table.entry(id))).sum();
+        for (_, entry) in space.segments(&self.shared.memory.table) {
+            stats.cached_bytes += kept(entry);
             stats.live_bytes += entry.live().bytes();
             stats.live_objects += entry.live().objects().max(0) as u64;
             match entry.state() {
@@ -352,41 +248,41 @@ impl Log {
 
     /// How many segments have been opened so far.
     pub fn opens(&self) -> u64 {
-        self.shared.opens.load(Ordering::Relaxed)
+        self.shared.memory.opens.load(Ordering::Relaxed)
     }
 
     /// True if memory is kept for segments to come.
     pub fn has_cached_pages(&self) -> bool {
-        self.shared.warm.load(Ordering::Relaxed) > 0
+        self.shared.memory.cached_units() > 0
     }
 
     /// All segments in use, by number; of a run the first one.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let space = self.shared.space.lock();
-        space.segments(&self.shared.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
+        space.segments(&self.shared.memory.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
     }
 
     /// Memory that is kept for new segments.
-    pub(crate) fn warm_bytes(&self) -> usize {
-        self.shared.warm.load(Ordering::Relaxed) as usize * self.shared.geometry.release_bytes
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.shared.memory.cached_units() as usize * self.shared.memory.geometry.release_bytes
     }
 
     #[inline(always)]
     pub(crate) fn place(&self, r: Ref) -> ObjectPtr {
-        debug_assert!(r.bits() < self.shared.geometry.reserve_bytes as u64);
+        debug_assert!(r.bits() < self.shared.memory.geometry.reserve_bytes as u64);
         // SAFETY: a Ref is the offset of an object in the reserved range.
         ObjectPtr(unsafe { self.base.add(r.bits() as usize) })
     }
 
     #[inline(always)]
     pub(crate) fn entry(&self, r: Ref) -> &SegmentEntry {
-        self.shared.table.entry((r.bits() >> self.segment_shift) as u32)
+        self.shared.memory.table.entry((r.bits() >> self.segment_shift) as u32)
     }
 
     /// The offset of a Ref in its segment.
     #[inline(always)]
     pub(crate) fn offset(&self, r: Ref) -> usize {
-        r.bits() as usize & (self.shared.geometry.segment_bytes - 1)
+        r.bits() as usize & (self.shared.memory.geometry.segment_bytes - 1)
     }
 
     /// Does an object of so many bytes have a run of its own?
@@ -414,6 +310,33 @@ impl Log {
         }
     }
 
+    #[inline(never)]
+    pub(crate) fn pinned(&self, r: Ref) -> bool {
+        // Acquires: the counterpart of a pin's end. New pins need the shard's lock, which the caller has.
+        self.entry(r).pins.load(Ordering::Acquire) > 0
+    }
+
+    /// Up to where, from the object's begin, its value has ever reached.
+    pub(crate) fn extent_reach(&self, r: Ref) -> usize {
+        self.entry(r).fill.load(Ordering::Relaxed) as usize - self.offset(r)
+    }
+
+    /// The value now reaches up to `end` from the object's begin.
+    pub(crate) fn extent_grown(&self, r: Ref, end: usize) {
+        let entry = self.entry(r);
+        let fill = (self.offset(r) + end) as u64;
+        let old = entry.fill.load(Ordering::Relaxed);
+        if fill > old {
+            entry.fill.store(fill, Ordering::Relaxed);
+            self.shared.memory.count_used(entry, fill - old);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn retire_extent(&self, r: Ref) {
+        self.shared.retire((r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32);
+    }
+
     /// The live bytes of an object have changed by so many.
     #[inline]
     pub(crate) fn live_changed(&self, r: Ref, by: i64) {
@@ -424,12 +347,6 @@ impl Log {
             entry.sub_live(Live::new(0, by.unsigned_abs()));
         }
     }
-}
-
-/// Of these units, how many are not marked as kept.
-fn cold_units(entry: &SegmentEntry, units: Range<usize>) -> u64 {
-    let warm = entry.warm.load(Ordering::Relaxed);
-    units.filter(|unit| warm & 1 << unit == 0).count() as u64
 }
 
 pub(crate) fn info(segment: u32, entry: &SegmentEntry, seals: u64) -> SegmentInfo {

@@ -17,6 +17,13 @@ use crate::log::Log;
 #[derive(Debug)]
 pub struct Access(());
 
+impl Log {
+    /// The access of a new shard, for its mutex. An object must only ever be opened with one and the same access.
+    pub fn access(&self) -> Access {
+        Access::new()
+    }
+}
+
 impl Access {
     pub(crate) fn new() -> Access {
         Access(())

@@ -134,7 +134,7 @@ impl Log {
     /// in it is young, and much of it may soon die by itself.
     pub fn choose_victim_by(&self, policy: &impl VictimPolicy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
         let mut space = self.shared.space.lock();
-        let table = &self.shared.table;
+        let table = &self.shared.memory.table;
         let best = |state: SegmentState| {
             let all = space.segments(table).filter(|(_, entry)| entry.state() == state);
             let idle = all.filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
@@ -147,14 +147,14 @@ impl Log {
             (None, None) => return None,
             (Some((score, sealed)), open) if open.is_none_or(|open| open.0 <= OPEN_BETTER * score) => sealed,
             (_, Some((_, open))) => {
-                assert!(space.seal_early(&self.shared, open.segment), "no piece of it was out");
+                assert!(space.seal_early(&self.shared.memory, open.segment), "no piece of it was out");
                 open
             }
             (Some((_, sealed)), None) => sealed,
         };
         let entry = table.entry(chosen.segment);
         entry.choose();
-        let unit = self.shared.geometry.release_bytes;
+        let unit = self.shared.memory.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         Some(Drain {
@@ -162,7 +162,7 @@ impl Log {
             cursor: start,
             fill,
             released: start / unit,
-            keep: self.shared.plan_to_keep(entry, start / unit..fill.div_ceil(unit)),
+            keep: self.shared.memory.plan_to_cache(entry, start / unit..fill.div_ceil(unit)),
             dead: false,
             chosen,
         })
@@ -171,7 +171,7 @@ impl Log {
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
     /// it is not sealed. Only who may choose victims may call this, so that none is drained meanwhile.
     pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&ObjectHead<'_>)) {
-        let entry = self.shared.table.entry(segment);
+        let entry = self.shared.memory.table.entry(segment);
         let (mut walk, fill) = {
             let _space = self.shared.space.lock();
             if entry.state() != SegmentState::Sealed {
@@ -201,28 +201,28 @@ impl Log {
     pub fn seal_all(&self) {
         let mut space = self.shared.space.lock();
         let open: Vec<u32> = space
-            .segments(&self.shared.table)
+            .segments(&self.shared.memory.table)
             .filter(|(_, entry)| entry.state() == SegmentState::Open)
             .map(|(id, _)| id)
             .collect();
         for segment in open {
-            space.seal_early(&self.shared, segment);
+            space.seal_early(&self.shared.memory, segment);
         }
     }
 
     /// Gives some of the memory back that is kept for segments to come; true while there is more.
     pub fn release_cached_step(&self) -> bool {
-        self.shared.space.lock().cool_step(&self.shared)
+        self.shared.space.lock().release_cached_unit(&self.shared.memory)
     }
 
     /// The same of what a drain that does not go on has left behind its cursor.
     pub fn release_drained_step(&self, drain: &mut Drain) -> bool {
-        let entry = self.shared.table.entry(drain.segment);
+        let entry = self.shared.memory.table.entry(drain.segment);
         let behind = if drain.released < 64 { (1 << drain.released) - 1 } else { u64::MAX };
-        let kept = entry.warm.load(Ordering::Relaxed) & behind;
+        let kept = entry.cached.load(Ordering::Relaxed) & behind;
         if kept != 0 {
             // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
-            unsafe { self.shared.release_unit(drain.segment, entry, kept.trailing_zeros() as usize) };
+            unsafe { self.shared.memory.release_unit(drain.segment, entry, kept.trailing_zeros() as usize) };
         }
         kept != 0
     }
@@ -230,17 +230,17 @@ impl Log {
     /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
     pub fn abandon(&self, drain: Drain) {
         let _space = self.shared.space.lock();
-        let entry = self.shared.table.entry(drain.segment);
+        let entry = self.shared.memory.table.entry(drain.segment);
         if drain.keep {
-            let end = drain.fill.div_ceil(self.shared.geometry.release_bytes);
-            self.shared.unplan(entry, drain.released..end);
+            let end = drain.fill.div_ceil(self.shared.memory.geometry.release_bytes);
+            self.shared.memory.cancel_plan(entry, drain.released..end);
         }
         entry.abandon(drain.cursor as u64);
     }
 
     /// Settles about `objects` more objects of the victim, and gives back the memory behind the cursor.
     pub fn drain_step(&self, drain: &mut Drain, rel: &mut impl Relocate, objects: usize) -> DrainState {
-        let entry = self.shared.table.entry(drain.segment);
+        let entry = self.shared.memory.table.entry(drain.segment);
         let mut budget = objects.max(1) * DEAD_PER_OBJECT;
         let mut busy = false;
         while budget > 0 && !busy && drain.cursor < drain.fill {
@@ -263,17 +263,17 @@ impl Log {
         }
         let mut space = self.shared.space.lock();
         entry.finish();
-        space.give(&self.shared, drain.segment);
+        space.give(&self.shared.memory, drain.segment);
         DrainState::Done
     }
 
     /// Moves the cursor over one release unit of a segment in which nothing lives.
     fn skip_dead(&self, drain: &mut Drain, entry: &SegmentEntry) {
-        let unit = self.shared.geometry.release_bytes;
+        let unit = self.shared.memory.geometry.release_bytes;
         drain.cursor = (drain.cursor / unit * unit + unit).min(drain.fill);
         let used = entry.used.load(Ordering::Relaxed);
         let off = if drain.cursor == drain.fill { used } else { used.min(unit as u64) };
-        self.shared.uncount_used(entry, off);
+        self.shared.memory.uncount_used(entry, off);
     }
 
     /// Collects heads, prepares and settles them; true if one was busy.
@@ -318,7 +318,7 @@ impl Log {
             // SAFETY: as above.
             assert!(unsafe { place.is_dead(&place.first()) }, "{:?} was settled and lives", heads[i].r);
         }
-        self.shared.uncount_used(entry, walk.used);
+        self.shared.memory.uncount_used(entry, walk.used);
         drain.cursor = walk.at;
         busy
     }
@@ -329,7 +329,7 @@ impl Log {
         // SAFETY: passed on to the caller; the offset of an object is a Ref.
         unsafe {
             ObjectHead {
-                r: Ref::from_bits((segment as usize * self.shared.geometry.segment_bytes + at) as u64),
+                r: Ref::from_bits((segment as usize * self.shared.memory.geometry.segment_bytes + at) as u64),
                 kind: first.kind(),
                 owner: place.owner(first),
                 key: place.key(first),
@@ -339,23 +339,23 @@ impl Log {
     }
 
     pub(crate) fn segment_place(&self, segment: u32, at: usize) -> ObjectPtr {
-        let offset = segment as usize * self.shared.geometry.segment_bytes + at;
-        ObjectPtr(self.shared.mapping.base().wrapping_add(offset))
+        let offset = segment as usize * self.shared.memory.geometry.segment_bytes + at;
+        ObjectPtr(self.shared.memory.mapping.base().wrapping_add(offset))
     }
 
     /// Gives back what lies behind the cursor, or keeps it for the next segment: whole release units, and at the end
     /// the last one too.
     fn release_behind(&self, drain: &mut Drain) {
-        let unit = self.shared.geometry.release_bytes;
-        let entry = self.shared.table.entry(drain.segment);
+        let unit = self.shared.memory.geometry.release_bytes;
+        let entry = self.shared.memory.table.entry(drain.segment);
         let done = drain.cursor == drain.fill;
         let end = if done { drain.fill.div_ceil(unit) } else { drain.cursor / unit };
         while drain.released < end {
             if drain.keep {
-                entry.warm.fetch_or(1 << drain.released, Ordering::Relaxed);
+                entry.cached.fetch_or(1 << drain.released, Ordering::Relaxed);
             } else {
                 // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
-                unsafe { self.shared.release_unit(drain.segment, entry, drain.released) };
+                unsafe { self.shared.memory.release_unit(drain.segment, entry, drain.released) };
             }
             drain.released += 1;
         }

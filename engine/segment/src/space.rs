@@ -24,7 +24,7 @@ use crate::geometry::LogGeometry;
 use crate::ids::Ids;
 use crate::kind::SegmentClass;
 use crate::layout::ObjectPtr;
-use crate::log::LogShared;
+use crate::memory::LogMemory;
 use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
 
 /// Fresh pieces of so many bytes are populated at once.
@@ -103,7 +103,7 @@ pub(crate) struct Space {
     pub(crate) opened: usize,
     pub(crate) seals: u64,
     /// Free segments with memory that is kept.
-    warm: Vec<u32>,
+    cached: Vec<u32>,
     classes: [ClassSpace; 3],
 }
 
@@ -111,194 +111,194 @@ impl Space {
     pub(crate) fn new(geometry: &LogGeometry) -> Space {
         let segments = geometry.reserve_bytes / geometry.segment_bytes;
         assert!(segments <= 1 << 31, "reserve_bytes {} has too many segments", geometry.reserve_bytes);
-        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, warm: vec![], classes: Default::default() }
+        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, cached: vec![], classes: Default::default() }
     }
 
     /// Takes `count` segments in a row and opens their range. None if there are not so many, or if the system promises no
     /// memory for them.
-    pub(crate) fn take(&mut self, shared: &LogShared, count: u32) -> Option<u32> {
-        let geometry = &shared.geometry;
+    pub(crate) fn take(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
+        let geometry = &memory.geometry;
         let first = self.ids.take(count)?;
         let need = (first + count) as usize * geometry.segment_bytes;
         if need > self.opened {
             let step = (self.opened + geometry.open_step()).max(need).min(geometry.reserve_bytes);
-            let opened = [step, need].into_iter().find(|&end| shared.mapping.open(self.opened..end).is_ok());
+            let opened = [step, need].into_iter().find(|&end| memory.mapping.open(self.opened..end).is_ok());
             let Some(opened) = opened else {
                 self.ids.give(first, count);
                 return None;
             };
             self.opened = opened;
         }
-        shared.table.reach(first + count);
-        shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+        memory.table.reach(first + count);
+        memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
         Some(first)
     }
 
     /// Takes `count` segments in a row, none of which has any memory; None as in `take`.
-    pub(crate) fn take_cold(&mut self, shared: &LogShared, count: u32) -> Option<u32> {
-        let first = self.take(shared, count)?;
+    pub(crate) fn take_empty(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
+        let first = self.take(memory, count)?;
         let taken = first..first + count;
-        self.warm.retain(|id| !taken.contains(id));
+        self.cached.retain(|id| !taken.contains(id));
         for id in taken {
-            let entry = shared.table.entry(id);
-            while entry.warm.load(Ordering::Relaxed) != 0 {
-                let unit = entry.warm.load(Ordering::Relaxed).trailing_zeros() as usize;
+            let entry = memory.table.entry(id);
+            while entry.cached.load(Ordering::Relaxed) != 0 {
+                let unit = entry.cached.load(Ordering::Relaxed).trailing_zeros() as usize;
                 // SAFETY: the segment was free, so nothing is in it.
-                unsafe { shared.release_unit(id, entry, unit) };
+                unsafe { memory.release_unit(id, entry, unit) };
             }
         }
         Some(first)
     }
 
     /// Free segments with memory that is kept.
-    pub(crate) fn warm(&self) -> &[u32] {
-        &self.warm
+    pub(crate) fn cached_segments(&self) -> &[u32] {
+        &self.cached
     }
 
     /// Gives one kept unit of a free segment back; true if there may be more.
-    pub(crate) fn cool_step(&mut self, shared: &LogShared) -> bool {
-        let Some(&segment) = self.warm.last() else { return false };
-        let entry = shared.table.entry(segment);
-        let units = entry.warm.load(Ordering::Relaxed);
+    pub(crate) fn release_cached_unit(&mut self, memory: &LogMemory) -> bool {
+        let Some(&segment) = self.cached.last() else { return false };
+        let entry = memory.table.entry(segment);
+        let units = entry.cached.load(Ordering::Relaxed);
         if units == 0 {
-            self.warm.pop();
+            self.cached.pop();
         } else {
             // SAFETY: the segment is free, so nothing is in it.
-            unsafe { shared.release_unit(segment, entry, units.trailing_zeros() as usize) };
+            unsafe { memory.release_unit(segment, entry, units.trailing_zeros() as usize) };
         }
         true
     }
 
     /// No segment from this number on has any memory.
-    pub(crate) fn warm_end(&self) -> u32 {
-        self.warm.iter().map(|id| id + 1).max().unwrap_or(0).max(self.ids.end())
+    pub(crate) fn cached_end(&self) -> u32 {
+        self.cached.iter().map(|id| id + 1).max().unwrap_or(0).max(self.ids.end())
     }
 
     /// Takes `count` segments in a row back, which have no memory.
-    pub(crate) fn give_cold(&mut self, shared: &LogShared, first: u32, count: u32) {
+    pub(crate) fn give_empty(&mut self, memory: &LogMemory, first: u32, count: u32) {
         self.ids.give(first, count);
-        shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+        memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
     }
 
     /// Takes a segment back.
-    pub(crate) fn give(&mut self, shared: &LogShared, segment: u32) {
-        self.give_cold(shared, segment, 1);
-        if shared.table.entry(segment).warm.load(Ordering::Relaxed) != 0 {
-            self.warm.push(segment);
+    pub(crate) fn give(&mut self, memory: &LogMemory, segment: u32) {
+        self.give_empty(memory, segment, 1);
+        if memory.table.entry(segment).cached.load(Ordering::Relaxed) != 0 {
+            self.cached.push(segment);
         }
     }
 
-    fn open_segment(&mut self, shared: &LogShared, class: SegmentClass) {
-        let segment = match self.warm.pop() {
-            Some(warm) => {
-                self.ids.take_this(warm);
-                shared.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
-                warm
+    fn open_segment(&mut self, memory: &LogMemory, class: SegmentClass) {
+        let segment = match self.cached.pop() {
+            Some(cached) => {
+                self.ids.take_this(cached);
+                memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+                cached
             }
-            None => self.take(shared, 1).unwrap_or_else(|| exhausted(shared)),
+            None => self.take(memory, 1).unwrap_or_else(|| exhausted(memory)),
         };
-        let bytes = shared.geometry.segment_bytes as u64;
+        let bytes = memory.geometry.segment_bytes as u64;
         let base = segment as u64 * bytes;
         // No Ref may be 0, so the first segment begins at 1.
         let start = u64::from(segment == 0);
-        shared.table.entry(segment).open(class, start);
-        shared.opens.fetch_add(1, Ordering::Relaxed);
-        shared.advise_pages(segment, false);
+        memory.table.entry(segment).open(class, start);
+        memory.opens.fetch_add(1, Ordering::Relaxed);
+        memory.advise_pages(segment, false);
         self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
     }
 
     /// A piece with `need` bytes or more, at most half a piece's size.
-    pub(crate) fn checkout(&mut self, shared: &LogShared, class: SegmentClass, need: u64) -> Piece {
+    pub(crate) fn checkout(&mut self, memory: &LogMemory, class: SegmentClass, need: u64) -> Piece {
         let parked = &mut self.classes[class as usize].parked;
         let piece = match parked.iter().rposition(|piece| piece.left() >= need) {
             Some(found) => parked.remove(found),
-            None => self.cut(shared, class, need, shared.geometry.piece_bytes as u64),
+            None => self.cut(memory, class, need, memory.geometry.piece_bytes as u64),
         };
-        self.hand_out(shared, piece)
+        self.hand_out(memory, piece)
     }
 
     /// A piece of exactly `need` bytes.
-    pub(crate) fn checkout_exact(&mut self, shared: &LogShared, class: SegmentClass, need: u64) -> Piece {
-        let piece = self.cut(shared, class, need, need);
-        self.hand_out(shared, piece)
+    pub(crate) fn checkout_exact(&mut self, memory: &LogMemory, class: SegmentClass, need: u64) -> Piece {
+        let piece = self.cut(memory, class, need, need);
+        self.hand_out(memory, piece)
     }
 
-    fn hand_out(&mut self, shared: &LogShared, piece: Piece) -> Piece {
-        let entry = shared.table.entry(piece.segment);
+    fn hand_out(&mut self, memory: &LogMemory, piece: Piece) -> Piece {
+        let entry = memory.table.entry(piece.segment);
         entry.out.fetch_add(1, Ordering::Relaxed);
         entry.add_live(Live::new(0, piece.left()));
         Piece { fresh: piece.fresh, ..Piece::new(piece.segment, piece.at, piece.end) }
     }
 
     /// Cuts a piece of `wish` bytes, or at the end of a segment of what is left if that is `need` or more.
-    fn cut(&mut self, shared: &LogShared, class: SegmentClass, need: u64, wish: u64) -> Piece {
+    fn cut(&mut self, memory: &LogMemory, class: SegmentClass, need: u64, wish: u64) -> Piece {
         loop {
             let Some((segment, frontier, end)) = self.classes[class as usize].cutting else {
-                self.open_segment(shared, class);
+                self.open_segment(memory, class);
                 continue;
             };
             let left = end - frontier;
             let fits = left >= need;
             let take = if !fits || (need < wish && left < wish + PIECE_MIN) { left } else { wish };
-            let entry = shared.table.entry(segment);
+            let entry = memory.table.entry(segment);
             let mut piece = Piece::new(segment, frontier, frontier + take);
-            piece.fresh = !shared.pass_warm(entry, frontier, frontier + take);
+            piece.fresh = !memory.use_cached(entry, frontier, frontier + take);
             entry.fill.fetch_add(take, Ordering::Relaxed);
             self.classes[class as usize].cutting = (take < left).then_some((segment, frontier + take, end));
             if fits {
                 return piece;
             }
-            self.shelve(shared, class, piece);
-            self.seal_if_full(shared, segment);
+            self.shelve(memory, class, piece);
+            self.seal_if_full(memory, segment);
         }
     }
 
     /// Parks a piece that nobody holds, or spends it if it is too short to be of use.
-    fn shelve(&mut self, shared: &LogShared, class: SegmentClass, piece: Piece) {
+    fn shelve(&mut self, memory: &LogMemory, class: SegmentClass, piece: Piece) {
         if piece.left() < PIECE_MIN {
-            return self.spend(shared, piece);
+            return self.spend(memory, piece);
         }
         self.classes[class as usize].parked.push(Piece::new(piece.segment, piece.at, piece.end));
         let parked = &mut self.classes[class as usize].parked;
         if parked.len() > PARKED_MAX {
             let shortest = (0..parked.len()).min_by_key(|&i| parked[i].left()).expect("not empty");
             let piece = parked.swap_remove(shortest);
-            self.spend(shared, piece);
-            self.seal_if_full(shared, piece.segment);
+            self.spend(memory, piece);
+            self.seal_if_full(memory, piece.segment);
         }
     }
 
     /// Fills up a piece that nobody holds, and counts the filler.
-    fn spend(&mut self, shared: &LogShared, mut piece: Piece) {
-        piece.spend(&shared.mapping);
-        shared.count_used(shared.table.entry(piece.segment), filler_used(piece.filler));
+    fn spend(&mut self, memory: &LogMemory, mut piece: Piece) {
+        piece.spend(&memory.mapping);
+        memory.count_used(memory.table.entry(piece.segment), filler_used(piece.filler));
     }
 
     /// Takes a piece back from its appender and counts what was written into it.
-    pub(crate) fn take_back(&mut self, shared: &LogShared, class: SegmentClass, piece: &Piece) {
-        let entry = shared.table.entry(piece.segment);
+    pub(crate) fn take_back(&mut self, memory: &LogMemory, class: SegmentClass, piece: &Piece) {
+        let entry = memory.table.entry(piece.segment);
         let objects = piece.at - piece.begin - piece.filler;
-        shared.count_used(entry, objects + filler_used(piece.filler));
+        memory.count_used(entry, objects + filler_used(piece.filler));
         // The whole piece counted as live bytes while it was out.
         let not_live = piece.end - piece.begin - objects + piece.slack;
         entry.add_live(Live::new(piece.objects.into(), 0));
         entry.sub_live(Live::new(0, not_live));
         entry.out.fetch_sub(1, Ordering::Relaxed);
         if piece.left() > 0 {
-            self.shelve(shared, class, *piece);
+            self.shelve(memory, class, *piece);
         }
-        self.seal_if_full(shared, piece.segment);
+        self.seal_if_full(memory, piece.segment);
     }
 
-    fn seal_if_full(&mut self, shared: &LogShared, segment: u32) {
-        let entry = shared.table.entry(segment);
+    fn seal_if_full(&mut self, memory: &LogMemory, segment: u32) {
+        let entry = memory.table.entry(segment);
         let class = &self.classes[entry.class() as usize];
         let busy = entry.out.load(Ordering::Relaxed) > 0
             || class.cutting.is_some_and(|(cutting, ..)| cutting == segment)
             || class.parked.iter().any(|piece| piece.segment == segment);
         if !busy && entry.state() == SegmentState::Open {
             self.seal(entry);
-            shared.advise_pages(segment, true);
+            memory.advise_pages(segment, true);
         }
     }
 
@@ -308,8 +308,8 @@ impl Space {
     }
 
     /// Seals an open segment early. False if pieces of it are out.
-    pub(crate) fn seal_early(&mut self, shared: &LogShared, segment: u32) -> bool {
-        let entry = shared.table.entry(segment);
+    pub(crate) fn seal_early(&mut self, memory: &LogMemory, segment: u32) -> bool {
+        let entry = memory.table.entry(segment);
         if entry.out.load(Ordering::Relaxed) > 0 {
             return false;
         }
@@ -319,7 +319,7 @@ impl Space {
         }
         let closed: Vec<Piece> = class.parked.extract_if(.., |piece| piece.segment == segment).collect();
         for piece in closed {
-            self.spend(shared, piece);
+            self.spend(memory, piece);
         }
         self.seal(entry);
         true
@@ -351,7 +351,7 @@ impl Space {
 }
 
 /// Who asks first (`Log::has_addresses`) never comes here.
-pub(crate) fn exhausted(shared: &LogShared) -> ! {
-    let bytes = shared.geometry.reserve_bytes;
+pub(crate) fn exhausted(memory: &LogMemory) -> ! {
+    let bytes = memory.geometry.reserve_bytes;
     panic!("the {bytes} bytes reserved for segments are exhausted, or the system promises no memory for more")
 }

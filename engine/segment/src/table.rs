@@ -103,7 +103,7 @@ pub(crate) struct SegmentEntry {
     pub(crate) extent_len: AtomicU32,
     pub(crate) pins: AtomicU32,
     /// A bit for each release unit whose memory is kept though nothing is in it, or not all of it is filled yet.
-    pub(crate) warm: AtomicU64,
+    pub(crate) cached: AtomicU64,
     state: AtomicU8,
     class: AtomicU8,
 }

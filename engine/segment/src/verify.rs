@@ -23,13 +23,16 @@ impl Log {
     pub fn verify_with(&self, mut alive: impl FnMut(&ObjectHead<'_>, bool) -> bool) {
         let space = self.shared.space.lock();
         let parked: HashMap<u64, u64> = space.parked().collect();
-        let (mut used, mut warm) = (0, 0);
-        for id in 0..space.warm_end() {
-            warm += self.shared.table.entry(id).warm.load(Ordering::Relaxed).count_ones() as usize;
+        let (mut used, mut cached) = (0, 0);
+        for id in 0..space.cached_end() {
+            cached += self.shared.memory.table.entry(id).cached.load(Ordering::Relaxed).count_ones() as usize;
         }
         // What a drain plans to keep counts already.
-        assert!(warm * self.shared.geometry.release_bytes <= self.warm_bytes(), "kept memory of all segments");
-        for (id, entry) in space.segments(&self.shared.table) {
+        assert!(
+            cached * self.shared.memory.geometry.release_bytes <= self.cached_bytes(),
+            "kept memory of all segments"
+        );
+        for (id, entry) in space.segments(&self.shared.memory.table) {
             assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
             used += entry.used.load(Ordering::Relaxed);
             match entry.state() {
@@ -51,7 +54,7 @@ impl Log {
         parked: &HashMap<u64, u64>,
         alive: &mut impl FnMut(&ObjectHead<'_>, bool) -> bool,
     ) {
-        let base = id as u64 * self.shared.geometry.segment_bytes as u64;
+        let base = id as u64 * self.shared.memory.geometry.segment_bytes as u64;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let used = entry.used.load(Ordering::Relaxed);
@@ -84,7 +87,7 @@ impl Log {
     }
 
     fn verify_run(&self, id: u32, entry: &SegmentEntry, alive: &mut impl FnMut(&ObjectHead<'_>, bool) -> bool) {
-        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * self.shared.geometry.segment_bytes;
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * self.shared.memory.geometry.segment_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         assert_eq!((fill - start) as u64, entry.used.load(Ordering::Relaxed), "run {id}: used bytes");

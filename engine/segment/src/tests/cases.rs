@@ -533,7 +533,7 @@ fn a_drain_waits_for_a_killer_to_count() {
     });
     access.kill(&log, dead.unwrap());
     let mut drain = log.choose_victim().unwrap();
-    let entry = log.shared.table.entry(0);
+    let entry = log.shared.memory.table.entry(0);
     // What a killer on another thread has not subtracted yet.
     entry.add_live(crate::table::Live::new(1, 15));
     let mut mover = Mover { log: &log, access, appender: Appender::new(), moved: 0, busy_at: None };

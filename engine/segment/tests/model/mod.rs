@@ -412,6 +412,6 @@ impl Model {
         assert_eq!((stats.used_bytes, stats.live_bytes, stats.segments, stats.runs), (0, 0, 0, 0), "{stats:?}");
         self.log.verify();
         let most = self.log.geometry().segment_bytes + self.log.geometry().segment_bytes / 4;
-        assert!(stats.warm_bytes <= most as u64, "{stats:?}");
+        assert!(stats.cached_bytes <= most as u64, "{stats:?}");
     }
 }

@@ -30,12 +30,52 @@ pub mod zset;
 use std::collections::HashSet;
 
 use varve_base::Ref;
-use varve_index::TableStats;
+use varve_base::hash::hash64;
+use varve_index::{Rehash, TableStats};
 use varve_segment::{Access, Appender, Log, ObjectHead, SegmentClass};
 
 use field_table::FieldTable;
 use list::Quicklist;
 use zset::SortedSet;
+
+/// The number of a big collection: all its objects carry it as their owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CollectionId(u32);
+
+impl CollectionId {
+    /// The collection of this number.
+    #[inline]
+    pub const fn new(number: u32) -> CollectionId {
+        CollectionId(number)
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What an operation that reads a big collection works with. The access is that of the lock which guards the collection.
+#[derive(Clone, Copy)]
+pub struct ReadCtx<'a> {
+    /// The log that holds the objects.
+    pub log: &'a Log,
+    /// Opens the objects of the collection.
+    pub access: &'a Access,
+    /// Seed of the hash of elements.
+    pub seed: u64,
+}
+
+impl Rehash for ReadCtx<'_> {
+    fn hash(&self, r: Ref) -> u64 {
+        hash64(self.seed, self.access.open(self.log, r).key())
+    }
+
+    fn prefetch(&self, r: Ref) {
+        self.log.prefetch(r);
+    }
+}
 
 /// What an operation that changes a big collection works with. Its shard is locked: the access is that shard's.
 pub struct WriteCtx<'a> {
@@ -47,11 +87,23 @@ pub struct WriteCtx<'a> {
     pub appender: &'a mut Appender,
     /// Seed of the hash of elements.
     pub seed: u64,
-    /// The collection's slot number: the owner of all its objects.
-    pub slot: u32,
+    /// The collection's number: the owner of all its objects.
+    pub id: CollectionId,
 }
 
 impl WriteCtx<'_> {
+    /// The same collection, to read.
+    #[inline]
+    pub fn read(&self) -> ReadCtx<'_> {
+        ReadCtx { log: self.log, access: self.access, seed: self.seed }
+    }
+
+    /// The same collection to read, and what writes new objects beside it.
+    #[inline]
+    pub fn parts(&mut self) -> (ReadCtx<'_>, &mut Appender) {
+        (ReadCtx { log: self.log, access: self.access, seed: self.seed }, self.appender)
+    }
+
     /// Moves an object out of reclaim's way; gives its new place.
     pub fn relocate(&mut self, r: Ref) -> Ref {
         self.appender.relocate(self.log, self.access, r, SegmentClass::Survivor)
@@ -100,20 +152,20 @@ impl Collection {
     }
 
     /// Moves the object that reclaim has come to, with all that leads to it; false if this collection does not have it.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
+    pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         match self {
-            Collection::List(c) => c.relocate(hands, head),
-            Collection::Hash(e) | Collection::Set(e) => e.relocate(hands, head),
-            Collection::Zset(z) => z.relocate(hands, head),
+            Collection::List(c) => c.relocate(ctx, head),
+            Collection::Hash(e) | Collection::Set(e) => e.relocate(ctx, head),
+            Collection::Zset(z) => z.relocate(ctx, head),
         }
     }
 
     /// Kills about `objects` of the collection's objects, which no key leads to any more; true when none is left.
-    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
+    pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         match self {
-            Collection::List(c) => c.free_step(hands, objects),
-            Collection::Hash(e) | Collection::Set(e) => e.free_step(hands, objects),
-            Collection::Zset(z) => z.free_step(hands, objects),
+            Collection::List(c) => c.free_step(ctx, objects),
+            Collection::Hash(e) | Collection::Set(e) => e.free_step(ctx, objects),
+            Collection::Zset(z) => z.free_step(ctx, objects),
         }
     }
 
@@ -129,11 +181,11 @@ impl Collection {
 
     /// Gives back some of the memory of tables whose objects are gone; true when none is left. Nothing else is to be asked
     /// of the body from then on.
-    pub fn shed_step(&mut self) -> bool {
+    pub fn shrink_step(&mut self) -> bool {
         match self {
-            Collection::List(c) => c.shed_step(),
-            Collection::Hash(e) | Collection::Set(e) => e.shed_step(),
-            Collection::Zset(z) => z.shed_step(),
+            Collection::List(c) => c.shrink_step(),
+            Collection::Hash(e) | Collection::Set(e) => e.shrink_step(),
+            Collection::Zset(z) => z.shrink_step(),
         }
     }
 
@@ -148,30 +200,30 @@ impl Collection {
     }
 
     /// Moves a table on by about so many buckets, or kills so many nodes that were cut off.
-    pub fn step(&mut self, hands: &mut WriteCtx<'_>, buckets: usize) {
+    pub fn step(&mut self, ctx: &mut WriteCtx<'_>, buckets: usize) {
         match self {
-            Collection::List(c) => c.step(hands, buckets),
-            Collection::Hash(e) | Collection::Set(e) => e.step(hands, buckets),
-            Collection::Zset(z) => z.step(hands, buckets),
+            Collection::List(c) => c.step(ctx, buckets),
+            Collection::Hash(e) | Collection::Set(e) => e.step(ctx, buckets),
+            Collection::Zset(z) => z.step(ctx, buckets),
         }
     }
 
-    /// The same elements as objects of another slot. The access is that of this collection's shard.
-    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> Collection {
+    /// The same elements as objects of the collection `id`.
+    pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Collection {
         match self {
-            Collection::List(c) => Collection::List(c.copy(from, log, appender, slot)),
-            Collection::Hash(e) => Collection::Hash(e.copy(from, log, appender, seed, slot)),
-            Collection::Set(e) => Collection::Set(e.copy(from, log, appender, seed, slot)),
-            Collection::Zset(z) => Collection::Zset(Box::new(z.copy(from, log, appender, seed, slot))),
+            Collection::List(c) => Collection::List(c.copy(from, appender, id)),
+            Collection::Hash(e) => Collection::Hash(e.copy(from, appender, id)),
+            Collection::Set(e) => Collection::Set(e.copy(from, appender, id)),
+            Collection::Zset(z) => Collection::Zset(Box::new(z.copy(from, appender, id))),
         }
     }
 
     /// Checks everything and adds every live object's Ref. O(N).
-    pub fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
+    pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         match self {
-            Collection::List(c) => c.verify(log, access, slot, live),
-            Collection::Hash(e) | Collection::Set(e) => e.verify(log, access, seed, slot, live),
-            Collection::Zset(z) => z.verify(log, access, seed, slot, live),
+            Collection::List(c) => c.verify(ctx, id, live),
+            Collection::Hash(e) | Collection::Set(e) => e.verify(ctx, id, live),
+            Collection::Zset(z) => z.verify(ctx, id, live),
         }
     }
 }

@@ -80,7 +80,7 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
     }
 
     /// Gives the last chunk back, with what is in it; true when none is left.
-    pub(crate) fn shed(&mut self) -> bool {
+    pub(crate) fn shrink(&mut self) -> bool {
         self.chunks.pop();
         self.chunks.is_empty()
     }
@@ -124,7 +124,7 @@ mod tests {
             std::mem::swap(x, y);
         }
         let mut sheds = 1;
-        while !arena.shed() {
+        while !arena.shrink() {
             sheds += 1;
         }
         assert_eq!((sheds, arena.len(), arena.bytes() < 1000), (7, 0, true));

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   cut_before(leaf)                 [ . . | x . ]            what lies left of the way from the root to the leaf goes to
-//!                                   /  |    \                 limbo: whole nodes, and leaves of the leaf's own node
+//!                                   /  |    \                 detached: whole nodes, and leaves of the leaf's own node
 //!                          [ . . ] [ . . ]  [ . | leaf . ]
-//!                             limbo              limbo
+//!                             detached              detached
 //! ```
-//! What is in limbo counts no more and has no place, but its leaves keep their numbers and their objects, which may still
+//! What is in detached counts no more and has no place, but its leaves keep their numbers and their objects, which may still
 //! move, until they are taken out one by one.
 
 use super::{CountedTree, FAN, Leaf};
 
 /// A subtree that was cut off: its level (0: a leaf) and its number.
-pub(super) type Limb = (u16, u32);
+pub(super) type Subtree = (u16, u32);
 
 impl<R: Copy> CountedTree<R> {
     /// Cuts off all leaves before this one.
@@ -25,30 +25,30 @@ impl<R: Copy> CountedTree<R> {
         self.cut(leaf, false);
     }
 
-    /// Whether there are leaves in limbo.
+    /// Whether there are leaves in detached.
     #[inline]
-    pub(crate) fn has_limbo(&self) -> bool {
-        !self.limbo.is_empty()
+    pub(crate) fn has_detached(&self) -> bool {
+        !self.detached.is_empty()
     }
 
-    /// Takes a leaf out of limbo: where its object lies. Its number is free.
-    pub(crate) fn take_limbo(&mut self) -> Option<R> {
+    /// Takes a leaf out of detached: where its object lies. Its number is free.
+    pub(crate) fn take_detached(&mut self) -> Option<R> {
         loop {
-            let (level, child) = self.limbo.pop()?;
+            let (level, child) = self.detached.pop()?;
             if level == 0 {
                 self.leaves -= 1;
                 return Some(self.give_leaf(Leaf(child)));
             }
             let node = self.node(child);
-            let (below, len, children) = (level - 1, node.len as usize, node.child);
-            self.limbo.extend(children[..len].iter().map(|&child| (below, child)));
+            let (below, len, children) = (level - 1, node.len as usize, node.children);
+            self.detached.extend(children[..len].iter().map(|&child| (below, child)));
             self.give_node(child);
         }
     }
 
-    /// All leaves in limbo. O(n).
-    pub(crate) fn limbo_leaves(&self) -> Vec<Leaf> {
-        let mut left = self.limbo.clone();
+    /// All leaves in detached. O(n).
+    pub(crate) fn detached_leaves(&self) -> Vec<Leaf> {
+        let mut left = self.detached.clone();
         let mut leaves = Vec::new();
         while let Some((level, child)) = left.pop() {
             if level == 0 {
@@ -56,34 +56,34 @@ impl<R: Copy> CountedTree<R> {
                 continue;
             }
             let node = self.node(child);
-            left.extend(node.child[..node.len as usize].iter().map(|&child| (level - 1, child)));
+            left.extend(node.children[..node.len as usize].iter().map(|&child| (level - 1, child)));
         }
         leaves
     }
 
     fn cut(&mut self, leaf: Leaf, before: bool) {
-        self.settle();
-        let (mut node, mut slot) = self.above(leaf);
+        self.flush_counts();
+        let (mut node, mut index) = self.above(leaf);
         let mut gone = 0;
         loop {
-            self.nodes[node as usize].sum[slot] -= gone;
+            self.nodes[node as usize].sums[index] -= gone;
             let len = self.node(node).len as usize;
-            let range = if before { 0..slot } else { slot + 1..len };
-            gone += self.node(node).sum[range.clone()].iter().sum::<u64>();
+            let range = if before { 0..index } else { index + 1..len };
+            gone += self.node(node).sums[range.clone()].iter().sum::<u64>();
             let below = self.node(node).level - 1;
-            let children: [u32; FAN] = self.node(node).child;
-            self.limbo.extend(children[range.clone()].iter().map(|&child| (below, child)));
+            let children: [u32; FAN] = self.node(node).children;
+            self.detached.extend(children[range.clone()].iter().map(|&child| (below, child)));
             let up = self.climb(node);
             self.close_gap(node, range);
             match up {
-                Some(up) => (node, slot) = up,
+                Some(up) => (node, index) = up,
                 None => break,
             }
         }
         self.count -= gone;
         if self.keyed && before {
-            let (node, slot) = self.above(leaf);
-            self.put_sep(node, slot, self.seps[node as usize][slot]);
+            let (node, index) = self.above(leaf);
+            self.put_separator(node, index, self.separators[node as usize][index]);
         }
         self.lower_root();
         self.find_ends();
@@ -92,11 +92,11 @@ impl<R: Copy> CountedTree<R> {
     fn close_gap(&mut self, node: u32, range: std::ops::Range<usize>) {
         let n = &mut self.nodes[node as usize];
         let len = n.len as usize;
-        n.child.copy_within(range.end..len, range.start);
-        n.sum.copy_within(range.end..len, range.start);
+        n.children.copy_within(range.end..len, range.start);
+        n.sums.copy_within(range.end..len, range.start);
         n.len -= range.len() as u16;
         if self.keyed {
-            self.seps[node as usize].copy_within(range.end..len, range.start);
+            self.separators[node as usize].copy_within(range.end..len, range.start);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The spine of a list or a sorted set: a counted B+ tree over numbered leaves.
+//! The tree of a list or a sorted set: a counted B+ tree over numbered leaves.
 //!
 //! ```text
 //!                    +-----------------------------+
@@ -13,16 +13,16 @@
 //!   leaf     v                            number of a leaf -> where its object lies, and its node of level 1
 //! ```
 //! A leaf is an object of the log that carries its number as key; everything else about it is here, so that moving the
-//! object changes one cell. A leaf's elements are counted, and a keyed spine also keeps the least key of each leaf (its
-//! `sep`). Both are kept in the node above, summed (or the least taken) on the way up.
+//! object changes one cell. A leaf's elements are counted, and a keyed tree also keeps the least key of each leaf (its
+//! `separator`). Both are kept in the node above, summed (or the least taken) on the way up.
 //!
 //! All steps are O(log n): a place among the elements to a leaf and back, neighbours, insertion, removal. Both ends are at
-//! hand, and what their leaves gain or lose is noted beside the tree (`beyond`) until another leaf becomes the end, so that
+//! hand, and what their leaves gain or lose is noted beside the tree (`pending`) until another leaf becomes the end, so that
 //! a push or pop costs one addition and touches no node.
 //! Memory is three arenas, 12 bytes a leaf and 392 bytes a node of up to 32 children (648 with keys), full where leaves
 //! were added at an end. Numbers that were freed are given out again; the arenas do not shrink.
 //!
-//! Leaves can be cut off at an end by any number at once (`cut`); they then wait in limbo to be taken out.
+//! Leaves can be cut off at an end by any number at once (`cut`); they then wait in detached to be taken out.
 //!
 //! It does not open leaves: it knows neither the log nor what an element is.
 
@@ -37,7 +37,7 @@ use varve_base::Ref;
 
 use arena::Arena;
 
-/// Children of a node. With 64 a tree over some thousand leaves would be no lower, and a short chain would pay twice.
+/// Children of a node. With 64 a tree over some thousand leaves would be no lower, and a short list would pay twice.
 const FAN: usize = 32;
 /// A node with fewer children than this looks for a neighbour to join.
 const FAN_MIN: usize = FAN / 4;
@@ -71,8 +71,8 @@ struct Node {
     parent: u32,
     level: u16,
     len: u16,
-    child: [u32; FAN],
-    sum: [u64; FAN],
+    children: [u32; FAN],
+    sums: [u64; FAN],
 }
 
 const _: () = assert!(size_of::<Node>() == 392);
@@ -86,30 +86,30 @@ pub(crate) struct CountedTree<R = Ref> {
     parents: Arena<u32, LEAVES_SHIFT>,
     nodes: Arena<Node, NODES_SHIFT>,
     /// By node, the least key under each child. Empty unless keyed.
-    seps: Arena<[u64; FAN], NODES_SHIFT>,
+    separators: Arena<[u64; FAN], NODES_SHIFT>,
     keyed: bool,
     root: u32,
     free_leaf: u32,
     free_node: u32,
-    /// Those in limbo included.
+    /// Those in detached included.
     leaves: u32,
     count: u64,
     /// The first and the last leaf, `NONE` without any.
     ends: [u32; 2],
     /// Elements of these that the sums in the nodes do not have yet. With one leaf only those of the first are used.
-    beyond: [i64; 2],
+    pending: [i64; 2],
     /// What was cut off and not taken out yet.
-    limbo: Vec<cut::Limb>,
+    detached: Vec<cut::Subtree>,
 }
 
 impl<R: Copy> CountedTree<R> {
-    /// An empty spine without keys: every `sep` is 0.
+    /// An empty tree without keys: every `separator` is 0.
     pub(crate) fn new() -> CountedTree<R> {
         CountedTree {
             refs: Arena::new(),
             parents: Arena::new(),
             nodes: Arena::new(),
-            seps: Arena::new(),
+            separators: Arena::new(),
             keyed: false,
             root: NONE,
             free_leaf: NONE,
@@ -117,23 +117,23 @@ impl<R: Copy> CountedTree<R> {
             leaves: 0,
             count: 0,
             ends: [NONE; 2],
-            beyond: [0; 2],
-            limbo: Vec::new(),
+            pending: [0; 2],
+            detached: Vec::new(),
         }
     }
 
-    /// An empty spine that keeps the least key of each leaf. Keys must not fall from one leaf to the next.
+    /// An empty tree that keeps the least key of each leaf. Keys must not fall from one leaf to the next.
     pub(crate) fn keyed() -> CountedTree<R> {
         CountedTree { keyed: true, ..CountedTree::new() }
     }
 
-    /// Number of leaves, those in limbo included.
+    /// Number of leaves, those in detached included.
     #[inline]
     pub(crate) fn leaves(&self) -> usize {
         self.leaves as usize
     }
 
-    /// Whether there is one leaf only, but for limbo.
+    /// Whether there is one leaf only, but for detached.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
         !self.is_bare() && self.ends[FIRST] == self.ends[LAST]
@@ -150,21 +150,21 @@ impl<R: Copy> CountedTree<R> {
         self.count
     }
 
-    /// Bytes of memory that the spine holds, besides itself. O(1).
+    /// Bytes of memory that the tree holds, besides itself. O(1).
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.refs.bytes()
             + self.parents.bytes()
             + self.nodes.bytes()
-            + self.seps.bytes()
-            + self.limbo.capacity() * size_of::<cut::Limb>()
+            + self.separators.bytes()
+            + self.detached.capacity() * size_of::<cut::Subtree>()
     }
 
-    /// Gives back some of the memory of a spine whose leaves are nobody's any more; true when none is left. Nothing else is to
+    /// Gives back some of the memory of a tree whose leaves are nobody's any more; true when none is left. Nothing else is to
     /// be asked of it from then on.
-    pub(crate) fn shed_step(&mut self) -> bool {
+    pub(crate) fn shrink_step(&mut self) -> bool {
         // All together, as they grew: what the allocator can return to the system it then does bit by bit.
-        self.refs.shed() & self.parents.shed() & self.nodes.shed() & self.seps.shed()
+        self.refs.shrink() & self.parents.shrink() & self.nodes.shrink() & self.separators.shrink()
     }
 
     /// The first leaf.
@@ -181,22 +181,22 @@ impl<R: Copy> CountedTree<R> {
 
     /// The leaf after this one.
     pub(crate) fn next(&self, leaf: Leaf) -> Option<Leaf> {
-        let (mut node, mut slot) = self.above(leaf);
-        while slot + 1 == self.node(node).len as usize {
-            (node, slot) = self.climb(node)?;
+        let (mut node, mut index) = self.above(leaf);
+        while index + 1 == self.node(node).len as usize {
+            (node, index) = self.climb(node)?;
         }
-        let Node { level, child, .. } = self.node(node);
-        Some(if *level == 1 { Leaf(child[slot + 1]) } else { self.first_under(child[slot + 1]) })
+        let Node { level, children, .. } = self.node(node);
+        Some(if *level == 1 { Leaf(children[index + 1]) } else { self.first_under(children[index + 1]) })
     }
 
     /// The leaf before this one.
     pub(crate) fn prev(&self, leaf: Leaf) -> Option<Leaf> {
-        let (mut node, mut slot) = self.above(leaf);
-        while slot == 0 {
-            (node, slot) = self.climb(node)?;
+        let (mut node, mut index) = self.above(leaf);
+        while index == 0 {
+            (node, index) = self.climb(node)?;
         }
-        let Node { level, child, .. } = self.node(node);
-        Some(if *level == 1 { Leaf(child[slot - 1]) } else { self.last_under(child[slot - 1]) })
+        let Node { level, children, .. } = self.node(node);
+        Some(if *level == 1 { Leaf(children[index - 1]) } else { self.last_under(children[index - 1]) })
     }
 
     /// The leaf of this number, if there is one.
@@ -208,14 +208,14 @@ impl<R: Copy> CountedTree<R> {
     /// Where the leaf's object lies.
     #[inline]
     pub(crate) fn leaf_ref(&self, leaf: Leaf) -> R {
-        self.refs[leaf.0 as usize].expect("a leaf of this spine")
+        self.refs[leaf.0 as usize].expect("a leaf of this tree")
     }
 
     /// Tells where the leaf's object lies now.
     #[inline]
     pub(crate) fn set_ref(&mut self, leaf: Leaf, place: R) {
         let cell = &mut self.refs[leaf.0 as usize];
-        assert!(cell.is_some(), "a leaf of this spine");
+        assert!(cell.is_some(), "a leaf of this tree");
         *cell = Some(place);
     }
 
@@ -226,36 +226,36 @@ impl<R: Copy> CountedTree<R> {
             return None;
         }
         let (mut node, mut left) = (self.root, position);
-        if self.beyond[FIRST] != 0 {
+        if self.pending[FIRST] != 0 {
             let first = Leaf(self.ends[FIRST]);
             if position < self.count_of(first) {
                 return Some((first, position));
             }
-            left = position.wrapping_sub_signed(self.beyond[FIRST]);
+            left = position.wrapping_sub_signed(self.pending[FIRST]);
         }
         loop {
-            let Node { level, len, child, sum, .. } = self.node(node);
-            let mut slot = 0;
+            let Node { level, len, children, sums, .. } = self.node(node);
+            let mut index = 0;
             // What lies beyond all sums is in the last leaf.
-            while slot + 1 < *len as usize && left >= sum[slot] {
-                left -= sum[slot];
-                slot += 1;
+            while index + 1 < *len as usize && left >= sums[index] {
+                left -= sums[index];
+                index += 1;
             }
             if *level == 1 {
-                return Some((Leaf(child[slot]), left));
+                return Some((Leaf(children[index]), left));
             }
-            node = child[slot];
+            node = children[index];
         }
     }
 
     /// Number of elements before the leaf.
     pub(crate) fn position_of(&self, leaf: Leaf) -> u64 {
-        let (mut node, mut slot) = self.above(leaf);
-        let mut before = if leaf.0 == self.ends[FIRST] { 0 } else { 0u64.wrapping_add_signed(self.beyond[FIRST]) };
+        let (mut node, mut index) = self.above(leaf);
+        let mut before = if leaf.0 == self.ends[FIRST] { 0 } else { 0u64.wrapping_add_signed(self.pending[FIRST]) };
         loop {
-            before = before.wrapping_add(self.node(node).sum[..slot].iter().sum::<u64>());
+            before = before.wrapping_add(self.node(node).sums[..index].iter().sum::<u64>());
             match self.climb(node) {
-                Some(up) => (node, slot) = up,
+                Some(up) => (node, index) = up,
                 None => return before,
             }
         }
@@ -264,9 +264,9 @@ impl<R: Copy> CountedTree<R> {
     /// Number of elements in the leaf.
     #[inline]
     pub(crate) fn count_of(&self, leaf: Leaf) -> u64 {
-        let (node, slot) = self.above(leaf);
-        let beyond = self.end_of(leaf).map_or(0, |end| self.beyond[end]);
-        self.node(node).sum[slot].checked_add_signed(beyond).expect("no leaf has less than no elements")
+        let (node, index) = self.above(leaf);
+        let pending = self.end_of(leaf).map_or(0, |end| self.pending[end]);
+        self.node(node).sums[index].checked_add_signed(pending).expect("no leaf has less than no elements")
     }
 
     /// Tells that the leaf has `delta` elements more.
@@ -276,7 +276,7 @@ impl<R: Copy> CountedTree<R> {
     #[inline(always)]
     pub(crate) fn add(&mut self, leaf: Leaf, delta: i64) {
         match self.end_of(leaf) {
-            Some(end) => self.beyond[end] += delta,
+            Some(end) => self.pending[end] += delta,
             None => self.spread(leaf, delta),
         }
         self.count = self.count.checked_add_signed(delta).expect("the sum of the leaves");
@@ -294,59 +294,59 @@ impl<R: Copy> CountedTree<R> {
     /// Adds to the sums over a leaf.
     #[inline(never)]
     fn spread(&mut self, leaf: Leaf, delta: i64) {
-        let (mut node, mut slot) = self.above(leaf);
+        let (mut node, mut index) = self.above(leaf);
         loop {
-            let sum = &mut self.nodes[node as usize].sum[slot];
+            let sum = &mut self.nodes[node as usize].sums[index];
             *sum = sum.checked_add_signed(delta).expect("no leaf has less than no elements");
             match self.climb(node) {
-                Some(up) => (node, slot) = up,
+                Some(up) => (node, index) = up,
                 None => return,
             }
         }
     }
 
     /// Brings the sums up to date, before leaves are added or removed.
-    fn settle(&mut self) {
+    fn flush_counts(&mut self) {
         for end in [FIRST, LAST] {
-            let beyond = std::mem::take(&mut self.beyond[end]);
-            if beyond != 0 {
-                self.spread(Leaf(self.ends[end]), beyond);
+            let pending = std::mem::take(&mut self.pending[end]);
+            if pending != 0 {
+                self.spread(Leaf(self.ends[end]), pending);
             }
         }
     }
 
     /// Finds the ends anew.
     fn find_ends(&mut self) {
-        debug_assert_eq!(self.beyond, [0; 2], "the sums are up to date");
+        debug_assert_eq!(self.pending, [0; 2], "the sums are up to date");
         let bare = self.root == NONE || self.node(self.root).len == 0;
         self.ends = if bare { [NONE; 2] } else { [self.first_under(self.root).0, self.last_under(self.root).0] };
     }
 
     /// The least key of the leaf; 0 where there are no keys.
     #[inline]
-    pub(crate) fn sep(&self, leaf: Leaf) -> u64 {
+    pub(crate) fn separator(&self, leaf: Leaf) -> u64 {
         if !self.keyed {
             return 0;
         }
-        let (node, slot) = self.above(leaf);
-        self.seps[node as usize][slot]
+        let (node, index) = self.above(leaf);
+        self.separators[node as usize][index]
     }
 
     /// Tells the least key of the leaf, which stays in order between its neighbours.
-    pub(crate) fn set_sep(&mut self, leaf: Leaf, sep: u64) {
-        assert!(self.keyed, "a spine with keys");
-        let (node, slot) = self.above(leaf);
-        self.put_sep(node, slot, sep);
+    pub(crate) fn set_separator(&mut self, leaf: Leaf, separator: u64) {
+        assert!(self.keyed, "a tree with keys");
+        let (node, index) = self.above(leaf);
+        self.put_separator(node, index, separator);
     }
 
     /// The last leaf that begins before what is looked for, or with it; the first leaf if there is none such. `by_sep` tells
     /// how a least key compares, and `by_mark`, if there is such a thing, what else is known of the beginnings of leaves with
     /// the same least key; where that does not decide, `begins` looks into the leaf, and `fetch` is told which leaves may be
-    /// looked into next. For a spine with keys.
+    /// looked into next. For a tree with keys.
     pub(crate) fn descend_by(
         &self,
-        by_sep: impl Fn(u64) -> Ordering,
-        by_mark: Option<impl Fn(Leaf) -> Ordering>,
+        by_separator: impl Fn(u64) -> Ordering,
+        by_fingerprint: Option<impl Fn(Leaf) -> Ordering>,
         mut begins: impl FnMut(Leaf) -> bool,
         fetch: impl Fn(Leaf),
     ) -> Option<Leaf> {
@@ -355,23 +355,25 @@ impl<R: Copy> CountedTree<R> {
         }
         let mut node = self.root;
         loop {
-            let Node { level, len, child, .. } = self.node(node);
-            let seps = &self.seps[node as usize][..*len as usize];
-            let (mut before, mut end) = equal_run(seps, &by_sep);
-            let leaf = |slot: usize| if *level == 1 { Leaf(child[slot]) } else { self.first_under(child[slot]) };
-            if let Some(by_mark) = &by_mark
+            let Node { level, len, children, .. } = self.node(node);
+            let separators = &self.separators[node as usize][..*len as usize];
+            let (mut before, mut end) = equal_run(separators, &by_separator);
+            let leaf =
+                |index: usize| if *level == 1 { Leaf(children[index]) } else { self.first_under(children[index]) };
+            if let Some(by_fingerprint) = &by_fingerprint
                 && before < end
-                && seps[before] == seps[end - 1]
+                && separators[before] == separators[end - 1]
             {
                 let stop = end;
                 let mut left = end - before;
                 while left > 0 {
                     let half = left / 2;
-                    let less = by_mark(leaf(before + half)) == Ordering::Less;
+                    let less = by_fingerprint(leaf(before + half)) == Ordering::Less;
                     before += if less { half + 1 } else { 0 };
                     left = if less { left - half - 1 } else { half };
                 }
-                end = before + (before..stop).take_while(|&slot| by_mark(leaf(slot)) == Ordering::Equal).count();
+                end =
+                    before + (before..stop).take_while(|&index| by_fingerprint(leaf(index)) == Ordering::Equal).count();
             }
             while before < end {
                 let middle = before + (end - before) / 2;
@@ -383,11 +385,11 @@ impl<R: Copy> CountedTree<R> {
                 }
                 if begins(leaf(middle)) { before = middle + 1 } else { end = middle }
             }
-            let slot = before.saturating_sub(1);
+            let index = before.saturating_sub(1);
             if *level == 1 {
-                return Some(Leaf(child[slot]));
+                return Some(Leaf(children[index]));
             }
-            node = child[slot];
+            node = children[index];
         }
     }
 
@@ -398,20 +400,20 @@ impl<R: Copy> CountedTree<R> {
     }
 
     /// Adds a leaf of `count` elements after `leaf`, or at the front: the one that [`CountedTree::upcoming`] told.
-    pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, sep: u64) -> Leaf {
-        self.settle();
+    pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, separator: u64) -> Leaf {
+        self.flush_counts();
         let new = self.take_leaf(place);
         if self.root == NONE {
             self.root = self.take_node(1);
         }
-        let (node, slot) = match leaf {
+        let (node, index) = match leaf {
             Some(leaf) => {
-                let (node, slot) = self.above(leaf);
-                (node, slot + 1)
+                let (node, index) = self.above(leaf);
+                (node, index + 1)
             }
             None => (self.first_node(), 0),
         };
-        self.insert_child(node, slot, new.0, 0, sep);
+        self.insert_child(node, index, new.0, 0, separator);
         self.leaves += 1;
         let bare = self.is_bare();
         if leaf.is_none() {
@@ -426,14 +428,14 @@ impl<R: Copy> CountedTree<R> {
 
     /// Removes a leaf and returns where its object lies. Its number is free.
     pub(crate) fn remove(&mut self, leaf: Leaf) -> R {
-        self.settle();
-        let (node, slot) = self.above(leaf);
-        let has = self.node(node).sum[slot];
+        self.flush_counts();
+        let (node, index) = self.above(leaf);
+        let has = self.node(node).sums[index];
         if has > 0 {
             self.spread(leaf, -(has as i64));
             self.count -= has;
         }
-        self.remove_child(node, slot);
+        self.remove_child(node, index);
         self.lower_root();
         self.leaves -= 1;
         if self.end_of(leaf).is_some() {
@@ -449,36 +451,39 @@ impl<R: Copy> CountedTree<R> {
             assert_eq!(self.node(self.root).parent, NONE, "nothing lies above the root");
             self.verify_under(self.root, &mut seen);
         }
-        let limbo = self.limbo_leaves().len();
+        let detached = self.detached_leaves().len();
         let ends = if seen.0 == 0 { [NONE; 2] } else { [self.first_under(self.root).0, self.last_under(self.root).0] };
         assert_eq!(self.ends, ends, "the ends");
-        seen.1 = seen.1.checked_add_signed(self.beyond[FIRST] + self.beyond[LAST]).expect("a sum of counts");
-        assert_eq!(seen, (self.leaves as usize - limbo, self.count), "leaves and elements");
-        assert_eq!(seen.0 + limbo, self.refs.iter().flatten().count(), "every leaf is in the tree or in limbo");
+        seen.1 = seen.1.checked_add_signed(self.pending[FIRST] + self.pending[LAST]).expect("a sum of counts");
+        assert_eq!(seen, (self.leaves as usize - detached, self.count), "leaves and elements");
+        assert_eq!(seen.0 + detached, self.refs.iter().flatten().count(), "every leaf is in the tree or in detached");
         assert_eq!(self.refs.len(), self.parents.len(), "cells");
-        assert_eq!(self.seps.len(), if self.keyed { self.nodes.len() } else { 0 }, "keys");
+        assert_eq!(self.separators.len(), if self.keyed { self.nodes.len() } else { 0 }, "keys");
     }
 
     fn verify_under(&self, number: u32, seen: &mut (usize, u64)) {
         let node = self.node(number);
         assert!(node.len > 0 || (number == self.root && node.level == 1), "only the root of nothing is empty");
-        if let Some(seps) = self.seps.get(number as usize) {
-            assert!(seps[..node.len as usize].is_sorted(), "keys in order");
+        if let Some(separators) = self.separators.get(number as usize) {
+            assert!(separators[..node.len as usize].is_sorted(), "keys in order");
         }
-        for slot in 0..node.len as usize {
-            let (child, before) = (node.child[slot], seen.1);
+        for index in 0..node.len as usize {
+            let (child, before) = (node.children[index], seen.1);
             if node.level == 1 {
                 assert_eq!(self.parents[child as usize], number, "the leaf's parent");
-                *seen = (seen.0 + 1, seen.1 + node.sum[slot]);
+                *seen = (seen.0 + 1, seen.1 + node.sums[index]);
                 continue;
             }
             let under = self.node(child);
             assert_eq!((under.parent, under.level), (number, node.level - 1), "the node's parent and level");
             if self.keyed {
-                assert_eq!(self.seps[number as usize][slot], self.seps[child as usize][0], "the least key below");
+                assert_eq!(
+                    self.separators[number as usize][index], self.separators[child as usize][0],
+                    "the least key below"
+                );
             }
             self.verify_under(child, seen);
-            assert_eq!(node.sum[slot], seen.1 - before, "the sum below");
+            assert_eq!(node.sums[index], seen.1 - before, "the sum below");
         }
     }
 
@@ -490,7 +495,7 @@ impl<R: Copy> CountedTree<R> {
     /// The node and slot of a leaf.
     #[inline]
     fn above(&self, leaf: Leaf) -> (u32, usize) {
-        debug_assert!(self.refs[leaf.0 as usize].is_some(), "a leaf of this spine");
+        debug_assert!(self.refs[leaf.0 as usize].is_some(), "a leaf of this tree");
         let node = self.parents[leaf.0 as usize];
         (node, self.slot_in(node, leaf.0))
     }
@@ -506,7 +511,7 @@ impl<R: Copy> CountedTree<R> {
     #[inline]
     fn slot_in(&self, node: u32, child: u32) -> usize {
         let node = self.node(node);
-        let children = &node.child[..node.len as usize];
+        let children = &node.children[..node.len as usize];
         let last = children.len() - 1;
         if children[last] == child {
             return last;
@@ -517,7 +522,7 @@ impl<R: Copy> CountedTree<R> {
     fn first_node(&self) -> u32 {
         let mut node = self.root;
         while self.node(node).level > 1 {
-            node = self.node(node).child[0];
+            node = self.node(node).children[0];
         }
         node
     }
@@ -525,16 +530,16 @@ impl<R: Copy> CountedTree<R> {
     #[inline]
     fn first_under(&self, mut node: u32) -> Leaf {
         while self.node(node).level > 1 {
-            node = self.node(node).child[0];
+            node = self.node(node).children[0];
         }
-        Leaf(self.node(node).child[0])
+        Leaf(self.node(node).children[0])
     }
 
     #[inline]
     fn last_under(&self, mut node: u32) -> Leaf {
         loop {
-            let Node { level, len, child, .. } = self.node(node);
-            let last = child[*len as usize - 1];
+            let Node { level, len, children, .. } = self.node(node);
+            let last = children[*len as usize - 1];
             if *level == 1 {
                 return Leaf(last);
             }
@@ -546,7 +551,7 @@ impl<R: Copy> CountedTree<R> {
     fn lower_root(&mut self) {
         while self.node(self.root).level > 1 && self.node(self.root).len == 1 {
             let old = self.root;
-            self.root = self.node(old).child[0];
+            self.root = self.node(old).children[0];
             self.nodes[self.root as usize].parent = NONE;
             self.give_node(old);
         }
@@ -556,7 +561,7 @@ impl<R: Copy> CountedTree<R> {
     fn give_leaf(&mut self, leaf: Leaf) -> R {
         self.parents[leaf.0 as usize] = self.free_leaf;
         self.free_leaf = leaf.0;
-        self.refs[leaf.0 as usize].take().expect("a leaf of this spine")
+        self.refs[leaf.0 as usize].take().expect("a leaf of this tree")
     }
 
     fn take_leaf(&mut self, place: R) -> Leaf {
@@ -573,11 +578,11 @@ impl<R: Copy> CountedTree<R> {
     }
 
     fn take_node(&mut self, level: u16) -> u32 {
-        let fresh = Node { parent: NONE, level, len: 0, child: [0; FAN], sum: [0; FAN] };
+        let fresh = Node { parent: NONE, level, len: 0, children: [0; FAN], sums: [0; FAN] };
         if self.free_node == NONE {
             self.nodes.push(fresh);
             if self.keyed {
-                self.seps.push([0; FAN]);
+                self.separators.push([0; FAN]);
             }
             return self.nodes.len() as u32 - 1;
         }
@@ -601,60 +606,64 @@ impl<R: Copy> CountedTree<R> {
     }
 
     /// Sets a key, and that of all nodes above whose least it is.
-    fn put_sep(&mut self, mut node: u32, mut slot: usize, sep: u64) {
+    fn put_separator(&mut self, mut node: u32, mut index: usize, separator: u64) {
         loop {
-            self.seps[node as usize][slot] = sep;
-            if slot > 0 {
+            self.separators[node as usize][index] = separator;
+            if index > 0 {
                 return;
             }
             match self.climb(node) {
-                Some(up) => (node, slot) = up,
+                Some(up) => (node, index) = up,
                 None => return,
             }
         }
     }
 
     /// Adds a child to a node, which is split if it is full. The sums above are the caller's.
-    fn insert_child(&mut self, node: u32, slot: usize, child: u32, sum: u64, sep: u64) {
-        let (node, slot) =
-            if self.node(node).len as usize == FAN { self.split(node, slot, sum, sep) } else { (node, slot) };
-        let Node { level, len, child: children, sum: sums, .. } = &mut self.nodes[node as usize];
+    fn insert_child(&mut self, node: u32, index: usize, child: u32, sum: u64, separator: u64) {
+        let (node, index) =
+            if self.node(node).len as usize == FAN { self.split(node, index, sum, separator) } else { (node, index) };
+        let Node { level, len, children, sums, .. } = &mut self.nodes[node as usize];
         let end = *len as usize;
-        children.copy_within(slot..end, slot + 1);
-        sums.copy_within(slot..end, slot + 1);
-        children[slot] = child;
-        sums[slot] = sum;
+        children.copy_within(index..end, index + 1);
+        sums.copy_within(index..end, index + 1);
+        children[index] = child;
+        sums[index] = sum;
         *len += 1;
         let level = *level;
         self.set_parent(level, child, node);
         if self.keyed {
-            self.seps[node as usize].copy_within(slot..end, slot + 1);
-            self.put_sep(node, slot, sep);
+            self.separators[node as usize].copy_within(index..end, index + 1);
+            self.put_separator(node, index, separator);
         }
     }
 
-    /// Splits a full node, into which a child of `sum` and `sep` will go at `slot`; returns where. Insertion at an end
+    /// Splits a full node, into which a child of `sum` and `separator` will go at `slot`; returns where. Insertion at an end
     /// leaves the node full, so that growing at an end makes full nodes. Nodes above count the new child already.
-    fn split(&mut self, node: u32, slot: usize, sum: u64, sep: u64) -> (u32, usize) {
+    fn split(&mut self, node: u32, index: usize, sum: u64, separator: u64) -> (u32, usize) {
         let level = self.node(node).level;
-        let cut = if slot == 0 || slot == FAN { slot } else { FAN / 2 };
-        let goes_right = slot > cut || slot == FAN;
+        let cut = if index == 0 || index == FAN { index } else { FAN / 2 };
+        let goes_right = index > cut || index == FAN;
         let right = self.take_node(level);
         let moved = self.move_children(node, cut, right) + if goes_right { sum } else { 0 };
-        let right_sep = if cut == FAN { sep } else { self.seps.get(right as usize).map_or(0, |seps| seps[0]) };
+        let right_separator = if cut == FAN {
+            separator
+        } else {
+            self.separators.get(right as usize).map_or(0, |separators| separators[0])
+        };
         if self.root == node {
-            let left = &self.node(node).sum[..cut];
+            let left = &self.node(node).sums[..cut];
             let stays = left.iter().sum::<u64>() + if goes_right { 0 } else { sum };
-            let least = self.seps.get(node as usize).map_or(0, |seps| seps[0]);
+            let least = self.separators.get(node as usize).map_or(0, |separators| separators[0]);
             self.root = self.take_node(level + 1);
             self.insert_child(self.root, 0, node, stays, least);
         } else {
             let (parent, at) = self.climb(node).expect("a node that is not the root");
-            self.nodes[parent as usize].sum[at] -= moved;
+            self.nodes[parent as usize].sums[at] -= moved;
         }
         let (parent, at) = self.climb(node).expect("a node that is not the root");
-        self.insert_child(parent, at + 1, right, moved, right_sep);
-        if goes_right { (right, slot - cut) } else { (node, slot) }
+        self.insert_child(parent, at + 1, right, moved, right_separator);
+        if goes_right { (right, index - cut) } else { (node, index) }
     }
 
     /// Moves the children from slot `from` on behind those of another node; returns how many elements they have.
@@ -662,40 +671,40 @@ impl<R: Copy> CountedTree<R> {
         let [source, target] = self.nodes.pair_mut(node as usize, to as usize);
         let (end, at) = (source.len as usize, target.len as usize);
         let many = end - from;
-        target.child[at..at + many].copy_from_slice(&source.child[from..end]);
-        target.sum[at..at + many].copy_from_slice(&source.sum[from..end]);
+        target.children[at..at + many].copy_from_slice(&source.children[from..end]);
+        target.sums[at..at + many].copy_from_slice(&source.sums[from..end]);
         source.len = from as u16;
         target.len += many as u16;
         let level = target.level;
         if self.keyed {
-            let [source, target] = self.seps.pair_mut(node as usize, to as usize);
+            let [source, target] = self.separators.pair_mut(node as usize, to as usize);
             target[at..at + many].copy_from_slice(&source[from..end]);
         }
-        for slot in at..at + many {
-            self.set_parent(level, self.node(to).child[slot], to);
+        for index in at..at + many {
+            self.set_parent(level, self.node(to).children[index], to);
         }
-        self.node(to).sum[at..at + many].iter().sum()
+        self.node(to).sums[at..at + many].iter().sum()
     }
 
     /// Takes a child out of a node, which goes too if it was the last, or joins a neighbour if few are left. Sums above
     /// are the caller's.
-    fn remove_child(&mut self, node: u32, slot: usize) {
-        let Node { len, child, sum, .. } = &mut self.nodes[node as usize];
+    fn remove_child(&mut self, node: u32, index: usize) {
+        let Node { len, children, sums, .. } = &mut self.nodes[node as usize];
         let end = *len as usize;
-        child.copy_within(slot + 1..end, slot);
-        sum.copy_within(slot + 1..end, slot);
+        children.copy_within(index + 1..end, index);
+        sums.copy_within(index + 1..end, index);
         *len -= 1;
         let left = end - 1;
         if self.keyed {
-            self.seps[node as usize].copy_within(slot + 1..end, slot);
+            self.separators[node as usize].copy_within(index + 1..end, index);
         }
         let Some((parent, at)) = self.climb(node) else { return };
         if left == 0 {
             self.give_node(node);
             return self.remove_child(parent, at);
         }
-        if self.keyed && slot == 0 {
-            self.put_sep(node, 0, self.seps[node as usize][0]);
+        if self.keyed && index == 0 {
+            self.put_separator(node, 0, self.separators[node as usize][0]);
         }
         if left < FAN_MIN {
             self.join_neighbour(parent, at);
@@ -704,35 +713,35 @@ impl<R: Copy> CountedTree<R> {
 
     /// Joins a child that is a node with one of its neighbours, if both fit in one.
     fn join_neighbour(&mut self, parent: u32, at: usize) {
-        let Node { len, child, .. } = self.node(parent);
-        let (last, child) = (*len as usize - 1, *child);
-        let fits = |a: usize| (self.node(child[a]).len + self.node(child[a + 1]).len) as usize <= JOINED_MAX;
+        let Node { len, children, .. } = self.node(parent);
+        let (last, children) = (*len as usize - 1, *children);
+        let fits = |a: usize| (self.node(children[a]).len + self.node(children[a + 1]).len) as usize <= JOINED_MAX;
         let at = match at {
             at if at < last && fits(at) => at,
             at if at > 0 && fits(at - 1) => at - 1,
             _ => return,
         };
-        let moved = self.move_children(child[at + 1], 0, child[at]);
-        self.nodes[parent as usize].sum[at] += moved;
-        self.give_node(child[at + 1]);
+        let moved = self.move_children(children[at + 1], 0, children[at]);
+        self.nodes[parent as usize].sums[at] += moved;
+        self.give_node(children[at + 1]);
         self.remove_child(parent, at + 1);
     }
 }
 
 /// The keys that are equal to what is looked for: the first of them, and the place behind the last.
 #[inline(always)]
-fn equal_run(seps: &[u64], by_sep: &impl Fn(u64) -> Ordering) -> (usize, usize) {
+fn equal_run(separators: &[u64], by_separator: &impl Fn(u64) -> Ordering) -> (usize, usize) {
     // All of them often are, or none.
-    if let [first, .., last] = seps
-        && by_sep(*first) == Ordering::Equal
-        && by_sep(*last) == Ordering::Equal
+    if let [first, .., last] = separators
+        && by_separator(*first) == Ordering::Equal
+        && by_separator(*last) == Ordering::Equal
     {
-        return (0, seps.len());
+        return (0, separators.len());
     }
-    let before = seps.partition_point(|&s| by_sep(s) == Ordering::Less);
-    match seps.get(before) {
-        Some(&sep) if by_sep(sep) == Ordering::Equal => {
-            (before, before + seps[before..].partition_point(|&s| by_sep(s) == Ordering::Equal))
+    let before = separators.partition_point(|&s| by_separator(s) == Ordering::Less);
+    match separators.get(before) {
+        Some(&separator) if by_separator(separator) == Ordering::Equal => {
+            (before, before + separators[before..].partition_point(|&s| by_separator(s) == Ordering::Equal))
         }
         _ => (before, before),
     }

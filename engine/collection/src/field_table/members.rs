@@ -7,11 +7,11 @@ use varve_base::Ref;
 use varve_base::hash::{hash64, mix64};
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
-use varve_segment::{Access, Appender, Log};
+use varve_segment::{Appender, Log};
 
-use super::{FieldHashes, FieldTable, Found};
-use crate::WriteCtx;
+use super::{FieldTable, Found};
 use crate::kinds;
+use crate::{CollectionId, ReadCtx, WriteCtx};
 
 /// Buckets that are moved on for a member that was drawn and taken out.
 const MOVED_EACH: usize = 2;
@@ -19,30 +19,31 @@ const MOVED_EACH: usize = 2;
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
 impl FieldTable {
-    /// No members yet, for the set with this slot number, which will at once have so many.
-    pub fn members(slot: u32, expected: usize) -> FieldTable {
-        FieldTable { kind: kinds::MEMBER, ..FieldTable::new(slot, expected) }
+    /// No members yet, for the set with this number, which will at once have so many.
+    pub fn members(id: CollectionId, expected: usize) -> FieldTable {
+        FieldTable { kind: kinds::MEMBER, ..FieldTable::new(id, expected) }
     }
 
     /// Adds a member; true if it is new.
     #[inline]
-    pub fn add(&mut self, hands: &mut WriteCtx<'_>, member: &[u8]) -> bool {
-        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
-        self.add_beside(&hashes, hands.appender, hands.slot, member)
+    pub fn add(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8]) -> bool {
+        let id = ctx.id;
+        let (reader, appender) = ctx.parts();
+        self.add_beside(reader, appender, id, member)
     }
 
     /// As `add`, for a set that is being built while others are read. The access may be that of any shard that is held:
     /// nothing leads to this set's objects yet.
     #[inline]
-    pub fn add_beside(&mut self, hashes: &FieldHashes<'_>, appender: &mut Appender, slot: u32, member: &[u8]) -> bool {
-        let FieldHashes { log, access, seed } = *hashes;
+    pub fn add_beside(&mut self, ctx: ReadCtx<'_>, appender: &mut Appender, id: CollectionId, member: &[u8]) -> bool {
+        let ReadCtx { log, access, seed } = ctx;
         let hash = hash64(seed, member);
         if self.table.find(hash, |r| equal(access.open(log, r).key(), member)).is_some() {
             return false;
         }
-        let r = appender.append(log, &self.element(slot, member, b""));
+        let r = appender.append(log, &self.element(id, member, b""));
         self.object_bytes += access.open(log, r).bytes() as u64;
-        self.table.insert(hash, r, hashes);
+        self.table.insert(hash, r, &ctx);
         true
     }
 
@@ -60,18 +61,18 @@ impl FieldTable {
 
     /// Takes out the member that a number draws, and shows it first; the last one is only shown. How many are left.
     #[inline]
-    pub fn take_drawn(&mut self, hands: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
+    pub fn take_drawn(&mut self, ctx: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
         let (r, slot) = self.table.sample_by(draws(number)).expect("a set is never empty");
-        show(hands.access.open(hands.log, r).key());
+        show(ctx.access.open(ctx.log, r).key());
         let left = self.len() - 1;
         if left > 0 {
             match slot {
-                Some(slot) => self.remove_found(hands, Found { slot, r }),
-                None => self.remove_ref(hands, r),
+                Some(slot) => self.remove_found(ctx, Found { slot, r }),
+                None => self.remove_ref(ctx, r),
             }
             if self.table.is_moving() {
                 // A table that shrinks more slowly than it is emptied has ever fewer entries to draw from.
-                self.step(hands, MOVED_EACH);
+                self.step(ctx, MOVED_EACH);
             }
         }
         left
@@ -84,10 +85,10 @@ impl FieldTable {
     }
 
     /// Shows the objects of all elements in groups of about `size` until `show` says that it is enough.
-    pub fn groups(&self, log: &Log, access: &Access, seed: u64, size: usize, show: &mut dyn FnMut(&[Ref]) -> bool) {
+    pub fn groups(&self, ctx: ReadCtx<'_>, size: usize, show: &mut dyn FnMut(&[Ref]) -> bool) {
         let (mut group, mut next) = (SmallVec::<[Ref; 32]>::new(), Some(0));
         while let Some(from) = next {
-            next = self.table.scan(from, &FieldHashes { log, access, seed }, |r| group.push(r));
+            next = self.table.scan(from, &ctx, |r| group.push(r));
             if group.len() >= size || next.is_none() {
                 if show(&group) {
                     return;
@@ -119,10 +120,10 @@ impl FieldTable {
     }
 
     /// Removes the element whose object is at `r`.
-    pub fn remove_ref(&mut self, hands: &mut WriteCtx<'_>, r: Ref) {
-        let field = hands.access.open(hands.log, r).key();
-        let found = self.find_ref(hands.seed, field, r).expect("an element that was drawn is there");
-        self.remove_found(hands, found);
+    pub fn remove_ref(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
+        let field = ctx.access.open(ctx.log, r).key();
+        let found = self.find_ref(ctx.seed, field, r).expect("an element that was drawn is there");
+        self.remove_found(ctx, found);
     }
 }
 

@@ -17,13 +17,11 @@ use varve_base::group::CELLS;
 use varve_base::hash::hash64;
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
-use varve_index::{IndexEntry, IndexGeometry, IndexTable, Rehash, TableStats};
-use varve_segment::{
-    Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag, Owner, SegmentClass,
-};
+use varve_index::{IndexEntry, IndexGeometry, IndexTable, TableStats};
+use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag, Owner, SegmentClass};
 
-use crate::WriteCtx;
 use crate::kinds;
+use crate::{CollectionId, ReadCtx, WriteCtx};
 
 /// Buckets of the first table of a collection that becomes big at some hundred elements.
 const FIRST_BUCKETS: u32 = 24;
@@ -35,6 +33,8 @@ const MANY: usize = 64;
 const STAGGER: u32 = 16;
 /// Objects fetched into the cache ahead of those that are visited.
 const AHEAD: usize = 16;
+/// Buckets that a scan looks at for each element asked for, where most of them are empty.
+const SCAN_BUCKETS_EACH: usize = 10;
 /// Large tables grow by little: their load stays over 0.80.
 const GROWTH: f64 = 1.125;
 
@@ -55,30 +55,10 @@ pub struct Found {
     pub r: Ref,
 }
 
-/// Answers the index's question for an element's hash.
-pub struct FieldHashes<'a> {
-    /// The log that holds the elements.
-    pub log: &'a Log,
-    /// Opens the elements.
-    pub access: &'a Access,
-    /// Seed of the hash.
-    pub seed: u64,
-}
-
-impl Rehash for FieldHashes<'_> {
-    fn hash(&self, r: Ref) -> u64 {
-        hash64(self.seed, self.access.open(self.log, r).key())
-    }
-
-    fn prefetch(&self, r: Ref) {
-        self.log.prefetch(r);
-    }
-}
-
 impl FieldTable {
-    /// No elements yet, for the collection with this slot number, which will at once have so many.
-    pub fn new(slot: u32, expected: usize) -> FieldTable {
-        let shard_scale = (slot % STAGGER, STAGGER);
+    /// No elements yet, for the collection with this number, which will at once have so many.
+    pub fn new(id: CollectionId, expected: usize) -> FieldTable {
+        let shard_scale = (id.number() % STAGGER, STAGGER);
         let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };
         let geometry = IndexGeometry { first_buckets, growth: GROWTH, shard_scale, ..IndexGeometry::default() };
         FieldTable { table: IndexTable::new(geometry), kind: kinds::ELEMENT, object_bytes: 0 }
@@ -127,27 +107,27 @@ impl FieldTable {
 
     /// The element of this name.
     #[inline]
-    pub fn find(&self, log: &Log, access: &Access, seed: u64, field: &[u8]) -> Option<Found> {
-        self.find_hashed(log, access, hash64(seed, field), field)
+    pub fn find(&self, ctx: ReadCtx<'_>, field: &[u8]) -> Option<Found> {
+        self.find_hashed(ctx, hash64(ctx.seed, field), field)
     }
 
     /// As `find`, with the name's hash.
     #[inline]
-    fn find_hashed(&self, log: &Log, access: &Access, hash: u64, field: &[u8]) -> Option<Found> {
+    fn find_hashed(&self, ctx: ReadCtx<'_>, hash: u64, field: &[u8]) -> Option<Found> {
         let mut found = None;
         let slot = self.table.find(hash, |r| {
             found = Some(r);
-            equal(access.open(log, r).key(), field)
+            equal(ctx.access.open(ctx.log, r).key(), field)
         })?;
         Some(Found { slot, r: found? })
     }
 
     /// The value of the element of this name.
     #[inline]
-    pub fn get<'a>(&self, log: &'a Log, access: &'a Access, seed: u64, field: &[u8]) -> Option<&'a [u8]> {
+    pub fn get<'a>(&self, ctx: ReadCtx<'a>, field: &[u8]) -> Option<&'a [u8]> {
         let mut found = None;
-        self.table.find(hash64(seed, field), |r| {
-            let object = access.open(log, r);
+        self.table.find(hash64(ctx.seed, field), |r| {
+            let object = ctx.access.open(ctx.log, r);
             found = Some(object);
             equal(object.key(), field)
         })?;
@@ -156,61 +136,60 @@ impl FieldTable {
 
     /// Adds an element that is not there yet; gives its object.
     #[inline]
-    pub fn insert(&mut self, hands: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> Ref {
-        self.insert_hashed(hands, hash64(hands.seed, field), field, value)
+    pub fn insert(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> Ref {
+        self.insert_hashed(ctx, hash64(ctx.seed, field), field, value)
     }
 
     /// As `insert`, with the name's hash.
-    fn insert_hashed(&mut self, hands: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
-        let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
-        self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
-        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
-        self.table.insert(hash, r, &hashes);
+    fn insert_hashed(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
+        let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
+        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
+        self.table.insert(hash, r, &ctx.read());
         r
     }
 
     /// Gives an element another value, in place if its object takes it; gives its object.
     #[inline]
-    pub fn replace(&mut self, hands: &mut WriteCtx<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
-        if hands.access.open_mut(hands.log, found.r).set_value(value) {
+    pub fn replace(&mut self, ctx: &mut WriteCtx<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
+        if ctx.access.open_mut(ctx.log, found.r).set_value(value) {
             return found.r;
         }
-        let r = hands.appender.append(hands.log, &self.element(hands.slot, field, value));
-        let bytes = |r| hands.access.open(hands.log, r).bytes() as u64;
+        let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
+        let bytes = |r| ctx.access.open(ctx.log, r).bytes() as u64;
         self.object_bytes = self.object_bytes + bytes(r) - bytes(found.r);
         self.table.replace(found.slot, r);
-        hands.access.kill(hands.log, found.r);
+        ctx.access.kill(ctx.log, found.r);
         r
     }
 
     /// Sets an element's value; true if it is new.
     #[inline]
-    pub fn set(&mut self, hands: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
-        let hash = hash64(hands.seed, field);
-        match self.find_hashed(hands.log, hands.access, hash, field) {
+    pub fn set(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
+        let hash = hash64(ctx.seed, field);
+        match self.find_hashed(ctx.read(), hash, field) {
             Some(found) => {
-                self.replace(hands, found, field, value);
+                self.replace(ctx, found, field, value);
                 false
             }
             None => {
-                self.insert_hashed(hands, hash, field, value);
+                self.insert_hashed(ctx, hash, field, value);
                 true
             }
         }
     }
 
     /// Removes an element that was found just now.
-    pub(crate) fn remove_found(&mut self, hands: &mut WriteCtx<'_>, found: Found) {
-        self.object_bytes -= hands.access.open(hands.log, found.r).bytes() as u64;
+    pub(crate) fn remove_found(&mut self, ctx: &mut WriteCtx<'_>, found: Found) {
+        self.object_bytes -= ctx.access.open(ctx.log, found.r).bytes() as u64;
         self.table.remove(found.slot);
-        hands.access.kill(hands.log, found.r);
+        ctx.access.kill(ctx.log, found.r);
     }
 
     /// Removes an element; true if it was there.
-    pub fn remove(&mut self, hands: &mut WriteCtx<'_>, field: &[u8]) -> bool {
-        let found = self.find(hands.log, hands.access, hands.seed, field);
+    pub fn remove(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8]) -> bool {
+        let found = self.find(ctx.read(), field);
         if let Some(found) = found {
-            self.remove_found(hands, found);
+            self.remove_found(ctx, found);
         }
         found.is_some()
     }
@@ -220,25 +199,26 @@ impl FieldTable {
         self.table.sample(rng)
     }
 
-    /// SCAN's step over one bucket from a position in hash space on; gives the next position, `None` at the end.
-    pub fn scan(
-        &self,
-        from: u64,
-        log: &Log,
-        access: &Access,
-        seed: u64,
-        emit: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Option<u64> {
-        self.table.scan(from, &FieldHashes { log, access, seed }, |r| {
-            let object = access.open(log, r);
-            emit(object.key(), object.value());
-        })
+    /// SCAN's step: shows some elements from `cursor` on, about `count`, and returns the next cursor, 0 at the end. It
+    /// looks at up to [`SCAN_BUCKETS_EACH`] buckets for each element asked for.
+    pub fn scan(&self, ctx: ReadCtx<'_>, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
+        let (mut shown, mut buckets) = (0, count.saturating_mul(SCAN_BUCKETS_EACH));
+        let mut next = Some(cursor);
+        while let (Some(from), true) = (next, shown < count && buckets > 0) {
+            buckets -= 1;
+            next = self.table.scan(from, &ctx, |r| {
+                shown += 1;
+                let object = ctx.access.open(ctx.log, r);
+                emit(object.key(), object.value());
+            });
+        }
+        next.unwrap_or(0)
     }
 
     /// Visits every element.
-    pub fn for_each(&self, log: &Log, access: &Access, mut visit: impl FnMut(&[u8], &[u8])) {
-        self.for_each_ref(log, |r| {
-            let object = access.open(log, r);
+    pub fn for_each(&self, ctx: ReadCtx<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.for_each_ref(ctx.log, |r| {
+            let object = ctx.access.open(ctx.log, r);
             visit(object.key(), object.value());
         });
     }
@@ -263,16 +243,16 @@ impl FieldTable {
     }
 
     /// Puts a moved object in its element's place.
-    pub(crate) fn repoint(&mut self, hands: &WriteCtx<'_>, found: Found, new: Ref, old_bytes: usize) {
-        self.object_bytes = self.object_bytes + hands.access.open(hands.log, new).bytes() as u64 - old_bytes as u64;
+    pub(crate) fn repoint(&mut self, ctx: &WriteCtx<'_>, found: Found, new: Ref, old_bytes: usize) {
+        self.object_bytes = self.object_bytes + ctx.access.open(ctx.log, new).bytes() as u64 - old_bytes as u64;
         self.table.replace(found.slot, new);
     }
 
     /// Moves the element that reclaim has come to; false if it is not in this table.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
-        let Some(found) = self.find_ref(hands.seed, head.key, head.r) else { return false };
-        let new = hands.relocate(head.r);
-        self.repoint(hands, found, new, head.bytes);
+    pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
+        let Some(found) = self.find_ref(ctx.seed, head.key, head.r) else { return false };
+        let new = ctx.relocate(head.r);
+        self.repoint(ctx, found, new, head.bytes);
         true
     }
 
@@ -283,59 +263,58 @@ impl FieldTable {
     }
 
     /// Moves about `buckets` buckets of the index towards its other size.
-    pub fn step(&mut self, hands: &WriteCtx<'_>, buckets: usize) {
-        let hashes = FieldHashes { log: hands.log, access: hands.access, seed: hands.seed };
-        self.table.step(&hashes, buckets);
+    pub fn step(&mut self, ctx: &WriteCtx<'_>, buckets: usize) {
+        self.table.step(&ctx.read(), buckets);
     }
 
     /// Kills about `objects` elements, which no key leads to any more; true when none is left.
-    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
+    pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
         let empty = self.table.drain_step(objects.div_ceil(CELLS), &mut |r| doomed.push(r));
         for r in doomed {
-            self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
-            hands.access.kill(hands.log, r);
+            self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
+            ctx.access.kill(ctx.log, r);
         }
         empty
     }
 
     /// Gives back some of the table; true when nothing is left of it.
-    pub fn shed_step(&mut self) -> bool {
+    pub fn shrink_step(&mut self) -> bool {
         self.table.discard_step()
     }
 
-    /// The same elements as objects of another slot.
-    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, seed: u64, slot: u32) -> FieldTable {
-        let mut copy = FieldTable { kind: self.kind, ..FieldTable::new(slot, self.len()) };
-        let hashes = FieldHashes { log, access: from, seed };
+    /// The same elements as objects of the collection `id`.
+    pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> FieldTable {
+        let mut copy = FieldTable { kind: self.kind, ..FieldTable::new(id, self.len()) };
+        let ReadCtx { log, access, seed } = from;
         self.table.for_each(|old| {
-            let object = from.open(log, old);
-            let r = appender.append(log, &self.element(slot, object.key(), object.value()));
-            copy.object_bytes += from.open(log, r).bytes() as u64;
-            copy.table.insert(hash64(seed, object.key()), r, &hashes);
+            let object = access.open(log, old);
+            let r = appender.append(log, &self.element(id, object.key(), object.value()));
+            copy.object_bytes += access.open(log, r).bytes() as u64;
+            copy.table.insert(hash64(seed, object.key()), r, &from);
         });
         copy
     }
 
     /// Checks everything and adds every live object's Ref. O(N).
-    pub fn verify(&self, log: &Log, access: &Access, seed: u64, slot: u32, live: &mut HashSet<Ref>) {
-        self.table.verify(&FieldHashes { log, access, seed });
+    pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
+        self.table.verify(&ctx);
         let mut bytes = 0;
         self.table.for_each(|r| {
-            let object = access.open(log, r);
-            assert_eq!(object.kind(), self.kind, "the elements of slot {slot} are of one kind");
-            assert_eq!(object.owner(), Owner::Collection(slot), "an element carries its collection's slot");
+            let object = ctx.access.open(ctx.log, r);
+            assert_eq!(object.kind(), self.kind, "the elements of {id:?} are of one kind");
+            assert_eq!(object.owner(), Owner::Collection(id.number()), "an element carries its collection's slot");
             assert!(live.insert(r), "an element is in one cell only");
             bytes += object.bytes() as u64;
         });
-        assert_eq!(bytes, self.object_bytes, "bytes of the elements of slot {slot}");
+        assert_eq!(bytes, self.object_bytes, "bytes of the elements of {id:?}");
     }
 
     /// An element with no more room than its value.
-    fn element<'a>(&self, slot: u32, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+    fn element<'a>(&self, id: CollectionId, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
         NewObject {
             kind: self.kind,
-            owner: Owner::Collection(slot),
+            owner: Owner::Collection(id.number()),
             key: field,
             value: NewValue::Bytes(value),
             room: value.len(),

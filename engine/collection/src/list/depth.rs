@@ -1,43 +1,43 @@
-//! Which nodes are squeezed: with a depth of 2,
+//! Which nodes are compressed: with a depth of 2,
 //!
 //! ```text
-//!   front  [plain] [plain] [squeezed] [squeezed] ... [squeezed] [plain] [plain]  back
+//!   front  [plain] [plain] [compressed] [compressed] ... [compressed] [plain] [plain]  back
 //! ```
-//! The spine does not number its leaves by place, so a node's distance from an end is found by walking there, as far as
+//! The tree does not number its leaves by place, so a node's distance from an end is found by walking there, as far as
 //! the depth. That is done when a node is added or removed, not when an element is.
 
 use varve_base::Ref;
 use varve_packed::node::{Grow, is_compressed};
 
-use super::{End, Leaf, ListCtx, Quicklist, load, sizes, squeeze};
+use super::{End, Leaf, ListCtx, Quicklist, compress, load, sizes};
 
 impl Quicklist {
-    /// Makes the nodes near both ends plain and squeezes the next ones, after a node was added or removed.
+    /// Makes the nodes near both ends plain and compresses the next ones, after a node was added or removed.
     #[inline]
-    pub(super) fn keep_depth(&mut self, t: &mut ListCtx<'_, '_>) {
-        if t.shape.depth > 0 {
-            self.keep_depth_at(t, End::Front);
-            self.keep_depth_at(t, End::Back);
+    pub(super) fn keep_depth(&mut self, ctx: &mut ListCtx<'_, '_>) {
+        if ctx.shape.depth > 0 {
+            self.keep_depth_at(ctx, End::Front);
+            self.keep_depth_at(ctx, End::Back);
         }
     }
 
-    fn keep_depth_at(&mut self, t: &mut ListCtx<'_, '_>, end: End) {
+    fn keep_depth_at(&mut self, ctx: &mut ListCtx<'_, '_>, end: End) {
         let mut at = self.end(end);
-        for _ in 0..t.shape.depth {
+        for _ in 0..ctx.shape.depth {
             let Some(leaf) = at else { return };
-            self.unsqueezed(t, leaf);
+            self.decompressed(ctx, leaf);
             at = self.inward(leaf, end);
         }
         if let Some(leaf) = at {
-            self.squeeze_if_inner(t, leaf);
+            self.compress_if_inner(ctx, leaf);
         }
     }
 
     /// The next leaf on the way from an end to the other.
     pub(super) fn inward(&self, leaf: Leaf, end: End) -> Option<Leaf> {
         match end {
-            End::Front => self.spine.next(leaf),
-            End::Back => self.spine.prev(leaf),
+            End::Front => self.tree.next(leaf),
+            End::Back => self.tree.prev(leaf),
         }
     }
 
@@ -53,28 +53,28 @@ impl Quicklist {
         depth > 0 && has(End::Front) && has(End::Back)
     }
 
-    /// Squeezes a node if it is far from both ends, plain, and worth it.
-    pub(super) fn squeeze_if_inner(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
-        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
-        if is_compressed(value) || !self.is_inner(leaf, t.shape.depth) {
+    /// Compresses a node if it is far from both ends, plain, and worth it.
+    pub(super) fn compress_if_inner(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
+        if is_compressed(value) || !self.is_inner(leaf, ctx.shape.depth) {
             return;
         }
-        load(value, &mut t.press.node, t.shape.roomy(sizes(value).1), Grow::Both);
-        if let Some(size) = squeeze(t.press) {
-            self.rewrite_leaf(t.hands, leaf, &t.press.other[..size]);
+        load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
+        if let Some(size) = compress(ctx.scratch) {
+            self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.other[..size]);
         }
     }
 
     /// Makes a node plain; gives where it lies.
     #[inline]
-    pub(super) fn unsqueezed(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) -> Ref {
-        let r = self.spine.leaf_ref(leaf);
-        let value = t.hands.access.open(t.hands.log, r).value();
+    pub(super) fn decompressed(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) -> Ref {
+        let r = self.tree.leaf_ref(leaf);
+        let value = ctx.write.access.open(ctx.write.log, r).value();
         if !is_compressed(value) {
             return r;
         }
-        load(value, &mut t.press.node, t.shape.roomy(sizes(value).1), Grow::Both);
-        self.rewrite_leaf(t.hands, leaf, &t.press.node);
-        self.spine.leaf_ref(leaf)
+        load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
+        self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.node);
+        self.tree.leaf_ref(leaf)
     }
 }

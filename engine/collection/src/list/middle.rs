@@ -1,4 +1,4 @@
-//! Changes in the middle of a chain.
+//! Changes in the middle of a list.
 //!
 //! ```text
 //!   insertion into a node      fits: there
@@ -11,181 +11,181 @@
 use varve_packed::node::{Coded, Grow, Node, NodeMut, buffer_bytes, is_compressed};
 use varve_segment::NewValue;
 
-use super::look::each_match;
+use super::read::each_match;
 use super::{End, Leaf, ListCtx, Quicklist, load, open, push_at, sizes};
 
 impl Quicklist {
     /// Puts another element in the place of the one at a position, which there is.
-    pub fn set(&mut self, t: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
-        let (leaf, offset) = self.spine.locate(position).expect("the caller compared with the length");
-        let (at, r) = (offset as usize, self.spine.leaf_ref(leaf));
-        let mut object = t.hands.access.open_mut(t.hands.log, r);
+    pub fn set(&mut self, ctx: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
+        let (leaf, offset) = self.tree.locate(position).expect("the caller compared with the length");
+        let (at, r) = (offset as usize, self.tree.leaf_ref(leaf));
+        let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         if !is_compressed(object.value()) {
             let mut node = NodeMut::open(object.value_mut());
-            let place = node.node().nth(at).expect("the spine counts the node's entries");
-            if entry.size() < t.shape.alone && node.replace(place, entry).is_ok() {
+            let place = node.node().nth(at).expect("the tree counts the node's entries");
+            if entry.size() < ctx.shape.own_node_bytes && node.replace(place, entry).is_ok() {
                 let bytes = node.node().bytes();
-                return self.shrink(t, leaf, bytes);
+                return self.shrink(ctx, leaf, bytes);
             }
         }
-        self.set_slowly(t, leaf, at, entry);
+        self.set_slowly(ctx, leaf, at, entry);
     }
 
-    /// The same in a node that is squeezed, or full, or too small for the entry, or of an entry that is to be alone.
-    fn set_slowly(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
-        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
-        let node = open(value, &mut t.press.node);
-        let old = node.size(node.nth(at).expect("the spine counts the node's entries"));
-        if node.len() == 1 || t.shape.takes(node.len() - 1, node.bytes() - old, entry.size()) {
+    /// The same in a node that is compressed, or full, or too small for the entry, or of an entry that is to be alone.
+    fn set_slowly(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
+        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
+        let node = open(value, &mut ctx.scratch.node);
+        let old = node.size(node.nth(at).expect("the tree counts the node's entries"));
+        if node.len() == 1 || ctx.shape.takes(node.len() - 1, node.bytes() - old, entry.size()) {
             let more = entry.size().saturating_sub(old);
-            self.edit(t, leaf, more, Grow::Both, |node| {
+            self.edit(ctx, leaf, more, Grow::Both, |node| {
                 let place = node.node().nth(at).expect("as before");
                 node.replace(place, entry).expect("room was made before");
             });
             return;
         }
-        self.edit(t, leaf, 0, Grow::Both, |node| node.remove_indices(at, at + 1));
-        self.insert_at(t, leaf, at, entry);
+        self.edit(ctx, leaf, 0, Grow::Both, |node| node.remove_indices(at, at + 1));
+        self.insert_at(ctx, leaf, at, entry);
     }
 
     /// Adds an element beside the one that was found as number `at` of a node.
-    pub fn insert(&mut self, t: &mut ListCtx<'_, '_>, found: (Leaf, usize), before: bool, entry: &Coded<'_>) {
+    pub fn insert(&mut self, ctx: &mut ListCtx<'_, '_>, found: (Leaf, usize), before: bool, entry: &Coded<'_>) {
         let (leaf, at) = found;
-        self.insert_at(t, leaf, if before { at } else { at + 1 }, entry);
+        self.insert_at(ctx, leaf, if before { at } else { at + 1 }, entry);
     }
 
     /// Removes up to `count` elements equal to this one, beginning at an end; returns how many.
-    pub fn remove(&mut self, t: &mut ListCtx<'_, '_>, needle: &Coded<'_>, count: u64, from: End) -> u64 {
+    pub fn remove(&mut self, ctx: &mut ListCtx<'_, '_>, needle: &Coded<'_>, count: u64, from: End) -> u64 {
         let mut removed = 0;
         let mut next = self.end(from);
         while let Some(leaf) = next.filter(|_| removed < count) {
             next = self.inward(leaf, from);
             let left = usize::try_from(count - removed).unwrap_or(usize::MAX);
-            let gone = self.remove_in(t, leaf, needle, left, from);
+            let gone = self.remove_in(ctx, leaf, needle, left, from);
             removed += gone;
-            if gone > 0 && self.spine.leaf(leaf.number()).is_some() {
+            if gone > 0 && self.tree.leaf(leaf.number()).is_some() {
                 // Only with what lies behind: what comes next has to stay where it is.
                 let behind = self.inward(leaf, from.other());
-                self.join_pair(t, behind, leaf, from);
+                self.join_pair(ctx, behind, leaf, from);
             }
         }
-        self.keep_depth(t);
+        self.keep_depth(ctx);
         removed
     }
 
     /// Removes equal entries of one node.
-    fn remove_in(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, needle: &Coded<'_>, count: usize, from: End) -> u64 {
-        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
+    fn remove_in(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, needle: &Coded<'_>, count: usize, from: End) -> u64 {
+        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
         let mut any = false;
-        each_match(open(value, &mut t.press.node), needle, from, |_| {
+        each_match(open(value, &mut ctx.scratch.node), needle, from, |_| {
             any = true;
             false
         });
         if !any {
             return 0;
         }
-        let before = self.spine.count_of(leaf);
-        let left = self.edit(t, leaf, 0, Grow::Both, |node| remove_matches(node, needle, count, from));
+        let before = self.tree.count_of(leaf);
+        let left = self.edit(ctx, leaf, 0, Grow::Both, |node| remove_matches(node, needle, count, from));
         before - left as u64
     }
 
     /// Joins a node with a neighbour if it has become small.
-    pub(super) fn join_if_small(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
-        let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        if t.shape.is_small(entries, bytes) {
-            let (prev, next) = (self.spine.prev(leaf), self.spine.next(leaf));
-            if !self.join_pair(t, next, leaf, End::Back) {
-                self.join_pair(t, prev, leaf, End::Front);
+    pub(super) fn join_if_small(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
+        if ctx.shape.is_small(entries, bytes) {
+            let (prev, next) = (self.tree.prev(leaf), self.tree.next(leaf));
+            if !self.join_pair(ctx, next, leaf, End::Back) {
+                self.join_pair(ctx, prev, leaf, End::Front);
             }
         }
     }
 
     /// Joins a node with its neighbour towards the end `side`, if one of them is small and both fit in one.
-    fn join_pair(&mut self, t: &mut ListCtx<'_, '_>, neighbour: Option<Leaf>, leaf: Leaf, side: End) -> bool {
+    fn join_pair(&mut self, ctx: &mut ListCtx<'_, '_>, neighbour: Option<Leaf>, leaf: Leaf, side: End) -> bool {
         let Some(neighbour) = neighbour else { return false };
-        // Told by the spine, before the neighbour is fetched: at the ends of a list it is full most of the time.
-        if self.spine.count_of(leaf) + self.spine.count_of(neighbour) > t.shape.joined_entries() as u64 {
+        // Told by the tree, before the neighbour is fetched: at the ends of a list it is full most of the time.
+        if self.tree.count_of(leaf) + self.tree.count_of(neighbour) > ctx.shape.joined_entries() as u64 {
             return false;
         }
-        let a = sizes(t.value(self.spine.leaf_ref(leaf)));
-        let b = sizes(t.value(self.spine.leaf_ref(neighbour)));
-        let any_small = t.shape.is_small(a.0, a.1) || t.shape.is_small(b.0, b.1);
-        if !any_small || !t.shape.joins(a, b) {
+        let a = sizes(ctx.value(self.tree.leaf_ref(leaf)));
+        let b = sizes(ctx.value(self.tree.leaf_ref(neighbour)));
+        let any_small = ctx.shape.is_small(a.0, a.1) || ctx.shape.is_small(b.0, b.1);
+        if !any_small || !ctx.shape.joins(a, b) {
             return false;
         }
         let (left, right) = match side {
             End::Front => (neighbour, leaf),
             End::Back => (leaf, neighbour),
         };
-        let value = |leaf| t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
-        load(value(left), &mut t.press.node, t.shape.roomy(a.1 + b.1), Grow::Back);
-        let tail = open(value(right), &mut t.press.other);
+        let value = |leaf| ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
+        load(value(left), &mut ctx.scratch.node, ctx.shape.roomy(a.1 + b.1), Grow::Back);
+        let tail = open(value(right), &mut ctx.scratch.other);
         let moved = tail.len();
-        NodeMut::open(&mut t.press.node).append(tail).expect("it has room for both");
-        // The one that was worked on stays: who walks the chain holds on to it.
+        NodeMut::open(&mut ctx.scratch.node).append(tail).expect("it has room for both");
+        // The one that was worked on stays: who walks the list holds on to it.
         let (kept, gone) = (leaf, neighbour);
-        self.drop_leaf(t, gone);
+        self.drop_leaf(ctx, gone);
         let delta = if kept == left { moved } else { b.0 };
-        self.spine.add(kept, delta as i64);
-        self.write_loaded(t, kept);
-        self.keep_depth(t);
+        self.tree.add(kept, delta as i64);
+        self.write_loaded(ctx, kept);
+        self.keep_depth(ctx);
         true
     }
 
     /// Adds an entry before number `at` of a node, behind its last if there are so many.
-    fn insert_at(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
-        let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        if t.shape.takes(entries, bytes, entry.size()) {
-            self.edit(t, leaf, entry.size(), Grow::Both, |node| insert_entry(node, at, entry));
+    fn insert_at(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
+        let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
+        if ctx.shape.takes(entries, bytes, entry.size()) {
+            self.edit(ctx, leaf, entry.size(), Grow::Both, |node| insert_entry(node, at, entry));
             return;
         }
         if at > 0 && at < entries {
-            self.split(t, leaf, at);
+            self.split(ctx, leaf, at);
         }
         // The new entry goes between two nodes now: behind one of them, before the other, or into a third.
         let (left, right) =
-            if at == 0 { (self.spine.prev(leaf), Some(leaf)) } else { (Some(leaf), self.spine.next(leaf)) };
-        if !self.add_to(t, left, End::Back, entry) && !self.add_to(t, right, End::Front, entry) {
-            let capacity = t.shape.roomy(entry.size());
-            self.begin_node(t.hands, left, capacity, Grow::Both, entry);
+            if at == 0 { (self.tree.prev(leaf), Some(leaf)) } else { (Some(leaf), self.tree.next(leaf)) };
+        if !self.add_to(ctx, left, End::Back, entry) && !self.add_to(ctx, right, End::Front, entry) {
+            let capacity = ctx.shape.roomy(entry.size());
+            self.begin_node(ctx.write, left, capacity, Grow::Both, entry);
         }
-        self.keep_depth(t);
+        self.keep_depth(ctx);
         for leaf in [left, right].into_iter().flatten() {
-            if self.spine.leaf(leaf.number()).is_some() {
-                self.join_if_small(t, leaf);
+            if self.tree.leaf(leaf.number()).is_some() {
+                self.join_if_small(ctx, leaf);
             }
         }
     }
 
     /// Adds an entry at an end of a node if its fill takes it.
-    fn add_to(&mut self, t: &mut ListCtx<'_, '_>, leaf: Option<Leaf>, end: End, entry: &Coded<'_>) -> bool {
+    fn add_to(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Option<Leaf>, end: End, entry: &Coded<'_>) -> bool {
         let Some(leaf) = leaf else { return false };
-        let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        let takes = t.shape.takes(entries, bytes, entry.size());
+        let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
+        let takes = ctx.shape.takes(entries, bytes, entry.size());
         if takes {
-            self.edit(t, leaf, entry.size(), Grow::Both, |node| push_at(node, end, entry));
+            self.edit(ctx, leaf, entry.size(), Grow::Both, |node| push_at(node, end, entry));
         }
         takes
     }
 
     /// Moves the entries of a node from number `at` on into a new node behind it. Both get the room that they need.
-    fn split(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize) {
-        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
+    fn split(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize) {
+        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
-        load(value, &mut t.press.node, buffer_bytes(bytes), Grow::Both);
-        let node = Node::open(&t.press.node);
+        load(value, &mut ctx.scratch.node, buffer_bytes(bytes), Grow::Both);
+        let node = Node::open(&ctx.scratch.node);
         let places = std::iter::successors(node.first(), |place| node.next(*place));
         let head: usize = places.take(at).map(|place| node.size(place)).sum();
-        t.press.other.clear();
-        t.press.other.resize(t.shape.roomy(bytes - head), 0);
-        let whole = &mut NodeMut::open(&mut t.press.node);
-        whole.split_at(at, &mut t.press.other, Grow::Both).expect("the bytes were counted");
-        self.spine.add(leaf, at as i64 - entries as i64);
-        let right = self.write_leaf(t.hands, Some(leaf), NewValue::Bytes(&t.press.other), entries - at);
-        load(&t.press.node, &mut t.press.other, t.shape.roomy(head), Grow::Both);
-        std::mem::swap(&mut t.press.node, &mut t.press.other);
-        self.write_loaded(t, leaf);
-        self.squeeze_if_inner(t, right);
+        ctx.scratch.other.clear();
+        ctx.scratch.other.resize(ctx.shape.roomy(bytes - head), 0);
+        let whole = &mut NodeMut::open(&mut ctx.scratch.node);
+        whole.split_at(at, &mut ctx.scratch.other, Grow::Both).expect("the bytes were counted");
+        self.tree.add(leaf, at as i64 - entries as i64);
+        let right = self.write_leaf(ctx.write, Some(leaf), NewValue::Bytes(&ctx.scratch.other), entries - at);
+        load(&ctx.scratch.node, &mut ctx.scratch.other, ctx.shape.roomy(head), Grow::Both);
+        std::mem::swap(&mut ctx.scratch.node, &mut ctx.scratch.other);
+        self.write_loaded(ctx, leaf);
+        self.compress_if_inner(ctx, right);
     }
 }
 

@@ -1,10 +1,10 @@
-//! A big list: packed nodes, each an object of the log, in the order of a spine.
+//! A big list: packed nodes, each an object of the log, in the order of a tree.
 //!
 //! ```text
 //!   CountedTree (leaf number -> Ref, counts)     0         3         1         4         2
 //!                                          |         |         |         |         |
 //!   objects of kinds::NODE,            +----v----+----v----+----v----+----v----+----v----+
-//!   key: the leaf number              | packed  | packed  | squeezed| packed  | packed  |
+//!   key: the leaf number              | packed  | packed  | compressed| packed  | packed  |
 //!                                     |    a b c| d e f   |  g h i  | huge j  | k l     |
 //!                                     +---------+---------+---------+---------+---------+
 //!                                      room here           no room    exact        room here
@@ -14,21 +14,21 @@
 //! room at its other end; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
 //! nodes anew with a quarter more than they need. An entry that is larger than a fill has a node to itself.
 //!
-//! With a depth, nodes further from both ends than that are squeezed. An end is never squeezed once it was touched; all
+//! With a depth, nodes further from both ends than that are compressed. An end is never compressed once it was touched; all
 //! else takes nodes as it finds them, so that settings may change at any time.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | nodes: written, changed, given up; pushes and pops |
 //! | `middle` | insertion, replacement, removal; joining |
-//! | `look` | reading and searching |
-//! | `depth` | which nodes are squeezed |
+//! | `read` | reading and searching |
+//! | `depth` | which nodes are compressed |
 //!
-//! A chain does not know its key, and is never empty between commands.
+//! A list does not know its key, and is never empty between commands.
 
 mod depth;
-mod look;
 mod middle;
+mod read;
 #[cfg(test)]
 mod tests;
 
@@ -40,13 +40,13 @@ use varve_packed::node::{
 };
 use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectTag, Owner, SegmentClass};
 
-use crate::WriteCtx;
 use crate::counted_tree::CountedTree;
 use crate::kinds;
+use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use crate::counted_tree::Leaf;
-pub use look::{Search, View, emit_from};
 pub use middle::{insert_entry, remove_matches};
+pub use read::{QuicklistReader, Search, emit_from};
 
 /// No node has more entries, whatever its fill.
 const ENTRIES_MAX: usize = 512;
@@ -85,28 +85,33 @@ impl End {
     }
 }
 
-/// How large nodes get, and which are squeezed: the settings of the moment.
+/// How large nodes get, and which are compressed: the settings of the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of a node at most.
     bytes: usize,
     /// Entries of a node at most.
     entries: usize,
-    /// Nodes at either end that are not squeezed; 0: none is.
+    /// Nodes at either end that are not compressed; 0: none is.
     depth: usize,
     /// Bytes of an entry from which it has a node to itself, whatever the fill.
-    alone: usize,
+    own_node_bytes: usize,
 }
 
 impl Shape {
     /// From `list-max-listpack-size`, `list-compress-depth` and DEBUG QUICKLIST-PACKED-THRESHOLD.
-    pub fn of(fill: i64, depth: u64, alone: u64) -> Shape {
+    pub fn of(fill: i64, depth: u64, own_node_bytes: u64) -> Shape {
         let (bytes, entries) = match fill {
             ..=-5 => (64 << 10, ENTRIES_MAX),
             -4..0 => (2048 << -fill, ENTRIES_MAX),
             _ => (COUNTED_BYTES, (fill as usize).clamp(1, ENTRIES_MAX)),
         };
-        Shape { bytes, entries, depth: depth as usize, alone: usize::try_from(alone).unwrap_or(usize::MAX) }
+        Shape {
+            bytes,
+            entries,
+            depth: depth as usize,
+            own_node_bytes: usize::try_from(own_node_bytes).unwrap_or(usize::MAX),
+        }
     }
 
     /// Whether a node that has so many entries, of so many bytes together, may have one of `size` more.
@@ -114,18 +119,18 @@ impl Shape {
     pub fn takes(&self, entries: usize, bytes: usize, size: usize) -> bool {
         entries < self.entries
             && buffer_bytes(bytes + size) <= self.bytes
-            && (entries == 0 || size < self.alone && !self.is_alone(entries, bytes))
+            && (entries == 0 || size < self.own_node_bytes && !self.has_own_node(entries, bytes))
     }
 
     /// Whether this is the node of an entry that has it to itself.
     #[inline]
-    fn is_alone(&self, entries: usize, bytes: usize) -> bool {
-        entries == 1 && bytes >= self.alone
+    fn has_own_node(&self, entries: usize, bytes: usize) -> bool {
+        entries == 1 && bytes >= self.own_node_bytes
     }
 
     /// Bytes for a new node at an end, whose first entry takes `size`: exactly for as many like it as it may have.
     fn fresh(&self, size: usize) -> usize {
-        if size >= self.alone {
+        if size >= self.own_node_bytes {
             return buffer_bytes(size);
         }
         let mut many = self.entries.min(self.bytes / size).max(1);
@@ -160,17 +165,17 @@ impl Shape {
     /// Whether two neighbours with so many entries and bytes should be one.
     fn joins(&self, a: (usize, usize), b: (usize, usize)) -> bool {
         let fit = a.0 + b.0 <= self.joined_entries() && a.1 + b.1 <= self.bytes * 3 / 4;
-        fit && !self.is_alone(a.0, a.1) && !self.is_alone(b.0, b.1)
+        fit && !self.has_own_node(a.0, a.1) && !self.has_own_node(b.0, b.1)
     }
 }
 
-/// What squeezing and joining need: one a worker.
+/// What compressing and joining need: one a worker.
 #[derive(Default)]
 pub struct CompressScratch {
-    squeezer: Compressor,
+    compressor: Compressor,
     /// A node that is being changed or read.
     node: Vec<u8>,
-    /// A squeezed node, or a second one.
+    /// A compressed node, or a second one.
     other: Vec<u8>,
 }
 
@@ -185,19 +190,19 @@ impl CompressScratch {
     }
 }
 
-/// What an operation that changes a chain works with.
+/// What an operation that changes a list works with.
 pub struct ListCtx<'a, 'h> {
     /// What every collection is changed with.
-    pub hands: &'a mut WriteCtx<'h>,
+    pub write: &'a mut WriteCtx<'h>,
     /// Buffers for nodes that are compressed or joined.
-    pub press: &'a mut CompressScratch,
+    pub scratch: &'a mut CompressScratch,
     /// The settings of the moment.
     pub shape: Shape,
 }
 
 impl ListCtx<'_, '_> {
     fn value(&self, r: Ref) -> &[u8] {
-        self.hands.access.open(self.hands.log, r).value()
+        self.write.access.open(self.write.log, r).value()
     }
 }
 
@@ -223,31 +228,31 @@ pub enum Popped {
 
 /// A list of nodes.
 pub struct Quicklist {
-    spine: CountedTree,
+    tree: CountedTree,
     /// Bytes of all node objects.
     object_bytes: u64,
 }
 
 impl Quicklist {
-    /// An empty chain, to be filled at once.
+    /// An empty list, to be filled at once.
     pub fn empty() -> Quicklist {
-        Quicklist { spine: CountedTree::new(), object_bytes: 0 }
+        Quicklist { tree: CountedTree::new(), object_bytes: 0 }
     }
 
-    /// A chain whose first node is this one.
-    pub fn of_node(hands: &mut WriteCtx<'_>, node: &[u8]) -> Quicklist {
-        let mut chain = Quicklist::empty();
+    /// A list whose first node is this one.
+    pub fn of_node(ctx: &mut WriteCtx<'_>, node: &[u8]) -> Quicklist {
+        let mut list = Quicklist::empty();
         let mut exact = Vec::new();
         compact(node, &mut exact);
-        chain.write_leaf(hands, None, NewValue::Bytes(&exact), Node::open(node).len());
-        chain
+        list.write_leaf(ctx, None, NewValue::Bytes(&exact), Node::open(node).len());
+        list
     }
 
     /// Number of elements.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "an empty collection is no key")]
     pub fn len(&self) -> u64 {
-        self.spine.count()
+        self.tree.count()
     }
 
     /// Bytes of the nodes in the log.
@@ -255,45 +260,45 @@ impl Quicklist {
         self.object_bytes
     }
 
-    /// Bytes of the spine.
+    /// Bytes of the tree.
     pub fn table_bytes(&self) -> usize {
-        self.spine.bytes()
+        self.tree.bytes()
     }
 
     /// Whether there is one node only.
     #[inline]
     pub fn is_single(&self) -> bool {
-        self.spine.is_single()
+        self.tree.is_single()
     }
 
-    /// The only node, if it has become so small that the key's object may hold it: half of what makes a chain, so that
+    /// The only node, if it has become so small that the key's object may hold it: half of what makes a list, so that
     /// a list does not go back and forth.
-    pub fn single<'a>(&self, log: &'a Log, access: &'a Access, shape: Shape) -> Option<&'a [u8]> {
-        let leaf = self.spine.first().filter(|_| self.is_single())?;
-        let value = access.open(log, self.spine.leaf_ref(leaf)).value();
+    pub fn single<'a>(&self, ctx: ReadCtx<'a>, shape: Shape) -> Option<&'a [u8]> {
+        let leaf = self.tree.first().filter(|_| self.is_single())?;
+        let value = ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
         shape.is_half(entries, bytes).then_some(value)
     }
 
     /// Adds an element at an end.
     #[inline]
-    pub fn push(&mut self, t: &mut ListCtx<'_, '_>, end: End, entry: &Coded<'_>) {
+    pub fn push(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, entry: &Coded<'_>) {
         if let Some(leaf) = self.end(end)
-            && self.push_into(t, leaf, end, entry)
+            && self.push_into(ctx, leaf, end, entry)
         {
             return;
         }
         let after = match end {
             End::Front => None,
-            End::Back => self.spine.last(),
+            End::Back => self.tree.last(),
         };
-        self.begin_node(t.hands, after, t.shape.fresh(entry.size()), end.grow(), entry);
-        self.keep_depth(t);
+        self.begin_node(ctx.write, after, ctx.shape.fresh(entry.size()), end.grow(), entry);
+        self.keep_depth(ctx);
     }
 
     /// Adds an element to an end's node if that has room at hand; else nothing is done, and the answer says why.
     #[inline(always)]
-    pub fn push_near(
+    pub fn push_in_place(
         &mut self,
         log: &Log,
         access: &mut Access,
@@ -302,7 +307,7 @@ impl Quicklist {
         entry: &impl Encoded,
     ) -> Pushed {
         let Some(leaf) = self.end(end) else { return Pushed::No };
-        let mut object = access.open_mut(log, self.spine.leaf_ref(leaf));
+        let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Pushed::No };
         let (size, read) = (entry.size(), node.node());
         if !shape.takes(read.len(), read.bytes(), size) {
@@ -316,23 +321,23 @@ impl Quicklist {
             return Pushed::No;
         }
         push_at(&mut node, end, entry);
-        self.spine.add(leaf, 1);
+        self.tree.add(leaf, 1);
         Pushed::Yes
     }
 
     /// Adds an element in a new node at an end.
-    pub fn push_apart(&mut self, hands: &mut WriteCtx<'_>, shape: &Shape, end: End, entry: &Coded<'_>) {
+    pub fn push_in_new_node(&mut self, ctx: &mut WriteCtx<'_>, shape: &Shape, end: End, entry: &Coded<'_>) {
         let after = match end {
             End::Front => None,
-            End::Back => self.spine.last(),
+            End::Back => self.tree.last(),
         };
-        self.begin_node(hands, after, shape.fresh(entry.size()), end.grow(), entry);
+        self.begin_node(ctx, after, shape.fresh(entry.size()), end.grow(), entry);
     }
 
-    /// Takes the element at an end away if neither its node nor the chain becomes so small that something follows from it;
+    /// Takes the element at an end away if neither its node nor the list becomes so small that something follows from it;
     /// else nothing is done, and `emit` is given back.
     #[inline(always)]
-    pub fn pop_near<F: FnOnce(PackedEntry<'_>)>(
+    pub fn pop_in_place<F: FnOnce(PackedEntry<'_>)>(
         &mut self,
         log: &Log,
         access: &mut Access,
@@ -341,165 +346,166 @@ impl Quicklist {
         emit: F,
     ) -> Result<Popped, F> {
         let Some(leaf) = self.end(end) else { return Err(emit) };
-        let mut object = access.open_mut(log, self.spine.leaf_ref(leaf));
+        let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Err(emit) };
         let left = node.node().len() - 1;
         if left == 0 {
-            if shape.depth > 0 || self.spine.leaves() < 3 || self.spine.has_limbo() {
+            if shape.depth > 0 || self.tree.leaves() < 3 || self.tree.has_detached() {
                 return Err(emit);
             }
         } else if looks_at_size(left, shape) || (self.is_single() && shape.is_half(left, node.node().bytes())) {
             return Err(emit);
         }
         emit(pop_from(&mut node, end));
-        self.spine.add(leaf, -1);
+        self.tree.add(leaf, -1);
         Ok(if left > 0 { Popped::One } else { Popped::Last })
     }
 
     /// Drops the empty node that a pop has left at an end.
-    pub fn drop_empty(&mut self, hands: &mut WriteCtx<'_>, end: End) {
+    pub fn drop_empty(&mut self, ctx: &mut WriteCtx<'_>, end: End) {
         let leaf = self.end(end).expect("there are other nodes");
-        let r = self.spine.remove(leaf);
-        self.kill(hands, r);
+        let r = self.tree.remove(leaf);
+        self.kill(ctx, r);
     }
 
     /// Takes the element at an end away.
     #[inline]
-    pub fn pop(&mut self, t: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(PackedEntry<'_>)) -> bool {
+    pub fn pop(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(PackedEntry<'_>)) -> bool {
         let Some(leaf) = self.end(end) else { return false };
-        let r = self.unsqueezed(t, leaf);
-        let mut object = t.hands.access.open_mut(t.hands.log, r);
+        let r = self.decompressed(ctx, leaf);
+        let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         let mut node = NodeMut::open(object.value_mut());
         emit(pop_from(&mut node, end));
         let left = node.node().len();
-        self.spine.add(leaf, -1);
+        self.tree.add(leaf, -1);
         if left == 0 {
-            self.drop_leaf(t, leaf);
-            self.keep_depth(t);
-        } else if looks_at_size(left, &t.shape) {
-            self.join_if_small(t, leaf);
+            self.drop_leaf(ctx, leaf);
+            self.keep_depth(ctx);
+        } else if looks_at_size(left, &ctx.shape) {
+            self.join_if_small(ctx, leaf);
         }
         true
     }
 
     /// Takes the first `count` elements from an end away, in the order of pops; all if there are fewer.
-    pub fn take(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64, mut emit: impl FnMut(PackedEntry<'_>)) {
+    pub fn take(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, count: u64, mut emit: impl FnMut(PackedEntry<'_>)) {
         let mut left = count;
         while let Some(leaf) = self.end(end).filter(|_| left > 0) {
-            let many = self.spine.count_of(leaf).min(left) as usize;
-            let node = open(t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value(), &mut t.press.node);
+            let many = self.tree.count_of(leaf).min(left) as usize;
+            let node =
+                open(ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value(), &mut ctx.scratch.node);
             match end {
                 End::Front => node.iter().take(many).for_each(&mut emit),
                 End::Back => node.iter().rev().take(many).for_each(&mut emit),
             }
-            self.cut(t, end, many as u64);
+            self.cut(ctx, end, many as u64);
             left -= many as u64;
         }
     }
 
     /// Removes the first `count` elements from an end. Nodes that go whole are cut off at once and killed later, but for
     /// a few.
-    pub fn cut(&mut self, t: &mut ListCtx<'_, '_>, end: End, count: u64) {
+    pub fn cut(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, count: u64) {
         let len = self.len();
         if count == 0 || count >= len {
-            return self.cut_all(t, count);
+            return self.cut_all(ctx, count);
         }
         let first_kept = if end == End::Front { count } else { len - 1 - count };
-        let (leaf, _) = self.spine.locate(first_kept).expect("it stays");
+        let (leaf, _) = self.tree.locate(first_kept).expect("it stays");
         match end {
-            End::Front => self.spine.cut_before(leaf),
-            End::Back => self.spine.cut_after(leaf),
+            End::Front => self.tree.cut_before(leaf),
+            End::Back => self.tree.cut_after(leaf),
         }
         let gone = (count - (len - self.len())) as usize;
-        let has = self.spine.count_of(leaf) as usize;
+        let has = self.tree.count_of(leaf) as usize;
         if gone > 0 {
-            self.edit(t, leaf, 0, Grow::Both, |node| match end {
+            self.edit(ctx, leaf, 0, Grow::Both, |node| match end {
                 End::Front => node.remove_indices(0, gone),
                 End::Back => node.remove_indices(has - gone, has),
             });
-            self.join_if_small(t, leaf);
+            self.join_if_small(ctx, leaf);
         }
-        self.step(t.hands, CUT_AT_ONCE);
-        self.keep_depth(t);
+        self.step(ctx.write, CUT_AT_ONCE);
+        self.keep_depth(ctx);
     }
 
     /// Removes everything or nothing.
-    fn cut_all(&mut self, t: &mut ListCtx<'_, '_>, count: u64) {
-        while let Some(leaf) = self.spine.first().filter(|_| count > 0) {
-            self.drop_leaf(t, leaf);
+    fn cut_all(&mut self, ctx: &mut ListCtx<'_, '_>, count: u64) {
+        while let Some(leaf) = self.tree.first().filter(|_| count > 0) {
+            self.drop_leaf(ctx, leaf);
         }
     }
 
     /// Whether nodes that were cut off are left.
     pub fn wants_step(&self) -> bool {
-        self.spine.has_limbo()
+        self.tree.has_detached()
     }
 
     /// Kills so many of the nodes that were cut off.
-    pub fn step(&mut self, hands: &mut WriteCtx<'_>, nodes: usize) {
+    pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
         for _ in 0..nodes {
-            let Some(r) = self.spine.take_limbo() else { return };
-            self.kill(hands, r);
+            let Some(r) = self.tree.take_detached() else { return };
+            self.kill(ctx, r);
         }
     }
 
-    /// Moves the node that reclaim has come to; false if the chain does not have it.
-    pub fn relocate(&mut self, hands: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
-        // It may be anything that died since reclaim read it, whose collection's slot number this one has now.
+    /// Moves the node that reclaim has come to; false if the list does not have it.
+    pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
+        // It may be anything that died since reclaim read it, whose collection's number this one has now.
         let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
-        let Some(leaf) = self.spine.leaf(number).filter(|leaf| self.spine.leaf_ref(*leaf) == head.r) else {
+        let Some(leaf) = self.tree.leaf(number).filter(|leaf| self.tree.leaf_ref(*leaf) == head.r) else {
             return false;
         };
-        let new = hands.relocate(head.r);
+        let new = ctx.relocate(head.r);
         self.object_bytes -= head.bytes as u64;
-        self.object_bytes += hands.access.open(hands.log, new).bytes() as u64;
-        self.spine.set_ref(leaf, new);
+        self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
+        self.tree.set_ref(leaf, new);
         true
     }
 
     /// Kills about so many nodes; true when none is left.
-    pub fn free_step(&mut self, hands: &mut WriteCtx<'_>, objects: usize) -> bool {
+    pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         for _ in 0..objects {
-            let limbo = self.spine.take_limbo();
-            let Some(r) = limbo.or_else(|| self.spine.last().map(|leaf| self.spine.remove(leaf))) else { return true };
-            self.kill(hands, r);
+            let detached = self.tree.take_detached();
+            let Some(r) = detached.or_else(|| self.tree.last().map(|leaf| self.tree.remove(leaf))) else { return true };
+            self.kill(ctx, r);
         }
-        self.spine.leaves() == 0
+        self.tree.leaves() == 0
     }
 
-    /// Gives back some of the spine; true when nothing is left of it.
-    pub fn shed_step(&mut self) -> bool {
-        self.spine.shed_step()
+    /// Gives back some of the tree; true when nothing is left of it.
+    pub fn shrink_step(&mut self) -> bool {
+        self.tree.shrink_step()
     }
 
-    /// The same elements in nodes of another slot.
-    pub fn copy(&self, from: &Access, log: &Log, appender: &mut Appender, slot: u32) -> Quicklist {
+    /// The same elements in nodes of the collection `id`.
+    pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Quicklist {
         let mut copy = Quicklist::empty();
-        let mut next = self.spine.first();
+        let mut next = self.tree.first();
         while let Some(leaf) = next {
-            let value = from.open(log, self.spine.leaf_ref(leaf)).value();
-            let number = copy.spine.upcoming().number().to_le_bytes();
-            let r = appender.append(log, &node_object(slot, &number, NewValue::Bytes(value)));
-            copy.object_bytes += from.open(log, r).bytes() as u64;
-            copy.spine.insert_after(copy.spine.last(), r, sizes(value).0 as u32, 0);
-            next = self.spine.next(leaf);
+            let value = from.access.open(from.log, self.tree.leaf_ref(leaf)).value();
+            let number = copy.tree.upcoming().number().to_le_bytes();
+            let r = appender.append(from.log, &node_object(id, &number, NewValue::Bytes(value)));
+            copy.object_bytes += from.access.open(from.log, r).bytes() as u64;
+            copy.tree.insert_after(copy.tree.last(), r, sizes(value).0 as u32, 0);
+            next = self.tree.next(leaf);
         }
         copy
     }
 
     /// Checks everything and adds every live object's Ref. O(N).
-    pub fn verify(&self, log: &Log, access: &Access, slot: u32, live: &mut HashSet<Ref>) {
-        self.spine.verify();
-        let leaves = std::iter::successors(self.spine.first(), |leaf| self.spine.next(*leaf));
-        let limbo = self.spine.limbo_leaves();
+    pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
+        self.tree.verify();
+        let leaves = std::iter::successors(self.tree.first(), |leaf| self.tree.next(*leaf));
+        let detached = self.tree.detached_leaves();
         let mut bytes = 0;
-        for leaf in leaves.clone().chain(limbo) {
-            let r = self.spine.leaf_ref(leaf);
-            let object = access.open(log, r);
+        for leaf in leaves.clone().chain(detached) {
+            let r = self.tree.leaf_ref(leaf);
+            let object = ctx.access.open(ctx.log, r);
             assert_eq!(
                 (object.kind(), object.owner()),
-                (kinds::NODE, Owner::Collection(slot)),
-                "a node of slot {slot}"
+                (kinds::NODE, Owner::Collection(id.number())),
+                "a node of {id:?}"
             );
             assert_eq!(object.key(), leaf.number().to_le_bytes(), "a node carries its number");
             assert!(live.insert(r), "a node is in one place only");
@@ -507,29 +513,29 @@ impl Quicklist {
         }
         let mut scratch = Vec::new();
         for leaf in leaves {
-            let node = open(access.open(log, self.spine.leaf_ref(leaf)).value(), &mut scratch);
+            let node = open(ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value(), &mut scratch);
             node.verify();
             assert!(!node.is_empty(), "no node is empty");
-            assert_eq!(node.len() as u64, self.spine.count_of(leaf), "the spine counts the node's entries");
+            assert_eq!(node.len() as u64, self.tree.count_of(leaf), "the tree counts the node's entries");
         }
-        assert_eq!(bytes, self.object_bytes, "bytes of the nodes of slot {slot}");
+        assert_eq!(bytes, self.object_bytes, "bytes of the nodes of {id:?}");
     }
 
     #[inline(always)]
     fn end(&self, end: End) -> Option<Leaf> {
         match end {
-            End::Front => self.spine.first(),
-            End::Back => self.spine.last(),
+            End::Front => self.tree.first(),
+            End::Back => self.tree.last(),
         }
     }
 
     /// Adds an entry at an end of a node, if the node takes it without moving others again and again.
     #[inline]
-    fn push_into(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
-        let (shape, size) = (t.shape, entry.size());
-        let mut object = t.hands.access.open_mut(t.hands.log, self.spine.leaf_ref(leaf));
+    fn push_into(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+        let (shape, size) = (ctx.shape, entry.size());
+        let mut object = ctx.write.access.open_mut(ctx.write.log, self.tree.leaf_ref(leaf));
         if is_compressed(object.value()) {
-            return self.push_squeezed(t, leaf, end, entry);
+            return self.push_compressed(ctx, leaf, end, entry);
         }
         let node = Node::open(object.value());
         let bytes = node.bytes();
@@ -543,23 +549,23 @@ impl Quicklist {
         if near >= size || node.room() >= size.max(bytes / SLIDE_PART) {
             let mut node = NodeMut::open(object.value_mut());
             push_at(&mut node, end, entry);
-            self.spine.add(leaf, 1);
+            self.tree.add(leaf, 1);
             return true;
         }
         // A node that is almost a fill is not written anew for the little that is left.
         if object.value().len() > shape.bytes - shape.bytes / 8 {
             return false;
         }
-        self.edit(t, leaf, size, end.grow(), |node| push_at(node, end, entry));
+        self.edit(ctx, leaf, size, end.grow(), |node| push_at(node, end, entry));
         true
     }
 
     #[cold]
-    fn push_squeezed(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
-        let (entries, bytes) = sizes(t.value(self.spine.leaf_ref(leaf)));
-        let takes = t.shape.takes(entries, bytes, entry.size());
+    fn push_compressed(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
+        let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
+        let takes = ctx.shape.takes(entries, bytes, entry.size());
         if takes {
-            self.edit(t, leaf, entry.size(), end.grow(), |node| push_at(node, end, entry));
+            self.edit(ctx, leaf, entry.size(), end.grow(), |node| push_at(node, end, entry));
         }
         takes
     }
@@ -567,14 +573,14 @@ impl Quicklist {
     /// Makes a node of `capacity` bytes with one entry, behind another node or in front of all.
     fn begin_node(
         &mut self,
-        hands: &mut WriteCtx<'_>,
+        ctx: &mut WriteCtx<'_>,
         after: Option<Leaf>,
         capacity: usize,
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(hands, after, NewValue::Stale(capacity), 1);
-        let mut object = hands.access.open_mut(hands.log, self.spine.leaf_ref(leaf));
+        let leaf = self.write_leaf(ctx, after, NewValue::Stale(capacity), 1);
+        let mut object = ctx.access.open_mut(ctx.log, self.tree.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
     }
@@ -583,99 +589,93 @@ impl Quicklist {
     /// that, it will `grow`. A node that has become empty goes. Returns how many entries are left.
     fn edit(
         &mut self,
-        t: &mut ListCtx<'_, '_>,
+        ctx: &mut ListCtx<'_, '_>,
         leaf: Leaf,
         more: usize,
         grow: Grow,
         change: impl FnOnce(&mut NodeMut<'_>),
     ) -> usize {
-        let r = self.spine.leaf_ref(leaf);
-        let before = self.spine.count_of(leaf) as usize;
-        let mut object = t.hands.access.open_mut(t.hands.log, r);
+        let r = self.tree.leaf_ref(leaf);
+        let before = self.tree.count_of(leaf) as usize;
+        let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         let in_place = !is_compressed(object.value()) && Node::open(object.value()).room() >= more;
         let mut node = if in_place {
             NodeMut::open(object.value_mut())
         } else {
-            let capacity = t.shape.roomy(sizes(object.value()).1 + more);
-            load(object.value(), &mut t.press.node, capacity, grow);
-            NodeMut::open(&mut t.press.node)
+            let capacity = ctx.shape.roomy(sizes(object.value()).1 + more);
+            load(object.value(), &mut ctx.scratch.node, capacity, grow);
+            NodeMut::open(&mut ctx.scratch.node)
         };
         change(&mut node);
         let (left, bytes) = (node.node().len(), node.node().bytes());
-        self.spine.add(leaf, left as i64 - before as i64);
+        self.tree.add(leaf, left as i64 - before as i64);
         if left == 0 {
-            self.drop_leaf(t, leaf);
+            self.drop_leaf(ctx, leaf);
         } else if !in_place {
-            self.write_loaded(t, leaf);
+            self.write_loaded(ctx, leaf);
         } else if left < before {
-            self.shrink(t, leaf, bytes);
+            self.shrink(ctx, leaf, bytes);
         }
         left
     }
 
     /// Writes a node anew that has become small for its room, but not one of a fill at an end, which may grow again.
-    fn shrink(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf, bytes: usize) {
-        let is_end = Some(leaf) == self.spine.first() || Some(leaf) == self.spine.last();
-        let value = t.hands.access.open(t.hands.log, self.spine.leaf_ref(leaf)).value();
-        let capacity = t.shape.roomy(bytes);
-        if value.len() > 2 * capacity && (!is_end || value.len() > t.shape.bytes) {
-            load(value, &mut t.press.node, capacity, Grow::Both);
-            self.write_loaded(t, leaf);
+    fn shrink(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, bytes: usize) {
+        let is_end = Some(leaf) == self.tree.first() || Some(leaf) == self.tree.last();
+        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
+        let capacity = ctx.shape.roomy(bytes);
+        if value.len() > 2 * capacity && (!is_end || value.len() > ctx.shape.bytes) {
+            load(value, &mut ctx.scratch.node, capacity, Grow::Both);
+            self.write_loaded(ctx, leaf);
         }
     }
 
-    /// Writes the node in the press in the place of a leaf's old one, squeezed if it is far from both ends.
-    fn write_loaded(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
-        let squeezed = self.is_inner(leaf, t.shape.depth).then(|| squeeze(t.press)).flatten();
-        let value = match squeezed {
-            Some(size) => &t.press.other[..size],
-            None => &t.press.node,
+    /// Writes the node in the scratch in the place of a leaf's old one, compressed if it is far from both ends.
+    fn write_loaded(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        let compressed = self.is_inner(leaf, ctx.shape.depth).then(|| compress(ctx.scratch)).flatten();
+        let value = match compressed {
+            Some(size) => &ctx.scratch.other[..size],
+            None => &ctx.scratch.node,
         };
-        self.rewrite_leaf(t.hands, leaf, value);
+        self.rewrite_leaf(ctx.write, leaf, value);
     }
 
-    fn rewrite_leaf(&mut self, hands: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
+    fn rewrite_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
         let number = leaf.number().to_le_bytes();
-        let new = self.append(hands, &number, NewValue::Bytes(value));
-        let old = self.spine.leaf_ref(leaf);
-        self.spine.set_ref(leaf, new);
-        self.kill(hands, old);
+        let new = self.append(ctx, &number, NewValue::Bytes(value));
+        let old = self.tree.leaf_ref(leaf);
+        self.tree.set_ref(leaf, new);
+        self.kill(ctx, old);
     }
 
-    fn write_leaf(
-        &mut self,
-        hands: &mut WriteCtx<'_>,
-        after: Option<Leaf>,
-        value: NewValue<'_>,
-        entries: usize,
-    ) -> Leaf {
-        let number = self.spine.upcoming().number().to_le_bytes();
-        let r = self.append(hands, &number, value);
-        self.spine.insert_after(after, r, entries as u32, 0)
+    fn write_leaf(&mut self, ctx: &mut WriteCtx<'_>, after: Option<Leaf>, value: NewValue<'_>, entries: usize) -> Leaf {
+        let number = self.tree.upcoming().number().to_le_bytes();
+        let r = self.append(ctx, &number, value);
+        self.tree.insert_after(after, r, entries as u32, 0)
     }
 
-    fn drop_leaf(&mut self, t: &mut ListCtx<'_, '_>, leaf: Leaf) {
-        let r = self.spine.remove(leaf);
-        self.kill(t.hands, r);
+    fn drop_leaf(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        let r = self.tree.remove(leaf);
+        self.kill(ctx.write, r);
     }
 
-    fn append(&mut self, hands: &mut WriteCtx<'_>, number: &[u8], value: NewValue<'_>) -> Ref {
-        let r = hands.appender.append(hands.log, &node_object(hands.slot, number, value));
-        self.object_bytes += hands.access.open(hands.log, r).bytes() as u64;
+    fn append(&mut self, ctx: &mut WriteCtx<'_>, number: &[u8], value: NewValue<'_>) -> Ref {
+        let r = ctx.appender.append(ctx.log, &node_object(ctx.id, number, value));
+        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
         r
     }
 
-    fn kill(&mut self, hands: &mut WriteCtx<'_>, r: Ref) {
-        self.object_bytes -= hands.access.open(hands.log, r).bytes() as u64;
-        hands.access.kill(hands.log, r);
+    fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
+        self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
+        ctx.access.kill(ctx.log, r);
     }
 }
 
 /// A node's object; its room is its value, free room of the node included.
-fn node_object<'a>(slot: u32, number: &'a [u8], value: NewValue<'a>) -> NewObject<'a> {
+fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> NewObject<'a> {
     NewObject {
         kind: kinds::NODE,
-        owner: Owner::Collection(slot),
+        owner: Owner::Collection(id.number()),
         key: number,
         room: value.len(),
         value,
@@ -716,7 +716,7 @@ pub fn push_at(node: &mut NodeMut<'_>, end: End, entry: &impl Encoded) {
 /// Entries, and bytes of them, of a node as it lies in the log.
 fn sizes(value: &[u8]) -> (usize, usize) {
     match CompressedNode::open(value) {
-        Ok(squeezed) => (squeezed.len(), squeezed.bytes()),
+        Ok(compressed) => (compressed.len(), compressed.bytes()),
         Err(_) => (Node::open(value).len(), Node::open(value).bytes()),
     }
 }
@@ -726,7 +726,7 @@ pub fn compact(node: &[u8], into: &mut Vec<u8>) {
     load(node, into, buffer_bytes(sizes(node).1), Grow::Back);
 }
 
-/// A node to read, expanded into `scratch` if it is squeezed.
+/// A node to read, expanded into `scratch` if it is compressed.
 fn open<'a>(value: &'a [u8], scratch: &'a mut Vec<u8>) -> Node<'a> {
     if !is_compressed(value) {
         return Node::open(value);
@@ -740,15 +740,15 @@ fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
     into.clear();
     into.resize(capacity, 0);
     match CompressedNode::open(value) {
-        Ok(squeezed) => expand(squeezed, into, grow).expect("a node that was squeezed here"),
+        Ok(compressed) => expand(compressed, into, grow).expect("a node that was compressed here"),
         Err(_) => Node::open(value).copy_into(into, grow).expect("the capacity was computed from the node"),
     }
 }
 
-/// Squeezes the node in the press into its other buffer; the bytes of the result if it is worth it.
-fn squeeze(press: &mut CompressScratch) -> Option<usize> {
-    let CompressScratch { squeezer, node, other } = press;
+/// Compresses the node in the scratch into its other buffer; the bytes of the result if it is worth it.
+fn compress(scratch: &mut CompressScratch) -> Option<usize> {
+    let CompressScratch { compressor, node, other } = scratch;
     let node = Node::open(node);
     other.resize(varve_packed::node::compress_bound(node.bytes()), 0);
-    squeezer.compress(node, other)
+    compressor.compress(node, other)
 }

@@ -1,21 +1,21 @@
-//! Chains of tiny nodes against a deque of strings, checked after every step. Seeds are printed; VARVE_SEED repeats one.
+//! Lists of tiny nodes against a deque of strings, checked after every step. Seeds are printed; VARVE_SEED repeats one.
 
 use std::collections::{HashSet, VecDeque};
 
 use varve_base::rng::Rng;
 use varve_segment::LogGeometry;
 
-use super::look::{Search, View};
+use super::read::{QuicklistReader, Search};
 use super::*;
 
-const SLOT: u32 = 7;
+const ID: CollectionId = CollectionId::new(7);
 
 struct Both {
     log: Log,
     access: Access,
     appender: Appender,
-    press: CompressScratch,
-    chain: Quicklist,
+    scratch: CompressScratch,
+    list: Quicklist,
     model: VecDeque<Vec<u8>>,
     rng: Rng,
     shape: Shape,
@@ -26,20 +26,20 @@ impl Both {
         let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
         let log = Log::new(geometry).expect("an address range");
         let access = log.access();
-        let (appender, press) = (Appender::new(), CompressScratch::default());
+        let (appender, scratch) = (Appender::new(), CompressScratch::default());
         let (model, rng) = (VecDeque::new(), Rng::seeded(seed));
-        Both { log, access, appender, press, chain: Quicklist::empty(), model, rng, shape }
+        Both { log, access, appender, scratch, list: Quicklist::empty(), model, rng, shape }
     }
 
     fn change<R>(&mut self, work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R) -> R {
-        let Both { log, access, appender, press, chain, shape, .. } = self;
-        let mut hands = WriteCtx { log, access, appender, seed: 1, slot: SLOT };
-        work(chain, &mut ListCtx { hands: &mut hands, press, shape: *shape })
+        let Both { log, access, appender, scratch, list, shape, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: 1, id: ID };
+        work(list, &mut ListCtx { write: &mut ctx, scratch, shape: *shape })
     }
 
-    fn look(&mut self) -> View<'_> {
-        let Both { log, access, press, chain, .. } = self;
-        View { chain, log, access, press }
+    fn look(&mut self) -> QuicklistReader<'_> {
+        let Both { log, access, scratch, list, .. } = self;
+        QuicklistReader { list, ctx: ReadCtx { log, access, seed: 1 }, scratch }
     }
 
     /// Few different ones, so that searches hit; some larger than a node.
@@ -59,7 +59,7 @@ impl Both {
 
     fn push(&mut self) {
         let (end, word) = (self.end(), self.word());
-        self.change(|chain, t| chain.push(t, end, &Coded::of(&word)));
+        self.change(|list, ctx| list.push(ctx, end, &Coded::of(&word)));
         match end {
             End::Front => self.model.push_front(word),
             End::Back => self.model.push_back(word),
@@ -69,7 +69,7 @@ impl Both {
     fn pop(&mut self) {
         let end = self.end();
         let mut got = None;
-        let any = self.change(|chain, t| chain.pop(t, end, |entry| got = Some(text(entry))));
+        let any = self.change(|list, ctx| list.pop(ctx, end, |entry| got = Some(text(entry))));
         let want = match end {
             End::Front => self.model.pop_front(),
             End::Back => self.model.pop_back(),
@@ -80,7 +80,7 @@ impl Both {
     fn take(&mut self) {
         let (end, count) = (self.end(), self.rng.below(self.model.len() as u64 / 2 + 2));
         let mut got = Vec::new();
-        self.change(|chain, t| chain.take(t, end, count, |entry| got.push(text(entry))));
+        self.change(|list, ctx| list.take(ctx, end, count, |entry| got.push(text(entry))));
         let count = (count as usize).min(self.model.len());
         let want: Vec<Vec<u8>> = match end {
             End::Front => self.model.drain(..count).collect(),
@@ -91,7 +91,7 @@ impl Both {
 
     fn cut(&mut self) {
         let (end, count) = (self.end(), self.rng.below(self.model.len() as u64 / 2 + 2));
-        self.change(|chain, t| chain.cut(t, end, count));
+        self.change(|list, ctx| list.cut(ctx, end, count));
         let count = (count as usize).min(self.model.len());
         match end {
             End::Front => drop(self.model.drain(..count)),
@@ -104,7 +104,7 @@ impl Both {
             return;
         }
         let (at, word) = (self.rng.below(self.model.len() as u64), self.word());
-        self.change(|chain, t| chain.set(t, at, &Coded::of(&word)));
+        self.change(|list, ctx| list.set(ctx, at, &Coded::of(&word)));
         self.model[at as usize] = word;
     }
 
@@ -114,7 +114,7 @@ impl Both {
         let want = self.model.iter().position(|w| *w == pivot);
         assert_eq!(found.is_some(), want.is_some());
         if let (Some(found), Some(at)) = (found, want) {
-            self.change(|chain, t| chain.insert(t, found, before, &Coded::of(&word)));
+            self.change(|list, ctx| list.insert(ctx, found, before, &Coded::of(&word)));
             self.model.insert(if before { at } else { at + 1 }, word);
         }
     }
@@ -122,7 +122,7 @@ impl Both {
     fn remove(&mut self) {
         let (word, end) = (self.word(), self.end());
         let count = if self.rng.below(8) == 0 { u64::MAX } else { self.rng.below(4) };
-        let removed = self.change(|chain, t| chain.remove(t, &Coded::of(&word), count, end));
+        let removed = self.change(|list, ctx| list.remove(ctx, &Coded::of(&word), count, end));
         let mut left = count;
         let mut keep = |w: &Vec<u8>| {
             let goes = left > 0 && *w == word;
@@ -176,24 +176,23 @@ impl Both {
 
     /// As reclaim does it: some node moves.
     fn relocate(&mut self) {
-        let leaves: Vec<Leaf> =
-            std::iter::successors(self.chain.spine.first(), |l| self.chain.spine.next(*l)).collect();
+        let leaves: Vec<Leaf> = std::iter::successors(self.list.tree.first(), |l| self.list.tree.next(*l)).collect();
         if leaves.is_empty() {
             return;
         }
         let leaf = leaves[self.rng.below(leaves.len() as u64) as usize];
-        let r = self.chain.spine.leaf_ref(leaf);
+        let r = self.list.tree.leaf_ref(leaf);
         let key = leaf.number().to_le_bytes();
         let bytes = self.access.open(&self.log, r).bytes();
-        let head = ObjectHead { r, kind: super::kinds::NODE, owner: Owner::Collection(SLOT), key: &key, bytes };
-        assert!(self.change(|chain, t| chain.relocate(t.hands, &head)));
-        assert!(!self.change(|chain, t| chain.relocate(t.hands, &head)), "it is there no more");
+        let head = ObjectHead { r, kind: super::kinds::NODE, owner: Owner::Collection(ID.number()), key: &key, bytes };
+        assert!(self.change(|list, ctx| list.relocate(ctx.write, &head)));
+        assert!(!self.change(|list, ctx| list.relocate(ctx.write, &head)), "it is there no more");
     }
 
     fn settings(&mut self) {
         let depth = self.rng.below(4) as usize;
-        let alone = [1, 5, 10, 40, usize::MAX, usize::MAX][self.rng.below(6) as usize];
-        self.shape = Shape { bytes: 64 << self.rng.below(4), entries: 1 << self.rng.below(6), depth, alone };
+        let own_node_bytes = [1, 5, 10, 40, usize::MAX, usize::MAX][self.rng.below(6) as usize];
+        self.shape = Shape { bytes: 64 << self.rng.below(4), entries: 1 << self.rng.below(6), depth, own_node_bytes };
     }
 
     fn step(&mut self, growing: bool) {
@@ -213,22 +212,22 @@ impl Both {
 
     fn verify(&mut self) {
         let mut live = HashSet::new();
-        self.chain.verify(&self.log, &self.access, SLOT, &mut live);
-        assert_eq!(self.chain.len(), self.model.len() as u64);
+        self.list.verify(ReadCtx { log: &self.log, access: &self.access, seed: 1 }, ID, &mut live);
+        assert_eq!(self.list.len(), self.model.len() as u64);
         let mut got = Vec::new();
         self.look().range(0, u64::MAX, End::Front, |entry| got.push(text(entry)));
         assert!(got.iter().eq(&self.model), "the elements in order");
     }
 
-    fn squeezed(&self) -> usize {
-        let leaves = std::iter::successors(self.chain.spine.first(), |l| self.chain.spine.next(*l));
-        leaves.filter(|l| is_compressed(self.access.open(&self.log, self.chain.spine.leaf_ref(*l)).value())).count()
+    fn compressed(&self) -> usize {
+        let leaves = std::iter::successors(self.list.tree.first(), |l| self.list.tree.next(*l));
+        leaves.filter(|l| is_compressed(self.access.open(&self.log, self.list.tree.leaf_ref(*l)).value())).count()
     }
 
     /// Frees everything; nothing is left in the log.
     fn finish(mut self) {
-        while !self.change(|chain, t| chain.free_step(t.hands, 3)) {}
-        assert_eq!(self.chain.object_bytes(), 0);
+        while !self.change(|list, ctx| list.free_step(ctx.write, 3)) {}
+        assert_eq!(self.list.object_bytes(), 0);
         self.appender.park(&self.log);
         self.log.verify_with(|_, dead| {
             assert!(dead, "nothing lives any more");
@@ -244,7 +243,7 @@ fn text(entry: PackedEntry<'_>) -> Vec<u8> {
 }
 
 fn shape(bytes: usize, entries: usize, depth: usize) -> Shape {
-    Shape { bytes, entries, depth, alone: usize::MAX }
+    Shape { bytes, entries, depth, own_node_bytes: usize::MAX }
 }
 
 fn seeds() -> std::ops::Range<u64> {
@@ -290,14 +289,14 @@ fn inner_nodes_are_squeezed_and_ends_are_not() {
     let mut both = Both::new(1, shape(512, 512, 2));
     for n in 0..1000 {
         let word = format!("{n:020}");
-        both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
+        both.change(|list, ctx| list.push(ctx, End::Back, &Coded::of(word.as_bytes())));
         both.model.push_back(word.into_bytes());
     }
     both.verify();
-    assert_eq!(both.squeezed(), both.chain.spine.leaves() - 4);
-    while both.chain.len() > 0 {
+    assert_eq!(both.compressed(), both.list.tree.leaves() - 4);
+    while both.list.len() > 0 {
         both.pop();
-        assert!(both.squeezed() <= both.chain.spine.leaves().saturating_sub(4));
+        assert!(both.compressed() <= both.list.tree.leaves().saturating_sub(4));
     }
     both.verify();
     both.finish();
@@ -309,11 +308,11 @@ fn ends_do_not_move_what_is_there() {
     for end in [End::Front, End::Back] {
         let mut both = Both::new(1, Shape::of(-2, 0, u64::MAX));
         for _ in 0..20_000 {
-            both.change(|chain, t| chain.push(t, end, &Coded::of(&[b'x'; 40])));
+            both.change(|list, ctx| list.push(ctx, end, &Coded::of(&[b'x'; 40])));
         }
         let full = 8 << 10;
-        assert_eq!(both.chain.spine.leaves(), 20_000_usize.div_ceil((full - 7) / 42));
-        assert!(both.chain.object_bytes() < both.chain.spine.leaves() as u64 * (full as u64 + 24));
+        assert_eq!(both.list.tree.leaves(), 20_000_usize.div_ceil((full - 7) / 42));
+        assert!(both.list.object_bytes() < both.list.tree.leaves() as u64 * (full as u64 + 24));
         both.finish();
     }
 }
@@ -323,20 +322,20 @@ fn what_is_cut_off_is_killed_in_steps() {
     let mut both = Both::new(1, shape(64, 512, 0));
     for n in 0..10_000 {
         let word = format!("{n:010}");
-        both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
+        both.change(|list, ctx| list.push(ctx, End::Back, &Coded::of(word.as_bytes())));
         both.model.push_back(word.into_bytes());
     }
-    both.change(|chain, t| {
-        chain.cut(t, End::Front, 4000);
-        chain.cut(t, End::Back, 5000);
+    both.change(|list, ctx| {
+        list.cut(ctx, End::Front, 4000);
+        list.cut(ctx, End::Back, 5000);
     });
     both.model = both.model.range(4000..5000).cloned().collect();
-    assert!(both.chain.wants_step());
+    assert!(both.list.wants_step());
     both.verify();
-    while both.chain.wants_step() {
+    while both.list.wants_step() {
         both.relocate();
         both.push();
-        both.change(|chain, t| chain.step(t.hands, 10));
+        both.change(|list, ctx| list.step(ctx.write, 10));
         both.verify();
     }
     both.finish();
@@ -347,14 +346,14 @@ fn removal_in_the_middle_leaves_few_nodes() {
     let mut both = Both::new(1, shape(256, 512, 0));
     for n in 0..4000 {
         let word = format!("{:010}", n % 10);
-        both.change(|chain, t| chain.push(t, End::Back, &Coded::of(word.as_bytes())));
+        both.change(|list, ctx| list.push(ctx, End::Back, &Coded::of(word.as_bytes())));
     }
-    let before = both.chain.spine.leaves();
+    let before = both.list.tree.leaves();
     for n in 1..10 {
         let word = format!("{n:010}");
-        assert_eq!(both.change(|chain, t| chain.remove(t, &Coded::of(word.as_bytes()), u64::MAX, End::Front)), 400);
+        assert_eq!(both.change(|list, ctx| list.remove(ctx, &Coded::of(word.as_bytes()), u64::MAX, End::Front)), 400);
     }
-    assert_eq!(both.chain.len(), 400);
-    assert!(both.chain.spine.leaves() * 3 < before, "{} of {before} nodes", both.chain.spine.leaves());
+    assert_eq!(both.list.len(), 400);
+    assert!(both.list.tree.leaves() * 3 < before, "{} of {before} nodes", both.list.tree.leaves());
     both.finish();
 }

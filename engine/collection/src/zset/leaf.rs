@@ -8,15 +8,15 @@
 //!
 //!              0          8            9       17       18        18 + n
 //!              +----------+------------+-------+--------+---------+----------+-----
-//!   by member  | origin   | 80 | shift | key   | n      | stem    | cell     | …      key: u64, n: u8, n bytes of stem
-//!              +----------+------------+-------+--------+---------+----------+-----        (c0 | shift: hints of digits)
+//!   by member  | origin   | 80 | shift | key   | n      | common prefix    | cell     | …      key: u64, n: u8, n bytes of common prefix
+//!              +----------+------------+-------+--------+---------+----------+-----        (c0 | shift: key prefixes of digits)
 //!
 //!   cell   63              48 47                             0
 //!         +------------------+-------------------------------+
 //!         |  prefix          |  bits of the element's Ref    |
 //!         +------------------+-------------------------------+
 //!           (key >> shift) - origin           by score: the score's order key
-//!           (hint >> shift) - origin          by member, where all scores are equal: see `hint`
+//!           (key prefix >> shift) - origin          by member, where all scores are equal: see `key_prefix`
 //! ```
 //! Prefixes never fall from cell to cell, so a search reads elements only where prefixes are equal. They are exact: none
 //! is cut off at either end. A leaf that has no prefix for what is to be inserted is built anew with an origin further away
@@ -27,30 +27,30 @@
 //! Four fixed bytes of the key would do as well for a search, but cost two bytes a cell more, and tell scores apart that
 //! differ in their upper 20 bits of mantissa only: timestamps in one leaf would all be equal.
 //!
-//! This file knows bytes only: no log, no spine, and not which references are alive.
+//! This file knows bytes only: no log, no tree, and not which references are alive.
 
 use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::hint::{Alphabet, CommonPrefix, STEM_MAX, rest};
+use super::key_prefix::{Alphabet, COMMON_MAX, CommonPrefix, rest};
 
 /// Bytes before the cells of a leaf by score.
 const HEAD_BYTES: usize = 9;
-/// What a leaf by member has beside those and the stem.
+/// What a leaf by member has beside those and the common prefix.
 const TIED_BYTES: usize = 9;
 /// Beside the shift: the leaf is by member.
 const TIED: u8 = 0x80;
-/// Beside that: its hints are of digits.
+/// Beside that: its key prefixes are of digits.
 const DIGITS: u8 = 0x40;
 /// Bytes of a cell.
 pub(super) const CELL_BYTES: usize = 8;
 /// The most cells that a leaf may be made for.
 pub(super) const CELLS_MAX: usize = 128;
 /// The most bytes of a leaf.
-pub(super) const BYTES_MAX: usize = HEAD_BYTES + TIED_BYTES + STEM_MAX + CELLS_MAX * CELL_BYTES;
-/// Bytes by which the stem of a leaf may grow in place.
-const STEM_SPARE: usize = 4;
+pub(super) const BYTES_MAX: usize = HEAD_BYTES + TIED_BYTES + COMMON_MAX + CELLS_MAX * CELL_BYTES;
+/// Bytes by which the common prefix of a leaf may grow in place.
+const COMMON_SPARE: usize = 4;
 /// Leaves of fewer cells are by score when they are built.
 const TIED_MIN: usize = 4;
 
@@ -62,7 +62,7 @@ const SPREAD_WANTED: u64 = PREFIX_MAX / 2;
 /// Cells that are dealt out with prefixes in so small a range get a finer scale.
 const SPREAD_MIN: u64 = 1 << 11;
 
-/// How the prefixes of a leaf follow from the keys, or from the hints.
+/// How the prefixes of a leaf follow from the keys, or from the key prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scale {
     /// What prefix 0 stands for.
@@ -125,7 +125,7 @@ impl Scale {
 struct Tie<'a> {
     key: u64,
     alphabet: Alphabet,
-    stem: &'a [u8],
+    common: &'a [u8],
 }
 
 /// A leaf to read.
@@ -142,10 +142,10 @@ pub(super) fn head_bytes(value: &[u8]) -> usize {
     if value[8] & TIED == 0 { HEAD_BYTES } else { HEAD_BYTES + TIED_BYTES + usize::from(value[17]) }
 }
 
-/// The same with room for a stem of some bytes more: that of a leaf by member changes when its cells are dealt out anew.
+/// The same with room for a common prefix of some bytes more: that of a leaf by member changes when its cells are dealt out anew.
 pub(super) fn head_room(value: &[u8]) -> usize {
-    let stem = head_bytes(value).saturating_sub(HEAD_BYTES + TIED_BYTES);
-    head_bytes(value) + if value[8] & TIED == 0 { 0 } else { STEM_SPARE.min(STEM_MAX - stem) }
+    let common = head_bytes(value).saturating_sub(HEAD_BYTES + TIED_BYTES);
+    head_bytes(value) + if value[8] & TIED == 0 { 0 } else { COMMON_SPARE.min(COMMON_MAX - common) }
 }
 
 #[inline]
@@ -165,7 +165,7 @@ impl<'a> Cells<'a> {
         let shift = head[8] & !(TIED | DIGITS);
         assert!(odd.is_empty(), "a leaf");
         let alphabet = if head[8] & DIGITS == 0 { Alphabet::Bytes } else { Alphabet::Digits };
-        let tied = || Tie { key: word(head, HEAD_BYTES), alphabet, stem: &head[HEAD_BYTES + TIED_BYTES..] };
+        let tied = || Tie { key: word(head, HEAD_BYTES), alphabet, common: &head[HEAD_BYTES + TIED_BYTES..] };
         let scale = Scale { origin: word(head, 0), shift: u32::from(shift) };
         Cells { scale, tie: (head[8] & TIED != 0).then(tied), cells }
     }
@@ -220,8 +220,8 @@ impl<'a> Cells<'a> {
     #[inline]
     pub(super) fn place_of_member(&self, member: &[u8]) -> PrefixPos {
         let Some(tie) = self.tie else { return PrefixPos::Anywhere };
-        match rest(tie.stem, member) {
-            Ok(rest) => self.scale.place(tie.alphabet.hint(rest)),
+        match rest(tie.common, member) {
+            Ok(rest) => self.scale.place(tie.alphabet.key_prefix(rest)),
             Err(Ordering::Less) => PrefixPos::Below,
             Err(_) => PrefixPos::Above,
         }
@@ -255,7 +255,10 @@ impl<'a> Cells<'a> {
 
     /// What the cells have in common, for dealing them out anew.
     pub(super) fn source(&self) -> Source {
-        Source { tie: self.tie.map(|tie| (tie.key, tie.alphabet, CommonPrefix::of(tie.stem))), shift: self.scale.shift }
+        Source {
+            tie: self.tie.map(|tie| (tie.key, tie.alphabet, CommonPrefix::of(tie.common))),
+            shift: self.scale.shift,
+        }
     }
 
     /// The cells as they may be dealt out anew with others; theirs is the `source`th of the sources.
@@ -272,7 +275,7 @@ impl<'a> Cells<'a> {
 /// Where cells come from that are dealt out anew.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
-    /// Key, alphabet and stem, if the leaf was by member.
+    /// Key, alphabet and common prefix, if the leaf was by member.
     tie: Option<(u64, Alphabet, CommonPrefix)>,
     /// What is known of its cells is shifted by this, from 0 for everything to 64 for nothing.
     shift: u32,
@@ -292,22 +295,22 @@ impl Source {
         }
     }
 
-    /// How hints behind a stem follow from what is known.
-    fn hints(&self, stem: &[u8], alphabet: Alphabet) -> KeyProjection {
+    /// How key prefixes behind a common prefix follow from what is known.
+    fn key_prefixes(&self, common: &[u8], alphabet: Alphabet) -> KeyProjection {
         const NOTHING: KeyProjection = KeyProjection { right: 0, mask: 0, more: 0, shift: u64::BITS };
         let own = match &self.tie {
-            Some((_, own, stem)) if *own == alphabet => stem.get(),
+            Some((_, own, common)) if *own == alphabet => common.get(),
             _ => return NOTHING,
         };
-        if let Some(gone) = stem.get(own.len()..) {
-            // The first bytes of what is known have gone to the stem, if it was them that were known.
+        if let Some(gone) = common.get(own.len()..) {
+            // The first bytes of what is known have gone to the common prefix, if it was them that were known.
             let bits = if alphabet.reads(gone) { alphabet.bits() * gone.len() as u32 } else { u64::BITS };
             let left = u64::BITS.saturating_sub(self.shift + bits);
             let mask = 1u64.checked_shl(left).map_or(u64::MAX, |bit| bit - 1);
             return KeyProjection { mask, shift: u64::BITS - left, ..NOTHING };
         }
-        let (front, moved) = (&own[stem.len()..], alphabet.bits() * (own.len() - stem.len()) as u32);
-        let more = alphabet.hint(front);
+        let (front, moved) = (&own[common.len()..], alphabet.bits() * (own.len() - common.len()) as u32);
+        let more = alphabet.key_prefix(front);
         if moved >= u64::BITS || !alphabet.reads(front) {
             return KeyProjection { more, shift: 0, ..NOTHING };
         }
@@ -316,7 +319,7 @@ impl Source {
     }
 }
 
-/// How a key or a hint follows from what is known of a cell.
+/// How a key or a key prefix follows from what is known of a cell.
 #[derive(Clone, Copy, Debug)]
 struct KeyProjection {
     right: u32,
@@ -327,23 +330,23 @@ struct KeyProjection {
 }
 
 impl KeyProjection {
-    /// The key or the hint, as far as it is known.
+    /// The key or the key prefix, as far as it is known.
     #[inline(always)]
-    fn look(&self, known: u64) -> u64 {
+    fn project(&self, known: u64) -> u64 {
         (known >> self.right) & self.mask | self.more
     }
 
     /// The same shifted by `wanted`, which is no less than it is already.
     #[inline]
     fn shifted_by(&self, wanted: u32, known: u64) -> u64 {
-        self.look(known).checked_shr(wanted - self.shift).unwrap_or(0)
+        self.project(known).checked_shr(wanted - self.shift).unwrap_or(0)
     }
 }
 
 /// A cell on its way from one leaf to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// The key, or the hint if the source was by member, shifted as there.
+    /// The key, or the key prefix if the source was by member, shifted as there.
     known: u64,
     /// The number of the source above the bits of the reference.
     tagged: u64,
@@ -386,10 +389,10 @@ pub(super) fn build<'o, 'e>(
     let (Some(first), Some(last)) = (items.first(), items.last()) else { panic!("a leaf has cells") };
     let runs = items.chunk_by(|a, b| a.source() == b.source());
     let present = runs.fold(0u64, |present, run| present | 1 << run[0].source());
-    let lenses: KeyProjections = sources.iter().map(Source::keys).collect();
-    let of_present = lenses.iter().enumerate().filter(|(n, _)| present & 1 << n != 0);
-    let shift = of_present.map(|(_, lens)| lens.shift).max().expect("cells have sources");
-    let [mut low, mut high] = [first, last].map(|item| lenses[item.source()].shifted_by(shift, item.known));
+    let projections: KeyProjections = sources.iter().map(Source::keys).collect();
+    let of_present = projections.iter().enumerate().filter(|(n, _)| present & 1 << n != 0);
+    let shift = of_present.map(|(_, projection)| projection.shift).max().expect("cells have sources");
+    let [mut low, mut high] = [first, last].map(|item| projections[item.source()].shifted_by(shift, item.known));
     let scale = if shift > 0 && high - low < SPREAD_MIN {
         (low, high) = (elements.key(first.bits()), elements.key(last.bits()));
         Scale::covering(low, high)
@@ -400,7 +403,7 @@ pub(super) fn build<'o, 'e>(
         return build_tied(out, low, items, sources, elements);
     }
     write_head(out, scale);
-    write_cells(out, HEAD_BYTES, items, &lenses, scale, |bits| if low == high { low } else { elements.key(bits) })
+    write_cells(out, HEAD_BYTES, items, &projections, scale, |bits| if low == high { low } else { elements.key(bits) })
 }
 
 /// The same where all have one key.
@@ -412,28 +415,29 @@ fn build_tied<'o, 'e>(
     elements: impl LeafElements<'e>,
 ) -> &'o [u8] {
     let [first, last] = [0, items.len() - 1].map(|at| elements.member(items[at].bits()));
-    let stem = CommonPrefix::common(first, last);
-    let stem = stem.get();
+    let common = CommonPrefix::common(first, last);
+    let common = common.get();
     let alphabet = if sources.iter().any(|source| matches!(source.tie, Some((_, Alphabet::Bytes, _)))) {
         // Once there were other bytes than digits nearby, so that it does not change back and forth.
         Alphabet::Bytes
     } else {
-        Alphabet::of(&first[stem.len()..], &last[stem.len()..])
+        Alphabet::of(&first[common.len()..], &last[common.len()..])
     };
-    let hint = |member: &[u8]| alphabet.hint(&member[stem.len()..]);
-    let (low, high) = (hint(first), hint(last));
+    let key_prefix = |member: &[u8]| alphabet.key_prefix(&member[common.len()..]);
+    let (low, high) = (key_prefix(first), key_prefix(last));
     // What is known less well than this would put too many cells under one prefix: their members are read.
     let enough = ((high - low) / SPREAD_MIN).checked_ilog2().unwrap_or(0);
-    let lenses: KeyProjections = sources.iter().map(|source| source.hints(stem, alphabet)).collect();
-    let shift = lenses.iter().map(|lens| lens.shift).filter(|&shift| shift <= enough).max().unwrap_or(0);
+    let projections: KeyProjections = sources.iter().map(|source| source.key_prefixes(common, alphabet)).collect();
+    let shift =
+        projections.iter().map(|projection| projection.shift).filter(|&shift| shift <= enough).max().unwrap_or(0);
     let scale = Scale { origin: 0, shift }.covering_shifted(low >> shift, high >> shift);
     write_head(out, scale);
     out[8] |= TIED | if alphabet == Alphabet::Digits { DIGITS } else { 0 };
     out[9..17].copy_from_slice(&key.to_le_bytes());
-    out[17] = stem.len() as u8;
-    let head = HEAD_BYTES + TIED_BYTES + stem.len();
-    out[HEAD_BYTES + TIED_BYTES..head].copy_from_slice(stem);
-    write_cells(out, head, items, &lenses, scale, |bits| hint(elements.member(bits)))
+    out[17] = common.len() as u8;
+    let head = HEAD_BYTES + TIED_BYTES + common.len();
+    out[HEAD_BYTES + TIED_BYTES..head].copy_from_slice(common);
+    write_cells(out, head, items, &projections, scale, |bits| key_prefix(elements.member(bits)))
 }
 
 fn write_head(out: &mut [u8], scale: Scale) {
@@ -441,24 +445,24 @@ fn write_head(out: &mut [u8], scale: Scale) {
     out[8] = scale.shift as u8;
 }
 
-/// Writes the cells; `exact` tells the key or the hint of an element of which not enough is known.
+/// Writes the cells; `exact` tells the key or the key prefix of an element of which not enough is known.
 fn write_cells<'o>(
     out: &'o mut [u8; BYTES_MAX],
     head: usize,
     items: &[Item],
-    lenses: &KeyProjections,
+    projections: &KeyProjections,
     scale: Scale,
     exact: impl Fn(u64) -> u64,
 ) -> &'o [u8] {
     let bytes = &mut out[..head + items.len() * CELL_BYTES];
     let (mut places, _) = bytes[head..].as_chunks_mut::<CELL_BYTES>();
     for run in items.chunk_by(|a, b| a.source() == b.source()) {
-        let lens = lenses[run[0].source()];
+        let projection = projections[run[0].source()];
         let (mine, others) = places.split_at_mut(run.len());
         places = others;
-        if lens.shift <= scale.shift {
+        if projection.shift <= scale.shift {
             for (place, item) in mine.iter_mut().zip(run) {
-                let prefix = (lens.look(item.known) >> (scale.shift - lens.shift)) - scale.origin;
+                let prefix = (projection.project(item.known) >> (scale.shift - projection.shift)) - scale.origin;
                 *place = (prefix << REF_BITS | item.bits()).to_le_bytes();
             }
         } else {

@@ -11,7 +11,7 @@ use varve_segment::{Access, Appender, Drain, DrainState, Log, LogGeometry, Objec
 use super::*;
 
 const SEED: u64 = 77;
-const SLOT: u32 = 5;
+const ID: CollectionId = CollectionId::new(5);
 
 /// Scores that compare as numbers do.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +93,8 @@ impl Relocate for Mover<'_> {
     fn prepare(&mut self, _heads: &[ObjectHead<'_>]) {}
 
     fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
-        let mut hands =
-            WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, slot: SLOT };
-        if self.set.relocate(&mut hands, head) { Relocated::Moved } else { Relocated::Dead }
+        let mut ctx = WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, id: ID };
+        if self.set.relocate(&mut ctx, head) { Relocated::Moved } else { Relocated::Dead }
     }
 }
 
@@ -107,7 +106,7 @@ impl World {
             access: log.access(),
             appender: Appender::new(),
             drain: None,
-            set: SortedSet::with_leaves(SLOT, 1, cells_max),
+            set: SortedSet::with_leaves(ID, 1, cells_max),
             model: Model::default(),
             scores: [1, 3, 50, 1 << 40][rng.below(4) as usize],
             members: [30, 300, 3000][rng.below(3) as usize],
@@ -119,7 +118,7 @@ impl World {
 
     fn with<R>(&mut self, work: impl FnOnce(&mut SortedSet, &mut WriteCtx<'_>) -> R) -> R {
         let World { log, access, appender, set, .. } = self;
-        let done = work(set, &mut WriteCtx { log, access, appender, seed: SEED, slot: SLOT });
+        let done = work(set, &mut WriteCtx { log, access, appender, seed: SEED, id: ID });
         self.appender.park(&self.log);
         done
     }
@@ -157,7 +156,7 @@ impl World {
             18..=24 => {
                 let member = self.member();
                 let there = self.model.remove(&member);
-                assert_eq!(self.with(|set, hands| set.remove(hands, &member)), there);
+                assert_eq!(self.with(|set, ctx| set.remove(ctx, &member)), there);
             }
             25..=28 => self.look_up(),
             29..=31 => self.ranges(),
@@ -166,7 +165,7 @@ impl World {
             34 => self.scan(),
             35..=38 => self.reclaim(),
             39 if self.rng.below(30) == 0 => self.rebuild(),
-            _ => self.with(|set, hands| set.step(hands, 4)),
+            _ => self.with(|set, ctx| set.step(ctx, 4)),
         }
     }
 
@@ -174,7 +173,7 @@ impl World {
         let (member, score) = (self.member(), self.score());
         let bits = self.rng.below(64);
         let how = ZAdd { nx: bits == 1, xx: bits & 7 == 2, gt: bits & 7 == 3, lt: bits & 7 == 4, incr: bits & 3 == 3 };
-        let outcome = self.with(|set, hands| set.add(hands, &member, score, how));
+        let outcome = self.with(|set, ctx| set.add(ctx, &member, score, how));
         let expected = match self.model.scores.get(&member) {
             None if how.xx => ZAdded::Refused,
             None => ZAdded::Added(score),
@@ -192,9 +191,9 @@ impl World {
     fn look_up(&mut self) {
         let member = self.member();
         let expected = self.model.scores.get(&member).copied();
-        let score = self.set.score(&self.log, &self.access, SEED, &member);
+        let score = self.set.score(self.read(), &member);
         assert_eq!(score.map(f64::to_bits), expected.map(f64::to_bits));
-        let rank = self.set.rank(&self.log, &self.access, SEED, &member).map(|(rank, _)| rank as usize);
+        let rank = self.set.rank(self.read(), &member).map(|(rank, _)| rank as usize);
         assert_eq!(rank, expected.and_then(|_| self.model.order.iter().position(|(_, m)| *m == member)));
     }
 
@@ -232,7 +231,7 @@ impl World {
     }
 
     fn check_range(&mut self, range: &ZRange<'_>, rev: bool, mut expected: Vec<(Vec<u8>, u64)>) {
-        let (from, to) = self.set.span(&self.log, &self.access, range, rev);
+        let (from, to) = self.set.span(self.read(), range, rev);
         assert_eq!((to - from) as usize, expected.len(), "{range:?}");
         if rev {
             expected.reverse();
@@ -240,7 +239,7 @@ impl World {
         for rev in [false, true] {
             let mut shown = Vec::new();
             let first = if rev { to.saturating_sub(1) } else { from };
-            self.set.walk((&self.log, &self.access), first, rev, to - from, |member: &[u8], score: f64| {
+            self.set.walk(self.read(), first, rev, to - from, |member: &[u8], score: f64| {
                 shown.push((member.to_vec(), score.to_bits()));
             });
             if rev {
@@ -263,10 +262,8 @@ impl World {
             expected.reverse();
         }
         let mut shown = Vec::new();
-        self.with(|set, hands| {
-            set.remove_span(hands, (from, to), rev, &mut |member, score| {
-                shown.push((member.to_vec(), score.to_bits()))
-            });
+        self.with(|set, ctx| {
+            set.remove_span(ctx, (from, to), rev, &mut |member, score| shown.push((member.to_vec(), score.to_bits())));
         });
         assert_eq!(shown, expected);
         for (member, _) in expected {
@@ -274,46 +271,53 @@ impl World {
         }
     }
 
+    fn read(&self) -> ReadCtx<'_> {
+        ReadCtx { log: &self.log, access: &self.access, seed: SEED }
+    }
+
     fn scan(&mut self) {
-        let (mut at, mut seen) = (Some(0), BTreeMap::new());
-        while let Some(from) = at {
-            at = self.set.scan(from, &self.log, &self.access, SEED, &mut |member, score| {
+        let (mut cursor, mut seen) = (0, BTreeMap::new());
+        loop {
+            cursor = self.set.scan(self.read(), cursor, 3, &mut |member, score| {
                 seen.insert(member.to_vec(), score.to_bits());
             });
+            if cursor == 0 {
+                break;
+            }
         }
         assert_eq!(seen, self.model.all().into_iter().collect());
     }
 
-    /// A copy under another slot number is the same; then it is freed, and nothing of it is left.
+    /// A copy under another number is the same; then it is freed, and nothing of it is left.
     fn copy_and_free(&mut self) {
         let World { log, access, appender, set, .. } = self;
-        let other = SLOT + 1;
-        let mut copy = set.copy(access, log, appender, SEED, other);
+        let other = CollectionId::new(ID.number() + 1);
+        let mut copy = set.copy(ReadCtx { log, access, seed: SEED }, appender, other);
         appender.park(log);
         let mut live = HashSet::new();
-        copy.verify(log, access, SEED, other, &mut live);
+        copy.verify(ReadCtx { log, access, seed: SEED }, other, &mut live);
         let mut shown = Vec::new();
-        copy.walk((log, access), 0, false, copy.len() as u64, |member: &[u8], score: f64| {
+        copy.walk(ReadCtx { log, access, seed: SEED }, 0, false, copy.len() as u64, |member: &[u8], score: f64| {
             shown.push((member.to_vec(), score.to_bits()));
         });
         if !shown.is_empty() {
             assert_eq!(shown, self.model.all());
         }
-        let mut hands = WriteCtx { log, access, appender, seed: SEED, slot: other };
-        while !copy.free_step(&mut hands, 7) {
-            copy.verify(hands.log, hands.access, SEED, other, &mut HashSet::new());
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: other };
+        while !copy.free_step(&mut ctx, 7) {
+            copy.verify(ctx.read(), other, &mut HashSet::new());
         }
         assert_eq!((copy.len(), copy.elements.object_bytes(), copy.tree.object_bytes()), (0, 0, 0));
     }
 
     fn rebuild(&mut self) {
         let all = self.model.all();
-        let empty = SortedSet { elements: FieldTable::new(SLOT, 1), tree: self.set.tree.fresh(), felled: false };
-        let set = self.with(|_, hands| {
-            SortedSet::build_with(empty, hands, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
+        let empty = SortedSet { elements: FieldTable::new(ID, 1), tree: self.set.tree.fresh(), freeing: false };
+        let set = self.with(|_, ctx| {
+            SortedSet::build_with(empty, ctx, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
         });
         let mut old = std::mem::replace(&mut self.set, set);
-        self.with(|_, hands| while !old.free_step(hands, 100) {});
+        self.with(|_, ctx| while !old.free_step(ctx, 100) {});
     }
 
     fn reclaim(&mut self) {
@@ -332,10 +336,10 @@ impl World {
 
     fn verify(&self) {
         let mut live = HashSet::new();
-        self.set.verify(&self.log, &self.access, SEED, SLOT, &mut live);
+        self.set.verify(self.read(), ID, &mut live);
         self.log.verify_with(|head, _| live.contains(&head.r));
         let mut shown = Vec::new();
-        self.set.walk((&self.log, &self.access), 0, false, self.set.len() as u64, |member: &[u8], score: f64| {
+        self.set.walk(self.read(), 0, false, self.set.len() as u64, |member: &[u8], score: f64| {
             shown.push((member.to_vec(), score.to_bits()));
         });
         assert_eq!(shown, self.model.all());
@@ -379,11 +383,11 @@ fn leaves_are_full_whatever_the_order() {
                 "equal" => 1.0,
                 _ => (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as f64,
             };
-            world.with(|set, hands| set.add(hands, member.as_bytes(), score, ZAdd::default()));
+            world.with(|set, ctx| set.add(ctx, member.as_bytes(), score, ZAdd::default()));
         }
-        world.set.verify(&world.log, &world.access, SEED, SLOT, &mut HashSet::new());
+        world.set.verify(world.read(), ID, &mut HashSet::new());
         if name == "equal" {
-            assert!(world.set.tree.is_marked(), "searches would look into leaves");
+            assert!(world.set.tree.has_fingerprints(), "searches would look into leaves");
         }
         let fill = 20_000.0 / (world.set.tree.leaves().count() * CELLS_MAX) as f64;
         println!("{name}: leaves are filled to {fill:.3}");
@@ -397,17 +401,17 @@ fn leaves_that_are_emptied_from_an_end_are_seldom_written_anew() {
         let mut world = World::new(4, CELLS_MAX);
         for n in 0..4000u64 {
             let member = format!("{n:08}");
-            world.with(|set, hands| set.add(hands, member.as_bytes(), (n * 7919 % 4001) as f64, ZAdd::default()));
+            world.with(|set, ctx| set.add(ctx, member.as_bytes(), (n * 7919 % 4001) as f64, ZAdd::default()));
         }
         let (mut written, mut before) = (0, Vec::new());
         for left in (0..4000).rev() {
             let span = if rev { (left, left + 1) } else { (0, 1) };
-            world.with(|set, hands| set.remove_span(hands, span, rev, &mut |_, _| ()));
+            world.with(|set, ctx| set.remove_span(ctx, span, rev, &mut |_, _| ()));
             let leaves: Vec<Ref> = world.set.tree.leaves().collect();
             written += leaves.iter().filter(|leaf| !before.contains(*leaf)).count();
             before = leaves;
             if left % 50 == 0 {
-                world.set.verify(&world.log, &world.access, SEED, SLOT, &mut HashSet::new());
+                world.set.verify(world.read(), ID, &mut HashSet::new());
             }
         }
         println!("{written} leaves written by 4000 removals");

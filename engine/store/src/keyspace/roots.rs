@@ -21,7 +21,7 @@ impl Ground {
         }
         if !root.restless && !root.dying && root.body.wants_step() {
             root.restless = true;
-            self.pending().unsettle(root.slot);
+            self.pending().unsettle(root.id);
         }
     }
 }
@@ -37,9 +37,9 @@ impl Shard {
         work: impl FnOnce(&mut Root, &mut WriteCtx<'_>) -> R,
     ) -> R {
         let root = self.roots.get_mut(at.place);
-        let slot = root.slot;
+        let id = root.id;
         let (access, appender) = (&mut self.access, &mut local.appender);
-        let done = work(root, &mut WriteCtx { log: ground.log(), access, appender, seed: ground.seed(), slot });
+        let done = work(root, &mut WriteCtx { log: ground.log(), access, appender, seed: ground.seed(), id });
         ground.follow_root(root);
         done
     }

@@ -212,7 +212,7 @@ impl Shard {
     pub(crate) fn kill_key(&mut self, ground: &Ground, r: Ref) {
         if let Some(link) = self.link_of(ground.log(), r) {
             self.roots.get_mut(link.place).dying = true;
-            ground.pending().bury(link.slot);
+            ground.pending().bury(link.id);
         }
         self.access.kill(ground.log(), r);
     }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
+use varve_collection::{CollectionId, ReadCtx};
 use varve_packed::intset::IntSet;
 use varve_packed::node::Node;
 use varve_segment::Object;
@@ -42,7 +43,7 @@ impl Store {
             assert_eq!(self.shard_of(hash), id, "an entry lies in the shard of its hash");
             assert!(live.insert(r), "a Ref is in one index entry only");
             if let Some(link) = shard.link_of(self.log(), r) {
-                assert!(linked.insert(link.slot, link.place).is_none(), "two keys of slot {}", link.slot);
+                assert!(linked.insert(link.id, link.place).is_none(), "two keys of {:?}", link.id);
             }
             verify_small(&object);
             let count: &mut (u64, u64) = counts.entry(db).or_default();
@@ -64,10 +65,10 @@ impl Store {
             let shard = cell.lock.lock();
             bytes += shard.reported_bytes as u64;
             for (place, root) in shard.roots.iter() {
-                assert_eq!(root.reported, root.held_bytes(), "bytes of the tables of slot {}", root.slot);
+                assert_eq!(root.reported, root.held_bytes(), "bytes of the tables of {:?}", root.id);
                 bytes += root.reported as u64;
                 let at = RootLocation { shard: id, place };
-                assert_eq!(self.collections().get(root.slot), Some(at), "slot {} leads to its root", root.slot);
+                assert_eq!(self.collections().get(root.id), Some(at), "{:?} leads to its root", root.id);
                 roots += 1;
             }
         }
@@ -76,18 +77,18 @@ impl Store {
     }
 
     /// Checks the roots of a shard: `linked` says which slots its keys lead to.
-    fn verify_roots(&self, shard: &Shard, linked: &HashMap<u32, u32>, live: &mut HashSet<varve_base::Ref>) {
+    fn verify_roots(&self, shard: &Shard, linked: &HashMap<CollectionId, u32>, live: &mut HashSet<varve_base::Ref>) {
         let mut found = 0;
         for (place, root) in shard.roots.iter() {
-            match linked.get(&root.slot) {
+            match linked.get(&root.id) {
                 Some(&at) => {
-                    assert!(!root.dying, "slot {} has a key and dies", root.slot);
-                    assert_eq!(at, place, "the link of slot {}", root.slot);
+                    assert!(!root.dying, "{:?} has a key and dies", root.id);
+                    assert_eq!(at, place, "the link of {:?}", root.id);
                     found += 1;
                 }
-                None => assert!(root.dying, "slot {} has no key", root.slot),
+                None => assert!(root.dying, "{:?} has no key", root.id),
             }
-            root.body.verify(self.log(), &shard.access, self.seed(), root.slot, live);
+            root.body.verify(ReadCtx { log: self.log(), access: &shard.access, seed: self.seed() }, root.id, live);
         }
         assert_eq!(found, linked.len(), "keys that lead to no root");
     }

@@ -14,6 +14,7 @@
 use varve_base::hash::hash64;
 use varve_base::mem::Line;
 use varve_base::rng::Rng;
+use varve_collection::CollectionId;
 use varve_collection::field_table::FieldTable;
 
 use super::Tx;
@@ -22,7 +23,7 @@ use super::Tx;
 #[derive(Clone, Copy, Debug)]
 pub struct GuessedCollection {
     shard: u16,
-    slot: u32,
+    id: CollectionId,
     place: u32,
 }
 
@@ -64,7 +65,7 @@ impl Tx<'_> {
             true
         });
         let link = shard.link_of(self.store.log(), object?)?;
-        Some(GuessedCollection { shard: id as u16, slot: link.slot, place: link.place })
+        Some(GuessedCollection { shard: id as u16, id: link.id, place: link.place })
     }
 
     /// Where the bucket of an element is. The shard must be held.
@@ -100,7 +101,7 @@ impl Tx<'_> {
     #[inline]
     fn elements_of(&self, collection: GuessedCollection) -> Option<&FieldTable> {
         let shard = self.held.at(self.held.position(usize::from(collection.shard)));
-        shard.roots.peek(collection.place, collection.slot)?.body.elements()
+        shard.roots.peek(collection.place, collection.id)?.body.elements()
     }
 }
 

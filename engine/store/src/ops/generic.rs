@@ -166,7 +166,7 @@ impl Tx<'_> {
     pub fn table_stats(&mut self, k: &Key<'_>) -> Option<Option<TableStats>> {
         let p = self.live(k)?;
         let big = self.encoding(p) == Some(Encoding::Big);
-        Some(if big { self.big_ref(p, |body, _, _| body.table_stats()) } else { None })
+        Some(if big { self.big_ref(p, |body, _| body.table_stats()) } else { None })
     }
 
     /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.

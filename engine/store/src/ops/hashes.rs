@@ -55,8 +55,8 @@ impl Tx<'_> {
     ) -> Result<R, WrongType> {
         Ok(match self.look_read(k, Type::Hash)? {
             Some((p, Some(link))) => {
-                let (body, log, access) = self.body_at(p, link);
-                show(fields_of(body).get(log, access, self.store.seed(), field))
+                let (body, ctx) = self.body_at(p, link);
+                show(fields_of(body).get(ctx, field))
             }
             Some((p, None)) => show_packed(self.packed(p), field, show),
             None => show(None),
@@ -222,7 +222,7 @@ impl Tx<'_> {
     /// The fields of a hash that is there, without a lookup counted.
     pub(super) fn hash_len_at(&self, p: Place) -> usize {
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, _, _| fields_of(body).len()),
+            Some(Encoding::Big) => self.big_ref(p, |body, _| fields_of(body).len()),
             _ => self.packed(p).len() / STRIDE,
         }
     }
@@ -231,8 +231,7 @@ impl Tx<'_> {
     #[inline]
     fn field_at<R>(&self, p: Place, field: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> R {
         if self.encoding(p) == Some(Encoding::Big) {
-            return self
-                .big_ref(p, |body, log, access| show(fields_of(body).get(log, access, self.store.seed(), field)));
+            return self.big_ref(p, |body, ctx| show(fields_of(body).get(ctx, field)));
         }
         show_packed(self.packed(p), field, show)
     }
@@ -353,7 +352,7 @@ impl Tx<'_> {
     fn spread_hash(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
             let old = Node::open(old);
-            let mut elements = FieldTable::new(hands.slot, old.len() / STRIDE);
+            let mut elements = FieldTable::new(hands.id, old.len() / STRIDE);
             each_pair(old, |field, value| {
                 elements.insert(hands, field, value);
             });

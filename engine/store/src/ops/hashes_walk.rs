@@ -13,9 +13,6 @@ use crate::state::types::{Type, WrongType};
 /// Distinct elements are drawn one by one up to one in so many of all; beyond, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
-/// Buckets that a scan looks at for each element asked for, where most of them are empty.
-pub(super) const SCAN_BUCKETS_EACH: usize = 10;
-
 /// How many elements to choose at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
@@ -39,7 +36,7 @@ impl Tx<'_> {
 
     fn each_field(&self, p: Place, show: impl FnMut(&[u8], &[u8])) {
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, log, access| fields_of(body).for_each(log, access, show)),
+            Some(Encoding::Big) => self.big_ref(p, |body, ctx| fields_of(body).for_each(ctx, show)),
             _ => each_pair(self.packed(p), show),
         }
     }
@@ -61,18 +58,7 @@ impl Tx<'_> {
             each_pair(self.packed(p), show);
             return Ok(0);
         }
-        let (mut shown, mut buckets) = (0, count.saturating_mul(SCAN_BUCKETS_EACH));
-        let mut next = Some(cursor);
-        self.big_ref(p, |body, log, access| {
-            while let (Some(from), true) = (next, shown < count && buckets > 0) {
-                buckets -= 1;
-                next = fields_of(body).scan(from, log, access, self.store.seed(), &mut |field, value| {
-                    shown += 1;
-                    show(field, value);
-                });
-            }
-        });
-        Ok(next.unwrap_or(0))
+        Ok(self.big_ref(p, |body, ctx| fields_of(body).scan(ctx, cursor, count, &mut show)))
     }
 
     /// Shows fields chosen at random, with their values; none without the key. No hit or miss is counted.
@@ -92,10 +78,10 @@ impl Tx<'_> {
 
     fn pick_any(&self, p: Place, rng: &mut Rng, many: usize, mut show: impl FnMut(&[u8], &[u8])) {
         if self.encoding(p) == Some(Encoding::Big) {
-            self.big_ref(p, |body, log, access| {
+            self.big_ref(p, |body, ctx| {
                 for _ in 0..many {
                     let r = fields_of(body).sample(rng).expect("a hash is not empty");
-                    let object = access.open(log, r);
+                    let object = ctx.access.open(ctx.log, r);
                     show(object.key(), object.value());
                 }
             });
@@ -114,11 +100,11 @@ impl Tx<'_> {
         let mut left = self.hash_len_at(p);
         if self.encoding(p) == Some(Encoding::Big) && many <= left / DRAW_UP_TO_ONE_IN {
             let mut drawn = HashSet::with_capacity(many);
-            self.big_ref(p, |body, log, access| {
+            self.big_ref(p, |body, ctx| {
                 while drawn.len() < many {
                     let r = fields_of(body).sample(rng).expect("a hash is not empty");
                     if drawn.insert(r) {
-                        let object = access.open(log, r);
+                        let object = ctx.access.open(ctx.log, r);
                         show(object.key(), object.value());
                     }
                 }

@@ -9,7 +9,8 @@
 
 use varve_collection::Collection;
 use varve_collection::list::{
-    CompressScratch, ListCtx, Popped, Pushed, Quicklist, Search, Shape, View, compact, emit_from, pop_from, push_at,
+    CompressScratch, ListCtx, Popped, Pushed, Quicklist, QuicklistReader, Search, Shape, compact, emit_from, pop_from,
+    push_at,
 };
 use varve_packed::node::{Coded, Grow, NodeMut, PackedEntry, Short, buffer_bytes};
 
@@ -244,7 +245,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn list_len_at(&self, p: Place) -> u64 {
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, _, _| chain(body).len()),
+            Some(Encoding::Big) => self.big_ref(p, |body, _| chain(body).len()),
             _ => self.packed(p).len() as u64,
         }
     }
@@ -267,7 +268,7 @@ impl Tx<'_> {
         let mut press = self.local.press.take().unwrap_or_default();
         let done = self.big(p, |body, hands| {
             let Collection::List(chain) = body else { unreachable!("a list's root is a chain") };
-            work(chain, &mut ListCtx { hands, press: &mut press, shape })
+            work(chain, &mut ListCtx { write: hands, scratch: &mut press, shape })
         });
         press.relax();
         self.local.press = Some(press);
@@ -275,10 +276,9 @@ impl Tx<'_> {
     }
 
     /// Reads a chain.
-    pub(super) fn with_view<R>(&mut self, p: Place, read: impl FnOnce(View<'_>) -> R) -> R {
+    pub(super) fn with_view<R>(&mut self, p: Place, read: impl FnOnce(QuicklistReader<'_>) -> R) -> R {
         let mut press: Box<CompressScratch> = self.local.press.take().unwrap_or_default();
-        let done =
-            self.big_ref(p, |body, log, access| read(View { chain: chain(body), log, access, press: &mut press }));
+        let done = self.big_ref(p, |body, ctx| read(QuicklistReader { list: chain(body), ctx, scratch: &mut press }));
         press.relax();
         self.local.press = Some(press);
         done
@@ -293,7 +293,7 @@ impl Tx<'_> {
     #[inline(never)]
     pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Place, count: u64) {
         let (left, is_single) = match self.encoding(*p) {
-            Some(Encoding::Big) => self.big_ref(*p, |body, _, _| (chain(body).len(), chain(body).is_single())),
+            Some(Encoding::Big) => self.big_ref(*p, |body, _| (chain(body).len(), chain(body).is_single())),
             _ => (self.packed(*p).len() as u64, false),
         };
         if left == 0 {
@@ -309,7 +309,7 @@ impl Tx<'_> {
     #[cold]
     fn repack(&mut self, k: &Key<'_>, p: &mut Place) {
         let (shape, mut scratch) = (self.list_shape(), std::mem::take(&mut self.local.scratch));
-        let small = self.big_ref(*p, |body, log, access| match chain(body).single(log, access, shape) {
+        let small = self.big_ref(*p, |body, ctx| match chain(body).single(ctx, shape) {
             Some(node) => {
                 compact(node, &mut scratch);
                 true
@@ -334,7 +334,7 @@ impl Tx<'_> {
         let (shape, log) = (self.list_shape(), self.store.log());
         let shard = self.held.at_mut(p.shard);
         let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
-        chain.pop_near(log, &mut shard.access, &shape, end, emit)
+        chain.pop_in_place(log, &mut shard.access, &shape, end, emit)
     }
 
     /// Adds elements to a chain; gives its length.
@@ -355,8 +355,8 @@ impl Tx<'_> {
             let shard = self.held.at_mut(p.shard);
             let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
             let pushed = match Short::of(element) {
-                Some(short) => chain.push_near(log, &mut shard.access, &shape, end, &short),
-                None => chain.push_near(log, &mut shard.access, &shape, end, &Coded::of(element)),
+                Some(short) => chain.push_in_place(log, &mut shard.access, &shape, end, &short),
+                None => chain.push_in_place(log, &mut shard.access, &shape, end, &Coded::of(element)),
             };
             length = match pushed {
                 Pushed::Yes => chain.len(),
@@ -378,7 +378,7 @@ impl Tx<'_> {
     fn push_apart(&mut self, p: Place, link: Link, shape: &Shape, end: ListEnd, element: &[u8]) -> u64 {
         self.big_at(p, link, |body, hands| {
             let chain = chain_mut(body);
-            chain.push_apart(hands, shape, end, &Coded::of(element));
+            chain.push_in_new_node(hands, shape, end, &Coded::of(element));
             chain.len()
         })
     }

@@ -10,13 +10,14 @@
 //! fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. A [`Place`] is
 //! updated by what moves its object, and not to be used after any other change of the key.
 
-use varve_collection::{Collection, WriteCtx};
+use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::{Grow, Node, NodeMut};
-use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
+use varve_segment::{NewObject, NewValue, ObjectKind, Owner};
 
 use super::strings::class_of;
 use super::{Place, RootTransfer, Tx};
+use crate::keyspace::shard::Shard;
 use crate::state::collections::RootLocation;
 use crate::state::key::Key;
 use crate::state::kinds::{self, kind_of};
@@ -245,11 +246,16 @@ impl Tx<'_> {
         Link::read(self.object_at(p).value())
     }
 
+    #[inline(always)]
+    fn read_ctx<'a>(&'a self, shard: &'a Shard) -> ReadCtx<'a> {
+        ReadCtx { log: self.store.log(), access: &shard.access, seed: self.store.seed() }
+    }
+
     /// Reads a big collection.
     #[inline]
-    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Collection, &Log, &Access) -> R) -> R {
+    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Collection, ReadCtx<'_>) -> R) -> R {
         let shard = self.held.at(p.shard);
-        read(&shard.roots.get(self.link(p).place).body, self.store.log(), &shard.access)
+        read(&shard.roots.get(self.link(p).place).body, self.read_ctx(shard))
     }
 
     /// As [`Tx::changed`], of a key whose place is known: where nobody watches, waits or observes it costs a few comparisons.
@@ -265,9 +271,9 @@ impl Tx<'_> {
 
     /// The body that `look` has shown the way to, with what opens its objects.
     #[inline(always)]
-    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Collection, &Log, &Access) {
+    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Collection, ReadCtx<'_>) {
         let shard = self.held.at(p.shard);
-        (&shard.roots.get(link.place).body, self.store.log(), &shard.access)
+        (&shard.roots.get(link.place).body, self.read_ctx(shard))
     }
 
     /// As `big`, where `look` has shown the way.
@@ -285,9 +291,9 @@ impl Tx<'_> {
 
     /// The body of a big collection, with what opens its objects: for who keeps what it borrows.
     #[inline]
-    pub(super) fn big_parts(&self, p: Place) -> (&Collection, &Log, &Access) {
+    pub(super) fn big_parts(&self, p: Place) -> (&Collection, ReadCtx<'_>) {
         let shard = self.held.at(p.shard);
-        (&shard.roots.get(self.link(p).place).body, self.store.log(), &shard.access)
+        (&shard.roots.get(self.link(p).place).body, self.read_ctx(shard))
     }
 
     /// Changes a big collection. Counts no change.
@@ -339,9 +345,16 @@ impl Tx<'_> {
     }
 
     /// As `put_big`, of a body that was built before under a slot number of its own.
-    pub(super) fn put_built(&mut self, k: &Key<'_>, old: Option<Place>, ty: Type, slot: u32, body: Collection) {
+    pub(super) fn put_built(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Place>,
+        ty: Type,
+        slot: CollectionId,
+        body: Collection,
+    ) {
         let id = self.store.shard_of(k.hash);
-        let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
+        let root = Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body });
         let link = place_root(self.store, self.held.at_mut(self.held.position(id)), id, root);
         let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
         self.install(k, old, r, None, RootTransfer::None);
@@ -354,8 +367,8 @@ impl Tx<'_> {
         let slot = store.collections().take(id);
         let shard = self.held.at_mut(shard);
         let (access, appender) = (&mut shard.access, &mut self.local.appender);
-        let body = build(&mut WriteCtx { log: store.log(), access, appender, seed: store.seed(), slot });
-        place_root(store, shard, id, Box::new(Root { slot, dying: false, restless: false, reported: 0, body }))
+        let body = build(&mut WriteCtx { log: store.log(), access, appender, seed: store.seed(), id: slot });
+        place_root(store, shard, id, Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body }))
     }
 
     /// Copies a big collection to another key.
@@ -366,8 +379,9 @@ impl Tx<'_> {
         let kind = self.object_at(source).kind();
         let shard = self.held.at(source.shard);
         let root = shard.roots.get(self.link(source).place);
-        let body = root.body.copy(&shard.access, store.log(), &mut self.local.appender, store.seed(), slot);
-        let root = Box::new(Root { slot, dying: false, restless: false, reported: 0, body });
+        let from = ReadCtx { log: store.log(), access: &shard.access, seed: store.seed() };
+        let body = root.body.copy(from, &mut self.local.appender, slot);
+        let root = Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body });
         let link = place_root(store, self.held.at_mut(self.held.position(id)), id, root);
         let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
         self.publish(to, old, r, expiry);
@@ -386,18 +400,18 @@ impl Tx<'_> {
         }
         let root = self.held.at_mut(from).roots.take(link.place);
         let place = self.held.at_mut(target).roots.put(root);
-        store.collections().set(link.slot, RootLocation { shard: id, place });
+        store.collections().set(link.id, RootLocation { shard: id, place });
         let mut object = self.held.at_mut(from).access.open_mut(store.log(), r);
-        object.value_mut().copy_from_slice(&Link { slot: link.slot, place }.bytes());
+        object.value_mut().copy_from_slice(&Link { id: link.id, place }.bytes());
         r
     }
 }
 
 /// Puts a new root among a shard's.
 fn place_root(store: &crate::Store, shard: &mut crate::keyspace::shard::Shard, id: usize, root: Box<Root>) -> Link {
-    let slot = root.slot;
+    let slot = root.id;
     let place = shard.roots.put(root);
     store.collections().set(slot, RootLocation { shard: id, place });
     store.ground().follow_root(shard.roots.get_mut(place));
-    Link { slot, place }
+    Link { id: slot, place }
 }

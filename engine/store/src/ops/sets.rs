@@ -10,14 +10,12 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
-use varve_collection::Collection;
 use varve_collection::field_table::FieldTable;
+use varve_collection::{Collection, ReadCtx};
 use varve_packed::intset;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::PackedEntry;
-use varve_segment::{Access, Log};
 
-use super::hashes_walk::SCAN_BUCKETS_EACH;
 use super::{Place, Tx};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
@@ -37,7 +35,7 @@ pub struct SetView<'a>(View<'a>);
 #[derive(Clone, Copy)]
 enum View<'a> {
     Integers(IntSet<'a>),
-    Big { elements: &'a FieldTable, log: &'a Log, access: &'a Access, seed: u64 },
+    Big { elements: &'a FieldTable, ctx: ReadCtx<'a> },
 }
 
 impl std::fmt::Debug for SetView<'_> {
@@ -54,7 +52,7 @@ impl<'a> SetView<'a> {
         SetView(match Encoding::of(object.tag()) {
             Encoding::Big => {
                 let elements = members_of(&shard.roots.get(Link::read(object.value()).place).body);
-                View::Big { elements, log: store.log(), access: &shard.access, seed: store.seed() }
+                View::Big { elements, ctx: ReadCtx { log: store.log(), access: &shard.access, seed: store.seed() } }
             }
             _ => View::Integers(IntSet::open(object.value())),
         })
@@ -90,7 +88,7 @@ impl<'a> SetView<'a> {
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
             View::Integers(set) => parse_i64(member).is_some_and(|value| set.contains(value)),
-            View::Big { elements, log, access, seed } => elements.find(log, access, seed, member).is_some(),
+            View::Big { elements, ctx } => elements.find(ctx, member).is_some(),
         }
     }
 
@@ -106,8 +104,8 @@ impl<'a> SetView<'a> {
     /// Announces that the member will be looked for.
     #[inline]
     pub(super) fn prefetch(&self, member: PackedEntry<'_>) {
-        if let View::Big { elements, seed, .. } = self.0 {
-            elements.prefetch(seed, member.text(&mut [0; 20]));
+        if let View::Big { elements, ctx } = self.0 {
+            elements.prefetch(ctx.seed, member.text(&mut [0; 20]));
         }
     }
 
@@ -115,8 +113,8 @@ impl<'a> SetView<'a> {
     pub fn for_each(&self, mut show: impl FnMut(PackedEntry<'a>)) {
         match self.0 {
             View::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
-            View::Big { elements, log, access, .. } => {
-                elements.for_each_ref(log, |r| show(PackedEntry::Bytes(access.open(log, r).key())));
+            View::Big { elements, ctx } => {
+                elements.for_each_ref(ctx.log, |r| show(PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
             }
         }
     }
@@ -135,10 +133,10 @@ impl<'a> SetView<'a> {
                     }
                 }
             }
-            View::Big { elements, log, access, seed } => elements.groups(log, access, seed, GROUP, &mut |refs| {
-                refs.iter().for_each(|&r| log.prefetch(r));
+            View::Big { elements, ctx } => elements.groups(ctx, GROUP, &mut |refs| {
+                refs.iter().for_each(|&r| ctx.log.prefetch(r));
                 group.clear();
-                group.extend(refs.iter().map(|&r| PackedEntry::Bytes(access.open(log, r).key())));
+                group.extend(refs.iter().map(|&r| PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
                 show(&group)
             }),
         }
@@ -149,8 +147,8 @@ impl<'a> SetView<'a> {
         match (self.0, member) {
             (View::Integers(set), PackedEntry::Int(value)) => set.search(value).ok().map(|at| at as u64),
             (View::Integers(set), PackedEntry::Bytes(text)) => set.search(parse_i64(text)?).ok().map(|at| at as u64),
-            (View::Big { elements, log, access, seed }, _) => {
-                elements.find(log, access, seed, member.text(&mut [0; 20])).map(|found| found.r.bits())
+            (View::Big { elements, ctx }, _) => {
+                elements.find(ctx, member.text(&mut [0; 20])).map(|found| found.r.bits())
             }
         }
     }
@@ -161,8 +159,9 @@ impl<'a> SetView<'a> {
             View::Integers(set) => {
                 set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
             }
-            View::Big { elements, log, access, .. } => {
-                elements.for_each_ref(log, |r| show(r.bits(), PackedEntry::Bytes(access.open(log, r).key())));
+            View::Big { elements, ctx } => {
+                elements
+                    .for_each_ref(ctx.log, |r| show(r.bits(), PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
             }
         }
     }
@@ -170,28 +169,20 @@ impl<'a> SetView<'a> {
     /// SCAN's step: shows some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A set of
     /// integers is shown whole.
     pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(PackedEntry<'_>)) -> u64 {
-        let View::Big { elements, log, access, seed } = self.0 else {
+        let View::Big { elements, ctx } = self.0 else {
             self.for_each(show);
             return 0;
         };
-        let (mut next, mut shown, mut buckets) = (Some(cursor), 0, count.saturating_mul(SCAN_BUCKETS_EACH));
-        while let (Some(from), true) = (next, shown < count && buckets > 0) {
-            buckets -= 1;
-            next = elements.scan(from, log, access, seed, &mut |member, _| {
-                shown += 1;
-                show(PackedEntry::Bytes(member));
-            });
-        }
-        next.unwrap_or(0)
+        elements.scan(ctx, cursor, count, &mut |member, _| show(PackedEntry::Bytes(member)))
     }
 
     /// Shows one member, each as likely as any other.
     pub(super) fn sample(&self, rng: &mut Rng, show: &mut dyn FnMut(PackedEntry<'_>)) {
         match self.0 {
             View::Integers(set) => show(PackedEntry::Int(set.get(rng.below(set.len() as u64) as usize))),
-            View::Big { elements, log, access, .. } => {
+            View::Big { elements, ctx } => {
                 let r = elements.sample(rng).expect("a set is never empty");
-                show(PackedEntry::Bytes(access.open(log, r).key()));
+                show(PackedEntry::Bytes(ctx.access.open(ctx.log, r).key()));
             }
         }
     }
@@ -200,9 +191,9 @@ impl<'a> SetView<'a> {
 impl SetView<'_> {
     /// Shows `count` members of a big set at random, none twice, with their objects.
     pub(super) fn draw_refs(&self, rng: &mut Rng, count: usize, mut show: impl FnMut(Ref, PackedEntry<'_>)) {
-        let View::Big { elements, log, access, .. } = self.0 else { unreachable!("integers are no objects") };
+        let View::Big { elements, ctx } = self.0 else { unreachable!("integers are no objects") };
         for r in elements.sample_distinct(rng, count) {
-            show(r, PackedEntry::Bytes(access.open(log, r).key()));
+            show(r, PackedEntry::Bytes(ctx.access.open(ctx.log, r).key()));
         }
     }
 }
@@ -293,7 +284,7 @@ impl Tx<'_> {
             width = width.max(Width::of(value));
         }
         if count == 0 {
-            return self.put_big(k, None, Type::Set, |hands| Collection::Set(FieldTable::members(hands.slot, 1)));
+            return self.put_big(k, None, Type::Set, |hands| Collection::Set(FieldTable::members(hands.id, 1)));
         }
         let mut scratch = std::mem::take(&mut self.local.scratch);
         scratch.clear();
@@ -326,7 +317,7 @@ impl Tx<'_> {
     fn leave_integers(&mut self, k: &Key<'_>, p: &mut Place) {
         self.make_big(k, p, |hands, old| {
             let old = IntSet::open(old);
-            let mut elements = FieldTable::members(hands.slot, old.len());
+            let mut elements = FieldTable::members(hands.id, old.len());
             for value in old.iter() {
                 elements.add(hands, PackedEntry::Int(value).text(&mut [0; 20]));
             }

@@ -15,8 +15,8 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_base::number::parse_i64;
-use varve_collection::Collection;
-use varve_collection::field_table::{FieldHashes, FieldTable};
+use varve_collection::field_table::FieldTable;
+use varve_collection::{Collection, CollectionId, ReadCtx};
 use varve_packed::intset::{IntSet, IntSetMut};
 use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
@@ -226,7 +226,12 @@ impl Tx<'_> {
         self.put_result(to, &integers, big)
     }
 
-    fn built(&mut self, op: SetOp, to: &Key<'_>, places: &[Option<Place>]) -> (Vec<u8>, Option<(u32, FieldTable)>) {
+    fn built(
+        &mut self,
+        op: SetOp,
+        to: &Key<'_>,
+        places: &[Option<Place>],
+    ) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
@@ -245,7 +250,7 @@ impl Tx<'_> {
         &mut self,
         to: &Key<'_>,
         integers: &[u8],
-        big: Option<(u32, FieldTable)>,
+        big: Option<(CollectionId, FieldTable)>,
     ) -> Result<usize, WrongType> {
         let old = self.live(to);
         let len = match &big {
@@ -283,7 +288,7 @@ struct Build<'b> {
     hashed: bool,
     integers: Vec<u8>,
     /// Its slot number and members, once it is big.
-    big: Option<(u32, FieldTable)>,
+    big: Option<(CollectionId, FieldTable)>,
 }
 
 impl<'b> Build<'b> {
@@ -333,12 +338,12 @@ impl<'b> Build<'b> {
 
     fn add_member(&mut self, member: PackedEntry<'_>) {
         let (slot, elements) = self.big.as_mut().expect("it is big");
-        let hashes = FieldHashes { log: self.store.log(), access: self.access, seed: self.store.seed() };
-        elements.add_beside(&hashes, self.appender, *slot, member.text(&mut [0; 20]));
+        let ctx = ReadCtx { log: self.store.log(), access: self.access, seed: self.store.seed() };
+        elements.add_beside(ctx, self.appender, *slot, member.text(&mut [0; 20]));
     }
 
     /// The value of a set of integers in its shortest form, or what a big set consists of.
-    fn finish(mut self) -> (Vec<u8>, Option<(u32, FieldTable)>) {
+    fn finish(mut self) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
         if self.hashed && self.big.is_none() && !IntSet::open(&self.integers).is_empty() {
             self.leave_integers();
         }

@@ -99,9 +99,7 @@ impl Tx<'_> {
     pub fn zset_rank(&mut self, k: &Key<'_>, member: &[u8], rev: bool) -> Result<Option<(u64, f64)>, WrongType> {
         let Some(p) = self.typed_read(k, Type::Zset)? else { return Ok(None) };
         let found = match self.encoding(p) {
-            Some(Encoding::Big) => {
-                self.big_ref(p, |body, log, access| ordered(body).rank(log, access, self.store.seed(), member))
-            }
+            Some(Encoding::Big) => self.big_ref(p, |body, ctx| ordered(body).rank(ctx, member)),
             _ => packed::find(self.packed(p), member).map(|(_, rank, score)| (rank as u64, score)),
         };
         let turned = |rank| if rev { self.zset_len_at(p) as u64 - 1 - rank } else { rank };
@@ -142,7 +140,7 @@ impl Tx<'_> {
     /// The members of a sorted set that is there, without a lookup counted.
     pub(super) fn zset_len_at(&self, p: Place) -> usize {
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, _, _| ordered(body).len()),
+            Some(Encoding::Big) => self.big_ref(p, |body, _| ordered(body).len()),
             _ => packed::len(self.packed(p)),
         }
     }
@@ -150,9 +148,7 @@ impl Tx<'_> {
     #[inline]
     fn score_at(&self, p: Place, member: &[u8]) -> Option<f64> {
         match self.encoding(p) {
-            Some(Encoding::Big) => {
-                self.big_ref(p, |body, log, access| ordered(body).score(log, access, self.store.seed(), member))
-            }
+            Some(Encoding::Big) => self.big_ref(p, |body, ctx| ordered(body).score(ctx, member)),
             _ => packed::find(self.packed(p), member).map(|(_, _, score)| score),
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use varve_base::rng::Rng;
 use varve_collection::zset::{ZRange, ZShown, packed};
 
-use super::hashes_walk::{Pick, SCAN_BUCKETS_EACH};
+use super::hashes_walk::Pick;
 use super::zsets::{ordered, ordered_mut};
 use super::{Place, Tx};
 use crate::state::key::Key;
@@ -58,13 +58,13 @@ impl Tx<'_> {
             }
             return Ok((to - from) as usize);
         }
-        let (body, log, access) = self.big_parts(p);
+        let (body, ctx) = self.big_parts(p);
         let set = ordered(body);
-        let (from, to) = cut(set.span(log, access, &range(set.len()), rev), rev, skip, limit);
+        let (from, to) = cut(set.span(ctx, &range(set.len()), rev), rev, skip, limit);
         shown.begin((to - from) as usize);
         if from < to {
             let first = if rev { to - 1 } else { from };
-            set.walk((log, access), first, rev, to - from, |member, score| shown.member(member, score));
+            set.walk(ctx, first, rev, to - from, |member, score| shown.member(member, score));
         }
         Ok((to - from) as usize)
     }
@@ -136,17 +136,7 @@ impl Tx<'_> {
             packed::for_each(self.packed(p), emit);
             return Ok(0);
         }
-        let (mut shown, mut buckets, mut next) = (0, count.saturating_mul(SCAN_BUCKETS_EACH), Some(cursor));
-        self.big_ref(p, |body, log, access| {
-            while let (Some(from), true) = (next, shown < count && buckets > 0) {
-                buckets -= 1;
-                next = ordered(body).scan(from, log, access, self.store.seed(), &mut |member, score| {
-                    shown += 1;
-                    emit(member, score);
-                });
-            }
-        });
-        Ok(next.unwrap_or(0))
+        Ok(self.big_ref(p, |body, ctx| ordered(body).scan(ctx, cursor, count, emit)))
     }
 
     /// Emits every member in order; false without the key. No hit or miss is counted.
@@ -206,7 +196,7 @@ impl Tx<'_> {
     /// The positions of a range, from the low end; `rev` turns ranks only.
     fn span_at(&self, p: Place, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, log, access| ordered(body).span(log, access, range, rev)),
+            Some(Encoding::Big) => self.big_ref(p, |body, ctx| ordered(body).span(ctx, range, rev)),
             _ => packed::span(self.packed(p), range, rev),
         }
     }
@@ -218,8 +208,8 @@ impl Tx<'_> {
         }
         let first = if rev { to - 1 } else { from };
         match self.encoding(p) {
-            Some(Encoding::Big) => self.big_ref(p, |body, log, access| {
-                ordered(body).walk((log, access), first, rev, to - from, emit);
+            Some(Encoding::Big) => self.big_ref(p, |body, ctx| {
+                ordered(body).walk(ctx, first, rev, to - from, emit);
             }),
             _ => packed::walk(self.packed(p), first, rev, to - from, emit),
         }

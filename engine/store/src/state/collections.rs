@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use varve_base::rank::{Rank, RankedMutex};
+use varve_collection::CollectionId;
 
 /// Cells of the first chunk.
 pub(crate) const FIRST: u32 = 1024;
@@ -32,7 +33,7 @@ pub(crate) struct RootLocation {
     pub(crate) place: u32,
 }
 
-/// All slot numbers of a store.
+/// All id numbers of a store.
 pub(crate) struct CollectionTable {
     pub(crate) chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     /// Bytes of all chunks.
@@ -53,54 +54,55 @@ impl CollectionTable {
         CollectionTable { chunks, bytes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
     }
 
-    pub(crate) fn cell(&self, slot: u32) -> &AtomicU64 {
-        let chunk = (slot / FIRST + 1).ilog2();
+    pub(crate) fn cell(&self, id: CollectionId) -> &AtomicU64 {
+        let number = id.number();
+        let chunk = (number / FIRST + 1).ilog2();
         let first = ((1 << chunk) - 1) * FIRST;
         let cells = self.chunks[chunk as usize].get_or_init(|| {
             self.bytes.fetch_add((u64::from(FIRST) * 8) << chunk, Relaxed);
             (0..(FIRST as usize) << chunk).map(|_| AtomicU64::new(0)).collect()
         });
-        &cells[(slot - first) as usize]
+        &cells[(number - first) as usize]
     }
 
     /// A number for a root that is about to be made in `shard`, which the caller has locked and keeps until [`CollectionTable::set`]:
     /// reclaim that meets the first of its objects finds the shard busy.
-    pub(crate) fn take(&self, shard: usize) -> u32 {
+    pub(crate) fn take(&self, shard: usize) -> CollectionId {
         let mut numbers = self.numbers.lock();
-        let slot = match numbers.free.pop() {
-            Some(Reverse(slot)) => slot,
+        let id = match numbers.free.pop() {
+            Some(Reverse(number)) => CollectionId::new(number),
             None => {
-                let slot = numbers.fresh;
-                assert!((slot as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "slot numbers run out");
+                let id = CollectionId::new(numbers.fresh);
+                assert!((numbers.fresh as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "id numbers run out");
                 numbers.fresh += 1;
                 // Made under this lock, which all takers take: what OnceLock does is inside the standard library, where the
                 // thread sanitizer does not see it.
-                self.cell(slot);
-                slot
+                self.cell(id);
+                id
             }
         };
         drop(numbers);
-        self.set(slot, RootLocation { shard, place: NOWHERE });
-        slot
+        self.set(id, RootLocation { shard, place: NOWHERE });
+        id
     }
 
     /// Tells where the root is now; under the locks of the shards that it leaves and comes to.
-    pub(crate) fn set(&self, slot: u32, at: RootLocation) {
-        self.cell(slot).store((at.shard as u64 + 1) << 32 | u64::from(at.place), Release);
+    pub(crate) fn set(&self, id: CollectionId, at: RootLocation) {
+        self.cell(id).store((at.shard as u64 + 1) << 32 | u64::from(at.place), Release);
     }
 
     /// Where the root is; `None` for a number that is free. Without the lock of that shard it may move at any time.
-    pub(crate) fn get(&self, slot: u32) -> Option<RootLocation> {
-        let cell = self.cell(slot).load(Acquire);
+    pub(crate) fn get(&self, id: CollectionId) -> Option<RootLocation> {
+        let cell = self.cell(id).load(Acquire);
         let shard = (cell >> 32).checked_sub(1)? as usize;
         Some(RootLocation { shard, place: cell as u32 })
     }
 
     /// Gives a number back; under the lock of the root's shard.
-    pub(crate) fn give(&self, slot: u32) {
+    pub(crate) fn give(&self, id: CollectionId) {
         // Who finds the number free must find its last objects dead.
-        self.cell(slot).store(0, Release);
-        self.numbers.lock().free.push(Reverse(slot));
+        self.cell(id).store(0, Release);
+        self.numbers.lock().free.push(Reverse(id.number()));
     }
 
     /// Numbers given out.
@@ -112,8 +114,8 @@ impl CollectionTable {
     /// All numbers are free again; under the gate alone.
     pub(crate) fn clear(&self) {
         let mut numbers = self.numbers.lock();
-        for slot in 0..numbers.fresh {
-            self.cell(slot).store(0, Relaxed);
+        for number in 0..numbers.fresh {
+            self.cell(CollectionId::new(number)).store(0, Relaxed);
         }
         *numbers = Numbers::default();
     }
@@ -127,26 +129,27 @@ impl CollectionTable {
 
 #[cfg(test)]
 mod tests {
-    use super::{CollectionTable, FIRST, NOWHERE, RootLocation};
+    use super::{CollectionId, CollectionTable, FIRST, NOWHERE, RootLocation};
 
     #[test]
     fn low_numbers_first_and_cells_that_stay() {
-        let slots = CollectionTable::new();
+        let id = CollectionId::new;
+        let table = CollectionTable::new();
         let count = 5 * FIRST;
         for n in 0..count {
-            assert_eq!(slots.get(n), None);
-            assert_eq!(slots.take(5), n);
-            assert_eq!(slots.get(n), Some(RootLocation { shard: 5, place: NOWHERE }));
-            slots.set(n, RootLocation { shard: n as usize % 256, place: !n });
+            assert_eq!(table.get(id(n)), None);
+            assert_eq!(table.take(5), id(n));
+            assert_eq!(table.get(id(n)), Some(RootLocation { shard: 5, place: NOWHERE }));
+            table.set(id(n), RootLocation { shard: n as usize % 256, place: !n });
         }
         for n in 0..count {
-            assert_eq!(slots.get(n), Some(RootLocation { shard: n as usize % 256, place: !n }));
+            assert_eq!(table.get(id(n)), Some(RootLocation { shard: n as usize % 256, place: !n }));
         }
-        slots.give(7);
-        slots.give(3);
-        assert_eq!((slots.get(3), slots.used()), (None, count as usize - 2));
-        assert_eq!((slots.take(0), slots.take(0), slots.take(0)), (3, 7, count));
-        slots.clear();
-        assert_eq!((slots.get(9), slots.used(), slots.take(0)), (None, 0, 0));
+        table.give(id(7));
+        table.give(id(3));
+        assert_eq!((table.get(id(3)), table.used()), (None, count as usize - 2));
+        assert_eq!([0; 3].map(|shard| table.take(shard)), [id(3), id(7), id(count)]);
+        table.clear();
+        assert_eq!((table.get(id(9)), table.used(), table.take(0)), (None, 0, id(0)));
     }
 }

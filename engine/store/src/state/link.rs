@@ -3,17 +3,17 @@
 //! ```text
 //! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments
 //! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
-//! | Packed    a packed node        |  +-------->| Root { slot, body }|---------->| elements, nodes    |
-//! | Integers  a set of integers    |  |         +--------------------+           | owner: slot number |
-//! | Big       slot u32, place u32 -|--+                   ^                      +--------------------+
+//! | Packed    a packed node        |  +-------->| Root { id, body }|---------->| elements, nodes    |
+//! | Integers  a set of integers    |  |         +--------------------+           | owner: id number |
+//! | Big       id u32, place u32 -|--+                   ^                      +--------------------+
 //! +--------------------------------+                      | shard, place                   |
-//!                                    CollectionTable: slot -> where the root is  <-----------+ reclaim
+//!                                    CollectionTable: id -> where the root is  <-----------+ reclaim
 //! ```
-//! A root belongs to the lock of its key's shard. An object of a big collection carries the slot number, through which
+//! A root belongs to the lock of its key's shard. An object of a big collection carries the id number, through which
 //! reclaim finds the root; RENAME to another shard moves the root and rewrites the table's entry under both locks. A root
 //! whose key is gone stays, dying, until the background has killed the last of its objects.
 
-use varve_collection::Collection;
+use varve_collection::{Collection, CollectionId};
 use varve_segment::ObjectTag;
 
 /// How a collection's key object holds its value; the object's tag states it.
@@ -52,7 +52,7 @@ impl Encoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     /// Slot number.
-    pub(crate) slot: u32,
+    pub(crate) id: CollectionId,
     /// Place among the roots of the key's shard.
     pub(crate) place: u32,
 }
@@ -61,12 +61,12 @@ impl Link {
     #[inline]
     pub(crate) fn read(value: &[u8]) -> Link {
         let word = |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().expect("four bytes"));
-        Link { slot: word(0), place: word(4) }
+        Link { id: CollectionId::new(word(0)), place: word(4) }
     }
 
     pub(crate) fn bytes(self) -> [u8; 8] {
         let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[..4].copy_from_slice(&self.id.number().to_le_bytes());
         bytes[4..].copy_from_slice(&self.place.to_le_bytes());
         bytes
     }
@@ -74,7 +74,7 @@ impl Link {
 
 /// A big collection.
 pub(crate) struct Root {
-    pub(crate) slot: u32,
+    pub(crate) id: CollectionId,
     /// Its key is gone: the background kills what it still has.
     pub(crate) dying: bool,
     /// It waits for the background already, to have its tables moved on.
@@ -94,11 +94,11 @@ impl Root {
 
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, Link};
+    use super::{CollectionId, Encoding, Link};
 
     #[test]
     fn links_and_encodings_read_back() {
-        let link = Link { slot: 0x0102_0304, place: u32::MAX - 1 };
+        let link = Link { id: CollectionId::new(0x0102_0304), place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
         for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Big] {
             assert_eq!(Encoding::of(encoding.tag()), encoding);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use varve_collection::Collection;
+use varve_collection::{Collection, CollectionId};
 
 use super::roots::Roots;
 use varve_base::rank::{Rank, RankedMutex};
@@ -14,8 +14,8 @@ pub(crate) const SHED_ROOTS: usize = 16;
 
 /// Slot numbers that the background has to see to.
 pub(crate) struct PendingWork {
-    pub(crate) dying: RankedMutex<VecDeque<u32>>,
-    pub(crate) restless: RankedMutex<VecDeque<u32>>,
+    pub(crate) dying: RankedMutex<VecDeque<CollectionId>>,
+    pub(crate) restless: RankedMutex<VecDeque<CollectionId>>,
     pub(crate) dropped: RankedMutex<Dropped>,
     /// How much there is in all three, to be asked without a lock.
     pub(crate) owed: AtomicUsize,
@@ -44,14 +44,14 @@ impl PendingWork {
         self.owed.load(Relaxed) > 0
     }
 
-    pub(crate) fn bury(&self, slot: u32) {
+    pub(crate) fn bury(&self, id: CollectionId) {
         self.owed.fetch_add(1, Relaxed);
-        self.dying.lock().push_back(slot);
+        self.dying.lock().push_back(id);
     }
 
-    pub(crate) fn unsettle(&self, slot: u32) {
+    pub(crate) fn unsettle(&self, id: CollectionId) {
         self.owed.fetch_add(1, Relaxed);
-        self.restless.lock().push_back(slot);
+        self.restless.lock().push_back(id);
     }
 
     /// Everything at once was emptied, of which these roots are left; under the gate alone.
@@ -70,12 +70,12 @@ impl PendingWork {
     }
 
     /// Sheds some of what was dropped; true if there was anything.
-    pub(crate) fn shed_step(&self) -> bool {
+    pub(crate) fn shrink_step(&self) -> bool {
         for n in 0..SHED_ROOTS {
             let mut dropped = self.dropped.lock();
             if let Some(mut body) = dropped.bodies.pop() {
                 drop(dropped);
-                if body.shed_step() {
+                if body.shrink_step() {
                     self.done();
                     continue;
                 }

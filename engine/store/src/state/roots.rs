@@ -1,5 +1,7 @@
 //! The roots of one shard: a slab, so that a key object's link finds its root by one array access.
 
+use varve_collection::CollectionId;
+
 use super::link::Root;
 
 /// Roots by place.
@@ -20,15 +22,15 @@ impl Roots {
         self.places[place as usize].as_deref_mut().expect("a link leads to a root")
     }
 
-    /// The root of this slot at a place, if it is there, to read.
+    /// The root of this id at a place, if it is there, to read.
     #[inline]
-    pub(crate) fn peek(&self, place: u32, slot: u32) -> Option<&Root> {
-        self.places.get(place as usize)?.as_deref().filter(|root| root.slot == slot)
+    pub(crate) fn peek(&self, place: u32, id: CollectionId) -> Option<&Root> {
+        self.places.get(place as usize)?.as_deref().filter(|root| root.id == id)
     }
 
-    /// The root of this slot at a place, if it is there.
-    pub(crate) fn find(&mut self, place: u32, slot: u32) -> Option<&mut Root> {
-        self.places.get_mut(place as usize)?.as_deref_mut().filter(|root| root.slot == slot)
+    /// The root of this id at a place, if it is there.
+    pub(crate) fn find(&mut self, place: u32, id: CollectionId) -> Option<&mut Root> {
+        self.places.get_mut(place as usize)?.as_deref_mut().filter(|root| root.id == id)
     }
 
     pub(crate) fn put(&mut self, root: Box<Root>) -> u32 {

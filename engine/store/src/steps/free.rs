@@ -1,12 +1,12 @@
 //! What the background owes to big collections: dying ones are freed, tables on their way to another size moved on.
 //!
 //! ```text
-//! DEL, overwrite, expiry, eviction, sweep --> root dying, slot number queued
-//! background: slot number -> shard (try_lock) -> some objects killed -> ... -> slot number given back
+//! DEL, overwrite, expiry, eviction, sweep --> root dying, id number queued
+//! background: id number -> shard (try_lock) -> some objects killed -> ... -> id number given back
 //!                                                                                   |
 //! FLUSHALL --> all roots, their objects gone at once -----------------------> tables shed in steps
 //! ```
-//! A slot number is in a worker's hands or in the queue, never both, so no two workers free one collection.
+//! A id number is in a worker's hands or in the queue, never both, so no two workers free one collection.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,15 +26,15 @@ impl Store {
         }
         let mut left = self.free_step(local);
         left |= self.settle_table_step(local);
-        left | self.pending().shed_step()
+        left | self.pending().shrink_step()
     }
 
     /// Kills some objects of a dying collection; true if there was one.
     pub(crate) fn free_step(&self, local: &mut Local) -> bool {
-        let Some(slot) = self.pending().dying.lock().pop_front() else { return false };
-        let at = self.collections().get(slot).expect("a dying collection keeps its slot");
+        let Some(id) = self.pending().dying.lock().pop_front() else { return false };
+        let at = self.collections().get(id).expect("a dying collection keeps its id");
         let Some(mut shard) = self.cells()[at.shard].lock.try_lock() else {
-            self.pending().dying.lock().push_back(slot);
+            self.pending().dying.lock().push_back(id);
             return true;
         };
         let empty = shard.with_root(self.ground(), local, at, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
@@ -42,29 +42,29 @@ impl Store {
             let root = shard.roots.take(at.place);
             debug_assert!(root.dying, "only what no key leads to is freed");
             self.table_bytes().fetch_sub(root.reported as u64, Relaxed);
-            self.collections().give(slot);
+            self.collections().give(id);
             drop(shard);
             self.pending().drop_later(root.body);
             self.pending().done();
         } else {
-            self.pending().dying.lock().push_front(slot);
+            self.pending().dying.lock().push_front(id);
         }
         true
     }
 
     /// Moves a collection's table on; true if there was one.
     fn settle_table_step(&self, local: &mut Local) -> bool {
-        let Some(slot) = self.pending().restless.lock().pop_front() else { return false };
-        let Some(at) = self.collections().get(slot) else {
+        let Some(id) = self.pending().restless.lock().pop_front() else { return false };
+        let Some(at) = self.collections().get(id) else {
             self.pending().done();
             return true;
         };
         let locked = self.cells()[at.shard].lock.try_lock();
-        let Some(mut shard) = locked.filter(|_| self.collections().get(slot) == Some(at)) else {
-            self.pending().restless.lock().push_back(slot);
+        let Some(mut shard) = locked.filter(|_| self.collections().get(id) == Some(at)) else {
+            self.pending().restless.lock().push_back(id);
             return true;
         };
-        if !shard.roots.find(at.place, slot).is_some_and(|root| root.restless) {
+        if !shard.roots.find(at.place, id).is_some_and(|root| root.restless) {
             // Another collection has the number by now.
             self.pending().done();
             return true;
@@ -77,7 +77,7 @@ impl Store {
             root.restless
         });
         if left {
-            self.pending().restless.lock().push_front(slot);
+            self.pending().restless.lock().push_front(id);
         } else {
             self.pending().done();
         }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use varve_base::hash::hash64;
+use varve_collection::CollectionId;
 use varve_packed::intset::IntSet;
 use varve_packed::node::{Grow, Node};
 use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE, SegmentClass};
@@ -408,10 +409,10 @@ struct Mover<'a> {
 impl Mover<'_> {
     /// Settles a part of a big collection: its root is where the slot says, which is read again under that shard's lock.
     /// What the collection no longer has, it has killed.
-    fn relocate_part(&mut self, head: &ObjectHead<'_>, slot: u32) -> Relocated {
-        let Some(at) = self.store.collections().get(slot) else { return Relocated::Dead };
+    fn relocate_part(&mut self, head: &ObjectHead<'_>, id: CollectionId) -> Relocated {
+        let Some(at) = self.store.collections().get(id) else { return Relocated::Dead };
         let Some(mut shard) = self.store.cells()[at.shard].lock.try_lock() else { return Relocated::Busy };
-        if self.store.collections().get(slot) != Some(at) {
+        if self.store.collections().get(id) != Some(at) {
             return Relocated::Busy;
         }
         let moved = shard.with_root(self.store.ground(), self.local, at, |root, hands| root.body.relocate(hands, head));
@@ -478,7 +479,7 @@ impl Relocate for Mover<'_> {
 
     fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
         let settled = match head.owner {
-            Owner::Collection(slot) => self.relocate_part(head, slot),
+            Owner::Collection(number) => self.relocate_part(head, CollectionId::new(number)),
             Owner::Database(_) => self.relocate_key(head),
         };
         if matches!(settled, Relocated::Moved | Relocated::Dead) {

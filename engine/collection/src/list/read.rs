@@ -1,23 +1,21 @@
-//! Reading a chain: one element, a range, positions of equal elements. A squeezed node on the way is expanded into the
+//! Reading a list: one element, a range, positions of equal elements. A compressed node on the way is expanded into the
 //! press, and stays as it is.
 //!
 //! A search encodes what it looks for once and compares bytes of entries node by node: equal texts have equal bytes.
 
+use crate::ReadCtx;
 use varve_packed::node::{Coded, Node, PackedEntry};
-use varve_segment::{Access, Log};
 
 use super::{CompressScratch, End, Leaf, Quicklist, open};
 
-/// A chain with what opens its nodes.
-pub struct View<'a> {
+/// A list with what opens its nodes.
+pub struct QuicklistReader<'a> {
     /// The list.
-    pub chain: &'a Quicklist,
-    /// The log that holds its nodes.
-    pub log: &'a Log,
-    /// Opens its nodes.
-    pub access: &'a Access,
+    pub list: &'a Quicklist,
+    /// What opens its nodes.
+    pub ctx: ReadCtx<'a>,
     /// Where compressed nodes are expanded.
-    pub press: &'a mut CompressScratch,
+    pub scratch: &'a mut CompressScratch,
 }
 
 /// What to search for, and how far.
@@ -57,30 +55,30 @@ impl Search<'_> {
     }
 }
 
-impl View<'_> {
+impl QuicklistReader<'_> {
     /// The element at a position, which there is.
     pub fn get(&mut self, position: u64, emit: impl FnOnce(PackedEntry<'_>)) {
-        let (leaf, offset) = self.chain.spine.locate(position).expect("the caller compared with the length");
+        let (leaf, offset) = self.list.tree.locate(position).expect("the caller compared with the length");
         let node = self.node(leaf);
-        emit(node.get(node.nth(offset as usize).expect("the spine counts the node's entries")));
+        emit(node.get(node.nth(offset as usize).expect("the tree counts the node's entries")));
     }
 
     /// Elements from a position on, `count` of them, towards the other end.
     pub fn range(&mut self, first: u64, count: u64, from: End, mut emit: impl FnMut(PackedEntry<'_>)) {
-        let Some((leaf, offset)) = self.chain.spine.locate(first) else { return };
+        let Some((leaf, offset)) = self.list.tree.locate(first) else { return };
         let (mut next, mut offset, mut left) = (Some(leaf), Some(offset as usize), count);
         while let Some(leaf) = next.filter(|_| left > 0) {
             let node = self.node(leaf);
             let many = usize::try_from(left).unwrap_or(usize::MAX);
             left -= emit_from(node, offset.take(), many, from, &mut emit);
-            next = self.chain.inward(leaf, from);
+            next = self.list.inward(leaf, from);
         }
     }
 
     /// Reports the positions of equal elements, counted from the front, in the order in which they are met.
     pub fn search(&mut self, s: &Search<'_>, mut emit: impl FnMut(u64)) {
-        let (from, mut s, mut next) = (s.from, *s, self.chain.end(s.from));
-        let (mut passed, len) = (0, self.chain.len());
+        let (from, mut s, mut next) = (s.from, *s, self.list.end(s.from));
+        let (mut passed, len) = (0, self.list.len());
         while let Some(leaf) = next.filter(|_| s.count > 0 && s.compare > 0) {
             let node = self.node(leaf);
             s.node(node, |at| {
@@ -88,25 +86,25 @@ impl View<'_> {
                 emit(if from == End::Front { distance } else { len - 1 - distance });
             });
             passed += node.len() as u64;
-            next = self.chain.inward(leaf, from);
+            next = self.list.inward(leaf, from);
         }
     }
 
     /// The first element equal to this one: its node, and its number there.
     pub fn find(&mut self, needle: &Coded<'_>) -> Option<(Leaf, usize)> {
-        let mut next = self.chain.spine.first();
+        let mut next = self.list.tree.first();
         while let Some(leaf) = next {
             let node = self.node(leaf);
             if let Some((_, at)) = node.find(needle, node.first().expect("no node is empty"), 1) {
                 return Some((leaf, at));
             }
-            next = self.chain.spine.next(leaf);
+            next = self.list.tree.next(leaf);
         }
         None
     }
 
     fn node(&mut self, leaf: Leaf) -> Node<'_> {
-        open(self.access.open(self.log, self.chain.spine.leaf_ref(leaf)).value(), &mut self.press.node)
+        open(self.ctx.access.open(self.ctx.log, self.list.tree.leaf_ref(leaf)).value(), &mut self.scratch.node)
     }
 }
 
@@ -122,11 +120,11 @@ pub fn emit_from(
         (End::Front, None) => node.iter().take(many).map(&mut *emit).count(),
         (End::Back, None) => node.iter().rev().take(many).map(&mut *emit).count(),
         (End::Front, Some(offset)) => {
-            let place = node.nth(offset).expect("the spine counts the node's entries");
+            let place = node.nth(offset).expect("the tree counts the node's entries");
             node.iter_from(place).take(many).map(&mut *emit).count()
         }
         (End::Back, Some(offset)) => {
-            let first = node.nth(offset).expect("the spine counts the node's entries");
+            let first = node.nth(offset).expect("the tree counts the node's entries");
             let places = std::iter::successors(Some(first), |place| node.prev(*place));
             places.take(many).map(|place| emit(node.get(place))).count()
         }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use varve_command::{Descriptor, table};
+use varve_command::command::Command;
+use varve_command::commands;
 
 const BEGIN: &str = "<!-- commands: written from the rows by VARVE_RECORD=1 cargo test -p varve-command --test readme -->\n";
 const END: &str = "<!-- end of commands -->\n";
@@ -19,10 +20,10 @@ fn readme() -> PathBuf {
 }
 
 /// The names of commands in back quotes, in order; behind a container those of its subcommands.
-fn names(rows: &[Descriptor]) -> String {
-    let mut rows: Vec<&Descriptor> = rows.iter().collect();
+fn names(rows: &[Command]) -> String {
+    let mut rows: Vec<&Command> = rows.iter().collect();
     rows.sort_unstable_by_key(|row| row.name);
-    let name = |row: &&Descriptor| match row.subcommands {
+    let name = |row: &&Command| match row.subcommands {
         [] => format!("`{}`", row.name.to_uppercase()),
         subcommands => format!("`{}` ({})", row.name.to_uppercase(), names(subcommands)),
     };
@@ -30,8 +31,8 @@ fn names(rows: &[Descriptor]) -> String {
 }
 
 fn supported() -> String {
-    let mut groups: BTreeMap<&str, Vec<Descriptor>> = BTreeMap::new();
-    for row in table::all() {
+    let mut groups: BTreeMap<&str, Vec<Command>> = BTreeMap::new();
+    for row in commands().commands() {
         groups.entry(row.group.name()).or_default().push(row.clone());
     }
     let lines = groups.iter().map(|(group, rows)| format!("| {group} | {} | {} |\n", rows.len(), names(rows)));

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use varve_command::command::Command;
 use varve_command::commands;
 
-const BEGIN: &str = "<!-- commands: written from the rows by VARVE_RECORD=1 cargo test -p varve-command --test readme -->\n";
+const BEGIN: &str =
+    "<!-- commands: written from the rows by VARVE_RECORD=1 cargo test -p varve-command --test readme -->\n";
 const END: &str = "<!-- end of commands -->\n";
 
 fn readme() -> PathBuf {

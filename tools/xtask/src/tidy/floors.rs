@@ -19,6 +19,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "server",
         &[
+            &["errors"],
             &["system"],
             &["config"],
             &["features/pubsub/state"],

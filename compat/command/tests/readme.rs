@@ -34,7 +34,7 @@ fn names(rows: &[Command]) -> String {
 fn supported() -> String {
     let mut groups: BTreeMap<&str, Vec<Command>> = BTreeMap::new();
     for row in commands().commands() {
-        groups.entry(row.group.name()).or_default().push(row.clone());
+        groups.entry(row.group.name()).or_default().push(*row);
     }
     let lines = groups.iter().map(|(group, rows)| format!("| {group} | {} | {} |\n", rows.len(), names(rows)));
     format!("| group | commands | names |\n|---|---|---|\n{}", lines.collect::<String>())

@@ -5,9 +5,9 @@
 //! Most commands need one shard, so the first one stands apart.
 
 use smallvec::SmallVec;
+use varve_base::rank::RankedGuard;
 
 use super::shard::{Shard, ShardCell};
-use varve_base::rank::RankedGuard;
 
 /// How often a busy shard is tried before the command is put back: about 3 us.
 const SPINS_MAX: u32 = 150;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `gate`, `databases` | the lock over everything, the map of databases |
 //! | `ground` | the part of the store that a shard knows |
-//! | `shard`, `roots` | the unit of locking, the roots of its big collections |
+//! | `shard`, `door`, `roots` | the unit of locking, the door of all changes, the roots of big collections |
 //! | `store`, `worker` | what all workers share, what each brings along |
 //! | `guards` | the shards that a command holds |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
@@ -12,6 +12,7 @@
 
 mod clocks;
 pub(crate) mod databases;
+pub(crate) mod door;
 pub mod gate;
 pub(crate) mod ground;
 pub(crate) mod guards;

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use varve_collection::WriteCtx;
+use varve_collection::{Collection, CollectionId, WriteCtx};
+use varve_segment::Appender;
 
 use super::ground::Ground;
 use super::shard::Shard;
-use super::worker::Local;
 use crate::state::collections::RootLocation;
-use crate::state::link::Root;
+use crate::state::link::{Link, Root};
 
 impl Ground {
     /// Follows the size of a collection's tables after it was changed, and sees that they are moved on.
@@ -21,26 +21,66 @@ impl Ground {
         }
         if !root.restless && !root.dying && root.body.wants_step() {
             root.restless = true;
-            self.pending().unsettle(root.id);
+            self.pending().enqueue_rehash(root.id);
         }
     }
 }
 
 impl Shard {
-    /// Works on a root of this shard.
+    /// Works on a root of this shard without a change of what its key holds: reclaim and freeing.
     #[inline]
     pub(crate) fn with_root<R>(
         &mut self,
         ground: &Ground,
-        local: &mut Local,
-        at: RootLocation,
+        appender: &mut Appender,
+        place: u32,
         work: impl FnOnce(&mut Root, &mut WriteCtx<'_>) -> R,
     ) -> R {
-        let root = self.roots.get_mut(at.place);
+        let root = self.roots.get_mut(place);
         let id = root.id;
-        let (access, appender) = (&mut self.access, &mut local.appender);
-        let done = work(root, &mut WriteCtx { log: ground.log(), access, appender, seed: ground.seed(), id });
+        let ctx = &mut WriteCtx { log: ground.log(), access: &mut self.access, appender, seed: ground.seed(), id };
+        let done = work(root, ctx);
         ground.follow_root(root);
         done
+    }
+
+    /// The root of a collection, if it is at this place.
+    pub(crate) fn find_root(&mut self, place: u32, id: CollectionId) -> Option<&mut Root> {
+        self.roots.find(place, id)
+    }
+
+    /// Makes a big collection of new objects in this shard, whose number is `shard`: an id, the elements, a root.
+    pub(crate) fn found_root(
+        &mut self,
+        ground: &Ground,
+        appender: &mut Appender,
+        shard: usize,
+        build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
+    ) -> Link {
+        let id = ground.collections().take(shard);
+        let ctx = &mut WriteCtx { log: ground.log(), access: &mut self.access, appender, seed: ground.seed(), id };
+        let body = build(ctx);
+        self.place_root(ground, shard, id, body)
+    }
+
+    /// Puts elements that were built under an id of their own among the roots of this shard, whose number is `shard`.
+    pub(crate) fn place_root(&mut self, ground: &Ground, shard: usize, id: CollectionId, body: Collection) -> Link {
+        let place = self.roots.put(Box::new(Root { id, dying: false, restless: false, reported: 0, body }));
+        ground.collections().set(id, RootLocation { shard, place });
+        ground.follow_root(self.roots.get_mut(place));
+        Link { id, place }
+    }
+
+    /// Takes a root out, to bring it to another shard or since it is empty.
+    pub(crate) fn take_root(&mut self, place: u32) -> Box<Root> {
+        self.roots.take(place)
+    }
+
+    /// Puts a root that comes from another shard among the roots of this one, whose number is `shard`.
+    pub(crate) fn adopt_root(&mut self, ground: &Ground, shard: usize, root: Box<Root>) -> Link {
+        let id = root.id;
+        let place = self.roots.put(root);
+        ground.collections().set(id, RootLocation { shard, place });
+        Link { id, place }
     }
 }

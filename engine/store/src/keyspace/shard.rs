@@ -6,25 +6,28 @@
 //!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
 //!   lock ---> Shard { index, access, wheel, counts, roots, waiters }
 //! ```
-//! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token
-//! [`Access`] inside the mutex is what opens a Ref.
+//! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token [`Access`]
+//! inside the mutex is what opens a Ref. Not here: what changes an object or ends it (`door.rs`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use smallvec::SmallVec;
 use varve_base::Ref;
+use varve_base::rank::{Rank, RankedMutex};
+use varve_collection::CollectionId;
 use varve_index::{IndexEntry, IndexTable, Rehash};
-use varve_segment::{Access, Log};
+use varve_segment::{Access, Log, Object};
 
 use super::ground::Ground;
+use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::kinds;
-use crate::state::link::{Encoding, Link};
+use crate::state::link::{Encoding, Link, Root};
 use crate::state::roots::Roots;
 use crate::state::waiters::Waiters;
+use crate::state::walker::Walker;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
-use varve_base::rank::{Rank, RankedMutex};
 
 /// How many entries an index that does not move may gain or lose before its size is told again.
 const REPORT_EVERY: usize = 64;
@@ -44,65 +47,21 @@ pub(crate) struct ShardCell {
 
 /// What the lock guards.
 pub(crate) struct Shard {
-    pub(crate) index: IndexTable,
-    pub(crate) access: Access,
-    pub(crate) wheel: Wheel,
-    pub(crate) counts: Counts,
+    pub(super) index: IndexTable,
+    pub(super) access: Access,
+    /// Is shown each object before it changes; none nearly always (`door.rs`).
+    pub(super) walker: Option<Arc<dyn Walker>>,
+    pub(super) wheel: Wheel,
+    pub(super) counts: Counts,
     /// Big collections whose keys are here, and dying ones.
-    pub(crate) roots: Roots,
+    pub(super) roots: Roots,
     /// Keys that sessions watch; None without any.
-    pub(crate) watched: Option<Box<Watched>>,
+    pub(super) watched: Option<Box<Watched>>,
     /// Clients that wait for keys here.
-    pub(crate) waiters: Option<Box<Waiters>>,
+    pub(super) waiters: Option<Box<Waiters>>,
     /// Bytes of index and wheel that the store's sum already has, over `OWN_BYTES`.
-    pub(crate) reported_bytes: usize,
+    pub(super) reported_bytes: usize,
     was_moving: bool,
-}
-
-/// Keys and volatile keys of each physical database in this shard.
-#[derive(Debug, Default)]
-pub(crate) struct Counts(SmallVec<[DbCount; 2]>);
-
-/// The counts of one database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DbCount {
-    pub(crate) db: u16,
-    pub(crate) keys: u64,
-    pub(crate) volatile: u64,
-}
-
-impl Counts {
-    /// The counts of a database, made at its first key.
-    #[inline]
-    pub(crate) fn of(&mut self, db: u16) -> &mut DbCount {
-        let at = match self.0.iter().position(|c| c.db == db) {
-            Some(at) => at,
-            None => {
-                self.0.push(DbCount { db, ..DbCount::default() });
-                self.0.len() - 1
-            }
-        };
-        &mut self.0[at]
-    }
-
-    pub(crate) fn get(&self, db: u16) -> DbCount {
-        self.0.iter().find(|c| c.db == db).copied().unwrap_or(DbCount { db, ..DbCount::default() })
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &DbCount> {
-        self.0.iter()
-    }
-
-    /// Drops the row of a database that is empty for good.
-    pub(crate) fn forget(&mut self, db: u16) {
-        debug_assert_eq!(self.get(db).keys, 0, "a forgotten database is empty");
-        self.0.retain(|c| c.db != db);
-    }
-
-    /// Volatile keys of all databases.
-    pub(crate) fn volatile(&self) -> u64 {
-        self.0.iter().map(|c| c.volatile).sum()
-    }
 }
 
 /// Answers the index's question for the hash behind a Ref, which only the object's key can tell.
@@ -132,6 +91,7 @@ impl ShardCell {
         let shard = Shard {
             index,
             access,
+            walker: None,
             wheel: Wheel::new(),
             counts: Counts::default(),
             roots: Roots::default(),
@@ -154,6 +114,60 @@ impl ShardCell {
 }
 
 impl Shard {
+    /// The index of the shard's keys, to read.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> &IndexTable {
+        &self.index
+    }
+
+    /// What opens the shard's objects to read.
+    #[inline(always)]
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The object of a Ref of this shard, to read.
+    #[inline(always)]
+    pub(crate) fn open<'a>(&'a self, log: &'a Log, r: Ref) -> Object<'a> {
+        self.access.open(log, r)
+    }
+
+    /// The root of a big collection, to read.
+    #[inline(always)]
+    pub(crate) fn root(&self, place: u32) -> &Root {
+        self.roots.get(place)
+    }
+
+    /// The root of a collection at a place that may be out of date: `None` if another collection, or none, is there.
+    #[inline]
+    pub(crate) fn peek_root(&self, place: u32, id: CollectionId) -> Option<&Root> {
+        self.roots.peek(place, id)
+    }
+
+    /// The numbers of keys in this shard.
+    #[inline]
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The wheel of this shard, to read.
+    #[inline]
+    pub(crate) fn wheel(&self) -> &Wheel {
+        &self.wheel
+    }
+
+    /// The clients that wait for keys of this shard, if any do.
+    #[inline]
+    pub(crate) fn waiters(&self) -> Option<&Waiters> {
+        self.waiters.as_deref()
+    }
+
+    /// True while nobody watches a key of this shard or waits for one.
+    #[inline(always)]
+    pub(crate) fn is_unobserved(&self) -> bool {
+        self.watched.is_none() && self.waiters.is_none()
+    }
+
     /// What hashes this shard's Refs.
     pub(crate) fn hashes<'a>(&'a self, log: &'a Log, seed: u64) -> KeyHashes<'a> {
         KeyHashes { log, access: &self.access, seed }
@@ -202,21 +216,6 @@ impl Shard {
         }
     }
 
-    /// Removes an entry and marks its object dead, and what it leads to dying.
-    pub(crate) fn remove(&mut self, ground: &Ground, slot: IndexEntry) {
-        let r = self.detach(ground.log(), slot);
-        self.kill_key(ground, r);
-    }
-
-    /// Marks a key object dead that nothing leads to any more; a big collection is left to the background to free.
-    pub(crate) fn kill_key(&mut self, ground: &Ground, r: Ref) {
-        if let Some(link) = self.link_of(ground.log(), r) {
-            self.roots.get_mut(link.place).dying = true;
-            ground.pending().bury(link.id);
-        }
-        self.access.kill(ground.log(), r);
-    }
-
     /// Where a key object's root is, if it is a big collection.
     #[inline]
     pub(crate) fn link_of(&self, log: &Log, r: Ref) -> Option<Link> {
@@ -225,17 +224,35 @@ impl Shard {
         big.then(|| Link::read(object.value()))
     }
 
-    /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.
-    pub(crate) fn detach(&mut self, log: &Log, slot: IndexEntry) -> Ref {
-        let r = self.index.remove(slot);
-        self.touch_object(log, r);
-        let object = self.access.open(log, r);
-        let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
-        let count = self.counts.of(db);
-        debug_assert!(count.keys > 0, "a removed key was counted");
-        count.keys -= 1;
-        count.volatile -= u64::from(volatile);
-        r
+    /// Bytes of index and wheel that the store's sum has.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.reported_bytes
+    }
+
+    /// Forgets the counts of a database that is empty for good.
+    pub(crate) fn forget_database(&mut self, db: u16) {
+        self.counts.forget(db);
+    }
+
+    /// Moves an index that grows or shrinks on by some buckets; false if it need not go on.
+    pub(crate) fn step_index(&mut self, ground: &Ground, buckets: usize) -> bool {
+        let hashes = KeyHashes { log: ground.log(), access: &self.access, seed: ground.seed() };
+        self.index.step(&hashes, buckets)
+    }
+
+    /// Takes entries that are due by `now_ms` out of the wheel, about `budget`; true if more are due. A wheel whose entries
+    /// are mostly stale is emptied instead: the caller files those of keys that live again ([`Shard::refile`]).
+    pub(crate) fn fire_wheel(&mut self, now_ms: i64, budget: usize, due: &mut Vec<u64>) -> bool {
+        if self.wheel.should_rebuild(self.counts.volatile() as usize) {
+            // Begins it; the entries come out through `advance`.
+            let _ = self.wheel.drain_all(0, due);
+        }
+        self.wheel.advance(now_ms, budget, due).more
+    }
+
+    /// Files the entry of a key that lives again.
+    pub(crate) fn refile(&mut self, bits: u64, at_ms: i64) {
+        self.wheel.add(bits, at_ms);
     }
 
     /// Files a key's expiry, unless an entry due no later is already on the wheel.

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use varve_base::hist::Hist;
 use varve_segment::{Log, LogGeometry};
 
 use super::databases::Databases;
@@ -29,7 +30,6 @@ use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
-use varve_base::hist::Hist;
 
 /// How a store is made.
 #[derive(Clone, Debug)]

@@ -48,7 +48,7 @@ impl Tx<'_> {
     pub fn object_line(&self, hash: u64) -> Option<Line> {
         let shard = self.held.at(self.held.position(self.store.shard_of(hash)));
         let mut line = None;
-        shard.index.find(hash, |r| {
+        shard.index().find(hash, |r| {
             line = Some(self.store.log().line(r));
             true
         });
@@ -60,7 +60,7 @@ impl Tx<'_> {
         let id = self.store.shard_of(key_hash);
         let shard = self.held.at(self.held.position(id));
         let mut object = None;
-        shard.index.find(key_hash, |r| {
+        shard.index().find(key_hash, |r| {
             object = Some(r);
             true
         });
@@ -101,7 +101,7 @@ impl Tx<'_> {
     #[inline]
     fn elements_of(&self, collection: GuessedCollection) -> Option<&FieldTable> {
         let shard = self.held.at(self.held.position(usize::from(collection.shard)));
-        shard.roots.peek(collection.place, collection.id)?.body.elements()
+        shard.peek_root(collection.place, collection.id)?.body.elements()
     }
 }
 

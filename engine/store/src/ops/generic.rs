@@ -4,12 +4,14 @@ use varve_base::Ref;
 use varve_index::TableStats;
 use varve_segment::{Log, NewObject, NewValue, Object, ObjectKind, ObjectTag, Owner};
 
+use super::Tx;
 use super::strings::class_of;
-use super::{RootTransfer, Tx};
+use crate::keyspace::door::RootTransfer;
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
-use crate::state::kinds::{self, StringForm, type_of_kind};
+use crate::state::kinds;
+use crate::state::kinds::{StringForm, type_of_kind};
 use crate::state::link::Encoding;
 use crate::state::types::{EMBSTR_MAX, ObjectInfo, Type};
 
@@ -53,7 +55,8 @@ impl Tx<'_> {
     pub fn remove(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
         if let Some(p) = place {
-            self.remove_at(k, p);
+            let shown = self.before(p);
+            self.remove_at(k, p, shown);
         }
         place.is_some()
     }
@@ -66,16 +69,16 @@ impl Tx<'_> {
     /// Sets or clears the key's expiry; false without the key.
     pub fn set_expiry(&mut self, k: &Key<'_>, at: Option<i64>) -> bool {
         let Some(p) = self.live(k) else { return false };
-        let store = self.store;
-        let shard = self.held.at_mut(p.shard);
-        let mut object = shard.access.open_mut(store.log(), p.r);
-        let before = object.read().expiry_ms();
+        let before = self.object_at(p).expiry_ms();
         if before == at {
             if at.is_some() {
                 self.changed(k, 1);
             }
             return true;
         }
+        let (store, shown) = (self.store, self.before(p));
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.open_mut(store.log(), p.r, shown);
         if object.set_expiry_ms(at) {
             shard.recount_volatile(k.db, before, at);
             if let Some(t) = at {
@@ -85,7 +88,7 @@ impl Tx<'_> {
             return true;
         }
         let r = self.append_copy(k, p.shard, p.r, at, false);
-        self.install(k, Some(p), r, at, RootTransfer::New);
+        self.install(k, Some((p, shown)), r, at, RootTransfer::New);
         self.changed(k, 1);
         true
     }
@@ -93,7 +96,7 @@ impl Tx<'_> {
     /// Appends a copy of an object of a held shard under the key `to`, of a big collection's with the same link. A copy for
     /// COPY is told apart from the original: an integer is an object of its own.
     fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>, is_copy: bool) -> Ref {
-        let object = self.held.at(shard).access.open(self.store.log(), r);
+        let object = self.held.at(shard).open(self.store.log(), r);
         let new = NewObject {
             kind: object.kind(),
             owner: Owner::Database(to.db),
@@ -121,22 +124,24 @@ impl Tx<'_> {
         }
         let (store, id) = (self.store, self.held.id(source.shard));
         let shard = self.held.at_mut(source.shard);
-        let expiry = shard.access.open(store.log(), source.r).expiry_ms();
-        let r = shard.detach(store.log(), source.slot);
+        let expiry = shard.open(store.log(), source.r).expiry_ms();
+        let shown = shard.before(store.log(), source.r);
+        let r = shard.detach(store.log(), source.slot, shown);
         shard.follow_index(store.ground(), id);
         let r = self.carry_root(source.shard, r, to);
         let shard = self.held.at_mut(source.shard);
-        let new = match store.log().rename(&mut shard.access, r, Owner::Database(to.db), to.bytes) {
+        let new = match shard.rename_detached(store.log(), r, Owner::Database(to.db), to.bytes) {
             Some(new) => new,
             None => {
                 let new = self.append_copy(to, source.shard, r, expiry, false);
-                self.held.at_mut(source.shard).access.kill(store.log(), r);
+                self.held.at_mut(source.shard).kill_detached(store.log(), r);
                 new
             }
         };
         let old = self.live(to);
         self.changed(from, 1);
-        self.publish(to, old, new, expiry);
+        let replaced = old.map(|p| (p, self.before(p)));
+        self.publish(to, replaced, new, expiry);
         if old.is_some() {
             self.notify(EventClass::New, "new", to);
         }
@@ -157,7 +162,8 @@ impl Tx<'_> {
             self.copy_big(to, source, old, expiry);
         } else {
             let r = self.append_copy(to, source.shard, source.r, expiry, true);
-            self.publish(to, old, r, expiry);
+            let replaced = old.map(|p| (p, self.before(p)));
+            self.publish(to, replaced, r, expiry);
         }
         true
     }
@@ -174,15 +180,17 @@ impl Tx<'_> {
         let p = self.live(k)?;
         let now_ms = self.local.now_ms;
         let shard = self.held.at(p.shard);
-        let object = shard.access.open(self.store.log(), p.r);
-        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.roots.get(link.place).body.memory());
+        let object = shard.open(self.store.log(), p.r);
+        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).body.memory());
         Some(ObjectInfo {
             ty: type_of_kind(object.kind()),
             encoding: encoding_of(object.kind(), object.tag(), object.value()),
             is_copy: object.tag() == StringForm::Own.tag(),
             idle_s: u64::from(idle_s(object.clock(), now_ms)),
             freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
-            bytes: touched_bytes(self.store.log(), &object) + shard.index.bytes() / shard.index.len().max(1) + parts,
+            bytes: touched_bytes(self.store.log(), &object)
+                + shard.index().bytes() / shard.index().len().max(1)
+                + parts,
             serialized_bytes: if parts > 0 { parts } else { serialized_len(object.value()) },
         })
     }

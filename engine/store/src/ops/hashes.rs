@@ -13,7 +13,7 @@ use varve_collection::Collection;
 use varve_collection::field_table::FieldTable;
 use varve_packed::node::{Coded, EntryPos, Grow, Node, NodeMut, PackedEntry};
 
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::{Encoding, Link};
 use crate::state::shapes::SMALL_BYTES_MAX;
@@ -192,7 +192,7 @@ impl Tx<'_> {
         if left == 0 {
             // The removal of the key is a change by itself.
             self.changed(k, removed as u64 - 1);
-            self.remove_at(k, p);
+            self.remove_at(k, p, self.before(p));
         } else if removed > 0 {
             self.changed(k, removed as u64);
         }
@@ -220,7 +220,7 @@ impl Tx<'_> {
     }
 
     /// The fields of a hash that is there, without a lookup counted.
-    pub(super) fn hash_len_at(&self, p: Place) -> usize {
+    pub(super) fn hash_len_at(&self, p: Found) -> usize {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, _| fields_of(body).len()),
             _ => self.packed(p).len() / STRIDE,
@@ -229,7 +229,7 @@ impl Tx<'_> {
 
     /// Shows a field's value.
     #[inline]
-    fn field_at<R>(&self, p: Place, field: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    fn field_at<R>(&self, p: Found, field: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> R {
         if self.encoding(p) == Some(Encoding::Big) {
             return self.big_ref(p, |body, ctx| show(fields_of(body).get(ctx, field)));
         }
@@ -241,7 +241,7 @@ impl Tx<'_> {
     fn set_fields<'p>(
         &mut self,
         k: &Key<'_>,
-        p: Place,
+        p: Found,
         link: Link,
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
     ) -> usize {
@@ -261,7 +261,7 @@ impl Tx<'_> {
     fn set_pairs<'p>(
         &mut self,
         k: &Key<'_>,
-        place: Option<Place>,
+        place: Option<Found>,
         mut pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
     ) -> usize {
         let entries_max = self.store.shapes().hash_entries();
@@ -303,7 +303,7 @@ impl Tx<'_> {
     }
 
     /// Makes an empty hash with room for these pairs, as far as they stay packed.
-    fn new_hash<'p>(&mut self, k: &Key<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Place {
+    fn new_hash<'p>(&mut self, k: &Key<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Found {
         let value_max = self.store.shapes().hash_value();
         let mut bytes = 0;
         for (field, value) in pairs {
@@ -323,7 +323,7 @@ impl Tx<'_> {
     }
 
     /// Sets a field of a packed hash; true if it is new.
-    fn set_packed(&mut self, k: &Key<'_>, p: &mut Place, field: &[u8], value: &[u8]) -> bool {
+    fn set_packed(&mut self, k: &Key<'_>, p: &mut Found, field: &[u8], value: &[u8]) -> bool {
         let (field, value) = (Coded::of(field), Coded::of(value));
         let node = self.packed(*p);
         let mut more = field.size() + value.size();
@@ -349,7 +349,7 @@ impl Tx<'_> {
     }
 
     /// Makes a packed hash a big one.
-    fn spread_hash(&mut self, k: &Key<'_>, p: &mut Place) {
+    fn spread_hash(&mut self, k: &Key<'_>, p: &mut Found) {
         self.make_big(k, p, |hands, old| {
             let old = Node::open(old);
             let mut elements = FieldTable::new(hands.id, old.len() / STRIDE);

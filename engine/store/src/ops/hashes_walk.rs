@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use varve_base::rng::Rng;
 
 use super::hashes::{each_pair, fields_of};
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
@@ -34,7 +34,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn each_field(&self, p: Place, show: impl FnMut(&[u8], &[u8])) {
+    fn each_field(&self, p: Found, show: impl FnMut(&[u8], &[u8])) {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, ctx| fields_of(body).for_each(ctx, show)),
             _ => each_pair(self.packed(p), show),
@@ -76,7 +76,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn pick_any(&self, p: Place, rng: &mut Rng, many: usize, mut show: impl FnMut(&[u8], &[u8])) {
+    fn pick_any(&self, p: Found, rng: &mut Rng, many: usize, mut show: impl FnMut(&[u8], &[u8])) {
         if self.encoding(p) == Some(Encoding::Big) {
             self.big_ref(p, |body, ctx| {
                 for _ in 0..many {
@@ -96,7 +96,7 @@ impl Tx<'_> {
         }
     }
 
-    fn pick_distinct(&self, p: Place, rng: &mut Rng, mut many: usize, mut show: impl FnMut(&[u8], &[u8])) {
+    fn pick_distinct(&self, p: Found, rng: &mut Rng, mut many: usize, mut show: impl FnMut(&[u8], &[u8])) {
         let mut left = self.hash_len_at(p);
         if self.encoding(p) == Some(Encoding::Big) && many <= left / DRAW_UP_TO_ONE_IN {
             let mut drawn = HashSet::with_capacity(many);

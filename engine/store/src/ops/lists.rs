@@ -14,7 +14,7 @@ use varve_collection::list::{
 };
 use varve_packed::node::{Coded, Grow, NodeMut, PackedEntry, Short, buffer_bytes};
 
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::link::{Encoding, Link};
@@ -100,7 +100,7 @@ impl Tx<'_> {
         let mut show = |entry: PackedEntry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
         if count == length {
             self.emit_range(p, if end == ListEnd::Front { 0 } else { length - 1 }, count, end, show);
-            self.remove_at(k, p);
+            self.remove_at(k, p, self.before(p));
             self.changed(k, count - 1);
             return Ok(true);
         }
@@ -243,7 +243,7 @@ impl Tx<'_> {
 
     /// Length of a list.
     #[inline]
-    pub(super) fn list_len_at(&self, p: Place) -> u64 {
+    pub(super) fn list_len_at(&self, p: Found) -> u64 {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, _| chain(body).len()),
             _ => self.packed(p).len() as u64,
@@ -261,7 +261,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn with_chain<R>(
         &mut self,
-        p: Place,
+        p: Found,
         work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R,
     ) -> R {
         let shape = self.list_shape();
@@ -276,7 +276,7 @@ impl Tx<'_> {
     }
 
     /// Reads a chain.
-    pub(super) fn with_view<R>(&mut self, p: Place, read: impl FnOnce(QuicklistReader<'_>) -> R) -> R {
+    pub(super) fn with_view<R>(&mut self, p: Found, read: impl FnOnce(QuicklistReader<'_>) -> R) -> R {
         let mut press: Box<CompressScratch> = self.local.press.take().unwrap_or_default();
         let done = self.big_ref(p, |body, ctx| read(QuicklistReader { list: chain(body), ctx, scratch: &mut press }));
         press.relax();
@@ -285,19 +285,19 @@ impl Tx<'_> {
     }
 
     /// Turns a packed list into a chain.
-    pub(super) fn make_chain(&mut self, k: &Key<'_>, p: &mut Place) {
+    pub(super) fn make_chain(&mut self, k: &Key<'_>, p: &mut Found) {
         self.make_big(k, p, |hands, node| Collection::List(Quicklist::of_node(hands, node)));
     }
 
     /// Follows a removal of `count` elements: an empty list goes, a small chain becomes packed.
     #[inline(never)]
-    pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Place, count: u64) {
+    pub(super) fn settle_list(&mut self, k: &Key<'_>, p: &mut Found, count: u64) {
         let (left, is_single) = match self.encoding(*p) {
             Some(Encoding::Big) => self.big_ref(*p, |body, _| (chain(body).len(), chain(body).is_single())),
             _ => (self.packed(*p).len() as u64, false),
         };
         if left == 0 {
-            self.remove_at(k, *p);
+            self.remove_at(k, *p, self.before(*p));
             return self.changed(k, count - 1);
         }
         self.changed(k, count);
@@ -307,7 +307,7 @@ impl Tx<'_> {
     }
 
     #[cold]
-    fn repack(&mut self, k: &Key<'_>, p: &mut Place) {
+    fn repack(&mut self, k: &Key<'_>, p: &mut Found) {
         let (shape, mut scratch) = (self.list_shape(), std::mem::take(&mut self.local.scratch));
         let small = self.big_ref(*p, |body, ctx| match chain(body).single(ctx, shape) {
             Some(node) => {
@@ -326,15 +326,15 @@ impl Tx<'_> {
     #[inline(always)]
     fn pop_near<F: FnOnce(PackedEntry<'_>)>(
         &mut self,
-        p: Place,
+        p: Found,
         link: Link,
         end: ListEnd,
         emit: F,
     ) -> Result<Popped, F> {
         let (shape, log) = (self.list_shape(), self.store.log());
-        let shard = self.held.at_mut(p.shard);
-        let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
-        chain.pop_in_place(log, &mut shard.access, &shape, end, emit)
+        let shown = self.before(p);
+        let (body, access) = self.held.at_mut(p.shard).change_near(link.place, shown);
+        chain_mut(body).pop_in_place(log, access, &shape, end, emit)
     }
 
     /// Adds elements to a chain; gives its length.
@@ -342,21 +342,22 @@ impl Tx<'_> {
     fn push_big<'e>(
         &mut self,
         k: &Key<'_>,
-        mut p: Place,
+        mut p: Found,
         link: Link,
         end: ListEnd,
         mut elements: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> u64 {
         let (shape, log) = (self.list_shape(), self.store.log());
         let (mut added, mut length) = (0, 0);
+        let shown = self.before(p);
         let left = loop {
             let left = elements.clone();
             let Some(element) = elements.next() else { break None };
-            let shard = self.held.at_mut(p.shard);
-            let chain = chain_mut(&mut shard.roots.get_mut(link.place).body);
+            let (body, access) = self.held.at_mut(p.shard).change_near(link.place, shown);
+            let chain = chain_mut(body);
             let pushed = match Short::of(element) {
-                Some(short) => chain.push_in_place(log, &mut shard.access, &shape, end, &short),
-                None => chain.push_in_place(log, &mut shard.access, &shape, end, &Coded::of(element)),
+                Some(short) => chain.push_in_place(log, access, &shape, end, &short),
+                None => chain.push_in_place(log, access, &shape, end, &Coded::of(element)),
             };
             length = match pushed {
                 Pushed::Yes => chain.len(),
@@ -375,7 +376,7 @@ impl Tx<'_> {
 
     /// Begins a node at an end with an element; gives the list's length.
     #[inline(never)]
-    fn push_apart(&mut self, p: Place, link: Link, shape: &Shape, end: ListEnd, element: &[u8]) -> u64 {
+    fn push_apart(&mut self, p: Found, link: Link, shape: &Shape, end: ListEnd, element: &[u8]) -> u64 {
         self.big_at(p, link, |body, hands| {
             let chain = chain_mut(body);
             chain.push_in_new_node(hands, shape, end, &Coded::of(element));
@@ -385,12 +386,12 @@ impl Tx<'_> {
 
     /// Drops the node that a pop has emptied.
     #[inline(never)]
-    fn drop_empty(&mut self, p: Place, link: Link, end: ListEnd) {
+    fn drop_empty(&mut self, p: Found, link: Link, end: ListEnd) {
         self.big_at(p, link, |body, hands| chain_mut(body).drop_empty(hands, end));
     }
 
     #[inline(never)]
-    fn pop_at(&mut self, k: &Key<'_>, p: &mut Place, end: ListEnd, show: impl FnOnce(PackedEntry<'_>)) {
+    fn pop_at(&mut self, k: &Key<'_>, p: &mut Found, end: ListEnd, show: impl FnOnce(PackedEntry<'_>)) {
         match self.encoding(*p) {
             Some(Encoding::Big) => {
                 self.with_chain(*p, |chain, t| chain.pop(t, end, show));
@@ -404,7 +405,7 @@ impl Tx<'_> {
     fn push_all<'e>(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         end: ListEnd,
         mut elements: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> (u64, u64) {
@@ -461,7 +462,7 @@ impl Tx<'_> {
     }
 
     /// Shows `count` elements from position `first` on, towards the other end.
-    fn emit_range(&mut self, p: Place, first: u64, count: u64, from: ListEnd, mut show: impl FnMut(PackedEntry<'_>)) {
+    fn emit_range(&mut self, p: Found, first: u64, count: u64, from: ListEnd, mut show: impl FnMut(PackedEntry<'_>)) {
         if count == 0 {
             return;
         }

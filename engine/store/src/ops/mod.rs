@@ -14,6 +14,7 @@ use varve_base::Ref;
 use varve_index::IndexEntry;
 use varve_segment::Object;
 
+use crate::keyspace::door::{RootTransfer, Shown};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::Local;
@@ -67,20 +68,11 @@ impl std::fmt::Debug for Tx<'_> {
 
 /// Where a live key stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct Found {
     /// Position of its shard among the held ones.
     shard: usize,
     slot: IndexEntry,
     r: Ref,
-}
-
-/// Whose the big collection of a replaced object is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RootTransfer {
-    /// Nobody's: it dies with the object.
-    None,
-    /// The new object's.
-    New,
 }
 
 impl<'s> Tx<'s> {
@@ -250,18 +242,18 @@ impl<'s> Tx<'s> {
     }
 
     /// The place of a key that is there and not expired; an expired one is removed on the way.
-    fn live(&mut self, k: &Key<'_>) -> Option<Place> {
+    fn live(&mut self, k: &Key<'_>) -> Option<Found> {
         self.live_inlined(k)
     }
 
     /// As [`Tx::live`], for the commands that nearly every request is.
     #[inline(always)]
-    fn live_inlined(&mut self, k: &Key<'_>) -> Option<Place> {
+    fn live_inlined(&mut self, k: &Key<'_>) -> Option<Found> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let slot = shard.index.find(k.hash, |r| {
-            let object = shard.access.open(self.store.log(), r);
+        let slot = shard.index().find(k.hash, |r| {
+            let object = shard.open(self.store.log(), r);
             let is_it = k.is_of(&object);
             if is_it {
                 found = Some((r, object.expiry_ms()));
@@ -275,7 +267,7 @@ impl<'s> Tx<'s> {
             }
             return None;
         }
-        Some(Place { shard: at, slot, r })
+        Some(Found { shard: at, slot, r })
     }
 
     #[cold]
@@ -290,13 +282,13 @@ impl<'s> Tx<'s> {
     }
 
     #[inline(always)]
-    fn object_at(&self, p: Place) -> Object<'_> {
-        self.held.at(p.shard).access.open(self.store.log(), p.r)
+    fn object_at(&self, p: Found) -> Object<'_> {
+        self.held.at(p.shard).open(self.store.log(), p.r)
     }
 
     /// Moves a key's access clock, unless the client's uses do not count.
     #[inline]
-    fn touch_at(&mut self, p: Place) {
+    fn touch_at(&mut self, p: Found) {
         if !self.local.no_touch {
             self.use_at(p);
         }
@@ -304,32 +296,34 @@ impl<'s> Tx<'s> {
 
     /// Moves a key's access clock.
     #[inline]
-    fn use_at(&mut self, p: Place) {
+    fn use_at(&mut self, p: Found) {
         let shard = self.held.at_mut(p.shard);
-        let before = shard.access.open(self.store.log(), p.r).clock();
+        let before = shard.open(self.store.log(), p.r).clock();
         let clock = self.local.used_clock(self.store, before);
         if before != clock {
-            shard.access.open_mut(self.store.log(), p.r).set_clock(clock);
+            shard.set_clock(self.store.log(), p.r, clock);
         }
     }
 
-    /// As [`Tx::touch_at`], for who reads it then.
+    /// Moves a key's access clock, unless the client's uses do not count, and opens the object to read.
     #[inline(always)]
-    fn used_at(&mut self, p: Place) -> Object<'_> {
+    fn used_at(&mut self, p: Found) -> Object<'_> {
+        let (store, local) = (self.store, &mut *self.local);
         let shard = self.held.at_mut(p.shard);
-        let mut object = shard.access.open_mut(self.store.log(), p.r);
-        if !self.local.no_touch {
-            let before = object.read().clock();
-            let clock = self.local.used_clock(self.store, before);
-            if before != clock {
-                object.set_clock(clock);
-            }
+        if local.no_touch {
+            return shard.open(store.log(), p.r);
         }
-        object.into_read()
+        shard.use_object(store.log(), p.r, |clock| local.used_clock(store, clock))
+    }
+
+    /// Shows the walker a key that is about to change.
+    #[inline(always)]
+    fn before(&self, p: Found) -> Shown {
+        self.held.at(p.shard).before(self.store.log(), p.r)
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
-    fn publish(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>) {
+    fn publish(&mut self, k: &Key<'_>, old: Option<(Found, Shown)>, new: Ref, new_expiry: Option<i64>) {
         self.install(k, old, new, new_expiry, RootTransfer::None);
         self.changed(k, 1);
     }
@@ -345,25 +339,30 @@ impl<'s> Tx<'s> {
         self.wake(k);
     }
 
-    /// As `publish` without counting a change. With an heir, the big collection of the old object is the new one's.
-    fn install(&mut self, k: &Key<'_>, old: Option<Place>, new: Ref, new_expiry: Option<i64>, heir: RootTransfer) {
+    /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry. Counts no change. `root`
+    /// says what becomes of the old object's big collection.
+    fn install(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<(Found, Shown)>,
+        new: Ref,
+        new_expiry: Option<i64>,
+        root: RootTransfer,
+    ) {
         let id = self.store.shard_of(k.hash);
         let at = self.held.position(id);
         let (store, shard) = (self.store, self.held.at_mut(at));
         let mut old_expiry = None;
         match old {
-            Some(p) => {
-                old_expiry = shard.access.open(store.log(), p.r).expiry_ms();
+            Some((p, shown)) => {
+                let replaced = shard.open(store.log(), p.r);
+                old_expiry = replaced.expiry_ms();
                 if store.limit().lfu().is_some() {
                     // What is replaced passes its counter on.
-                    let clock = shard.access.open(store.log(), p.r).clock();
-                    shard.access.open_mut(store.log(), new).set_clock(clock);
+                    let clock = replaced.clock();
+                    shard.set_clock(store.log(), new, clock);
                 }
-                shard.index.replace(p.slot, new);
-                match heir {
-                    RootTransfer::None => shard.kill_key(store.ground(), p.r),
-                    RootTransfer::New => shard.access.kill(store.log(), p.r),
-                }
+                shard.replace(store.ground(), p.slot, p.r, new, root, shown);
                 shard.recount_volatile(k.db, old_expiry, new_expiry);
             }
             None => {
@@ -376,11 +375,11 @@ impl<'s> Tx<'s> {
         }
     }
 
-    /// Removes the key at a place.
-    fn remove_at(&mut self, k: &Key<'_>, p: Place) {
+    /// Removes a key that was found and that the walker has seen.
+    fn remove_at(&mut self, k: &Key<'_>, p: Found, shown: Shown) {
         let id = self.held.id(p.shard);
         let shard = self.held.at_mut(p.shard);
-        shard.remove(self.store.ground(), p.slot);
+        shard.remove_shown(self.store.ground(), p.slot, shown);
         shard.follow_index(self.store.ground(), id);
         self.changed(k, 1);
     }

@@ -1,13 +1,13 @@
 //! What the operations on lists, hashes, sets and sorted sets stand on: typed lookups, packed values, big collections.
 //!
 //! ```text
-//! look --> Place and Link: all that a command on one key asks of its object, read in one go
-//! typed / typed_read --> Place --> encoding --+-- Packed    packed, edit_packed, put_small
+//! look --> Found and Link: all that a command on one key asks of its object, read in one go
+//! typed / typed_read --> Found --> encoding --+-- Packed    packed, edit_packed, put_small
 //!                                             +-- Integers  integers, edit_integers, put_small
 //!                                             `-- Big       big_ref, big;   make_big, put_big
 //! ```
 //! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that
-//! fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. A [`Place`] is
+//! fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. A [`Found`] is
 //! updated by what moves its object, and not to be used after any other change of the key.
 
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
@@ -16,12 +16,13 @@ use varve_packed::node::{Grow, Node, NodeMut};
 use varve_segment::{NewObject, NewValue, ObjectKind, Owner};
 
 use super::strings::class_of;
-use super::{Place, RootTransfer, Tx};
+use super::{Found, Tx};
+use crate::keyspace::door::RootTransfer;
 use crate::keyspace::shard::Shard;
-use crate::state::collections::RootLocation;
 use crate::state::key::Key;
-use crate::state::kinds::{self, kind_of};
-use crate::state::link::{Encoding, Link, Root};
+use crate::state::kinds;
+use crate::state::kinds::kind_of;
+use crate::state::link::{Encoding, Link};
 use crate::state::types::{Type, WrongType};
 
 /// Below this many bytes a packed value is not written anew only because it has become too large for what it holds.
@@ -32,7 +33,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.
-    pub(super) fn typed(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
+    pub(super) fn typed(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Found>, WrongType> {
         Ok(self.look(k, ty)?.map(|(p, _)| p))
     }
 
@@ -41,13 +42,13 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     #[inline(always)]
-    pub(super) fn look(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+    pub(super) fn look(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Found, Option<Link>)>, WrongType> {
         let store = self.store;
         let at = self.held.position(store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let slot = shard.index.find(k.hash, |r| {
-            let object = shard.access.open(store.log(), r);
+        let slot = shard.index().find(k.hash, |r| {
+            let object = shard.open(store.log(), r);
             let is_it = k.is_of(&object);
             if is_it {
                 found = Some((r, object));
@@ -68,10 +69,10 @@ impl Tx<'_> {
             let before = object.clock();
             let clock = self.local.used_clock(store, before);
             if clock != before {
-                self.held.at_mut(at).access.open_mut(store.log(), r).set_clock(clock);
+                self.held.at_mut(at).set_clock(store.log(), r, clock);
             }
         }
-        if is_right { Ok(Some((Place { shard: at, slot, r }, link))) } else { Err(WrongType) }
+        if is_right { Ok(Some((Found { shard: at, slot, r }, link))) } else { Err(WrongType) }
     }
 
     /// As `look`, for readers: counts a hit or a miss.
@@ -79,7 +80,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     #[inline(always)]
-    pub(super) fn look_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Place, Option<Link>)>, WrongType> {
+    pub(super) fn look_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<(Found, Option<Link>)>, WrongType> {
         let found = self.look(k, ty);
         self.note_read(k, !matches!(found, Ok(None)));
         found
@@ -90,7 +91,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     #[inline]
-    pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Place>, WrongType> {
+    pub(super) fn typed_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Found>, WrongType> {
         let found = self.typed(k, ty);
         self.note_read(k, !matches!(found, Ok(None)));
         found
@@ -98,20 +99,20 @@ impl Tx<'_> {
 
     /// How a collection is held; `None` for a string.
     #[inline]
-    pub(super) fn encoding(&self, p: Place) -> Option<Encoding> {
+    pub(super) fn encoding(&self, p: Found) -> Option<Encoding> {
         let object = self.object_at(p);
         (object.kind() != kinds::STRING).then(|| Encoding::of(object.tag()))
     }
 
     /// A packed value.
     #[inline]
-    pub(super) fn packed(&self, p: Place) -> Node<'_> {
+    pub(super) fn packed(&self, p: Found) -> Node<'_> {
         Node::open(self.object_at(p).value())
     }
 
     /// A set of integers.
     #[inline]
-    pub(super) fn integers(&self, p: Place) -> IntSet<'_> {
+    pub(super) fn integers(&self, p: Found) -> IntSet<'_> {
         IntSet::open(self.object_at(p).value())
     }
 
@@ -120,14 +121,15 @@ impl Tx<'_> {
     pub(super) fn edit_packed<R>(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         more: usize,
         edit: impl FnOnce(&mut NodeMut<'_>) -> R,
     ) -> R {
         if more > 0 && self.packed(*p).room() < more || self.is_pinned(*p) {
             self.rewrite_packed(k, p, more);
         }
-        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        let shown = self.before(*p);
+        let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         let mut node = NodeMut::open(object.value_mut());
         let done = edit(&mut node);
         let (has, needs) = (object.value().len(), Node::open(object.value()).needed_bytes(0));
@@ -139,7 +141,7 @@ impl Tx<'_> {
 
     /// Writes a packed value anew, with room for `more` bytes of entries and a quarter of it all.
     #[cold]
-    fn rewrite_packed(&mut self, k: &Key<'_>, p: &mut Place, more: usize) {
+    fn rewrite_packed(&mut self, k: &Key<'_>, p: &mut Found, more: usize) {
         let mut scratch = std::mem::take(&mut self.local.scratch);
         let node = self.packed(*p);
         let needed = node.needed_bytes(more);
@@ -155,7 +157,7 @@ impl Tx<'_> {
     pub(super) fn edit_integers<R>(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         value: i64,
         edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
     ) -> R {
@@ -170,7 +172,8 @@ impl Tx<'_> {
             self.rewrite_small(k, p, Encoding::Integers, &scratch);
             self.local.scratch = scratch;
         }
-        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        let shown = self.before(*p);
+        let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         edit(&mut IntSetMut::open(object.value_mut()))
     }
 
@@ -178,7 +181,7 @@ impl Tx<'_> {
     pub(super) fn thin_integers<R>(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
     ) -> R {
         if self.is_pinned(*p) {
@@ -186,21 +189,23 @@ impl Tx<'_> {
             let has = self.integers(*p).get(0);
             return self.edit_integers(k, p, has, edit);
         }
-        let mut object = self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r);
+        let shown = self.before(*p);
+        let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         edit(&mut IntSetMut::open(object.value_mut()))
     }
 
     /// A value in a run that is being sent from where it lies cannot change.
-    fn is_pinned(&mut self, p: Place) -> bool {
-        self.held.at_mut(p.shard).access.open_mut(self.store.log(), p.r).pinned()
+    fn is_pinned(&mut self, p: Found) -> bool {
+        self.held.at_mut(p.shard).is_pinned(self.store.log(), p.r)
     }
 
     /// Gives a collection another small value, its expiry kept. Counts no change.
-    pub(super) fn rewrite_small(&mut self, k: &Key<'_>, p: &mut Place, encoding: Encoding, value: &[u8]) {
+    pub(super) fn rewrite_small(&mut self, k: &Key<'_>, p: &mut Found, encoding: Encoding, value: &[u8]) {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
         let r = self.append_key(k, kind, encoding, value, expiry);
-        self.install(k, Some(*p), r, expiry, RootTransfer::None);
+        let shown = self.before(*p);
+        self.install(k, Some((*p, shown)), r, expiry, RootTransfer::None);
         p.r = r;
     }
 
@@ -208,12 +213,13 @@ impl Tx<'_> {
     pub(super) fn put_small(
         &mut self,
         k: &Key<'_>,
-        old: Option<Place>,
+        old: Option<Found>,
         ty: Type,
         encoding: Encoding,
         value: &[u8],
-    ) -> Place {
+    ) -> Found {
         let r = self.append_key(k, kind_of(ty), encoding, value, None);
+        let old = old.map(|p| (p, self.before(p)));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -242,27 +248,27 @@ impl Tx<'_> {
 
     /// Where a big collection is.
     #[inline]
-    fn link(&self, p: Place) -> Link {
+    fn link(&self, p: Found) -> Link {
         Link::read(self.object_at(p).value())
     }
 
     #[inline(always)]
     fn read_ctx<'a>(&'a self, shard: &'a Shard) -> ReadCtx<'a> {
-        ReadCtx { log: self.store.log(), access: &shard.access, seed: self.store.seed() }
+        ReadCtx { log: self.store.log(), access: shard.access(), seed: self.store.seed() }
     }
 
     /// Reads a big collection.
     #[inline]
-    pub(super) fn big_ref<R>(&self, p: Place, read: impl FnOnce(&Collection, ReadCtx<'_>) -> R) -> R {
+    pub(super) fn big_ref<R>(&self, p: Found, read: impl FnOnce(&Collection, ReadCtx<'_>) -> R) -> R {
         let shard = self.held.at(p.shard);
-        read(&shard.roots.get(self.link(p).place).body, self.read_ctx(shard))
+        read(&shard.root(self.link(p).place).body, self.read_ctx(shard))
     }
 
     /// As [`Tx::changed`], of a key whose place is known: where nobody watches, waits or observes it costs a few comparisons.
     #[inline(always)]
-    pub(super) fn changed_at(&mut self, k: &Key<'_>, p: Place, count: u64) {
+    pub(super) fn changed_at(&mut self, k: &Key<'_>, p: Found, count: u64) {
         let shard = self.held.at(p.shard);
-        if shard.watched.is_none() && shard.waiters.is_none() && self.store.observer().is_none() {
+        if shard.is_unobserved() && self.store.observer().is_none() {
             self.local.counters.changes.add(count);
         } else {
             self.changed(k, count);
@@ -271,44 +277,44 @@ impl Tx<'_> {
 
     /// The body that `look` has shown the way to, with what opens its objects.
     #[inline(always)]
-    pub(super) fn body_at(&self, p: Place, link: Link) -> (&Collection, ReadCtx<'_>) {
+    pub(super) fn body_at(&self, p: Found, link: Link) -> (&Collection, ReadCtx<'_>) {
         let shard = self.held.at(p.shard);
-        (&shard.roots.get(link.place).body, self.read_ctx(shard))
+        (&shard.root(link.place).body, self.read_ctx(shard))
     }
 
     /// As `big`, where `look` has shown the way.
     #[inline(always)]
     pub(super) fn big_at<R>(
         &mut self,
-        p: Place,
+        p: Found,
         link: Link,
         work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
     ) -> R {
-        let at = RootLocation { shard: self.held.id(p.shard), place: link.place };
-        let shard = self.held.at_mut(p.shard);
-        shard.with_root(self.store.ground(), self.local, at, |root, hands| work(&mut root.body, hands))
+        let (place, shown) = (link.place, self.before(p));
+        let (ground, appender) = (self.store.ground(), &mut self.local.appender);
+        self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
 
     /// The body of a big collection, with what opens its objects: for who keeps what it borrows.
     #[inline]
-    pub(super) fn big_parts(&self, p: Place) -> (&Collection, ReadCtx<'_>) {
+    pub(super) fn big_parts(&self, p: Found) -> (&Collection, ReadCtx<'_>) {
         let shard = self.held.at(p.shard);
-        (&shard.roots.get(self.link(p).place).body, self.read_ctx(shard))
+        (&shard.root(self.link(p).place).body, self.read_ctx(shard))
     }
 
     /// Changes a big collection. Counts no change.
     #[inline]
-    pub(super) fn big<R>(&mut self, p: Place, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
-        let at = RootLocation { shard: self.held.id(p.shard), place: self.link(p).place };
-        let shard = self.held.at_mut(p.shard);
-        shard.with_root(self.store.ground(), self.local, at, |root, hands| work(&mut root.body, hands))
+    pub(super) fn big<R>(&mut self, p: Found, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
+        let (place, shown) = (self.link(p).place, self.before(p));
+        let (ground, appender) = (self.store.ground(), &mut self.local.appender);
+        self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
 
     /// Turns a small collection into a big one, which `build` makes of the old value. Counts no change.
     pub(super) fn make_big(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         build: impl FnOnce(&mut WriteCtx<'_>, &[u8]) -> Collection,
     ) {
         let object = self.object_at(*p);
@@ -319,12 +325,13 @@ impl Tx<'_> {
         let link = self.found(p.shard, |hands| build(hands, &old));
         self.local.scratch = old;
         let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry);
-        self.install(k, Some(*p), r, expiry, RootTransfer::None);
+        let shown = self.before(*p);
+        self.install(k, Some((*p, shown)), r, expiry, RootTransfer::None);
         p.r = r;
     }
 
     /// Turns a big collection into a small one with this value; the old one is freed in the background. Counts no change.
-    pub(super) fn make_small(&mut self, k: &Key<'_>, p: &mut Place, encoding: Encoding, value: &[u8]) {
+    pub(super) fn make_small(&mut self, k: &Key<'_>, p: &mut Found, encoding: Encoding, value: &[u8]) {
         debug_assert_eq!(self.encoding(*p), Some(Encoding::Big));
         self.rewrite_small(k, p, encoding, value);
     }
@@ -333,13 +340,14 @@ impl Tx<'_> {
     pub(super) fn put_big(
         &mut self,
         k: &Key<'_>,
-        old: Option<Place>,
+        old: Option<Found>,
         ty: Type,
         build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
-    ) -> Place {
+    ) -> Found {
         let at = self.held.position(self.store.shard_of(k.hash));
         let link = self.found(at, build);
         let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
+        let old = old.map(|p| (p, self.before(p)));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -348,15 +356,16 @@ impl Tx<'_> {
     pub(super) fn put_built(
         &mut self,
         k: &Key<'_>,
-        old: Option<Place>,
+        old: Option<Found>,
         ty: Type,
         slot: CollectionId,
         body: Collection,
     ) {
         let id = self.store.shard_of(k.hash);
-        let root = Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body });
-        let link = place_root(self.store, self.held.at_mut(self.held.position(id)), id, root);
+        let shard = self.held.at_mut(self.held.position(id));
+        let link = shard.place_root(self.store.ground(), id, slot, body);
         let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
+        let old = old.map(|p| (p, self.before(p)));
         self.install(k, old, r, None, RootTransfer::None);
     }
 
@@ -364,26 +373,24 @@ impl Tx<'_> {
     fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
         let store = self.store;
         let id = self.held.id(shard);
-        let slot = store.collections().take(id);
-        let shard = self.held.at_mut(shard);
-        let (access, appender) = (&mut shard.access, &mut self.local.appender);
-        let body = build(&mut WriteCtx { log: store.log(), access, appender, seed: store.seed(), id: slot });
-        place_root(store, shard, id, Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body }))
+        let appender = &mut self.local.appender;
+        self.held.at_mut(shard).found_root(store.ground(), appender, id, build)
     }
 
     /// Copies a big collection to another key.
-    pub(super) fn copy_big(&mut self, to: &Key<'_>, source: Place, old: Option<Place>, expiry: Option<i64>) {
+    pub(super) fn copy_big(&mut self, to: &Key<'_>, source: Found, old: Option<Found>, expiry: Option<i64>) {
         let store = self.store;
         let id = store.shard_of(to.hash);
         let slot = store.collections().take(id);
         let kind = self.object_at(source).kind();
         let shard = self.held.at(source.shard);
-        let root = shard.roots.get(self.link(source).place);
-        let from = ReadCtx { log: store.log(), access: &shard.access, seed: store.seed() };
+        let root = shard.root(self.link(source).place);
+        let from = ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() };
         let body = root.body.copy(from, &mut self.local.appender, slot);
-        let root = Box::new(Root { id: slot, dying: false, restless: false, reported: 0, body });
-        let link = place_root(store, self.held.at_mut(self.held.position(id)), id, root);
+        let shard = self.held.at_mut(self.held.position(id));
+        let link = shard.place_root(store.ground(), id, slot, body);
         let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
+        let old = old.map(|p| (p, self.before(p)));
         self.publish(to, old, r, expiry);
     }
 
@@ -398,20 +405,9 @@ impl Tx<'_> {
         if target == from {
             return r;
         }
-        let root = self.held.at_mut(from).roots.take(link.place);
-        let place = self.held.at_mut(target).roots.put(root);
-        store.collections().set(link.id, RootLocation { shard: id, place });
-        let mut object = self.held.at_mut(from).access.open_mut(store.log(), r);
-        object.value_mut().copy_from_slice(&Link { id: link.id, place }.bytes());
+        let root = self.held.at_mut(from).take_root(link.place);
+        let link = self.held.at_mut(target).adopt_root(store.ground(), id, root);
+        self.held.at_mut(from).relink_detached(store.log(), r, link);
         r
     }
-}
-
-/// Puts a new root among a shard's.
-fn place_root(store: &crate::Store, shard: &mut crate::keyspace::shard::Shard, id: usize, root: Box<Root>) -> Link {
-    let slot = root.id;
-    let place = shard.roots.put(root);
-    store.collections().set(slot, RootLocation { shard: id, place });
-    store.ground().follow_root(shard.roots.get_mut(place));
-    Link { id: slot, place }
 }

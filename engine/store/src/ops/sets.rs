@@ -16,7 +16,7 @@ use varve_packed::intset;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::PackedEntry;
 
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
@@ -46,13 +46,13 @@ impl std::fmt::Debug for SetView<'_> {
 
 impl<'a> SetView<'a> {
     /// The set at a place.
-    pub(super) fn open(held: &'a ShardGuards<'_>, store: &'a Store, p: Place) -> SetView<'a> {
+    pub(super) fn open(held: &'a ShardGuards<'_>, store: &'a Store, p: Found) -> SetView<'a> {
         let shard = held.at(p.shard);
-        let object = shard.access.open(store.log(), p.r);
+        let object = shard.open(store.log(), p.r);
         SetView(match Encoding::of(object.tag()) {
             Encoding::Big => {
-                let elements = members_of(&shard.roots.get(Link::read(object.value()).place).body);
-                View::Big { elements, ctx: ReadCtx { log: store.log(), access: &shard.access, seed: store.seed() } }
+                let elements = members_of(&shard.root(Link::read(object.value()).place).body);
+                View::Big { elements, ctx: ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() } }
             }
             _ => View::Integers(IntSet::open(object.value())),
         })
@@ -276,7 +276,7 @@ impl Tx<'_> {
     }
 
     /// An empty set of the encoding that its first member asks for, with room for all of them.
-    fn new_set<'m>(&mut self, k: &Key<'_>, members: impl Iterator<Item = &'m [u8]>) -> Place {
+    fn new_set<'m>(&mut self, k: &Key<'_>, members: impl Iterator<Item = &'m [u8]>) -> Found {
         let integers_max = self.integers_max().max(1) as usize;
         let (mut count, mut width) = (0, Width::of(0));
         for value in members.take(integers_max).map_while(parse_i64) {
@@ -296,7 +296,7 @@ impl Tx<'_> {
     }
 
     /// Adds an integer to a set of integers, which may become too long for that.
-    fn add_integer(&mut self, k: &Key<'_>, p: &mut Place, value: i64) -> bool {
+    fn add_integer(&mut self, k: &Key<'_>, p: &mut Found, value: i64) -> bool {
         if self.integers(*p).contains(value) {
             return false;
         }
@@ -314,7 +314,7 @@ impl Tx<'_> {
 
     /// Turns a set of integers into a big one.
     #[cold]
-    fn leave_integers(&mut self, k: &Key<'_>, p: &mut Place) {
+    fn leave_integers(&mut self, k: &Key<'_>, p: &mut Found) {
         self.make_big(k, p, |hands, old| {
             let old = IntSet::open(old);
             let mut elements = FieldTable::members(hands.id, old.len());
@@ -352,12 +352,12 @@ impl Tx<'_> {
     }
 
     /// Follows the removal of members: of the key too, if none is left.
-    pub(super) fn after_removal(&mut self, k: &Key<'_>, mut p: Place, removed: usize, left: usize) {
+    pub(super) fn after_removal(&mut self, k: &Key<'_>, mut p: Found, removed: usize, left: usize) {
         if left == 0 {
             if removed > 1 {
                 self.changed(k, removed as u64 - 1);
             }
-            return self.remove_at(k, p);
+            return self.remove_at(k, p, self.before(p));
         }
         if removed > 0 {
             self.changed(k, removed as u64);
@@ -366,7 +366,7 @@ impl Tx<'_> {
     }
 
     /// Writes a set of integers anew that leaves most of its room unused.
-    fn trim_integers(&mut self, k: &Key<'_>, p: &mut Place) {
+    fn trim_integers(&mut self, k: &Key<'_>, p: &mut Found) {
         let object = self.object_at(*p);
         if Encoding::of(object.tag()) != Encoding::Integers {
             return;

@@ -22,7 +22,7 @@ use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
 
 use super::sets::SetView;
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
@@ -33,7 +33,7 @@ const PROBED_SETS_MAX: usize = 4;
 /// Bytes that an integer may need as a member of a big set.
 const INTEGER_AS_MEMBER_BYTES: usize = 40;
 
-type Places = SmallVec<[Option<Place>; 8]>;
+type Places = SmallVec<[Option<Found>; 8]>;
 
 /// What is made of several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Tx<'_> {
         Ok(self.views_at(&places))
     }
 
-    fn views_at(&self, places: &[Option<Place>]) -> SetViews<'_> {
+    fn views_at(&self, places: &[Option<Found>]) -> SetViews<'_> {
         SetViews(places.iter().map(|p| p.map(|p| SetView::open(&self.held, self.store, p))).collect())
     }
 
@@ -230,13 +230,13 @@ impl Tx<'_> {
         &mut self,
         op: SetOp,
         to: &Key<'_>,
-        places: &[Option<Place>],
+        places: &[Option<Found>],
     ) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
         let id = store.shard_of(to.hash);
-        let access = &held.at(held.position(id)).access;
+        let access = held.at(held.position(id)).access();
         let mut result = Build::new((store, id), access, &mut self.local.appender, integers_max);
         result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
         sets.show(op, |member| {
@@ -262,7 +262,7 @@ impl Tx<'_> {
                 self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
             }
             (None, Some(p)) if len == 0 => {
-                self.remove_at(to, p);
+                self.remove_at(to, p, self.before(p));
                 return Ok(0);
             }
             (None, None) if len == 0 => return Ok(0),

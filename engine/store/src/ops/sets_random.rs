@@ -12,7 +12,7 @@ use varve_packed::node::PackedEntry;
 
 use super::hashes_walk::Pick;
 use super::sets::{SetView, members_of_mut};
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::{Encoding, Link};
 use crate::state::types::{Type, WrongType};
@@ -84,7 +84,7 @@ impl Tx<'_> {
     }
 
     /// Takes one member out of a set of integers, unless it is the last: that one goes with the key. How many are left.
-    fn pop_integer(&mut self, k: &Key<'_>, p: &mut Place, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
+    fn pop_integer(&mut self, k: &Key<'_>, p: &mut Found, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
         let set = self.integers(*p);
         let len = set.len();
         if len == 1 {
@@ -97,14 +97,14 @@ impl Tx<'_> {
     }
 
     /// The same with a big set. The member follows from one random number, so that it can be told ahead.
-    fn pop_member(&mut self, p: Place, link: Link, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
+    fn pop_member(&mut self, p: Found, link: Link, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
         let number = self.local.rng.next_u64();
         self.big_at(p, link, |body, hands| {
             members_of_mut(body).take_drawn(hands, number, |member| show(PackedEntry::Bytes(member)))
         })
     }
 
-    fn pop_integers(&mut self, k: &Key<'_>, p: &mut Place, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
+    fn pop_integers(&mut self, k: &Key<'_>, p: &mut Found, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         if count < REWRITE_FROM {
             for _ in 0..count {
                 let at = self.local.rng.below(self.integers(*p).len() as u64) as usize;
@@ -131,7 +131,7 @@ impl Tx<'_> {
         self.rewrite_small(k, p, Encoding::Integers, &value);
     }
 
-    fn pop_members(&mut self, p: Place, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
+    fn pop_members(&mut self, p: Found, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         let mut chosen = Vec::with_capacity(count);
         SetView::open(&self.held, self.store, p).draw_refs(&mut self.local.rng, count, |r, member| {
             show(member);

@@ -12,10 +12,12 @@
 
 use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass};
 
-use super::{Place, Tx};
+use super::{Found, Tx};
+use crate::keyspace::door::Shown;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
-use crate::state::kinds::{self, StringForm};
+use crate::state::kinds;
+use crate::state::kinds::StringForm;
 use crate::state::types::{Ttl, WrongType};
 
 impl Tx<'_> {
@@ -72,11 +74,11 @@ impl Tx<'_> {
     #[cold]
     pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
         let p = self.live(k)?;
-        self.store.log().pin(&self.held.at(p.shard).access, p.r)
+        self.store.log().pin(self.held.at(p.shard).access(), p.r)
     }
 
     #[inline]
-    fn string_at(&self, p: Place) -> Result<&[u8], WrongType> {
+    fn string_at(&self, p: Found) -> Result<&[u8], WrongType> {
         let object = self.object_at(p);
         if object.kind() == kinds::STRING { Ok(object.value()) } else { Err(WrongType) }
     }
@@ -113,12 +115,13 @@ impl Tx<'_> {
     }
 
     /// As [`Tx::set`], of a key that was looked for.
-    fn set_found(&mut self, k: &Key<'_>, old: Option<Place>, value: &[u8], ttl: Ttl, form: StringForm) {
+    fn set_found(&mut self, k: &Key<'_>, old: Option<Found>, value: &[u8], ttl: Ttl, form: StringForm) {
         let expiry = self.expiry_after(old, ttl);
-        if old.is_some_and(|p| self.overwrite(k, p, value, expiry, form)) {
+        let old = old.map(|p| (p, self.before(p)));
+        if old.is_some_and(|(p, shown)| self.overwrite(k, p, shown, value, expiry, form)) {
             return;
         }
-        self.count_use(old);
+        self.count_use(old.map(|(p, _)| p));
         let new = self.new_string(k, NewValue::Bytes(value), expiry, form);
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
@@ -130,6 +133,7 @@ impl Tx<'_> {
         let old = self.live(k);
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
+        let old = old.map(|p| (p, self.before(p)));
         let new = self.new_string(k, NewValue::Zeroed(0), expiry, form);
         let r = self.local.appender.adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
@@ -137,14 +141,14 @@ impl Tx<'_> {
 
     /// Counts a use of what is about to be replaced, which passes its counter on.
     #[inline]
-    fn count_use(&mut self, old: Option<Place>) {
+    fn count_use(&mut self, old: Option<Found>) {
         if let Some(p) = old.filter(|_| self.store.limit().lfu().is_some()) {
             self.touch_at(p);
         }
     }
 
     #[inline]
-    fn expiry_after(&self, old: Option<Place>, ttl: Ttl) -> Option<i64> {
+    fn expiry_after(&self, old: Option<Found>, ttl: Ttl) -> Option<i64> {
         match ttl {
             Ttl::Clear => None,
             Ttl::At(t) => Some(t),
@@ -169,10 +173,18 @@ impl Tx<'_> {
     }
 
     /// Writes a value over a string's old one if its object takes it.
-    fn overwrite(&mut self, k: &Key<'_>, p: Place, value: &[u8], expiry: Option<i64>, form: StringForm) -> bool {
+    fn overwrite(
+        &mut self,
+        k: &Key<'_>,
+        p: Found,
+        shown: Shown,
+        value: &[u8],
+        expiry: Option<i64>,
+        form: StringForm,
+    ) -> bool {
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
-        let mut object = shard.access.open_mut(store.log(), p.r);
+        let mut object = shard.open_mut(store.log(), p.r, shown);
         let before = object.read().expiry_ms();
         if object.read().kind() != kinds::STRING
             || before.is_some() != expiry.is_some()
@@ -227,9 +239,10 @@ impl Tx<'_> {
     }
 
     /// Writes `part` at `offset` of the string at `p`, growing it as needed; it is `raw` from then on.
-    fn write_part(&mut self, k: &Key<'_>, p: Place, offset: usize, part: &[u8]) {
+    fn write_part(&mut self, k: &Key<'_>, p: Found, offset: usize, part: &[u8]) {
+        let shown = self.before(p);
         let shard = self.held.at_mut(p.shard);
-        let mut object = shard.access.open_mut(self.store.log(), p.r);
+        let mut object = shard.open_mut(self.store.log(), p.r, shown);
         let old_len = object.value().len();
         let in_place = if offset >= old_len {
             object.extend_value(offset, part)
@@ -246,12 +259,12 @@ impl Tx<'_> {
             self.changed(k, 1);
             return;
         }
-        let object = self.held.at(p.shard).access.open(self.store.log(), p.r);
+        let object = self.held.at(p.shard).open(self.store.log(), p.r);
         let expiry = object.expiry_ms();
         let value = NewValue::Patched { old: object.value(), at: offset, part };
         let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw));
         let r = self.local.appender.append(self.store.log(), &new);
-        self.publish(k, Some(p), r, expiry);
+        self.publish(k, Some((p, shown)), r, expiry);
     }
 }
 

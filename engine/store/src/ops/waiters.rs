@@ -37,14 +37,14 @@ impl Tx<'_> {
         debug_assert_eq!(waiter.who.db, self.db(), "a client waits in the database that it has selected");
         for key in &waiter.keys {
             let at = self.held.position(self.store.shard_of(self.key(key).hash));
-            self.held.at_mut(at).waiters.get_or_insert_default().add(key, waiter);
+            self.held.at_mut(at).add_waiter(key, waiter);
         }
     }
 
     /// True if somebody waits for a key of a shard that is held.
     #[inline]
     pub fn any_waiters(&self) -> bool {
-        self.held.iter().any(|shard| shard.waiters.is_some())
+        self.held.iter().any(|shard| shard.waiters().is_some())
     }
 
     /// Adds to the ascending `shards`, which are those held, the ones that serving the waiters of `keys` may need: true
@@ -61,7 +61,7 @@ impl Tx<'_> {
                 continue;
             }
             let shard = self.held.at(self.held.position(usize::from(id)));
-            let Some(waiters) = &shard.waiters else { continue };
+            let Some(waiters) = shard.waiters() else { continue };
             if waiters.keys.contains_key(key) && seen.insert(key) {
                 next.extend(waiters.targets(key));
             }
@@ -81,7 +81,7 @@ impl Tx<'_> {
     #[inline]
     pub(crate) fn wake(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
-        if self.held.at(at).waiters.is_some() {
+        if self.held.at(at).waiters().is_some() {
             self.note_ready(k, at);
         }
     }
@@ -92,9 +92,9 @@ impl Tx<'_> {
         let store = self.store;
         let Some(db) = (0..store.databases()).find(|db| store.database_map().physical(*db) == k.db) else { return };
         let shard = self.held.at(at);
-        let Some(queue) = shard.waiters.as_ref().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
+        let Some(queue) = shard.waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
         let Some(slot) = shard.find(store.log(), k) else { return };
-        let ty = type_of_kind(shard.access.open(store.log(), shard.index.get(slot)).kind());
+        let ty = type_of_kind(shard.open(store.log(), shard.index().get(slot)).kind());
         let wanted = queue.fifo.iter().any(|waiter| waiter.wants == ty && waiter.is_waiting());
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {
@@ -135,7 +135,7 @@ impl Tx<'_> {
         let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
-        let Some(queue) = self.held.at(at).waiters.as_ref().and_then(|waiters| waiters.queue(k.bytes, db)) else {
+        let Some(queue) = self.held.at(at).waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else {
             return NextWaiter::Nobody;
         };
         let Some(first) = queue.fifo.iter().position(|waiter| waiter.wants == ty && waiter.is_waiting()) else {
@@ -145,13 +145,7 @@ impl Tx<'_> {
         if target.is_some_and(|target| !self.held.holds(self.shard_of_bytes(target))) {
             return NextWaiter::Far;
         }
-        let shard = self.held.at_mut(at);
-        let waiters = shard.waiters.as_mut().expect("just looked at");
-        let taken = waiters.edit(k.bytes, db, |fifo| fifo.remove(first));
-        if waiters.keys.is_empty() {
-            shard.waiters = None;
-        }
-        NextWaiter::Take(taken.flatten().expect("just found"))
+        NextWaiter::Take(self.held.at_mut(at).take_waiter(k.bytes, db, first).expect("just found"))
     }
 
     /// The keys that are ready, in order; serving them is put off, and up to the caller.
@@ -169,7 +163,7 @@ impl Tx<'_> {
         self.release();
         for (id, cell) in store.cells().iter().enumerate() {
             let shard = cell.lock.lock();
-            let Some(waiters) = &shard.waiters else { continue };
+            let Some(waiters) = shard.waiters() else { continue };
             shards.push(id as u16);
             for (key, queues) in &waiters.keys {
                 waited.extend(queues.iter().map(|queue| (queue.db, key.clone())));

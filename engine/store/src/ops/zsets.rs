@@ -12,7 +12,7 @@ use varve_collection::Collection;
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, judge, packed};
 use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
 
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::shapes::SMALL_BYTES_MAX;
@@ -112,7 +112,7 @@ impl Tx<'_> {
         let old = self.live(k);
         if items.is_empty() {
             if let Some(p) = old {
-                self.remove_at(k, p);
+                self.remove_at(k, p, self.before(p));
             }
             return;
         }
@@ -138,7 +138,7 @@ impl Tx<'_> {
     }
 
     /// The members of a sorted set that is there, without a lookup counted.
-    pub(super) fn zset_len_at(&self, p: Place) -> usize {
+    pub(super) fn zset_len_at(&self, p: Found) -> usize {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, _| ordered(body).len()),
             _ => packed::len(self.packed(p)),
@@ -146,7 +146,7 @@ impl Tx<'_> {
     }
 
     #[inline]
-    fn score_at(&self, p: Place, member: &[u8]) -> Option<f64> {
+    fn score_at(&self, p: Found, member: &[u8]) -> Option<f64> {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, ctx| ordered(body).score(ctx, member)),
             _ => packed::find(self.packed(p), member).map(|(_, _, score)| score),
@@ -154,11 +154,11 @@ impl Tx<'_> {
     }
 
     /// Follows the removal of so many members, `left` of which are left.
-    pub(super) fn zset_shrunk(&mut self, k: &Key<'_>, p: Place, removed: usize, left: usize) {
+    pub(super) fn zset_shrunk(&mut self, k: &Key<'_>, p: Found, removed: usize, left: usize) {
         if left == 0 {
             // The removal of the key is a change by itself.
             self.changed(k, removed as u64 - 1);
-            self.remove_at(k, p);
+            self.remove_at(k, p, self.before(p));
         } else {
             self.changed(k, removed as u64);
         }
@@ -172,11 +172,11 @@ impl Tx<'_> {
     }
 
     #[inline]
-    fn add_big(&mut self, p: Place, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    fn add_big(&mut self, p: Found, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
         self.big(p, |body, hands| ordered_mut(body).add(hands, member, score, how))
     }
 
-    fn add_packed(&mut self, k: &Key<'_>, mut p: Place, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    fn add_packed(&mut self, k: &Key<'_>, mut p: Found, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
         let node = self.packed(p);
         let Some((_, _, old)) = packed::find(node, member) else {
             if how.xx {
@@ -221,7 +221,7 @@ impl Tx<'_> {
 
     /// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
     /// entries. Counts no change.
-    fn put_zset(&mut self, k: &Key<'_>, old: Option<Place>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
+    fn put_zset(&mut self, k: &Key<'_>, old: Option<Found>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
         let mut scratch = std::mem::take(&mut self.local.scratch);
         scratch.clear();
         scratch.resize(buffer_bytes(bytes), 0);
@@ -245,7 +245,7 @@ impl Tx<'_> {
 
     /// Makes a packed sorted set a big one.
     #[cold]
-    fn spread_zset(&mut self, k: &Key<'_>, p: &mut Place) {
+    fn spread_zset(&mut self, k: &Key<'_>, p: &mut Found) {
         self.make_big(k, p, |hands, old| {
             Collection::Zset(Box::new(SortedSet::build(hands, packed::len(Node::open(old)), |push| {
                 packed::for_each(Node::open(old), push)

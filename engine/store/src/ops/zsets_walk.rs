@@ -10,7 +10,7 @@ use varve_collection::zset::{ZRange, ZShown, packed};
 
 use super::hashes_walk::Pick;
 use super::zsets::{ordered, ordered_mut};
-use super::{Place, Tx};
+use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
@@ -170,7 +170,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn pick_distinct_at(&self, p: Place, rng: &mut Rng, mut many: usize, emit: &mut dyn FnMut(&[u8], f64)) {
+    fn pick_distinct_at(&self, p: Found, rng: &mut Rng, mut many: usize, emit: &mut dyn FnMut(&[u8], f64)) {
         let len = self.zset_len_at(p);
         if many <= len / DRAW_UP_TO_ONE_IN {
             let mut drawn = HashSet::with_capacity(many);
@@ -194,7 +194,7 @@ impl Tx<'_> {
     }
 
     /// The positions of a range, from the low end; `rev` turns ranks only.
-    fn span_at(&self, p: Place, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
+    fn span_at(&self, p: Found, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
         match self.encoding(p) {
             Some(Encoding::Big) => self.big_ref(p, |body, ctx| ordered(body).span(ctx, range, rev)),
             _ => packed::span(self.packed(p), range, rev),
@@ -202,7 +202,7 @@ impl Tx<'_> {
     }
 
     /// Shows the members at the positions `from..to`, downwards if `rev`.
-    fn walk_at(&self, p: Place, (from, to): (u64, u64), rev: bool, emit: &mut dyn FnMut(&[u8], f64)) {
+    fn walk_at(&self, p: Found, (from, to): (u64, u64), rev: bool, emit: &mut dyn FnMut(&[u8], f64)) {
         if from == to {
             return;
         }
@@ -221,7 +221,7 @@ impl Tx<'_> {
     fn take_span_at(
         &mut self,
         k: &Key<'_>,
-        mut p: Place,
+        mut p: Found,
         span: impl FnOnce(u64) -> (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
@@ -247,7 +247,7 @@ impl Tx<'_> {
     fn take_packed(
         &mut self,
         k: &Key<'_>,
-        p: &mut Place,
+        p: &mut Found,
         (from, to): (u64, u64),
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),

@@ -1,8 +1,7 @@
 //! Tables that FLUSHALL detached, and the position of the sweep that FLUSHDB left to do.
 
-use varve_index::IndexTable;
-
 use varve_base::rank::{Rank, RankedMutex};
+use varve_index::IndexTable;
 
 /// What FLUSHALL and FLUSHDB left to do.
 pub(crate) struct DetachedTables {

@@ -6,7 +6,7 @@
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
-//! | `watch`, `waiters`, `events`, `observe` | watched keys, clients that wait, queued events, the observer |
+//! | `watch`, `waiters`, `events`, `observe`, `walker` | watched keys, clients that wait, queued events, the observer, the walker |
 //! | `candidates`, `victims`, `reclaim` | what eviction and reclaim remember |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `pending`, `detached` | what the background owes |
@@ -14,6 +14,7 @@
 pub(crate) mod candidates;
 pub(crate) mod clock;
 pub(crate) mod collections;
+pub(crate) mod counts;
 pub(crate) mod detached;
 pub mod events;
 pub(crate) mod key;
@@ -31,5 +32,6 @@ pub(crate) mod stats;
 pub(crate) mod types;
 pub(crate) mod victims;
 pub(crate) mod waiters;
+pub(crate) mod walker;
 pub mod watch;
 pub mod wheel;

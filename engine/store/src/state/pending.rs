@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::{Collection, CollectionId};
 
 use super::roots::Roots;
-use varve_base::rank::{Rank, RankedMutex};
 
 /// Roots that one step looks at which have no more to shed than it takes to drop them.
 pub(crate) const SHED_ROOTS: usize = 16;
@@ -44,12 +44,12 @@ impl PendingWork {
         self.owed.load(Relaxed) > 0
     }
 
-    pub(crate) fn bury(&self, id: CollectionId) {
+    pub(crate) fn mark_dying(&self, id: CollectionId) {
         self.owed.fetch_add(1, Relaxed);
         self.dying.lock().push_back(id);
     }
 
-    pub(crate) fn unsettle(&self, id: CollectionId) {
+    pub(crate) fn enqueue_rehash(&self, id: CollectionId) {
         self.owed.fetch_add(1, Relaxed);
         self.restless.lock().push_back(id);
     }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
+use varve_base::rank::{Rank, RankedMutex};
 use varve_segment::{Drain, Log};
 
 use super::meter::DefragMeter;
 use super::victims::{CostCounters, Seen, Settings};
-use varve_base::rank::{Rank, RankedMutex};
 
 /// The drain under way.
 pub(crate) struct Reclaimer {

@@ -148,13 +148,9 @@ impl Store {
         }
         let mut due = std::mem::take(&mut local.due);
         due.clear();
-        if shard.wheel.should_rebuild(shard.counts.volatile() as usize) {
-            // Begins it; the entries come out through `advance`, and those whose key lives are filed again below.
-            let _ = shard.wheel.drain_all(0, &mut due);
-        }
-        let more = shard.wheel.advance(now, EXPIRY_ENTRIES, &mut due).more;
+        let more = shard.fire_wheel(now, EXPIRY_ENTRIES, &mut due);
         for &bits in &due {
-            shard.index.prefetch(hash_with_bits(id, bits));
+            shard.index().prefetch(hash_with_bits(id, bits));
         }
         for &bits in &due {
             let expired = self.fire(&mut shard, local, bits, now);
@@ -162,7 +158,7 @@ impl Store {
         }
         local.due = due;
         if !more {
-            cell.set_due(shard.wheel.next_due(now).unwrap_or(NEVER));
+            cell.set_due(shard.wheel().next_due(now).unwrap_or(NEVER));
         }
         shard.follow_index(self.ground(), id);
         true
@@ -174,8 +170,8 @@ impl Store {
         let mut expired = 0;
         loop {
             let mut again = None;
-            let slot = shard.index.find_partial(bits, |r| {
-                let object = shard.access.open(self.log(), r);
+            let slot = shard.index().find_partial(bits, |r| {
+                let object = shard.open(self.log(), r);
                 let Some(t) = object.expiry_ms() else { return false };
                 // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
                 if wheel_bits(hash_of(self.seed(), database_of(&object), object.key())) != bits {
@@ -195,7 +191,7 @@ impl Store {
                 }
                 None => {
                     if let Some(t) = again {
-                        shard.wheel.add(bits, t);
+                        shard.refile(bits, t);
                     }
                     return expired;
                 }
@@ -217,9 +213,7 @@ impl Store {
             let id = word * 64 + ((first + bits.rotate_right(first).trailing_zeros()) % 64) as usize;
             local.turn += 1;
             let Some(mut shard) = self.cells()[id].lock.try_lock() else { return true };
-            let Shard { index, access, .. } = &mut *shard;
-            let hashes = crate::keyspace::shard::KeyHashes { log: self.log(), access, seed: self.seed() };
-            if !index.step(&hashes, INDEX_BUCKETS) {
+            if !shard.step_index(self.ground(), INDEX_BUCKETS) {
                 self.ground().unmark_growing(id);
             }
             shard.follow_index(self.ground(), id);

@@ -91,9 +91,9 @@ impl Store {
 
     /// Removes an entry to make room; the bytes that it and its parts took.
     pub(crate) fn evict_entry(&self, local: &mut Local, shard: &mut Shard, id: usize, slot: IndexEntry) -> u64 {
-        let r = shard.index.get(slot);
-        let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.roots.get(link.place).body.memory());
-        let bytes = shard.access.open(self.log(), r).live_bytes() + parts;
+        let r = shard.index().get(slot);
+        let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
+        let bytes = shard.open(self.log(), r).live_bytes() + parts;
         local.note_object(self, EventClass::Evicted, "evicted", shard, slot);
         local.report_gone(self, shard, slot);
         shard.remove(self.ground(), slot);
@@ -127,8 +127,8 @@ impl Store {
     fn evict_candidate(&self, local: &mut Local, policy: Policy, candidate: Candidate) -> Option<u64> {
         let id = self.shard_of(candidate.hash);
         let mut shard = self.cells()[id].lock.lock();
-        let slot = shard.index.find_ref(candidate.hash, candidate.r)?;
-        let object = shard.access.open(self.log(), candidate.r);
+        let slot = shard.index().find_ref(candidate.hash, candidate.r)?;
+        let object = shard.open(self.log(), candidate.r);
         if self.score(policy.measure(), &object, local.now_ms) < candidate.score {
             return None;
         }
@@ -148,13 +148,13 @@ impl Store {
             }
             let shard = cell.lock.lock();
             let drawn = match volatile {
-                false => shard.index.sample(&mut local.rng),
-                true if shard.counts.volatile() == 0 => None,
+                false => shard.index().sample(&mut local.rng),
+                true if shard.counts().volatile() == 0 => None,
                 true if search => self.first_volatile(&shard),
                 true => self.draw_volatile(&shard, local),
             };
             let Some(r) = drawn else { continue };
-            let object = shard.access.open(self.log(), r);
+            let object = shard.open(self.log(), r);
             let score = self.score(policy.measure(), &object, local.now_ms);
             return Some(Candidate { score, hash: shard.hashes(self.log(), self.seed()).hash(r), r });
         }
@@ -164,21 +164,21 @@ impl Store {
     /// A volatile key of a shard by its wheel, whose entries may be stale.
     fn draw_volatile(&self, shard: &Shard, local: &mut Local) -> Option<Ref> {
         (0..WHEEL_DRAWS).find_map(|_| {
-            let bits = shard.wheel.sample(|| local.rng.next_u64())?;
-            let slot = shard.index.find_partial(bits, |r| {
-                let object = shard.access.open(self.log(), r);
+            let bits = shard.wheel().sample(|| local.rng.next_u64())?;
+            let slot = shard.index().find_partial(bits, |r| {
+                let object = shard.open(self.log(), r);
                 let hash = || hash_of(self.seed(), database_of(&object), object.key());
                 object.expiry_ms().is_some() && wheel_bits(hash()) == bits
             })?;
-            Some(shard.index.get(slot))
+            Some(shard.index().get(slot))
         })
     }
 
     /// Some volatile key of a shard.
     fn first_volatile(&self, shard: &Shard) -> Option<Ref> {
         let mut found = None;
-        shard.index.for_each(|r| {
-            if found.is_none() && shard.access.open(self.log(), r).expiry_ms().is_some() {
+        shard.index().for_each(|r| {
+            if found.is_none() && shard.open(self.log(), r).expiry_ms().is_some() {
                 found = Some(r);
             }
         });

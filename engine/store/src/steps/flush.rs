@@ -18,20 +18,18 @@ const SWEEP_BUCKETS: usize = 64;
 impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut Worker) {
+        self.show_all();
         self.report_emptied(&w.local);
         w.local.appender.park(self.log());
         self.reclaimer().reset(self.log());
         let (mut roots, mut table_bytes) = (Vec::new(), 0);
         for (id, cell) in self.cells().iter().enumerate() {
             let mut shard = cell.lock.lock();
-            shard.touch_present(self.ground());
-            let table = shard.index.take();
-            shard.wheel.clear();
-            shard.counts = Default::default();
-            roots.push(std::mem::take(&mut shard.roots));
+            let (table, of_shard) = shard.take_all(self.ground());
+            roots.push(of_shard);
             cell.set_due(NEVER);
             shard.follow_index(self.ground(), id);
-            table_bytes += shard.reported_bytes as u64;
+            table_bytes += shard.table_bytes() as u64;
             drop(shard);
             self.detached().tables.lock().push(table);
         }
@@ -99,8 +97,8 @@ impl Store {
             return true;
         }
         let Some(mut shard) = self.cells()[id].lock.try_lock() else { return true };
-        if shard.counts.get(dying).keys == 0 {
-            shard.counts.forget(dying);
+        if shard.counts().get(dying).keys == 0 {
+            shard.forget_database(dying);
             *at = (id + 1, 0);
             return true;
         }
@@ -109,14 +107,14 @@ impl Store {
         while let (Some(from), true) = (next, doomed.len() < SWEEP_ENTRIES && buckets < SWEEP_BUCKETS) {
             buckets += 1;
             let hashes = shard.hashes(self.log(), self.seed());
-            next = shard.index.scan(from, &hashes, |r| {
-                if database_of(&shard.access.open(self.log(), r)) == dying {
+            next = shard.index().scan(from, &hashes, |r| {
+                if database_of(&shard.open(self.log(), r)) == dying {
                     doomed.push((varve_index::Rehash::hash(&hashes, r), r));
                 }
             });
         }
         for (hash, r) in doomed {
-            let slot = shard.index.find_ref(hash, r).expect("just scanned");
+            let slot = shard.index().find_ref(hash, r).expect("just scanned");
             shard.remove(self.ground(), slot);
         }
         shard.follow_index(self.ground(), id);

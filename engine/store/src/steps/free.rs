@@ -37,9 +37,11 @@ impl Store {
             self.pending().dying.lock().push_back(id);
             return true;
         };
-        let empty = shard.with_root(self.ground(), local, at, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
+        let empty = shard.with_root(self.ground(), &mut local.appender, at.place, |root, hands| {
+            root.body.free_step(hands, FREE_OBJECTS)
+        });
         if empty {
-            let root = shard.roots.take(at.place);
+            let root = shard.take_root(at.place);
             debug_assert!(root.dying, "only what no key leads to is freed");
             self.table_bytes().fetch_sub(root.reported as u64, Relaxed);
             self.collections().give(id);
@@ -64,12 +66,12 @@ impl Store {
             self.pending().restless.lock().push_back(id);
             return true;
         };
-        if !shard.roots.find(at.place, id).is_some_and(|root| root.restless) {
+        if !shard.find_root(at.place, id).is_some_and(|root| root.restless) {
             // Another collection has the number by now.
             self.pending().done();
             return true;
         }
-        let left = shard.with_root(self.ground(), local, at, |root, hands| {
+        let left = shard.with_root(self.ground(), &mut local.appender, at.place, |root, hands| {
             if !root.dying {
                 root.body.step(hands, MOVE_BUCKETS);
             }

@@ -15,7 +15,7 @@ use varve_base::hash::hash64;
 use varve_collection::CollectionId;
 use varve_packed::intset::IntSet;
 use varve_packed::node::{Grow, Node};
-use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE, SegmentClass};
+use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE};
 
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{Local, Worker};
@@ -415,7 +415,9 @@ impl Mover<'_> {
         if self.store.collections().get(id) != Some(at) {
             return Relocated::Busy;
         }
-        let moved = shard.with_root(self.store.ground(), self.local, at, |root, hands| root.body.relocate(hands, head));
+        let moved = shard.with_root(self.store.ground(), &mut self.local.appender, at.place, |root, hands| {
+            root.body.relocate(hands, head)
+        });
         if !moved {
             return Relocated::Dead;
         }
@@ -495,8 +497,8 @@ impl Mover<'_> {
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
         let log = self.store.log();
-        let Some(slot) = shard.index.find_ref(hash, head.r) else { return Relocated::Dead };
-        let due = shard.access.open(log, head.r).expiry_ms();
+        let Some(slot) = shard.index().find_ref(hash, head.r) else { return Relocated::Dead };
+        let due = shard.open(log, head.r).expiry_ms();
         let still = self.store.stands_still(self.local.now_ms);
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.expires_actively() && !still {
             self.local.note_object(self.store, EventClass::Expired, "expired", &shard, slot);
@@ -506,15 +508,14 @@ impl Mover<'_> {
             return Relocated::Evicted;
         }
         if let Some(cutoff) = self.cutoff
-            && self.store.is_beyond(&cutoff, &shard.access.open(log, head.r), self.local)
+            && self.store.is_beyond(&cutoff, &shard.open(log, head.r), self.local)
         {
             self.store.evict_entry(self.local, &mut shard, id, slot);
             return Relocated::Evicted;
         }
-        let trimmed = trim(&shard.access.open(log, head.r), &mut self.local.scratch);
+        let trimmed = trim(&shard.open(log, head.r), &mut self.local.scratch);
         let value = trimmed.then_some(self.local.scratch.as_slice());
-        let new = self.local.appender.relocate_with(log, &mut shard.access, head.r, SegmentClass::Survivor, value);
-        shard.index.replace(slot, new);
+        shard.relocate(log, &mut self.local.appender, slot, value);
         self.local.counters.moved.add(1);
         Relocated::Moved
     }

@@ -103,10 +103,10 @@ impl Store {
             let Owner::Database(db) = head.owner else { return };
             let hash = hash_of(self.seed(), db, head.key);
             let Some(shard) = self.cells()[self.shard_of(hash)].lock.try_lock() else { return };
-            if shard.index.find_ref(hash, head.r).is_none() {
+            if shard.index().find_ref(hash, head.r).is_none() {
                 return;
             }
-            let object = shard.access.open(self.log(), head.r);
+            let object = shard.open(self.log(), head.r);
             looked += 1;
             beyond += usize::from(cutoff.is_some_and(|cutoff| self.is_beyond(cutoff, &object, local)));
             let until_evicted = || {

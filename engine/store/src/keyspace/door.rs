@@ -1,0 +1,210 @@
+//! The door: the one place through which an object's bytes are changed or its life ends.
+//!
+//! ```text
+//! found key --before--> Shown --open_mut, change_root, replace, remove ..--> changed bytes
+//!              |
+//!              `-- a walker is set: it sees the object as it still is, with its shard held
+//! ```
+//! Whatever changes an object asks for the proof [`Shown`], which only [`Shard::before`] makes: a walker (a snapshot, a
+//! reader that takes long) sees each object before it changes, and its old bytes are still there. While no walker is set
+//! that costs one test.
+//!
+//! Not a change: the clock of a key (its last use), and what reclaim does. It moves an object, drops the free room of a
+//! small collection, moves the table of a big one, and frees what no key leads to; what a key holds stays the same.
+
+use std::sync::Arc;
+
+use varve_base::Ref;
+use varve_collection::{Collection, WriteCtx};
+use varve_index::{IndexEntry, IndexTable};
+use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClass};
+
+use super::ground::Ground;
+use super::shard::Shard;
+use super::store::Store;
+use crate::state::counts::Counts;
+use crate::state::key::database_of;
+use crate::state::link::{Link, Root};
+use crate::state::roots::Roots;
+use crate::state::walker::{Before, Walker};
+
+/// Proof that the walker, if one is set, has seen the object that is about to change.
+#[derive(Clone, Copy)]
+#[must_use = "it is what a change asks for"]
+pub(crate) struct Shown(());
+
+/// What becomes of the big collection of an object that is replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootTransfer {
+    /// It dies with the object.
+    None,
+    /// The new object leads to it.
+    New,
+}
+
+impl Store {
+    /// Shows a walker each object before it changes from now on; `None` ends that. Takes the locks of all shards, one
+    /// after the other.
+    pub fn set_walker(&self, walker: Option<&Arc<dyn Walker>>) {
+        for cell in self.cells() {
+            cell.lock.lock().walker = walker.cloned();
+        }
+    }
+
+    /// Tells the walker that every database is about to be emptied.
+    pub(crate) fn show_all(&self) {
+        let walker = self.cells()[0].lock.lock().walker.clone();
+        if let Some(walker) = walker {
+            walker.before_all();
+        }
+    }
+}
+
+impl Shard {
+    /// Shows the walker an object that is about to change.
+    #[inline(always)]
+    pub(crate) fn before(&self, log: &Log, r: Ref) -> Shown {
+        if self.walker.is_some() {
+            self.show(log, r);
+        }
+        Shown(())
+    }
+
+    #[cold]
+    fn show(&self, log: &Log, r: Ref) {
+        let Some(walker) = &self.walker else { return };
+        let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
+        walker.before(&Before::new(self.open(log, r), collection, log, &self.access));
+    }
+
+    /// Opens an object to change it.
+    #[inline(always)]
+    pub(crate) fn open_mut<'a>(&'a mut self, log: &'a Log, r: Ref, _: Shown) -> ObjectMut<'a> {
+        self.access.open_mut(log, r)
+    }
+
+    /// True if the value is being sent from where it lies, and cannot change there.
+    pub(crate) fn is_pinned(&mut self, log: &Log, r: Ref) -> bool {
+        self.access.open_mut(log, r).pinned()
+    }
+
+    /// Writes a key's clock, which is no change.
+    #[inline(always)]
+    pub(crate) fn set_clock(&mut self, log: &Log, r: Ref, clock: u32) {
+        self.access.open_mut(log, r).set_clock(clock);
+    }
+
+    /// Writes a key's clock as `next` makes it of the old one, and opens the object to read.
+    #[inline(always)]
+    pub(crate) fn use_object<'a>(&'a mut self, log: &'a Log, r: Ref, next: impl FnOnce(u32) -> u32) -> Object<'a> {
+        let mut object = self.access.open_mut(log, r);
+        let before = object.read().clock();
+        let clock = next(before);
+        if before != clock {
+            object.set_clock(clock);
+        }
+        object.into_read()
+    }
+
+    /// Works on the root of a key that is about to change.
+    #[inline]
+    pub(crate) fn change_root<R>(
+        &mut self,
+        ground: &Ground,
+        appender: &mut Appender,
+        place: u32,
+        _: Shown,
+        work: impl FnOnce(&mut Root, &mut WriteCtx<'_>) -> R,
+    ) -> R {
+        self.with_root(ground, appender, place, work)
+    }
+
+    /// Changes a collection by what needs neither its tables nor room in the log.
+    #[inline(always)]
+    pub(crate) fn change_near(&mut self, place: u32, _: Shown) -> (&mut Collection, &mut Access) {
+        (&mut self.roots.get_mut(place).body, &mut self.access)
+    }
+
+    /// Puts a new object in the place of a key's old one.
+    #[inline]
+    pub(crate) fn replace(
+        &mut self,
+        ground: &Ground,
+        entry: IndexEntry,
+        old: Ref,
+        new: Ref,
+        root: RootTransfer,
+        _: Shown,
+    ) {
+        self.index.replace(entry, new);
+        match root {
+            RootTransfer::None => self.kill_key(ground, old),
+            RootTransfer::New => self.access.kill(ground.log(), old),
+        }
+    }
+
+    /// Removes an entry that the walker has not seen, and marks its object dead, and what it leads to dying.
+    pub(crate) fn remove(&mut self, ground: &Ground, entry: IndexEntry) {
+        let shown = self.before(ground.log(), self.index.get(entry));
+        self.remove_shown(ground, entry, shown);
+    }
+
+    /// Removes an entry and marks its object dead, and what it leads to dying.
+    pub(crate) fn remove_shown(&mut self, ground: &Ground, entry: IndexEntry, shown: Shown) {
+        let r = self.detach(ground.log(), entry, shown);
+        self.kill_key(ground, r);
+    }
+
+    /// Removes an entry with its counts and leaves its object alive, which nothing leads to any more.
+    pub(crate) fn detach(&mut self, log: &Log, entry: IndexEntry, _: Shown) -> Ref {
+        let r = self.index.remove(entry);
+        self.touch_object(log, r);
+        let object = self.access.open(log, r);
+        let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
+        let count = self.counts.of(db);
+        debug_assert!(count.keys > 0, "a removed key was counted");
+        count.keys -= 1;
+        count.volatile -= u64::from(volatile);
+        r
+    }
+
+    /// Gives a detached object another owner and key, if its value can stay where it lies.
+    pub(crate) fn rename_detached(&mut self, log: &Log, r: Ref, owner: Owner, key: &[u8]) -> Option<Ref> {
+        log.rename(&mut self.access, r, owner, key)
+    }
+
+    /// Writes the link of a detached object anew, whose root has moved.
+    pub(crate) fn relink_detached(&mut self, log: &Log, r: Ref, link: Link) {
+        self.access.open_mut(log, r).value_mut().copy_from_slice(&link.bytes());
+    }
+
+    /// Marks a detached object dead, but not what it leads to.
+    pub(crate) fn kill_detached(&mut self, log: &Log, r: Ref) {
+        self.access.kill(log, r);
+    }
+
+    /// Marks a key object dead that nothing leads to any more; a big collection is left to the background to free.
+    fn kill_key(&mut self, ground: &Ground, r: Ref) {
+        if let Some(link) = self.link_of(ground.log(), r) {
+            self.roots.get_mut(link.place).dying = true;
+            ground.pending().mark_dying(link.id);
+        }
+        self.access.kill(ground.log(), r);
+    }
+
+    /// Copies an object out of reclaim's way, with another value of the same content if one is given.
+    pub(crate) fn relocate(&mut self, log: &Log, appender: &mut Appender, entry: IndexEntry, value: Option<&[u8]>) {
+        let r = self.index.get(entry);
+        let new = appender.relocate_with(log, &mut self.access, r, SegmentClass::Survivor, value);
+        self.index.replace(entry, new);
+    }
+
+    /// Takes everything out of the shard: its table and its roots. The walker is told by the caller, once for all shards.
+    pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots) {
+        self.touch_present(ground);
+        let table = self.index.take();
+        self.wheel.clear();
+        self.counts = Counts::default();
+        (table, std::mem::take(&mut self.roots))
+    }
+}

@@ -127,15 +127,8 @@ impl Shard {
 
     /// Puts a new object in the place of a key's old one.
     #[inline]
-    pub(crate) fn replace(
-        &mut self,
-        ground: &Ground,
-        entry: IndexEntry,
-        old: Ref,
-        new: Ref,
-        root: RootTransfer,
-        _: Shown,
-    ) {
+    pub(crate) fn replace(&mut self, ground: &Ground, entry: IndexEntry, new: Ref, root: RootTransfer, _: Shown) {
+        let old = self.index.get(entry);
         self.index.replace(entry, new);
         match root {
             RootTransfer::None => self.kill_key(ground, old),

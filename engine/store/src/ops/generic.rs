@@ -55,8 +55,8 @@ impl Tx<'_> {
     pub fn remove(&mut self, k: &Key<'_>) -> bool {
         let place = self.live(k);
         if let Some(p) = place {
-            let shown = self.before(p);
-            self.remove_at(k, p, shown);
+            let changing = self.before(p);
+            self.remove_at(k, changing);
         }
         place.is_some()
     }
@@ -76,9 +76,9 @@ impl Tx<'_> {
             }
             return true;
         }
-        let (store, shown) = (self.store, self.before(p));
+        let (store, changing) = (self.store, self.before(p));
         let shard = self.held.at_mut(p.shard);
-        let mut object = shard.open_mut(store.log(), p.r, shown);
+        let mut object = shard.open_mut(store.log(), p.r, changing.shown);
         if object.set_expiry_ms(at) {
             shard.recount_volatile(k.db, before, at);
             if let Some(t) = at {
@@ -88,7 +88,7 @@ impl Tx<'_> {
             return true;
         }
         let r = self.append_copy(k, p.shard, p.r, at, false);
-        self.install(k, Some((p, shown)), r, at, RootTransfer::New);
+        self.install(k, Some(changing), r, at, RootTransfer::New);
         self.changed(k, 1);
         true
     }
@@ -140,7 +140,7 @@ impl Tx<'_> {
         };
         let old = self.live(to);
         self.changed(from, 1);
-        let replaced = old.map(|p| (p, self.before(p)));
+        let replaced = old.map(|p| self.before(p));
         self.publish(to, replaced, new, expiry);
         if old.is_some() {
             self.notify(EventClass::New, "new", to);
@@ -162,7 +162,7 @@ impl Tx<'_> {
             self.copy_big(to, source, old, expiry);
         } else {
             let r = self.append_copy(to, source.shard, source.r, expiry, true);
-            let replaced = old.map(|p| (p, self.before(p)));
+            let replaced = old.map(|p| self.before(p));
             self.publish(to, replaced, r, expiry);
         }
         true

@@ -192,7 +192,7 @@ impl Tx<'_> {
         if left == 0 {
             // The removal of the key is a change by itself.
             self.changed(k, removed as u64 - 1);
-            self.remove_at(k, p, self.before(p));
+            self.remove_at(k, self.before(p));
         } else if removed > 0 {
             self.changed(k, removed as u64);
         }

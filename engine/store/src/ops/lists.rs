@@ -100,7 +100,7 @@ impl Tx<'_> {
         let mut show = |entry: PackedEntry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
         if count == length {
             self.emit_range(p, if end == ListEnd::Front { 0 } else { length - 1 }, count, end, show);
-            self.remove_at(k, p, self.before(p));
+            self.remove_at(k, self.before(p));
             self.changed(k, count - 1);
             return Ok(true);
         }
@@ -297,7 +297,7 @@ impl Tx<'_> {
             _ => (self.packed(*p).len() as u64, false),
         };
         if left == 0 {
-            self.remove_at(k, *p, self.before(*p));
+            self.remove_at(k, self.before(*p));
             return self.changed(k, count - 1);
         }
         self.changed(k, count);
@@ -332,7 +332,7 @@ impl Tx<'_> {
         emit: F,
     ) -> Result<Popped, F> {
         let (shape, log) = (self.list_shape(), self.store.log());
-        let shown = self.before(p);
+        let shown = self.before(p).shown;
         let (body, access) = self.held.at_mut(p.shard).change_near(link.place, shown);
         chain_mut(body).pop_in_place(log, access, &shape, end, emit)
     }
@@ -349,7 +349,7 @@ impl Tx<'_> {
     ) -> u64 {
         let (shape, log) = (self.list_shape(), self.store.log());
         let (mut added, mut length) = (0, 0);
-        let shown = self.before(p);
+        let shown = self.before(p).shown;
         let left = loop {
             let left = elements.clone();
             let Some(element) = elements.next() else { break None };

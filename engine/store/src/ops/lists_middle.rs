@@ -94,7 +94,7 @@ impl Tx<'_> {
         let (first, count) = clip(start, stop, length);
         let behind = length - first - count;
         if count == 0 {
-            self.remove_at(k, p, self.before(p));
+            self.remove_at(k, self.before(p));
             self.changed(k, length - 1);
             return Ok(());
         }

@@ -75,6 +75,13 @@ struct Found {
     r: Ref,
 }
 
+/// A key that was found, and whose object the walker has seen: it may change.
+#[derive(Clone, Copy)]
+struct Changing {
+    found: Found,
+    shown: Shown,
+}
+
 impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
     pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
@@ -318,12 +325,12 @@ impl<'s> Tx<'s> {
 
     /// Shows the walker a key that is about to change.
     #[inline(always)]
-    fn before(&self, p: Found) -> Shown {
-        self.held.at(p.shard).before(self.store.log(), p.r)
+    fn before(&self, p: Found) -> Changing {
+        Changing { found: p, shown: self.held.at(p.shard).before(self.store.log(), p.r) }
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
-    fn publish(&mut self, k: &Key<'_>, old: Option<(Found, Shown)>, new: Ref, new_expiry: Option<i64>) {
+    fn publish(&mut self, k: &Key<'_>, old: Option<Changing>, new: Ref, new_expiry: Option<i64>) {
         self.install(k, old, new, new_expiry, RootTransfer::None);
         self.changed(k, 1);
     }
@@ -341,20 +348,13 @@ impl<'s> Tx<'s> {
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry. Counts no change. `root`
     /// says what becomes of the old object's big collection.
-    fn install(
-        &mut self,
-        k: &Key<'_>,
-        old: Option<(Found, Shown)>,
-        new: Ref,
-        new_expiry: Option<i64>,
-        root: RootTransfer,
-    ) {
+    fn install(&mut self, k: &Key<'_>, old: Option<Changing>, new: Ref, new_expiry: Option<i64>, root: RootTransfer) {
         let id = self.store.shard_of(k.hash);
         let at = self.held.position(id);
         let (store, shard) = (self.store, self.held.at_mut(at));
         let mut old_expiry = None;
         match old {
-            Some((p, shown)) => {
+            Some(Changing { found: p, shown }) => {
                 let replaced = shard.open(store.log(), p.r);
                 old_expiry = replaced.expiry_ms();
                 if store.limit().lfu().is_some() {
@@ -362,7 +362,7 @@ impl<'s> Tx<'s> {
                     let clock = replaced.clock();
                     shard.set_clock(store.log(), new, clock);
                 }
-                shard.replace(store.ground(), p.slot, p.r, new, root, shown);
+                shard.replace(store.ground(), p.slot, new, root, shown);
                 shard.recount_volatile(k.db, old_expiry, new_expiry);
             }
             None => {
@@ -376,7 +376,7 @@ impl<'s> Tx<'s> {
     }
 
     /// Removes a key that was found and that the walker has seen.
-    fn remove_at(&mut self, k: &Key<'_>, p: Found, shown: Shown) {
+    fn remove_at(&mut self, k: &Key<'_>, Changing { found: p, shown }: Changing) {
         let id = self.held.id(p.shard);
         let shard = self.held.at_mut(p.shard);
         shard.remove_shown(self.store.ground(), p.slot, shown);

@@ -128,7 +128,7 @@ impl Tx<'_> {
         if more > 0 && self.packed(*p).room() < more || self.is_pinned(*p) {
             self.rewrite_packed(k, p, more);
         }
-        let shown = self.before(*p);
+        let shown = self.before(*p).shown;
         let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         let mut node = NodeMut::open(object.value_mut());
         let done = edit(&mut node);
@@ -172,7 +172,7 @@ impl Tx<'_> {
             self.rewrite_small(k, p, Encoding::Integers, &scratch);
             self.local.scratch = scratch;
         }
-        let shown = self.before(*p);
+        let shown = self.before(*p).shown;
         let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         edit(&mut IntSetMut::open(object.value_mut()))
     }
@@ -189,7 +189,7 @@ impl Tx<'_> {
             let has = self.integers(*p).get(0);
             return self.edit_integers(k, p, has, edit);
         }
-        let shown = self.before(*p);
+        let shown = self.before(*p).shown;
         let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
         edit(&mut IntSetMut::open(object.value_mut()))
     }
@@ -204,8 +204,8 @@ impl Tx<'_> {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
         let r = self.append_key(k, kind, encoding, value, expiry);
-        let shown = self.before(*p);
-        self.install(k, Some((*p, shown)), r, expiry, RootTransfer::None);
+        let changing = self.before(*p);
+        self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
 
@@ -219,7 +219,7 @@ impl Tx<'_> {
         value: &[u8],
     ) -> Found {
         let r = self.append_key(k, kind_of(ty), encoding, value, None);
-        let old = old.map(|p| (p, self.before(p)));
+        let old = old.map(|p| self.before(p));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -290,7 +290,7 @@ impl Tx<'_> {
         link: Link,
         work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
     ) -> R {
-        let (place, shown) = (link.place, self.before(p));
+        let (place, shown) = (link.place, self.before(p).shown);
         let (ground, appender) = (self.store.ground(), &mut self.local.appender);
         self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
@@ -305,7 +305,7 @@ impl Tx<'_> {
     /// Changes a big collection. Counts no change.
     #[inline]
     pub(super) fn big<R>(&mut self, p: Found, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
-        let (place, shown) = (self.link(p).place, self.before(p));
+        let (place, shown) = (self.link(p).place, self.before(p).shown);
         let (ground, appender) = (self.store.ground(), &mut self.local.appender);
         self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
@@ -325,8 +325,8 @@ impl Tx<'_> {
         let link = self.found(p.shard, |hands| build(hands, &old));
         self.local.scratch = old;
         let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry);
-        let shown = self.before(*p);
-        self.install(k, Some((*p, shown)), r, expiry, RootTransfer::None);
+        let changing = self.before(*p);
+        self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
 
@@ -347,7 +347,7 @@ impl Tx<'_> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let link = self.found(at, build);
         let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
-        let old = old.map(|p| (p, self.before(p)));
+        let old = old.map(|p| self.before(p));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -365,7 +365,7 @@ impl Tx<'_> {
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(self.store.ground(), id, slot, body);
         let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
-        let old = old.map(|p| (p, self.before(p)));
+        let old = old.map(|p| self.before(p));
         self.install(k, old, r, None, RootTransfer::None);
     }
 
@@ -390,7 +390,7 @@ impl Tx<'_> {
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(store.ground(), id, slot, body);
         let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
-        let old = old.map(|p| (p, self.before(p)));
+        let old = old.map(|p| self.before(p));
         self.publish(to, old, r, expiry);
     }
 

@@ -357,7 +357,7 @@ impl Tx<'_> {
             if removed > 1 {
                 self.changed(k, removed as u64 - 1);
             }
-            return self.remove_at(k, p, self.before(p));
+            return self.remove_at(k, self.before(p));
         }
         if removed > 0 {
             self.changed(k, removed as u64);

@@ -262,7 +262,7 @@ impl Tx<'_> {
                 self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
             }
             (None, Some(p)) if len == 0 => {
-                self.remove_at(to, p, self.before(p));
+                self.remove_at(to, self.before(p));
                 return Ok(0);
             }
             (None, None) if len == 0 => return Ok(0),

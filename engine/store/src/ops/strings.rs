@@ -12,8 +12,7 @@
 
 use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass};
 
-use super::{Found, Tx};
-use crate::keyspace::door::Shown;
+use super::{Changing, Found, Tx};
 use crate::state::events::EventClass;
 use crate::state::key::Key;
 use crate::state::kinds;
@@ -117,11 +116,11 @@ impl Tx<'_> {
     /// As [`Tx::set`], of a key that was looked for.
     fn set_found(&mut self, k: &Key<'_>, old: Option<Found>, value: &[u8], ttl: Ttl, form: StringForm) {
         let expiry = self.expiry_after(old, ttl);
-        let old = old.map(|p| (p, self.before(p)));
-        if old.is_some_and(|(p, shown)| self.overwrite(k, p, shown, value, expiry, form)) {
+        let old = old.map(|p| self.before(p));
+        if old.is_some_and(|old| self.overwrite(k, old, value, expiry, form)) {
             return;
         }
-        self.count_use(old.map(|(p, _)| p));
+        self.count_use(old.map(|old| old.found));
         let new = self.new_string(k, NewValue::Bytes(value), expiry, form);
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
@@ -133,7 +132,7 @@ impl Tx<'_> {
         let old = self.live(k);
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
-        let old = old.map(|p| (p, self.before(p)));
+        let old = old.map(|p| self.before(p));
         let new = self.new_string(k, NewValue::Zeroed(0), expiry, form);
         let r = self.local.appender.adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
@@ -176,8 +175,7 @@ impl Tx<'_> {
     fn overwrite(
         &mut self,
         k: &Key<'_>,
-        p: Found,
-        shown: Shown,
+        Changing { found: p, shown }: Changing,
         value: &[u8],
         expiry: Option<i64>,
         form: StringForm,
@@ -240,9 +238,9 @@ impl Tx<'_> {
 
     /// Writes `part` at `offset` of the string at `p`, growing it as needed; it is `raw` from then on.
     fn write_part(&mut self, k: &Key<'_>, p: Found, offset: usize, part: &[u8]) {
-        let shown = self.before(p);
+        let changing = self.before(p);
         let shard = self.held.at_mut(p.shard);
-        let mut object = shard.open_mut(self.store.log(), p.r, shown);
+        let mut object = shard.open_mut(self.store.log(), p.r, changing.shown);
         let old_len = object.value().len();
         let in_place = if offset >= old_len {
             object.extend_value(offset, part)
@@ -264,7 +262,7 @@ impl Tx<'_> {
         let value = NewValue::Patched { old: object.value(), at: offset, part };
         let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw));
         let r = self.local.appender.append(self.store.log(), &new);
-        self.publish(k, Some((p, shown)), r, expiry);
+        self.publish(k, Some(changing), r, expiry);
     }
 }
 

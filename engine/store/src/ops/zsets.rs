@@ -112,7 +112,7 @@ impl Tx<'_> {
         let old = self.live(k);
         if items.is_empty() {
             if let Some(p) = old {
-                self.remove_at(k, p, self.before(p));
+                self.remove_at(k, self.before(p));
             }
             return;
         }
@@ -158,7 +158,7 @@ impl Tx<'_> {
         if left == 0 {
             // The removal of the key is a change by itself.
             self.changed(k, removed as u64 - 1);
-            self.remove_at(k, p, self.before(p));
+            self.remove_at(k, self.before(p));
         } else {
             self.changed(k, removed as u64);
         }

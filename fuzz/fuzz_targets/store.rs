@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use varve_command::batch::{Batch, TurnState};
-use varve_command::stats::CommandStats;
-use varve_command::{Blocked, Bodies, CommandTable, Session, commands};
+use varve_exec::batch::{Batch, TurnState};
+use varve_exec::stats::CommandStats;
+use varve_commands::{commands};
+use varve_exec::{Blocked, LargeArguments, CommandTable, Session};
 use varve_protocol::{Parser, Reply};
 use varve_store::{LogGeometry, Limits, Options, Policy, Store, Worker};
 
@@ -132,7 +133,7 @@ impl World {
         while !rest.is_empty() {
             let Seat { worker, batch, parser, session, .. } = &mut self.seats[seat];
             let turn =
-                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &Bodies::default(), &mut out);
+                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &LargeArguments::default(), &mut out);
             rest = &mut rest[turn.consumed..];
             let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {

@@ -1,7 +1,7 @@
 //! The texts of the errors that the server's own commands reply. Errors that other commands reply too stand in
-//! `varve_command::errors`.
+//! `varve_exec::errors`.
 
-use varve_command::errors::CommandError;
+use varve_exec::CommandError;
 
 /// AUTH, HELLO: user and password do not fit.
 pub(crate) const WRONG_PASSWORD: CommandError =

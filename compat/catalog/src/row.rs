@@ -249,6 +249,12 @@ impl Row {
         Row { vary: Some(vary), ..self }
     }
 
+    /// True for a subcommand, whose full name begins with its container's.
+    #[inline]
+    pub fn is_subcommand(&self) -> bool {
+        self.full_name.len() != self.name.len()
+    }
+
     /// True if a request of so many arguments is neither too short nor too long.
     #[inline]
     pub fn takes(&self, arguments: usize) -> bool {

@@ -22,16 +22,16 @@ pub struct Span {
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
-    outside: &'a Outside<'a>,
+    outside: &'a LargeSlices<'a>,
 }
 
 /// The bodies of a request that lie outside of it, in order. Behind one pointer, so that arguments stay small.
 #[derive(Clone, Copy, Debug)]
-pub struct Outside<'a>(pub &'a [&'a [u8]]);
+pub struct LargeSlices<'a>(pub &'a [&'a [u8]]);
 
-impl Outside<'_> {
+impl LargeSlices<'_> {
     /// None: all of the request is where it was received.
-    pub const NONE: &'static Outside<'static> = &Outside(&[]);
+    pub const NONE: &'static LargeSlices<'static> = &LargeSlices(&[]);
 }
 
 /// Offset from which on a span counts the bodies that lie outside the request, in place of its bytes.
@@ -53,12 +53,12 @@ impl<'a> Args<'a> {
     /// The arguments of the request whose first byte is `request[0]`. Panics later, when an argument is read, if a span
     /// reaches beyond it.
     pub fn new(request: &'a [u8], spans: &'a [Span]) -> Args<'a> {
-        Args { request, spans, outside: Outside::NONE }
+        Args { request, spans, outside: LargeSlices::NONE }
     }
 
     /// As [`Args::new`], with the bodies that lie outside the request.
     #[inline]
-    pub fn with_bodies(request: &'a [u8], spans: &'a [Span], outside: &'a Outside<'a>) -> Args<'a> {
+    pub fn with_large(request: &'a [u8], spans: &'a [Span], outside: &'a LargeSlices<'a>) -> Args<'a> {
         Args { request, spans, outside }
     }
 
@@ -132,7 +132,7 @@ impl<'a> Args<'a> {
 /// Takes its parts by value, so that no argument list has to lie in memory for it.
 #[cold]
 #[inline(never)]
-fn body<'a>(outside: &'a Outside<'a>, start: usize) -> &'a [u8] {
+fn body<'a>(outside: &'a LargeSlices<'a>, start: usize) -> &'a [u8] {
     outside.0[start.checked_sub(ELSEWHERE).expect("a span of this request")]
 }
 
@@ -183,14 +183,14 @@ impl From<Args<'_>> for OwnedArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Outside, OwnedArgs, Span};
+    use super::{Args, LargeSlices, OwnedArgs, Span};
 
     #[test]
     fn bodies_may_lie_elsewhere() {
         let spans =
             [Span { start: 0, len: 3 }, Span::elsewhere(0, 5), Span { start: 3, len: 1 }, Span::elsewhere(1, 2)];
-        let outside = Outside(&[b"abcde", b"xy"]);
-        let args = Args::with_bodies(b"SETk", &spans, &outside);
+        let outside = LargeSlices(&[b"abcde", b"xy"]);
+        let args = Args::with_large(b"SETk", &spans, &outside);
         assert_eq!(args.iter().collect::<Vec<_>>(), [&b"SET"[..], b"abcde", b"k", b"xy"]);
         assert_eq!((args.get(1), args.outside(1), args.outside(2)), (&b"abcde"[..], Some(0), None));
         assert_eq!((&args.skip(3)[0], args.skip(3).outside(0)), (&b"xy"[..], Some(1)));

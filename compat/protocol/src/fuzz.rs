@@ -43,8 +43,8 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: u
             match parser.parse(&mut buffer[from..], &mut spans) {
                 Parsed::Request { consumed } => {
                     let taken: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
-                    let outside = crate::Outside(&taken);
-                    let args = crate::Args::with_bodies(&buffer[from..from + consumed], &spans, &outside);
+                    let outside = crate::LargeSlices(&taken);
+                    let args = crate::Args::with_large(&buffer[from..from + consumed], &spans, &outside);
                     let outside = (0..args.len()).filter_map(|i| args.outside(i));
                     assert!(outside.eq(0..bodies.len()), "each body is one argument, in order");
                     outcome.requests.push(OwnedArgs::from(args).args().iter().map(<[u8]>::to_vec).collect());

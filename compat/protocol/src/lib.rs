@@ -15,8 +15,8 @@ pub mod args;
 pub mod parser;
 pub mod reply;
 
-pub use args::{Args, Outside, OwnedArgs, Span};
-pub use parser::{Body, Limits, Parsed, Parser, ProtocolError, escape};
+pub use args::{Args, LargeSlices, OwnedArgs, Span};
+pub use parser::{LargeArgument, Limits, Parsed, Parser, ProtocolError, escape};
 pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
 
 #[cfg(any(test, feature = "fuzz"))]

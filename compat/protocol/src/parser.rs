@@ -125,7 +125,7 @@ impl ProtocolError {
 
 /// The body that a partial request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Body {
+pub struct LargeArgument {
     /// Where it begins, from the request's first byte on; what the input has from there belongs to it.
     pub at: usize,
     /// Its length in bytes.
@@ -182,9 +182,9 @@ impl Parser {
     }
 
     /// The body that is missing, if that is what the partial request waits for.
-    pub fn body(&self) -> Option<Body> {
+    pub fn body(&self) -> Option<LargeArgument> {
         let State::Body { len, .. } = self.state else { return None };
-        Some(Body { at: self.at, len, name: self.partial.first().copied() })
+        Some(LargeArgument { at: self.at, len, name: self.partial.first().copied() })
     }
 
     /// The body that [`Parser::body`] tells of lies elsewhere, and its bytes are no part of the input: the next call

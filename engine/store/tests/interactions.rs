@@ -4,7 +4,7 @@
 //! ```text
 //! worker 0   commands, the gate alone        worker 1   background(0): one round of steps, by try_lock
 //! ```
-//! What a client sees of blocking commands is compared in compat/command/tests/blocking.rs.
+//! What a client sees of blocking commands is compared in compat/commands/tests/blocking.rs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use varve_catalog::RenameError;
-use varve_command::{CommandTable, commands};
+use varve_commands::commands;
+use varve_exec::CommandTable;
 
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
 
 use super::file::{list, refuse_missing};
 use super::table::{Change, DIRECTIVES, Role, Values, find};

@@ -197,7 +197,7 @@ impl Config {
             },
             slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
             slowlog_len_max: values.number("slowlog-max-len"),
-            event_mask: varve_command::notify::mask(values.bytes("notify-keyspace-events")),
+            event_mask: varve_exec::notify::mask(values.bytes("notify-keyspace-events")),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),

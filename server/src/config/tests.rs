@@ -8,7 +8,7 @@ use super::rewrite::rewritten;
 use super::split::{quote, words};
 use super::table::{DIRECTIVES, find};
 use super::{Config, LoadError, Loader};
-use varve_command::errors::CommandError;
+use varve_exec::CommandError;
 use varve_store::Policy;
 
 fn load(text: &str) -> Result<super::Loaded, LoadError> {

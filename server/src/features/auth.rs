@@ -4,7 +4,7 @@
 //! refusing commands before authentication (the batch, by the descriptors' flags).
 
 use varve_base::number::parse_i64;
-use varve_command::errors::{CmdResult, CommandError};
+use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Resp;
 
 use super::clients::state::is_name;

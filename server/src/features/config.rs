@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use varve_command::errors::{CmdResult, CommandError};
+use varve_exec::{CmdResult, CommandError};
 
 use crate::config::{Config, Effects, Ineffective};
 use crate::net::sockets::Sockets;

@@ -1,11 +1,11 @@
-//! DEBUG: what concerns the server itself; what concerns the keyspace is varve-command's.
+//! DEBUG: what concerns the server itself; what concerns the keyspace is varve-commands'.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use varve_command::WideCtx;
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
+use varve_exec::WideCtx;
 
 use crate::config::kind;
 use crate::errors;
@@ -59,7 +59,7 @@ fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let _alone = (!ctx.conn.session.in_exec).then(|| store.gate().alone(ctx.store.id()));
     let session = &mut ctx.conn.session;
     let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
-    let result = varve_command::debug::run(&mut WideCtx { args, store: &store, worker, out, session });
+    let result = varve_commands::debug::run(&mut WideCtx { args, store: &store, worker, out, session });
     ctx.store.park();
     result.map(|()| After::Done)
 }

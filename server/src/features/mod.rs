@@ -26,8 +26,8 @@ pub(crate) mod tracking;
 use std::sync::OnceLock;
 
 use varve_catalog::Flags;
-use varve_command::Command;
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
+use varve_exec::Command;
 
 use crate::config::Guard;
 use crate::errors;
@@ -113,9 +113,9 @@ fn may_debug(ctx: &ServerCtx<'_>) -> bool {
 fn table() -> &'static [Option<ServerFn>] {
     static TABLE: OnceLock<Box<[Option<ServerFn>]>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table = vec![None; varve_command::commands().ids()];
+        let mut table = vec![None; varve_commands::commands().ids()];
         let rows =
-            varve_command::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+            varve_commands::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
         for row in rows {
             let handler = HANDLERS.iter().find(|(name, _)| *name == row.full_name);
             table[usize::from(row.id)] = handler.map(|(_, handler)| *handler);
@@ -128,7 +128,7 @@ fn table() -> &'static [Option<ServerFn>] {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use varve_command::Exec;
+    use varve_exec::Exec;
 
     #[test]
     fn every_host_command_has_a_handler_and_every_handler_a_command() {
@@ -142,7 +142,7 @@ mod tests {
             }
         }
         let mut described = BTreeSet::new();
-        collect(varve_command::commands().commands(), &mut described);
+        collect(varve_commands::commands().commands(), &mut described);
         let handled: BTreeSet<&str> = HANDLERS.iter().map(|(name, _)| *name).collect();
         assert_eq!(handled.len(), HANDLERS.len(), "a command has one handler");
         assert_eq!(handled, described);

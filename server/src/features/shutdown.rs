@@ -1,6 +1,6 @@
 //! SHUTDOWN: ends the server. There is nothing to save yet, so SAVE, NOSAVE, NOW and FORCE differ only in grammar.
 
-use varve_command::errors::{CmdResult, CommandError};
+use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
 use crate::state::ctx::{After, ServerCtx};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
 use varve_protocol::{Args, Reply};
 
 use super::{Now, ServerState};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mio::Waker;
 use parking_lot::Mutex;
 
-use varve_command::Served;
+use varve_exec::Served;
 
 use super::ask_all_workers::Gather;
 use crate::net::conn::Newcomer;

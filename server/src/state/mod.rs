@@ -28,7 +28,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use varve_base::hist::Counts;
-use varve_command::Command;
+use varve_exec::Command;
 use varve_store::Store;
 
 use crate::config::Live;

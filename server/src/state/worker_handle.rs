@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use varve_command::stats::CommandStats;
+use varve_exec::stats::CommandStats;
 
 use super::mail::Mailbox;
 use crate::features::clients::state::weights::Weights;
@@ -65,7 +65,7 @@ impl WorkerHandle {
         WorkerHandle {
             mailbox,
             stats: WorkerStats::default(),
-            commands: CommandStats::new(varve_command::commands()),
+            commands: CommandStats::new(varve_commands::commands()),
             weights: Weights::default(),
             crowded: AtomicBool::new(false),
             assigned: AtomicU64::new(0),

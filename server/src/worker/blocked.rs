@@ -7,12 +7,12 @@
 //!       peer gone, killed: cancelled                --> closed
 //! ```
 //! Cancelling fails if somebody has claimed the client: then nothing else happens, because its reply is on its way. Not
-//! here: who is served when (varve-command's `blocking`).
+//! here: who is served when (varve-exec's `blocking`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use varve_command::{Blocked, Served};
+use varve_exec::{Blocked, Served};
 
 use super::Worker;
 use crate::net::conn::Phase;

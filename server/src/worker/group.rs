@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use varve_command::batch::EarlyTurn;
+use varve_exec::batch::PreparsedTurn;
 
 use super::serve::Broken;
 use super::{Ready, Worker};
@@ -25,7 +25,7 @@ pub(super) struct Arrived {
     ready: Ready,
     /// Its part of the scratch buffer.
     data: Range<usize>,
-    early: Option<EarlyTurn>,
+    early: Option<PreparsedTurn>,
     broken: Option<Broken>,
 }
 
@@ -56,7 +56,7 @@ impl Worker {
                 turns = rest;
                 continue;
             }
-            self.batch.fetch_early(&mut self.store);
+            self.batch.prefetch_preparsed(&mut self.store);
             self.serve_group();
             turns = &turns[grouped..];
         }
@@ -68,12 +68,12 @@ impl Worker {
 
     /// Reads the first of these connections, as many as make a group; their number.
     fn read_group(&mut self, turns: &[Ready]) -> usize {
-        self.batch.begin_early();
+        self.batch.begin_preparse();
         self.batch.set_pause(self.state.pauses.now(self.now.unix_ms));
         debug_assert!(self.group.is_empty(), "a group is served before the next is read");
         let mut at = 0;
         for ready in turns {
-            let full = self.group.len() == GROUP_MAX || self.batch.is_early_full();
+            let full = self.group.len() == GROUP_MAX || self.batch.is_preparse_full();
             if full || self.scratch.len() - at < ROOM_MIN || !self.joins(*ready) {
                 break;
             }
@@ -84,7 +84,7 @@ impl Worker {
             at = data.end;
             let conn = &mut *self.conns[ready.slot];
             let input = &self.scratch[data.clone()];
-            let early = self.batch.parse_early(&self.store, &self.table, &mut conn.parser, &conn.session, input);
+            let early = self.batch.preparse(&self.store, &self.table, &mut conn.parser, &conn.session, input);
             self.group.push(Arrived { ready: *ready, data, early, broken });
         }
         self.group.len()

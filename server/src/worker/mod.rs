@@ -38,8 +38,8 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
-use varve_command::CommandTable;
-use varve_command::batch::Batch;
+use varve_exec::CommandTable;
+use varve_exec::batch::Batch;
 use varve_protocol::Reply;
 
 use crate::config::{Config, Live};

@@ -2,11 +2,11 @@
 //! with what they published, until there is room again.
 //!
 //! What they sent stays in their buffers, and what they send on is read, up to the query limit. Not here: which commands
-//! are held back (`varve_command::pause`).
+//! are held back (`varve_exec::pause`).
 
 use std::time::Duration;
 
-use varve_command::pause::Pause;
+use varve_exec::pause::Pause;
 
 use super::{Ready, Worker};
 

@@ -20,13 +20,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use varve_command::Command;
-use varve_command::batch::{EarlyTurn, TurnState};
-use varve_command::bodies;
-use varve_command::monitor::Seen;
-use varve_command::stats::SlowCommand;
-use varve_command::tracking;
-use varve_protocol::{Args, Body, Reply};
+use varve_exec::Command;
+use varve_exec::batch::{PreparsedTurn, TurnState};
+use varve_exec::large_arguments as bodies;
+use varve_exec::monitor::Seen;
+use varve_exec::stats::SlowCommand;
+use varve_exec::tracking;
+use varve_protocol::{Args, LargeArgument, Reply};
 
 use super::Worker;
 use crate::features::clients::state::{ClientClass, Question};
@@ -68,7 +68,7 @@ pub(super) enum Stop {
     /// A question to all workers.
     Ask(Question),
     /// The next request waits for a large argument, at this place of what is not done.
-    Body(Body),
+    Body(LargeArgument),
 }
 
 /// A connection that failed; the reason is of interest for the log only.
@@ -112,7 +112,12 @@ impl Worker {
     }
 
     /// Executes what lies in this part of the scratch buffer, or in the connection's own, and writes the replies.
-    pub(super) fn serve(&mut self, slot: usize, fresh: Range<usize>, early: Option<EarlyTurn>) -> Result<Stop, Broken> {
+    pub(super) fn serve(
+        &mut self,
+        slot: usize,
+        fresh: Range<usize>,
+        early: Option<PreparsedTurn>,
+    ) -> Result<Stop, Broken> {
         let conn = &mut *self.conns[slot];
         let mut out = mem::take(if conn.output.is_empty() { &mut self.reply } else { &mut conn.output });
         let stop = self.execute(slot, fresh, early, &mut out);
@@ -221,7 +226,7 @@ impl Worker {
     /// Takes a large argument out of the connection's input, from where it begins: what there is of it goes into a run,
     /// what is missing is read into it.
     #[cold]
-    fn take_body(&mut self, slot: usize, body: Body) {
+    fn take_body(&mut self, slot: usize, body: LargeArgument) {
         let conn = &mut *self.conns[slot];
         let begun = &conn.input.data()[body.at..];
         // All there but for the line's end: no run saves anything any more.
@@ -241,7 +246,7 @@ impl Worker {
 
     /// Executes one turn's worth of what is in this part of the scratch buffer or in the connection's own, and keeps the
     /// rest for the connection.
-    fn execute(&mut self, slot: usize, fresh: Range<usize>, early: Option<EarlyTurn>, out: &mut Reply) -> Stop {
+    fn execute(&mut self, slot: usize, fresh: Range<usize>, early: Option<PreparsedTurn>, out: &mut Reply) -> Stop {
         if self.conns[slot].large.is_filling() {
             return Stop::Idle;
         }
@@ -262,7 +267,7 @@ impl Worker {
     }
 
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
-    fn turns(&mut self, slot: usize, data: &mut [u8], early: Option<EarlyTurn>, out: &mut Reply) -> (usize, Stop) {
+    fn turns(&mut self, slot: usize, data: &mut [u8], early: Option<PreparsedTurn>, out: &mut Reply) -> (usize, Stop) {
         let conn = &mut *self.conns[slot];
         if !conn.may_run() || data.is_empty() {
             conn.want = 1;

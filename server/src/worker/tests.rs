@@ -15,7 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_command::{CommandTable, commands};
+use varve_commands::commands;
+use varve_exec::CommandTable;
 use varve_store::Store;
 
 use super::{Running, Setup, start};

@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use varve_command::Command;
-use varve_command::batch::Transaction;
+use varve_exec::Command;
+use varve_exec::batch::Transaction;
 use varve_protocol::Reply;
 
 use super::Worker;

@@ -1,9 +1,10 @@
 //! One store with one worker and two connections, served as a server's worker serves them, from bytes to bytes.
 
-use varve_command::batch::{Batch, TurnState};
-use varve_command::notify::{self, Events};
-use varve_command::stats::CommandStats;
-use varve_command::{Bodies, CommandTable, Session, commands};
+use varve_commands::commands;
+use varve_exec::batch::{Batch, TurnState};
+use varve_exec::notify::{self, Events};
+use varve_exec::stats::CommandStats;
+use varve_exec::{CommandTable, LargeArguments, Session};
 use varve_protocol::{Limits, Parser, Reply};
 use varve_store::{Author, LogGeometry, Observer, Options, Store, Worker};
 
@@ -49,7 +50,7 @@ pub(crate) struct Connections {
     batch: Batch,
     commands: CommandTable,
     clients: Vec<Client>,
-    bodies: Bodies,
+    bodies: LargeArguments,
     out: Reply,
 }
 
@@ -65,7 +66,7 @@ impl Connections {
             batch: Batch::new(CommandStats::new(commands())),
             commands: CommandTable::new(commands()),
             clients: (0..CLIENTS).map(client).collect(),
-            bodies: Bodies::default(),
+            bodies: LargeArguments::default(),
             out: Reply::new(),
         };
         match setting {

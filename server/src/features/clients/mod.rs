@@ -9,9 +9,9 @@ pub(crate) mod state;
 pub(crate) use line::{line, memory, weight};
 
 use varve_base::number::parse_i64;
-use varve_command::ReplyMode;
-use varve_command::errors::{CmdResult, CommandError};
-use varve_command::grammar::{help as reply_help, integer};
+use varve_commands::grammar::{help as reply_help, integer};
+use varve_exec::ReplyMode;
+use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
 use crate::state::ctx::{After, ServerCtx};

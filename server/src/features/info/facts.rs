@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use varve_base::hist::Counts;
-use varve_command::segments::Census;
+use varve_commands::segments::Census;
 use varve_store::{Defragged, ReclaimCost};
 
 use crate::config::Config;

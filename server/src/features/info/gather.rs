@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
-use varve_command::Command;
-use varve_command::segments::Census;
+use varve_commands::segments::Census;
+use varve_exec::Command;
 
 use super::about::about;
 use super::facts::{
@@ -154,7 +154,7 @@ fn cpu() -> CpuFacts {
 
 /// What the workers together counted of each command that was called or refused.
 fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
-    let rows = varve_command::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    let rows = varve_commands::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
     rows.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
 }
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use about::{start, tell_memory};
 
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
 
 use crate::state::ctx::{After, ServerCtx};
 use facts::Facts;

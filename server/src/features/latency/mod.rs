@@ -13,9 +13,9 @@ pub(crate) mod state;
 use std::fmt::Write;
 
 use varve_base::hist::Counts;
-use varve_command::Command;
-use varve_command::errors::CmdResult;
-use varve_command::grammar::help as reply_help;
+use varve_commands::grammar::help as reply_help;
+use varve_exec::CmdResult;
+use varve_exec::Command;
 
 use crate::errors;
 use crate::state::ctx::{After, ServerCtx};
@@ -171,7 +171,7 @@ fn advice(event: Event) -> &'static str {
 pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let from = ctx.out.defer();
     let mut shown = 0;
-    let rows = varve_command::commands().commands();
+    let rows = varve_commands::commands().commands();
     let mut show = |row: &Command| {
         if let Some(counts) = ctx.state.call_durations(row).filter(|counts| counts.count() > 0) {
             ctx.out.bulk(row.full_name.as_bytes());

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! One table for the server, behind a leaf lock that is taken only when something took long and by LATENCY. Not here:
-//! the measuring (varve_command::stats, the worker's loop), the commands (mod.rs).
+//! the measuring (varve_exec::stats, the worker's loop), the commands (mod.rs).
 
 use std::collections::VecDeque;
 
-use varve_command::stats::{Spike, SpikeEvent};
+use varve_exec::stats::{Spike, SpikeEvent};
 
 /// Samples that a series keeps.
 pub(crate) const SAMPLES: usize = 160;

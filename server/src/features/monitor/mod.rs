@@ -2,7 +2,7 @@
 
 pub(crate) mod state;
 
-use varve_command::errors::CmdResult;
+use varve_exec::CmdResult;
 
 use crate::state::ctx::{After, ServerCtx};
 

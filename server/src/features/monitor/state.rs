@@ -3,12 +3,12 @@
 //! ```text
 //!   each worker: commands of a turn --anybody?--> lines, one buffer --> inboxes of the workers with monitors
 //! ```
-//! While nobody monitors, a turn costs one relaxed load. Not here: the lines' form (`varve_command::monitor`).
+//! While nobody monitors, a turn costs one relaxed load. Not here: the lines' form (`varve_exec::monitor`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use varve_command::monitor::Seen;
+use varve_exec::monitor::Seen;
 
 use crate::features::pubsub::state::{Item, Registry};
 

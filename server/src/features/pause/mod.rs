@@ -3,8 +3,8 @@
 pub(crate) mod state;
 
 use varve_base::number::parse_i64;
-use varve_command::errors::CmdResult;
-use varve_command::pause::Pause;
+use varve_exec::CmdResult;
+use varve_exec::pause::Pause;
 
 use crate::errors;
 use crate::features::clients::state::Question;

@@ -6,12 +6,12 @@
 //!   time is up, UNPAUSE:   each worker queues those that stood aside
 //! ```
 //! A pause that begins while another one lasts makes it stricter or longer, never shorter. Not here: which commands are
-//! held (`varve_command::pause`).
+//! held (`varve_exec::pause`).
 
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
 use parking_lot::Mutex;
-use varve_command::pause::Pause;
+use varve_exec::pause::Pause;
 
 /// See the module's picture.
 #[derive(Debug, Default)]

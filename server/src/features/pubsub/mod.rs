@@ -6,8 +6,8 @@
 pub(crate) mod listening;
 pub(crate) mod state;
 
-use varve_command::errors::CmdResult;
-use varve_command::grammar::help as reply_help;
+use varve_commands::grammar::help as reply_help;
+use varve_exec::CmdResult;
 use varve_protocol::Reply;
 
 use crate::errors;

@@ -3,8 +3,8 @@
 pub(crate) mod state;
 
 use varve_base::number::parse_i64;
-use varve_command::errors::CmdResult;
-use varve_command::grammar::help as reply_help;
+use varve_commands::grammar::help as reply_help;
+use varve_exec::CmdResult;
 
 use crate::errors;
 use crate::state::ctx::{After, ServerCtx};

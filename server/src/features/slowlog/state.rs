@@ -6,11 +6,11 @@
 //! ```
 //!
 //! One ring for the server, behind a leaf lock that is taken only for slow commands and by SLOWLOG. Not
-//! here: timing and cutting of the arguments (varve_command::stats), the SLOWLOG command (mod.rs).
+//! here: timing and cutting of the arguments (varve_exec::stats), the SLOWLOG command (mod.rs).
 
 use std::collections::VecDeque;
 
-use varve_command::stats::SlowCommand;
+use varve_exec::stats::SlowCommand;
 
 /// One slow command.
 #[derive(Clone, Debug)]

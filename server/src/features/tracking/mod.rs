@@ -12,13 +12,13 @@
 //! that were made before the change, since both are the connection's own worker's.
 //!
 //! Here: CLIENT TRACKING and its kin. Options are checked in Redis's order, and nothing changes unless all fit. Not here:
-//! the modes' meaning for reads (`varve_command::tracking`), delivery (worker/deliver.rs).
+//! the modes' meaning for reads (`varve_exec::tracking`), delivery (worker/deliver.rs).
 
 pub(crate) mod state;
 
-use varve_command::errors::{CmdResult, CommandError};
-use varve_command::grammar::integer;
-use varve_command::tracking::Tracking;
+use varve_commands::grammar::integer;
+use varve_exec::tracking::Tracking;
+use varve_exec::{CmdResult, CommandError};
 
 use super::pubsub::state::{Kind, Name};
 use crate::errors;

@@ -1,6 +1,6 @@
 //! A question to all workers that a transaction leaves behind: it is asked when the transaction is over.
 
-use varve_command::Command;
+use varve_exec::Command;
 use varve_protocol::Reply;
 
 use crate::features::clients::state::Question;

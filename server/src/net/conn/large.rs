@@ -10,7 +10,7 @@
 //! While a body comes, the connection's input holds what precedes it, and nothing is executed. What has come counts as
 //! used memory of the store and as unread input of the client. Dropped with the connection, all of it is given back.
 
-use varve_command::Bodies;
+use varve_exec::LargeArguments;
 use varve_store::OpenExtent;
 
 /// What a body's bytes go to.
@@ -26,7 +26,7 @@ pub(crate) enum Filling {
 #[derive(Debug, Default)]
 pub(crate) struct Large {
     /// The bodies that are whole.
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: LargeArguments,
     /// The one that comes.
     filling: Option<Filling>,
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use varve_command::Session;
+use varve_exec::Session;
 use varve_protocol::{Limits, Parser, Reply};
 
 use crate::config::Config;

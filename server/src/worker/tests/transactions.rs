@@ -182,7 +182,7 @@ fn the_classes_of_events_are_configuration() {
     let store = &server.state().store;
     let mut client = server.connect();
     client.ask(&["CONFIG", "SET", "notify-keyspace-events", "KEA"], "+OK\r\n");
-    assert_eq!(store.event_mask(), varve_command::notify::mask(b"KEA"));
+    assert_eq!(store.event_mask(), varve_exec::notify::mask(b"KEA"));
     client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""], "+OK\r\n");
     assert_eq!(store.event_mask(), 0);
 }

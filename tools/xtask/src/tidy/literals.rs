@@ -20,7 +20,7 @@ const BY_NAME: &[&str] = &[
     "\"O(1)\"",
 ];
 /// Crates that run commands: rows are not read there.
-const RUNNERS: &[&str] = &["compat/exec/", "compat/command/", "compat/commands/", "server/"];
+const RUNNERS: &[&str] = &["compat/exec/", "compat/commands/", "server/"];
 /// Where error texts may stand.
 const ERROR_FILE: &str = "errors.rs";
 

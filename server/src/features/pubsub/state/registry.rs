@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
-use varve_command::notify::Events;
+use varve_exec::notify::Events;
 
 use super::inbox::{Inbox, Item, Message, Pushed};
 use super::{Home, Kind, Name, Payload};

@@ -1,0 +1,84 @@
+//! Taking from a key that has something: the part of a blocking command that runs on the client's behalf, too.
+
+use varve_exec::CmdResult;
+use varve_exec::blocking::Resume;
+use varve_exec::notify::Class;
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, ListEnd, ListPart, Tx, Type};
+
+use super::call::{Call, Side, What};
+
+impl Resume for Call {
+    fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
+        match (self.wish.wants, self.what) {
+            (Type::List, What::One(side)) => list_one(tx, key, side, out)?,
+            (Type::List, What::Many(side, count)) => list_many(tx, key, side, count, out)?,
+            (Type::List, What::Move(from, to)) => {
+                let target = tx.key(args.get(self.wish.target.expect("a move has a destination")));
+                tx.list_move(key, &target, end(from), end(to), |element| out.bulk(element))?;
+                tx.notify(Class::List, name(to, "lpush", "rpush"), &target);
+                tx.notify(Class::List, name(from, "lpop", "rpop"), key);
+            }
+            (Type::Zset, What::One(side)) => zset_one(tx, key, side, out)?,
+            (Type::Zset, What::Many(side, count)) => zset_many(tx, key, side, count, out)?,
+            (wants, what) => unreachable!("no command takes {what:?} from a {}", wants.name()),
+        }
+        if !tx.exists(key) {
+            tx.notify(Class::Generic, "del", key);
+        }
+        Ok(())
+    }
+}
+
+fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdResult {
+    out.array(2);
+    out.bulk(key.bytes);
+    tx.list_pop(key, end(side), |element| out.bulk(element))?;
+    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    Ok(())
+}
+
+fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> CmdResult {
+    out.array(2);
+    out.bulk(key.bytes);
+    tx.list_pop_many(key, end(side), count, |part| match part {
+        ListPart::Len(len) => out.array(len as usize),
+        ListPart::Element(element) => out.bulk(element),
+    })?;
+    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    Ok(())
+}
+
+fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdResult {
+    out.array(3);
+    out.bulk(key.bytes);
+    tx.zset_pop(key, side == Side::Last, 1, &mut |member, score| {
+        out.bulk(member);
+        out.double(score);
+    })?;
+    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
+    Ok(())
+}
+
+fn zset_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> CmdResult {
+    out.array(2);
+    out.bulk(key.bytes);
+    let head = out.defer();
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let popped = tx.zset_pop(key, side == Side::Last, count, &mut |member, score| {
+        out.array(2);
+        out.bulk(member);
+        out.double(score);
+    })?;
+    out.end_array(head, popped);
+    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
+    Ok(())
+}
+
+fn end(side: Side) -> ListEnd {
+    if side == Side::First { ListEnd::Front } else { ListEnd::Back }
+}
+
+fn name(side: Side, first: &'static str, last: &'static str) -> &'static str {
+    if side == Side::First { first } else { last }
+}

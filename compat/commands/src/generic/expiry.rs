@@ -1,0 +1,284 @@
+//! Time to live: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST ends it.
+
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_protocol::Args;
+
+use crate::grammar::{integer, is, rounded_seconds, shown};
+
+pub(super) const ROWS: FileRows = &[EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST, TTL, PTTL, EXPIRETIME, PEXPIRETIME];
+
+/// EXPIRE key seconds [NX | XX | GT | LT]
+fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let now_ms = ctx.tx.now_ms();
+    set_expiry(ctx, 1000, now_ms, "expire")
+}
+
+const EXPIRE: Command = Command::new(
+    Exec::Keys(expire),
+    Row::new("expire", Group::Generic, -3, "1.0.0")
+        .about("Lets a key expire after so many seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("seconds", ArgKind::Integer),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
+/// PEXPIRE key milliseconds [NX | XX | GT | LT]
+fn pexpire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let now_ms = ctx.tx.now_ms();
+    set_expiry(ctx, 1, now_ms, "pexpire")
+}
+
+const PEXPIRE: Command = Command::new(
+    Exec::Keys(pexpire),
+    Row::new("pexpire", Group::Generic, -3, "2.6.0")
+        .about("Lets a key expire after so many milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("milliseconds", ArgKind::Integer),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
+/// EXPIREAT key unix-seconds [NX | XX | GT | LT]
+fn expireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_expiry(ctx, 1000, 0, "expireat")
+}
+
+const EXPIREAT: Command = Command::new(
+    Exec::Keys(expireat),
+    Row::new("expireat", Group::Generic, -3, "1.2.0")
+        .about("Lets a key expire at a Unix time in seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("unix-time-seconds", ArgKind::UnixTime),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
+/// PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]
+fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_expiry(ctx, 1, 0, "pexpireat")
+}
+
+const PEXPIREAT: Command = Command::new(
+    Exec::Keys(pexpireat),
+    Row::new("pexpireat", Group::Generic, -3, "2.6.0")
+        .about("Lets a key expire at a Unix time in milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+        .args(&[
+            key("key", 0),
+            arg("unix-time-milliseconds", ArgKind::UnixTime),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+                .since("7.0.0")
+                .optional(),
+        ]),
+);
+
+/// The conditions that may stand behind the time.
+#[derive(Default)]
+struct Conditions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Conditions {
+    fn parse(args: &Args<'_>) -> CmdResult<Conditions> {
+        const NX: CommandError =
+            CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
+        const GT: CommandError = CommandError::new(&"ERR GT and LT options at the same time are not compatible");
+        let mut c = Conditions::default();
+        for at in 3..args.len() {
+            let word = args.get(at);
+            let known = [("NX", &mut c.nx), ("XX", &mut c.xx), ("GT", &mut c.gt), ("LT", &mut c.lt)]
+                .into_iter()
+                .find(|(name, _)| is(word, name));
+            match known {
+                Some((_, flag)) => *flag = true,
+                None => return Err(CommandError::owned([b"ERR Unsupported option ", shown(word)].concat())),
+            }
+        }
+        match c {
+            Conditions { nx: true, xx, gt, lt } if xx || gt || lt => Err(NX),
+            Conditions { gt: true, lt: true, .. } => Err(GT),
+            c => Ok(c),
+        }
+    }
+
+    /// Whether a key with the expiry `old` may get `new`. No expiry counts as one that is infinitely late.
+    fn hold(&self, old: Option<i64>, new: i64) -> bool {
+        let barred = (self.nx && old.is_some())
+            || (self.xx && old.is_none())
+            || (self.gt && old.is_none_or(|old| new <= old))
+            || (self.lt && old.is_some_and(|old| new >= old));
+        !barred
+    }
+}
+
+fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) -> CmdResult {
+    let conditions = Conditions::parse(&ctx.args)?;
+    let value = integer(ctx.args.get(2))?;
+    let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin_ms));
+    let at = at.ok_or_else(|| CommandError::expire_time(command))?;
+    let key = ctx.key(1);
+    let done = match ctx.tx.expiry(&key) {
+        Some(old) if conditions.hold(old, at) => {
+            if at <= ctx.tx.now_ms() {
+                ctx.tx.remove(&key);
+                ctx.notify(Class::Generic, "del", &key);
+            } else {
+                ctx.tx.set_expiry(&key, Some(at));
+                ctx.notify(Class::Generic, "expire", &key);
+            }
+            true
+        }
+        _ => false,
+    };
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+/// PERSIST key
+fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let had = ctx.tx.expiry(&key).flatten().is_some();
+    let done = had && ctx.tx.set_expiry(&key, None);
+    if done {
+        ctx.notify(Class::Generic, "persist", &key);
+    }
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+const PERSIST: Command = Command::new(
+    Exec::Keys(persist),
+    Row::new("persist", Group::Generic, 2, "2.2.0")
+        .about("Takes away a key's expiry.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0)]),
+);
+
+/// TTL key
+fn ttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let now_ms = ctx.tx.now_ms();
+    tell(ctx, |at| rounded_seconds(at - now_ms));
+    Ok(())
+}
+
+const TTL: Command = Command::new(
+    Exec::Keys(ttl),
+    Row::new("ttl", Group::Generic, 2, "1.0.0")
+        .about("Answers the seconds that a key has to live.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .history(&[("2.8.0", "-2 for a key that does not exist.")])
+        .args(&[key("key", 0)]),
+);
+
+/// PTTL key
+fn pttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let now_ms = ctx.tx.now_ms();
+    tell(ctx, |at| at - now_ms);
+    Ok(())
+}
+
+const PTTL: Command = Command::new(
+    Exec::Keys(pttl),
+    Row::new("pttl", Group::Generic, 2, "2.6.0")
+        .about("Answers the milliseconds that a key has to live.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["nondeterministic_output"])
+        .history(&[("2.8.0", "-2 for a key that does not exist.")])
+        .args(&[key("key", 0)]),
+);
+
+/// EXPIRETIME key
+fn expiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    tell(ctx, rounded_seconds);
+    Ok(())
+}
+
+const EXPIRETIME: Command = Command::new(
+    Exec::Keys(expiretime),
+    Row::new("expiretime", Group::Generic, 2, "7.0.0")
+        .about("Answers the Unix time in seconds at which a key expires.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0)]),
+);
+
+/// PEXPIRETIME key
+fn pexpiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    tell(ctx, |at| at);
+    Ok(())
+}
+
+const PEXPIRETIME: Command = Command::new(
+    Exec::Keys(pexpiretime),
+    Row::new("pexpiretime", Group::Generic, 2, "7.0.0")
+        .about("Answers the Unix time in milliseconds at which a key expires.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0)]),
+);
+
+/// Replies -2 without the key, -1 without expiry.
+fn tell(ctx: &mut Ctx<'_, '_>, show: impl Fn(i64) -> i64) {
+    let key = ctx.key(1);
+    let expiry = ctx.tx.expiry(&key);
+    ctx.tx.note_read(&key, expiry.is_some());
+    let value = match expiry {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(at)) => show(at),
+    };
+    ctx.out.integer(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Conditions;
+
+    #[test]
+    fn later_and_earlier_treat_no_expiry_as_infinite() {
+        let gt = Conditions { gt: true, ..Conditions::default() };
+        let lt = Conditions { lt: true, ..Conditions::default() };
+        assert!(!gt.hold(None, i64::MAX) && lt.hold(None, i64::MAX));
+        assert!(gt.hold(Some(5), 6) && !gt.hold(Some(5), 5));
+        assert!(lt.hold(Some(5), 4) && !lt.hold(Some(5), 5));
+    }
+}

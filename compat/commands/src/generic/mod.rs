@@ -1,0 +1,20 @@
+//! The commands on keys of any type.
+//!
+//! `keys` tells whether and what they are and removes them, `expiry` their time to live, `moving` gives them another
+//! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
+//! elements of one in order.
+
+mod expiry;
+mod keys;
+mod moving;
+mod object;
+pub(crate) mod scan;
+mod sort;
+mod sort_pattern;
+mod sort_rows;
+
+pub(crate) use object::{refcount, shares_integers};
+use varve_exec::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[expiry::ROWS, keys::ROWS, moving::ROWS, object::ROWS, scan::ROWS, sort::ROWS];

@@ -1,0 +1,153 @@
+//! RENAME, RENAMENX, COPY, MOVE: a value under another name or in another database.
+
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::Key;
+
+use crate::grammar::{database, is};
+
+pub(super) const ROWS: FileRows = &[RENAME, RENAMENX, COPY, MOVE];
+
+const SAME: CommandError = CommandError::new(&"ERR source and destination objects are the same");
+
+/// RENAME key newkey
+fn rename(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    give_name(ctx, true).map(|_| ctx.out.ok())
+}
+
+const RENAME: Command = Command::new(
+    Exec::Keys(rename),
+    Row::new("rename", Group::Generic, 3, "1.0.0")
+        .about("Gives a key another name, replacing what has it.", "O(1)")
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .args(&[key("key", 0), key("newkey", 1)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
+/// RENAMENX key newkey
+fn renamenx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    give_name(ctx, false).map(|done| ctx.out.integer(i64::from(done)))
+}
+
+const RENAMENX: Command = Command::new(
+    Exec::Keys(renamenx),
+    Row::new("renamenx", Group::Generic, 3, "1.0.0")
+        .about("Gives a key another name if nothing has it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::INSERT)),
+        ])
+        .history(&[("3.2.0", "No error when both names are the same.")])
+        .args(&[key("key", 0), key("newkey", 1)]),
+);
+
+/// Renames; false if the new name is taken and may not be replaced.
+fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> CmdResult<bool> {
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    if !ctx.tx.exists(&from) {
+        return Err(CommandError::NO_KEY);
+    }
+    if !replace && ctx.tx.exists(&to) {
+        return Ok(false);
+    }
+    if from.bytes != to.bytes {
+        ctx.tx.rename(&from, &to);
+        ctx.notify(Class::Generic, "rename_from", &from);
+        ctx.notify(Class::Generic, "rename_to", &to);
+    }
+    Ok(true)
+}
+
+/// COPY source destination [DB number] [REPLACE]
+fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (mut db, mut replace) = (ctx.tx.db(), false);
+    let mut at = 3;
+    while at < ctx.args.len() {
+        let word = ctx.args.get(at);
+        if is(word, "REPLACE") {
+            replace = true;
+        } else if is(word, "DB") && at + 1 < ctx.args.len() {
+            at += 1;
+            db = database(ctx.args.get(at), ctx.tx.databases())?;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+        at += 1;
+    }
+    let (from, to) = (ctx.key(1), ctx.key_in_db(2, db));
+    if same(&from, &to) {
+        return Err(SAME);
+    }
+    let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
+    if free {
+        // The request's own bytes do not bound this one. The shards may be let go for it.
+        let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);
+        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    }
+    let free = free && (replace || !ctx.tx.exists(&to));
+    let done = free && ctx.tx.copy(&from, &to);
+    if done {
+        ctx.notify(Class::Generic, "copy_to", &to);
+    }
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+const COPY: Command = Command::new(
+    Exec::Keys(copy),
+    Row::new("copy", Group::Generic, -3, "6.2.0")
+        .about(
+            "Copies a key's value and expiry to another key.",
+            "O(1) for strings, O(N) in the elements of collections",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .args(&[
+            key("source", 0),
+            key("destination", 1),
+            arg("destination-db", ArgKind::Integer).token("DB").optional(),
+            word("replace", "REPLACE").optional(),
+        ]),
+);
+
+fn same(a: &Key<'_>, b: &Key<'_>) -> bool {
+    a.db == b.db && a.bytes == b.bytes
+}
+
+/// MOVE key db
+fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let db = database(ctx.args.get(2), ctx.tx.databases())?;
+    if db == ctx.tx.db() {
+        return Err(SAME);
+    }
+    let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
+    let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);
+    if done {
+        ctx.notify(Class::Generic, "move_from", &from);
+        ctx.notify(Class::Generic, "move_to", &to);
+    }
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+const MOVE: Command = Command::new(
+    Exec::Keys(move_key),
+    Row::new("move", Group::Generic, 3, "1.0.0")
+        .about("Moves a key to another database.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("db", ArgKind::Integer)]),
+);

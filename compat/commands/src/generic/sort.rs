@@ -1,0 +1,292 @@
+//! SORT and SORT_RO: the elements of a list, set or sorted set in another order.
+//!
+//! ```text
+//! arguments -> Plan -> elements -> weights (themselves, or what BY's pattern leads to) -> order -> LIMIT
+//!                                                        -> each, or what GET's patterns lead to -> reply or STORE
+//! ```
+//! Patterns lead to keys that no argument names: then all shards are held before anything is read. `sort_rows` has the
+//! elements and their order, `sort_pattern` the way from a pattern to a value.
+
+use smallvec::SmallVec;
+use varve_catalog::{
+    Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word,
+};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::{Key, ListPart, Type};
+
+use super::sort_pattern::{Pattern, has_star};
+use super::sort_rows::{Items, Weights, score};
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
+
+const SOURCE: KeySpec = KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS));
+
+const PATTERNS: KeySpec = KeySpec {
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    flags: KeyFlags::RO.and(KeyFlags::ACCESS),
+    notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort",
+};
+
+const DESTINATION: KeySpec = KeySpec {
+    begin: Begin::SortStore,
+    find: Find::Unknown,
+    flags: KeyFlags::OW.and(KeyFlags::UPDATE),
+    notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
+};
+
+const BY: Argument = pattern("BY").optional();
+
+const LIMIT: Argument =
+    block("offset_count", &[arg("offset", ArgKind::Integer), arg("count", ArgKind::Integer)]).token("LIMIT").optional();
+
+const GET: Argument = pattern("GET").optional().multiple().multiple_token();
+
+const ORDER: Argument = one_of("order", &[word("asc", "ASC"), word("desc", "DESC")]).optional();
+
+const ALPHA: Argument = word("sorting", "ALPHA").optional();
+
+const fn pattern(token: &'static str) -> Argument {
+    Argument { key_spec: Some(1), ..arg("pattern", ArgKind::Pattern).token(token) }
+}
+
+const NO_SCORE: CommandError = CommandError::new(&"ERR One or more scores can't be converted into double");
+
+/// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]
+fn sort(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    run(ctx, true)
+}
+
+const SORT: Command = Command::new(
+    Exec::Keys(sort),
+    Row::new("sort", Group::Generic, -2, "1.0.0")
+        .about(
+            "Answers or stores the elements of a list, set or sorted set in order.",
+            "O(N+M*log(M)) in the elements and those that are sorted",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::TOUCHES_ARBITRARY_KEYS])
+        .acl(&[Acl::SET, Acl::SORTEDSET, Acl::LIST, Acl::DANGEROUS])
+        .keys(&[SOURCE, PATTERNS, DESTINATION])
+        .args(&[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA, key("destination", 2).token("STORE").optional()]),
+);
+
+/// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
+fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    run(ctx, false)
+}
+
+const SORT_RO: Command = Command::new(
+    Exec::Keys(sort_ro),
+    Row::new("sort_ro", Group::Generic, -2, "7.0.0")
+        .about(
+            "Answers the elements of a list, set or sorted set in order.",
+            "O(N+M*log(M)) in the elements and those that are sorted",
+        )
+        .flags(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS])
+        .acl(&[Acl::SET, Acl::SORTEDSET, Acl::LIST, Acl::DANGEROUS])
+        .keys(&[SOURCE, PATTERNS])
+        .args(&[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA]),
+);
+
+/// What the arguments ask for.
+#[derive(Default)]
+struct Plan<'a> {
+    descending: bool,
+    alpha: bool,
+    /// The elements stay in the order that they have.
+    as_is: bool,
+    by: Option<Pattern<'a>>,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+    get: SmallVec<[Pattern<'a>; 4]>,
+    /// Argument that names the destination.
+    store: Option<usize>,
+}
+
+impl<'a> Plan<'a> {
+    fn parse(ctx: &Ctx<'_, 'a>, may_store: bool) -> CmdResult<Plan<'a>> {
+        let args = ctx.args;
+        let mut plan = Plan { count: -1, ..Plan::default() };
+        let mut at = 2;
+        while let Some(word) = args.opt(at) {
+            let left = args.len() - at - 1;
+            at += 1;
+            if is(word, "ASC") {
+                plan.descending = false;
+            } else if is(word, "DESC") {
+                plan.descending = true;
+            } else if is(word, "ALPHA") {
+                plan.alpha = true;
+            } else if is(word, "LIMIT") && left >= 2 {
+                plan.offset = integer(args.get(at))?;
+                plan.count = integer(args.get(at + 1))?;
+                at += 2;
+            } else if may_store && is(word, "STORE") && left >= 1 {
+                plan.store = Some(at);
+                at += 1;
+            } else if is(word, "BY") && left >= 1 {
+                let pattern = args.get(at);
+                plan.by = Some(Pattern::parse(pattern));
+                plan.as_is |= !has_star(pattern);
+                at += 1;
+            } else if is(word, "GET") && left >= 1 {
+                plan.get.push(Pattern::parse(args.get(at)));
+                at += 1;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Whether keys are read that no argument names.
+    fn reaches_out(&self) -> bool {
+        let leads_to_keys = |pattern: &Pattern<'_>| matches!(pattern, Pattern::Key { .. });
+        !self.as_is && self.by.as_ref().is_some_and(leads_to_keys) || self.get.iter().any(leads_to_keys)
+    }
+
+    /// The part of so many elements that LIMIT leaves.
+    fn limits(&self, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(self.offset).unwrap_or(0).min(len);
+        let count = usize::try_from(self.count).unwrap_or(len).min(len - start);
+        start..start + count
+    }
+}
+
+fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
+    let mut plan = Plan::parse(ctx, may_store)?;
+    if plan.reaches_out() {
+        ctx.tx.hold_all();
+    }
+    let key = ctx.key(1);
+    if plan.store.is_some() {
+        // The request's own bytes do not bound what is written. The shards may be let go for it.
+        let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
+        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    }
+    let ty = ctx.tx.type_of(&key);
+    let items = load(ctx, &key, ty)?;
+    if ty == Some(Type::Set) && plan.as_is && plan.store.is_some() {
+        // A set has no order of its own, and what is stored must follow from what is in it.
+        (plan.as_is, plan.alpha, plan.by) = (false, true, None);
+    }
+    let order = arrange(ctx, &plan, ty, &items)?;
+    let shown = &order[plan.limits(order.len())];
+    match plan.store {
+        None => reply(ctx, &plan, &items, shown),
+        Some(at) => store(ctx, &plan, &items, shown, at),
+    }
+    Ok(())
+}
+
+/// The elements, a list's and a sorted set's in their order. Counts a hit or miss of the key.
+fn load(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Option<Type>) -> CmdResult<Items> {
+    let mut items = Items::default();
+    match ty {
+        None => ctx.tx.note_read(key, false),
+        Some(Type::List) => ctx.tx.list_range(key, 0, -1, |part| {
+            if let ListPart::Element(element) = part {
+                items.push(element);
+            }
+        })?,
+        Some(Type::Set) => {
+            let set = ctx.tx.set_view(key)?.expect("its type was looked at");
+            set.for_each(|member| items.push(member.text(&mut [0; 20])));
+        }
+        Some(Type::Zset) => {
+            ctx.tx.note_lookup(true);
+            // The peer turns a packed one big before it sorts it.
+            ctx.tx.zset_spread(key)?;
+            ctx.tx.zset_for_each(key, &mut |member, _| items.push(member))?;
+        }
+        Some(_) => {
+            ctx.tx.note_lookup(true);
+            return Err(CommandError::WRONG_TYPE);
+        }
+    }
+    Ok(items)
+}
+
+/// The numbers of the elements in the order that is asked for.
+fn arrange(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, ty: Option<Type>, items: &Items) -> CmdResult<Vec<usize>> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    if plan.as_is {
+        if plan.descending && ty != Some(Type::Set) {
+            order.reverse();
+        }
+        return Ok(order);
+    }
+    let weights = weigh(ctx, plan, items)?;
+    weights.sort(items, &mut order, plan.descending);
+    Ok(order)
+}
+
+/// What the elements are compared by.
+fn weigh(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items) -> CmdResult<Weights> {
+    let mut scratch = Vec::new();
+    match (&plan.by, plan.alpha) {
+        (None, true) => Ok(Weights::Themselves),
+        (None, false) => {
+            let scores = items.iter().map(score).collect::<Option<Vec<f64>>>();
+            scores.map(Weights::Scores).ok_or(NO_SCORE)
+        }
+        (Some(by), false) => {
+            let read = |value: Option<&[u8]>| value.map_or(Some(0.0), score);
+            // All patterns are followed before a fault is told, so that lookups count as the peer's.
+            let scores: Vec<_> = items.iter().map(|item| by.lead(&mut ctx.tx, item, &mut scratch, read)).collect();
+            scores.into_iter().collect::<Option<Vec<f64>>>().map(Weights::Scores).ok_or(NO_SCORE)
+        }
+        (Some(by), true) => {
+            let mut texts = Items::default();
+            let mut there = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                by.lead(&mut ctx.tx, item, &mut scratch, |value| {
+                    there.push(value.is_some());
+                    texts.push(value.unwrap_or_default());
+                });
+            }
+            Ok(Weights::Texts { texts, there })
+        }
+    }
+}
+
+fn reply(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize]) {
+    ctx.out.array(shown.len() * plan.get.len().max(1));
+    let mut scratch = Vec::new();
+    for &at in shown {
+        if plan.get.is_empty() {
+            ctx.out.bulk(items.get(at));
+        }
+        for pattern in &plan.get {
+            let out = &mut *ctx.out;
+            pattern.lead(&mut ctx.tx, items.get(at), &mut scratch, |value| match value {
+                Some(value) => out.bulk(value),
+                None => out.null(),
+            });
+        }
+    }
+}
+
+/// Stores the result as a list, what a pattern does not lead to as an empty element. Without a result the destination
+/// is removed.
+fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize], at: usize) {
+    let mut result = Items::default();
+    let mut scratch = Vec::new();
+    for &at in shown {
+        if plan.get.is_empty() {
+            result.push(items.get(at));
+        }
+        for pattern in &plan.get {
+            let item = items.get(at);
+            pattern.lead(&mut ctx.tx, item, &mut scratch, |value| result.push(value.unwrap_or_default()));
+        }
+    }
+    let to = ctx.key(at);
+    let taken = ctx.is_taken(&to);
+    ctx.tx.list_store(&to, result.iter());
+    ctx.notify_stored(Class::List, "sortstore", &to, result.len(), taken);
+    ctx.out.integer(result.len() as i64);
+}

@@ -1,0 +1,66 @@
+//! HINCRBY, HINCRBYFLOAT: numbers in fields.
+
+use varve_base::number::Extended;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::AddError;
+
+use crate::grammar::integer;
+
+pub(super) const ROWS: FileRows = &[HINCRBY, HINCRBYFLOAT];
+
+/// HINCRBY key field increment
+fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let by = integer(ctx.args.get(3))?;
+    let (key, field) = (ctx.key(1), ctx.args.get(2));
+    let sum = ctx.tx.hash_add(&key, field, by).map_err(|error| match error {
+        AddError::WrongType => CommandError::WRONG_TYPE,
+        AddError::NoNumber => CommandError::new(&"ERR hash value is not an integer"),
+        AddError::Overflow => CommandError::new(&"ERR increment or decrement would overflow"),
+    })?;
+    ctx.notify(Class::Hash, "hincrby", &key);
+    ctx.out.integer(sum);
+    Ok(())
+}
+
+const HINCRBY: Command = Command::new(
+    Exec::Keys(hincrby),
+    Row::new("hincrby", Group::Hash, 4, "2.0.0")
+        .element(2)
+        .about("Adds a number to the integer in a field, 0 without it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("field", ArgKind::String), arg("increment", ArgKind::Integer)]),
+);
+
+/// HINCRBYFLOAT key field increment
+fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
+    let by = Extended::parse(ctx.args.get(3)).ok_or(CommandError::NOT_FLOAT)?;
+    if !by.is_finite() {
+        return Err(NOT_FINITE);
+    }
+    let (key, field) = (ctx.key(1), ctx.args.get(2));
+    let mut text = Vec::with_capacity(32);
+    ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
+        AddError::WrongType => CommandError::WRONG_TYPE,
+        AddError::NoNumber => CommandError::new(&"ERR hash value is not a float"),
+        AddError::Overflow => CommandError::new(&"ERR increment would produce NaN or Infinity"),
+    })?;
+    ctx.notify(Class::Hash, "hincrbyfloat", &key);
+    ctx.out.bulk(&text);
+    Ok(())
+}
+
+const HINCRBYFLOAT: Command = Command::new(
+    Exec::Keys(hincrbyfloat),
+    Row::new("hincrbyfloat", Group::Hash, 4, "2.6.0")
+        .element(2)
+        .about("Adds a number to the floating-point number in a field, 0 without it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("field", ArgKind::String), arg("increment", ArgKind::Double)]),
+);

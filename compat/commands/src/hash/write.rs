@@ -1,0 +1,146 @@
+//! HSET, HMSET, HSETNX, HDEL, HGETDEL: fields set and removed.
+
+use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+
+use super::read::bulk_or_null;
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL, HGETDEL];
+
+const PAIRS: Argument =
+    block("field_value", &[arg("field", ArgKind::String), arg("value", ArgKind::String)]).multiple();
+
+/// HSET key field value [field value ...]
+fn hset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_pairs(ctx, "hset").map(|new| ctx.out.integer(new as i64))
+}
+
+const HSET: Command = Command::new(
+    Exec::Keys(hset),
+    Row::new("hset", Group::Hash, -4, "2.0.0")
+        .element(2)
+        .about("Sets fields of a hash, which is created if absent.", "O(N) in the fields set")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .history(&[("4.0.0", "Several fields and values.")])
+        .args(&[key("key", 0), PAIRS]),
+);
+
+/// HMSET key field value [field value ...]
+fn hmset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_pairs(ctx, "hmset").map(|_| ctx.out.ok())
+}
+
+const HMSET: Command = Command::new(
+    Exec::Keys(hmset),
+    Row::new("hmset", Group::Hash, -4, "2.0.0")
+        .element(2)
+        .about("Sets several fields.", "O(N) in the fields set")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .deprecated("4.0.0", "`HSET` with multiple field-value pairs")
+        .args(&[key("key", 0), PAIRS]),
+);
+
+/// Sets the pairs from the third argument on; gives the number of fields that are new.
+fn set_pairs(ctx: &mut Ctx<'_, '_>, name: &str) -> CmdResult<usize> {
+    let args = ctx.args;
+    if !args.len().is_multiple_of(2) {
+        return Err(CommandError::arity(name));
+    }
+    let key = ctx.key(1);
+    let pairs = (2..args.len()).step_by(2).map(|at| (args.get(at), args.get(at + 1)));
+    let new = ctx.tx.hash_set(&key, pairs)?;
+    ctx.notify(Class::Hash, "hset", &key);
+    Ok(new)
+}
+
+/// HSETNX key field value
+fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, field, value) = (ctx.key(1), ctx.args.get(2), ctx.args.get(3));
+    let done = ctx.tx.hash_set_new(&key, field, value);
+    if done == Ok(true) {
+        ctx.notify(Class::Hash, "hset", &key);
+    }
+    done.map(|new| ctx.out.integer(i64::from(new))).map_err(Into::into)
+}
+
+const HSETNX: Command = Command::new(
+    Exec::Keys(hsetnx),
+    Row::new("hsetnx", Group::Hash, 4, "2.0.0")
+        .element(2)
+        .about("Sets a field unless the hash has it.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .args(&[key("key", 0), arg("field", ArgKind::String), arg("value", ArgKind::String)]),
+);
+
+/// HDEL key field [field ...]
+fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, fields) = (ctx.key(1), ctx.args.skip(2));
+    let removed = ctx.tx.hash_remove(&key, fields.iter());
+    if removed.is_ok_and(|count| count > 0) {
+        ctx.notify_taken(Class::Hash, "hdel", &key);
+    }
+    removed.map(|count| ctx.out.integer(count as i64)).map_err(Into::into)
+}
+
+const HDEL: Command = Command::new(
+    Exec::Keys(hdel),
+    Row::new("hdel", Group::Hash, -3, "2.0.0")
+        .element(2)
+        .about("Removes fields of a hash.", "O(N) in the fields to remove")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .history(&[("2.4.0", "Several fields.")])
+        .args(&[key("key", 0), arg("field", ArgKind::String).multiple()]),
+);
+
+/// HGETDEL key FIELDS numfields field [field ...]
+fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NO_FIELDS: CommandError =
+        CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
+    const NUMBER: CommandError = CommandError::new(&"ERR Number of fields must be a positive integer");
+    const MISMATCH: CommandError =
+        CommandError::new(&"ERR The `numfields` parameter must match the number of arguments");
+    let (key, fields) = (ctx.key(1), ctx.args.skip(4));
+    ctx.tx.hash_check(&key)?;
+    if !is(ctx.args.get(2), "FIELDS") {
+        return Err(NO_FIELDS);
+    }
+    let count = integer(ctx.args.get(3)).ok().filter(|n| *n > 0).ok_or(NUMBER)?;
+    if count != fields.len() as i64 {
+        return Err(MISMATCH);
+    }
+    let out = &mut *ctx.out;
+    out.array(fields.len());
+    let mut taken = 0;
+    ctx.tx.hash_take(&key, fields.iter(), |value| {
+        taken += usize::from(value.is_some());
+        bulk_or_null(out, value);
+    })?;
+    if taken > 0 {
+        ctx.notify_taken(Class::Hash, "hdel", &key);
+    }
+    Ok(())
+}
+
+const HGETDEL: Command = Command::new(
+    Exec::Keys(hgetdel),
+    Row::new("hgetdel", Group::Hash, -5, "9.1.0")
+        .about("Answers the values of fields and removes these.", "O(N) in the fields named")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::HASH])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .args(&[
+            key("key", 0),
+            block("fields", &[arg("numfields", ArgKind::Integer), arg("field", ArgKind::String).multiple()])
+                .token("FIELDS"),
+        ]),
+);

@@ -1,0 +1,228 @@
+//! LPUSH, RPUSH, LPUSHX, RPUSHX; LPOP, RPOP; LMPOP.
+
+use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::{Key, ListEnd};
+
+use super::{SIDES, end_of, popped, pushed, write_part};
+use crate::grammar::is;
+
+pub(super) const ROWS: FileRows = &[LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LMPOP];
+
+/// LPUSH key element [element ...]
+fn lpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Front, false)
+}
+
+const LPUSH: Command = Command::new(
+    Exec::Keys(lpush),
+    Row::new("lpush", Group::List, -3, "1.0.0")
+        .about("Adds elements at the front of a list, which is created if absent.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("2.4.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
+/// RPUSH key element [element ...]
+fn rpush(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Back, false)
+}
+
+const RPUSH: Command = Command::new(
+    Exec::Keys(rpush),
+    Row::new("rpush", Group::List, -3, "1.0.0")
+        .about("Adds elements at the back of a list, which is created if absent.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("2.4.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
+/// LPUSHX key element [element ...]
+fn lpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Front, true)
+}
+
+const LPUSHX: Command = Command::new(
+    Exec::Keys(lpushx),
+    Row::new("lpushx", Group::List, -3, "2.2.0")
+        .about("Adds elements at the front of a list that exists.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("4.0.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
+/// RPUSHX key element [element ...]
+fn rpushx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    push(ctx, ListEnd::Back, true)
+}
+
+const RPUSHX: Command = Command::new(
+    Exec::Keys(rpushx),
+    Row::new("rpushx", Group::List, -3, "2.2.0")
+        .about("Adds elements at the back of a list that exists.", "O(N) in the elements added")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .history(&[("4.0.0", "Several elements.")])
+        .args(&[key("key", 0), arg("element", ArgKind::String).multiple()]),
+);
+
+#[inline(always)]
+fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
+    let (key, args) = (ctx.key(1), ctx.args);
+    let elements = (2..args.len()).map(|at| args.get(at));
+    let length = ctx.tx.list_push(&key, end, elements, only_existing)?;
+    if length > 0 {
+        ctx.notify(Class::List, pushed(end), &key);
+    }
+    ctx.out.integer(length as i64);
+    Ok(())
+}
+
+/// LPOP key [count]
+fn lpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, ListEnd::Front, "lpop")
+}
+
+const LPOP: Command = Command::new(
+    Exec::Keys(lpop),
+    Row::new("lpop", Group::List, -2, "1.0.0")
+        .about("Takes elements off the front.", "O(N) in the elements answered")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .history(&[("6.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("6.2.0").optional()]),
+);
+
+/// RPOP key [count]
+fn rpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    pop(ctx, ListEnd::Back, "rpop")
+}
+
+const RPOP: Command = Command::new(
+    Exec::Keys(rpop),
+    Row::new("rpop", Group::List, -2, "1.0.0")
+        .about("Takes elements off the back.", "O(N) in the elements answered")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .history(&[("6.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("6.2.0").optional()]),
+);
+
+#[inline(always)]
+fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
+    let key = ctx.key(1);
+    match ctx.args.len() {
+        2 => {
+            let out = &mut *ctx.out;
+            if ctx.tx.list_pop(&key, end, |text| out.bulk(text))? {
+                ctx.notify_taken(Class::List, popped(end), &key);
+            } else {
+                ctx.out.null();
+            }
+        }
+        3 => {
+            const RANGE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
+            let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(RANGE)?;
+            let out = &mut *ctx.out;
+            let there = ctx.tx.list_pop_many(&key, end, count, |part| write_part(out, part))?;
+            if !there {
+                ctx.out.null_array();
+            } else if count > 0 {
+                ctx.notify_taken(Class::List, popped(end), &key);
+            }
+        }
+        _ => return Err(CommandError::arity(name)),
+    }
+    Ok(())
+}
+
+/// LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
+fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let request = ManyKeys::parse(ctx, 1)?;
+    for at in request.keys.clone() {
+        let key = ctx.key(at);
+        if pop_named(ctx, &key, &request)? {
+            return Ok(());
+        }
+    }
+    ctx.out.null_array();
+    Ok(())
+}
+
+const LMPOP: Command = Command::new(
+    Exec::Keys(lmpop),
+    Row::new("lmpop", Group::List, -4, "7.0.0")
+        .about(
+            "Takes elements off the first of several lists that has any.",
+            "O(N+M) in the keys and the elements answered",
+        )
+        .flags(&[Flags::WRITE])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::counted(1, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            one_of("where", SIDES),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+        ]),
+);
+
+/// What LMPOP and BLMPOP ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct ManyKeys {
+    /// The arguments that are keys.
+    pub(crate) keys: std::ops::Range<usize>,
+    pub(crate) end: ListEnd,
+    /// Elements at most.
+    pub(crate) count: u64,
+}
+
+impl ManyKeys {
+    /// Reads `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from argument `at` on.
+    pub(crate) fn parse(ctx: &Ctx<'_, '_>, at: usize) -> CmdResult<ManyKeys> {
+        const KEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+        const COUNT: CommandError = CommandError::new(&"ERR count should be greater than 0");
+        let number = parse_i64(ctx.args.get(at)).filter(|n| *n > 0).ok_or(KEYS)?;
+        let first = at + 1;
+        let left = ctx.args.len() - first;
+        let keys = usize::try_from(number).ok().filter(|n| *n < left).ok_or(CommandError::SYNTAX)?;
+        let behind = first + keys;
+        let end = end_of(ctx.args.get(behind))?;
+        let (mut count, mut next) = (None, behind + 1);
+        while next < ctx.args.len() {
+            if count.is_some() || !is(ctx.args.get(next), "COUNT") || next + 1 == ctx.args.len() {
+                return Err(CommandError::SYNTAX);
+            }
+            count = Some(parse_i64(ctx.args.get(next + 1)).filter(|n| *n > 0).ok_or(COUNT)? as u64);
+            next += 2;
+        }
+        Ok(ManyKeys { keys: first..behind, end, count: count.unwrap_or(1) })
+    }
+}
+
+/// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
+pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> CmdResult<bool> {
+    let (out, mut named) = (&mut *ctx.out, false);
+    let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
+        if !std::mem::replace(&mut named, true) {
+            out.array(2);
+            out.bulk(key.bytes);
+        }
+        write_part(out, part);
+    })?;
+    if done {
+        ctx.notify_taken(Class::List, popped(request.end), key);
+    }
+    Ok(done)
+}

@@ -1,0 +1,166 @@
+//! LLEN, LINDEX, LRANGE, LPOS.
+
+use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::ListEnd;
+
+use super::write_part;
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[LLEN, LINDEX, LRANGE, LPOS];
+
+/// LLEN key
+fn llen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    ctx.tx.list_len(&key).map(|length| ctx.out.integer(length as i64)).map_err(Into::into)
+}
+
+const LLEN: Command = Command::new(
+    Exec::Keys(llen),
+    Row::new("llen", Group::List, 2, "1.0.0")
+        .about("Answers the number of elements.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO)])
+        .args(&[key("key", 0)]),
+);
+
+/// LINDEX key index
+fn lindex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let Ok(index) = integer(ctx.args.get(2)) else {
+        // The key is looked at first: without it, even what is no number answers null.
+        if ctx.tx.list_len(&key)? > 0 {
+            return Err(CommandError::NOT_INTEGER);
+        }
+        ctx.out.null();
+        return Ok(());
+    };
+    let out = &mut *ctx.out;
+    if !ctx.tx.list_get(&key, index, |text| out.bulk(text))? {
+        ctx.out.null();
+    }
+    Ok(())
+}
+
+const LINDEX: Command = Command::new(
+    Exec::Keys(lindex),
+    Row::new("lindex", Group::List, 3, "1.0.0")
+        .about("Answers the element at a position.", "O(log N)")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0), arg("index", ArgKind::Integer)]),
+);
+
+/// LRANGE key start stop
+fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
+    let (key, out) = (ctx.key(1), &mut *ctx.out);
+    ctx.tx.list_range(&key, start, stop, |part| write_part(out, part))?;
+    Ok(())
+}
+
+const LRANGE: Command = Command::new(
+    Exec::Keys(lrange),
+    Row::new("lrange", Group::List, 4, "1.0.0")
+        .about(
+            "Answers the elements from one position to another.",
+            "O(log N + M) in the length and the elements answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[key("key", 0), arg("start", ArgKind::Integer), arg("stop", ArgKind::Integer)]),
+);
+
+/// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
+fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let options = PositionOptions::parse(ctx)?;
+    let (key, element) = (ctx.key(1), ctx.args.get(2));
+    let limits = (options.skip, options.count.unwrap_or(1), options.compare);
+    let out = &mut *ctx.out;
+    match options.count {
+        Some(_) => {
+            let (head, mut found) = (out.defer(), 0);
+            ctx.tx.list_positions(&key, element, options.from, limits, |at| {
+                out.integer(at as i64);
+                found += 1;
+            })?;
+            ctx.out.end_array(head, found);
+        }
+        None => {
+            let mut found = None;
+            ctx.tx.list_positions(&key, element, options.from, limits, |at| found = Some(at))?;
+            match found {
+                Some(at) => ctx.out.integer(at as i64),
+                None => ctx.out.null(),
+            }
+        }
+    }
+    Ok(())
+}
+
+const LPOS: Command = Command::new(
+    Exec::Keys(lpos),
+    Row::new("lpos", Group::List, -3, "6.0.6")
+        .about("Answers the positions of elements equal to one.", "O(N) in the elements compared")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::LIST])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .args(&[
+            key("key", 0),
+            arg("element", ArgKind::String),
+            arg("rank", ArgKind::Integer).token("RANK").optional(),
+            arg("num-matches", ArgKind::Integer).token("COUNT").optional(),
+            arg("len", ArgKind::Integer).token("MAXLEN").optional(),
+        ]),
+);
+
+struct PositionOptions {
+    from: ListEnd,
+    /// Matches to pass over.
+    skip: u64,
+    /// Matches to answer, if several may be.
+    count: Option<u64>,
+    /// Elements to compare.
+    compare: u64,
+}
+
+impl PositionOptions {
+    fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<PositionOptions> {
+        const RANK: CommandError = CommandError::new(
+            &"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
+             start from the end of the list",
+        );
+        const COUNT: CommandError = CommandError::new(&"ERR COUNT can't be negative");
+        const MAXLEN: CommandError = CommandError::new(&"ERR MAXLEN can't be negative");
+        let natural = |text, fault| parse_i64(text).and_then(|n| u64::try_from(n).ok()).ok_or(fault);
+        // None at all means all.
+        let bound = |n| if n == 0 { u64::MAX } else { n };
+        let mut options = PositionOptions { from: ListEnd::Front, skip: 0, count: None, compare: u64::MAX };
+        let mut at = 3;
+        while at < ctx.args.len() {
+            let word = ctx.args.get(at);
+            if at + 1 == ctx.args.len() {
+                return Err(CommandError::SYNTAX);
+            }
+            let value = ctx.args.get(at + 1);
+            if is(word, "RANK") {
+                let rank = integer(value)?;
+                options.from = if rank < 0 { ListEnd::Back } else { ListEnd::Front };
+                // The least integer has no absolute value: the peer then takes the last match.
+                options.skip = rank.checked_abs().unwrap_or(1).checked_sub(1).filter(|n| *n >= 0).ok_or(RANK)? as u64;
+            } else if is(word, "COUNT") {
+                options.count = Some(bound(natural(value, COUNT)?));
+            } else if is(word, "MAXLEN") {
+                options.compare = bound(natural(value, MAXLEN)?);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+            at += 2;
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,187 @@
+//! What is made of several sets: SINTER, SUNION and SDIFF, their STORE forms, SINTERCARD.
+
+use smallvec::SmallVec;
+use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::{Key, SetOp};
+
+use super::{ALL_SETS, KEYS, READS, REPLACES, STORED, UNORDERED, reply_member};
+use crate::grammar::is;
+
+pub(super) const ROWS: FileRows = &[SINTER, SUNION, SDIFF, SINTERSTORE, SUNIONSTORE, SDIFFSTORE, SINTERCARD];
+
+type Keys<'a> = SmallVec<[Key<'a>; 8]>;
+
+/// The request's keys from number `first` on, with the hashes that are known.
+fn keys<'a>(ctx: &Ctx<'_, 'a>, first: usize) -> Keys<'a> {
+    let keys = ctx.keys[first..].iter();
+    keys.map(|key| ctx.tx.key_hashed(ctx.args.get(key.arg as usize), key.hash)).collect()
+}
+
+/// SINTER key [key ...]
+fn sinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Intersection)
+}
+
+const SINTER: Command = Command::new(
+    Exec::Keys(sinter),
+    Row::new("sinter", Group::Set, -2, "1.0.0")
+        .about("Answers the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
+
+/// SUNION key [key ...]
+fn sunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Union)
+}
+
+const SUNION: Command = Command::new(
+    Exec::Keys(sunion),
+    Row::new("sunion", Group::Set, -2, "1.0.0")
+        .about("Answers the members that any of the sets has.", "O(N) in the members of all sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
+
+/// SDIFF key [key ...]
+fn sdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    show(ctx, SetOp::Difference)
+}
+
+const SDIFF: Command = Command::new(
+    Exec::Keys(sdiff),
+    Row::new("sdiff", Group::Set, -2, "1.0.0")
+        .about("Answers the members of the first set that no other one has.", "O(N) in the members of all sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(ALL_SETS)
+        .tips(UNORDERED)
+        .args(KEYS),
+);
+
+fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
+    let keys = keys(ctx, 0);
+    let sets = ctx.tx.set_views(&keys)?;
+    let (members, mut count) = (ctx.out.defer(), 0);
+    sets.show(op, |member| {
+        reply_member(ctx.out, member);
+        count += 1;
+        false
+    });
+    ctx.out.end_set(members, count);
+    Ok(())
+}
+
+/// SINTERSTORE destination key [key ...]
+fn sinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Intersection)
+}
+
+const SINTERSTORE: Command = Command::new(
+    Exec::Keys(sinterstore),
+    Row::new("sinterstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
+
+/// SUNIONSTORE destination key [key ...]
+fn sunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Union)
+}
+
+const SUNIONSTORE: Command = Command::new(
+    Exec::Keys(sunionstore),
+    Row::new("sunionstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members that any of the sets has.", "O(N) in the members of all sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
+
+/// SDIFFSTORE destination key [key ...]
+fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, SetOp::Difference)
+}
+
+const SDIFFSTORE: Command = Command::new(
+    Exec::Keys(sdiffstore),
+    Row::new("sdiffstore", Group::Set, -3, "1.0.0")
+        .about("Stores the members of the first set that no other one has.", "O(N) in the members of all sets")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::range(2, -1, 1, READS)])
+        .args(STORED),
+);
+
+fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
+    let (to, keys) = (ctx.key(1), keys(ctx, 1));
+    // The request's own bytes do not bound the result. The shards may be let go for it.
+    let bytes = ctx.tx.set_op_bytes(op, &keys)?;
+    ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    let taken = ctx.is_taken(&to);
+    let stored = ctx.tx.set_store(op, &to, &keys)?;
+    let event = match op {
+        SetOp::Intersection => "sinterstore",
+        SetOp::Union => "sunionstore",
+        SetOp::Difference => "sdiffstore",
+    };
+    ctx.notify_stored(Class::Set, event, &to, stored, taken);
+    ctx.out.integer(stored as i64);
+    Ok(())
+}
+
+/// SINTERCARD numkeys key [key ...] [LIMIT limit]
+fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    const NUMKEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+    const TOO_MANY: CommandError = CommandError::new(&"ERR Number of keys can't be greater than number of args");
+    let number = parse_i64(ctx.args.get(1)).filter(|n| *n > 0).ok_or(NUMKEYS)?;
+    let number = usize::try_from(number).ok().filter(|n| *n <= ctx.args.len() - 2).ok_or(TOO_MANY)?;
+    let limit = limit(ctx, 2 + number)?;
+    let keys = keys(ctx, 0);
+    let mut count = 0;
+    ctx.tx.set_views(&keys)?.show(SetOp::Intersection, |_| {
+        count += 1;
+        count == limit
+    });
+    ctx.out.integer(count);
+    Ok(())
+}
+
+const SINTERCARD: Command = Command::new(
+    Exec::Keys(sintercard),
+    Row::new("sintercard", Group::Set, -3, "7.0.0")
+        .about("Counts the members that all sets have.", "O(N*M) in the smallest set's members and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("limit", ArgKind::Integer).token("LIMIT").optional(),
+        ]),
+);
+
+/// Reads LIMIT, the last one if there are several; 0 is none.
+fn limit(ctx: &Ctx<'_, '_>, mut at: usize) -> CmdResult<i64> {
+    const NEGATIVE: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
+    let mut limit = 0;
+    while let Some(word) = ctx.args.opt(at) {
+        let value = ctx.args.opt(at + 1).filter(|_| is(word, "LIMIT")).ok_or(CommandError::SYNTAX)?;
+        limit = parse_i64(value).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
+        at += 2;
+    }
+    Ok(limit)
+}

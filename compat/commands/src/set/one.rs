@@ -1,0 +1,163 @@
+//! Members of one set: SADD, SREM, SISMEMBER, SMISMEMBER, SMEMBERS, SCARD. And SMOVE.
+
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_store::SetView;
+
+use super::{ADDS, ASKS, MEMBERS, READS, REMOVES, TAKES, UNORDERED, reply_member};
+
+pub(super) const ROWS: FileRows = &[SADD, SREM, SCARD, SISMEMBER, SMISMEMBER, SMEMBERS, SMOVE];
+
+/// SADD key member [member ...]
+fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let added = ctx.tx.set_add(&key, ctx.args.skip(2).iter());
+    if added.is_ok_and(|count| count > 0) {
+        ctx.notify(Class::Set, "sadd", &key);
+    }
+    reply_count(ctx, added.map_err(Into::into))
+}
+
+const SADD: Command = Command::new(
+    Exec::Keys(sadd),
+    Row::new("sadd", Group::Set, -3, "1.0.0")
+        .element(2)
+        .about("Adds members to a set, which is created if absent.", "O(N) in the members given")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, ADDS)])
+        .history(&[("2.4.0", "Several members.")])
+        .args(MEMBERS),
+);
+
+/// SREM key member [member ...]
+fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let removed = ctx.tx.set_remove(&key, ctx.args.skip(2).iter());
+    if removed.is_ok_and(|count| count > 0) {
+        ctx.notify_taken(Class::Set, "srem", &key);
+    }
+    reply_count(ctx, removed.map_err(Into::into))
+}
+
+const SREM: Command = Command::new(
+    Exec::Keys(srem),
+    Row::new("srem", Group::Set, -3, "1.0.0")
+        .element(2)
+        .about("Removes members of a set, which goes with the last one.", "O(N) in the members given")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, REMOVES)])
+        .history(&[("2.4.0", "Several members.")])
+        .args(MEMBERS),
+);
+
+fn reply_count(ctx: &mut Ctx<'_, '_>, outcome: CmdResult<usize>) -> CmdResult {
+    outcome.map(|count| ctx.out.integer(count as i64))
+}
+
+/// SCARD key
+fn scard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let len = ctx.tx.set_view(&key).map(|set| set.map_or(0, |set| set.len()));
+    reply_count(ctx, len.map_err(Into::into))
+}
+
+const SCARD: Command = Command::new(
+    Exec::Keys(scard),
+    Row::new("scard", Group::Set, 2, "1.0.0")
+        .about("Counts the members.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, ASKS)])
+        .args(&[key("key", 0)]),
+);
+
+/// SISMEMBER key member
+fn sismember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, member) = (ctx.key(1), ctx.args.get(2));
+    let there = ctx.tx.set_view(&key).map(|set| usize::from(has(set, member)));
+    reply_count(ctx, there.map_err(Into::into))
+}
+
+const SISMEMBER: Command = Command::new(
+    Exec::Keys(sismember),
+    Row::new("sismember", Group::Set, 3, "1.0.0")
+        .element(2)
+        .about("Answers whether a set has a member.", "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, ASKS)])
+        .args(&[key("key", 0), arg("member", ArgKind::String)]),
+);
+
+#[inline]
+fn has(set: Option<SetView<'_>>, member: &[u8]) -> bool {
+    set.is_some_and(|set| set.contains(member))
+}
+
+/// SMISMEMBER key member [member ...]
+fn smismember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, members) = (ctx.key(1), ctx.args.skip(2));
+    let set = ctx.tx.set_view(&key)?;
+    ctx.out.array(members.len());
+    members.iter().for_each(|member| ctx.out.integer(i64::from(has(set, member))));
+    Ok(())
+}
+
+const SMISMEMBER: Command = Command::new(
+    Exec::Keys(smismember),
+    Row::new("smismember", Group::Set, -3, "6.2.0")
+        .element(2)
+        .about("Answers of each given member whether a set has it.", "O(N) in the members given")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, READS)])
+        .args(MEMBERS),
+);
+
+/// SMEMBERS key
+fn smembers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    match ctx.tx.set_view(&key)? {
+        None => ctx.out.set(0),
+        Some(set) => {
+            ctx.out.set(set.len());
+            set.for_each(|member| reply_member(ctx.out, member));
+        }
+    }
+    Ok(())
+}
+
+const SMEMBERS: Command = Command::new(
+    Exec::Keys(smembers),
+    Row::new("smembers", Group::Set, 2, "1.0.0")
+        .about("Answers all members.", "O(N) in the members")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(UNORDERED)
+        .args(&[key("key", 0)]),
+);
+
+/// SMOVE source destination member
+fn smove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3));
+    if moved == Ok(true) && from.bytes != to.bytes {
+        ctx.notify_taken(Class::Set, "srem", &from);
+        ctx.notify(Class::Set, "sadd", &to);
+    }
+    reply_count(ctx, moved.map(usize::from).map_err(Into::into))
+}
+
+const SMOVE: Command = Command::new(
+    Exec::Keys(smove),
+    Row::new("smove", Group::Set, 4, "1.0.0")
+        .about("Moves a member from one set to another.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, TAKES), KeySpec::one(2, ADDS)])
+        .args(&[key("source", 0), key("destination", 1), arg("member", ArgKind::String)]),
+);

@@ -1,0 +1,114 @@
+//! Members at random: SRANDMEMBER shows them, SPOP takes them out.
+
+use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::Pick;
+
+use super::{RANDOM, READS, TAKES, reply_member};
+use crate::grammar::integer;
+
+pub(super) const ROWS: FileRows = &[SPOP, SRANDMEMBER];
+
+/// A count that must not be negative.
+const POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
+
+/// SPOP key [count]
+fn spop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    match ctx.args.len() {
+        2 => pop_one(ctx),
+        3 => pop_many(ctx),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+const SPOP: Command = Command::new(
+    Exec::Keys(spop),
+    Row::new("spop", Group::Set, -2, "1.0.0")
+        .about("Takes members out at random and answers them.", "O(1), or O(N) in the count")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, TAKES)])
+        .element(DRAWN)
+        .tips(RANDOM)
+        .history(&[("3.2.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("3.2.0").optional()]),
+);
+
+fn pop_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    if ctx.tx.set_pop(&key, 1, |member| reply_member(ctx.out, member))? == 0 {
+        ctx.out.null();
+    } else {
+        ctx.notify_taken(Class::Set, "spop", &key);
+    }
+    Ok(())
+}
+
+fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(POSITIVE)?;
+    let key = ctx.key(1);
+    let members = ctx.out.defer();
+    let popped = ctx.tx.set_pop(&key, count, |member| reply_member(ctx.out, member))?;
+    ctx.out.end_set(members, popped);
+    if popped > 0 {
+        // redis-server reads a set that goes whole as a union of one, which counts a lookup.
+        if !ctx.tx.exists(&key) {
+            ctx.tx.note_lookup(true);
+        }
+        ctx.notify_taken(Class::Set, "spop", &key);
+    }
+    Ok(())
+}
+
+/// SRANDMEMBER key [count]
+fn srandmember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    match ctx.args.len() {
+        2 => show_one(ctx),
+        3 => show_many(ctx),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+const SRANDMEMBER: Command = Command::new(
+    Exec::Keys(srandmember),
+    Row::new("srandmember", Group::Set, -2, "1.0.0")
+        .about("Answers members at random.", "O(1), or O(N) in the count without its sign")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SET])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(RANDOM)
+        .history(&[("2.6.0", "A count.")])
+        .args(&[key("key", 0), arg("count", ArgKind::Integer).since("2.6.0").optional()]),
+);
+
+fn show_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    match ctx.tx.set_view_and_rng(&key)? {
+        (Some(set), rng) => set.pick(rng, Pick::Any(1), |member| reply_member(ctx.out, member)),
+        (None, _) => ctx.out.null(),
+    }
+    Ok(())
+}
+
+fn show_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let count = integer(ctx.args.get(2))?;
+    if count == i64::MIN {
+        let most = i64::MAX;
+        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+    }
+    let key = ctx.key(1);
+    let (Some(set), rng) = ctx.tx.set_view_and_rng(&key)? else {
+        ctx.out.array(0);
+        return Ok(());
+    };
+    let many = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let (pick, many) = match count {
+        ..0 => (Pick::Any(many), many),
+        0.. => (Pick::Distinct(many), many.min(set.len())),
+    };
+    ctx.out.array(many);
+    set.pick(rng, pick, |member| reply_member(ctx.out, member));
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Strings of several keys at once: MGET, MSET, MSETNX, MSETEX. All shards are held, so each is one instant.
+
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::Ttl;
+
+use super::get::reply_value;
+use super::options::{Family, Options, When};
+use super::set::write;
+
+pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
+
+/// MGET key [key ...]
+fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    ctx.out.array(ctx.args.len() - 1);
+    for at in 1..ctx.args.len() {
+        let key = ctx.key(at);
+        if reply_value(ctx, &key).is_err() {
+            ctx.out.null();
+        }
+    }
+    Ok(())
+}
+
+const MGET: Command = Command::new(
+    Exec::Keys(mget),
+    Row::new("mget", Group::String, -2, "1.0.0")
+        .about("Answers the strings of several keys.", "O(N) in the keys")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .tips(&["request_policy:multi_shard"])
+        .args(&[key("key", 0).multiple()]),
+);
+
+/// MSET key value [key value ...]
+fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len().is_multiple_of(2) {
+        return Err(CommandError::arity("mset"));
+    }
+    write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+    ctx.out.ok();
+    Ok(())
+}
+
+const MSET: Command = Command::new(
+    Exec::Keys(mset),
+    Row::new("mset", Group::String, -3, "1.0.1")
+        .about("Sets several keys to strings.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .args(&[block("key_value", &[key("key", 0), arg("value", ArgKind::String)]).multiple()]),
+);
+
+/// MSETNX key value [key value ...]
+fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len().is_multiple_of(2) {
+        return Err(CommandError::arity("msetnx"));
+    }
+    let free = !any_key(ctx, 1, ctx.args.len(), true);
+    if free {
+        write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+    }
+    ctx.out.integer(i64::from(free));
+    Ok(())
+}
+
+const MSETNX: Command = Command::new(
+    Exec::Keys(msetnx),
+    Row::new("msetnx", Group::String, -3, "1.0.1")
+        .about("Sets several keys to strings if none of them exists.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+        .args(&[block("key_value", &[key("key", 0), arg("value", ArgKind::String)]).multiple()]),
+);
+
+/// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).
+fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool {
+    (first..end).step_by(2).any(|at| {
+        let key = ctx.key(at);
+        ctx.tx.exists(&key) == there
+    })
+}
+
+fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
+    for at in (first..end).step_by(2) {
+        let key = ctx.key(at);
+        write(ctx, &key, at + 1, ttl);
+    }
+}
+
+/// MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
+    let options = Options::parse(&ctx.args, end, Family::Msetex)?;
+    let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
+    let barred = match options.when {
+        When::Absent => any_key(ctx, 2, end, true),
+        When::Present => any_key(ctx, 2, end, false),
+        _ => false,
+    };
+    if !barred {
+        write_pairs(ctx, 2, end, ttl);
+    }
+    ctx.out.integer(i64::from(!barred));
+    Ok(())
+}
+
+const MSETEX: Command = Command::new(
+    Exec::Keys(msetex),
+    Row::new("msetex", Group::String, -4, "9.1.0")
+        .about("Sets several keys to strings, with a condition and an expiry for all.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::counted(1, 2, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            block("data", &[key("key", 0), arg("value", ArgKind::String)]).multiple(),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).optional(),
+            one_of(
+                "expiration",
+                &[
+                    arg("seconds", ArgKind::Integer).token("EX"),
+                    arg("milliseconds", ArgKind::Integer).token("PX"),
+                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+                    word("keepttl", "KEEPTTL"),
+                ],
+            )
+            .optional(),
+        ]),
+);
+
+/// Reads `numkeys`: positive, and with a pair behind it for each.
+fn number_of_pairs(text: &[u8], behind: usize) -> CmdResult<usize> {
+    const NUMKEYS: CommandError = CommandError::new(&"ERR invalid numkeys value");
+    const PAIRS: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
+    let count = varve_base::number::parse_i64(text).and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0);
+    let count = count.ok_or(NUMKEYS)? as usize;
+    if behind / 2 < count { Err(PAIRS) } else { Ok(count) }
+}

@@ -1,0 +1,20 @@
+//! The string commands.
+//!
+//! `options` reads the options that SET, GETEX and MSETEX share; `set` and `get` are single keys, `count` the numbers,
+//! `range` parts of a string, `many` the commands over several keys, `lcs` the longest common subsequence.
+//!
+//! What OBJECT ENCODING later tells is decided by the writer ([`varve_store::StringForm`]): a value set whole is `Auto`, one
+//! that grew or was changed in its middle `Raw`, the result of INCRBYFLOAT `Plain`.
+
+mod count;
+mod get;
+mod lcs;
+mod many;
+mod options;
+mod range;
+mod set;
+
+use varve_exec::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[count::ROWS, get::ROWS, lcs::ROWS, many::ROWS, range::ROWS, set::ROWS];

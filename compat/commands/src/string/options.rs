@@ -1,0 +1,123 @@
+//! The options of SET, GETEX and MSETEX: a condition, GET, and one way to say what becomes of the time to live.
+
+use varve_exec::{CmdResult, CommandError};
+use varve_protocol::Args;
+use varve_store::Ttl;
+
+use crate::grammar::{integer, is};
+
+/// The command whose options are read: each takes some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Set,
+    Getex,
+    Msetex,
+}
+
+/// When SET acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When<'a> {
+    Always,
+    /// NX
+    Absent,
+    /// XX
+    Present,
+    /// IFEQ
+    Equal(&'a [u8]),
+}
+
+/// Unit and origin of a time argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Seconds,
+    Millis,
+    UnixSeconds,
+    UnixMillis,
+}
+
+/// What becomes of the time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life<'a> {
+    Unsaid,
+    Keep,
+    Persist,
+    Until(Unit, &'a [u8]),
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    pub(super) when: When<'a>,
+    pub(super) get: bool,
+    pub(super) life: Life<'a>,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the arguments from `first` on. The times are checked later, by [`Life::ttl`].
+    pub(super) fn parse(args: &Args<'a>, first: usize, family: Family) -> CmdResult<Options<'a>> {
+        let mut options = Options { when: When::Always, get: false, life: Life::Unsaid };
+        let mut at = first;
+        while at < args.len() {
+            let next = (at + 1 < args.len()).then(|| args.get(at + 1));
+            let used = options.take(args.get(at), next, family).ok_or(CommandError::SYNTAX)?;
+            at += used;
+        }
+        Ok(options)
+    }
+
+    /// Takes one option, perhaps with the argument behind it; gives how many arguments it took.
+    fn take(&mut self, word: &[u8], next: Option<&'a [u8]>, family: Family) -> Option<usize> {
+        let sets = family != Family::Getex;
+        if sets && is(word, "NX") && matches!(self.when, When::Always | When::Absent) {
+            self.when = When::Absent;
+        } else if sets && is(word, "XX") && matches!(self.when, When::Always | When::Present) {
+            self.when = When::Present;
+        } else if family == Family::Set && is(word, "IFEQ") && self.when == When::Always {
+            self.when = When::Equal(next?);
+            return Some(2);
+        } else if family == Family::Set && is(word, "GET") {
+            self.get = true;
+        } else if sets && is(word, "KEEPTTL") && matches!(self.life, Life::Unsaid | Life::Keep) {
+            self.life = Life::Keep;
+        } else if !sets && is(word, "PERSIST") && matches!(self.life, Life::Unsaid | Life::Persist) {
+            self.life = Life::Persist;
+        } else {
+            return self.take_time(word, next);
+        }
+        Some(1)
+    }
+
+    /// A unit may be given again, the last time counts; two different ones exclude each other.
+    fn take_time(&mut self, word: &[u8], next: Option<&'a [u8]>) -> Option<usize> {
+        const UNITS: [(&str, Unit); 4] =
+            [("EX", Unit::Seconds), ("PX", Unit::Millis), ("EXAT", Unit::UnixSeconds), ("PXAT", Unit::UnixMillis)];
+        let (_, unit) = UNITS.into_iter().find(|(name, _)| is(word, name))?;
+        match self.life {
+            Life::Unsaid => {}
+            Life::Until(before, _) if before == unit => {}
+            _ => return None,
+        }
+        self.life = Life::Until(unit, next?);
+        Some(2)
+    }
+}
+
+impl Life<'_> {
+    /// What a write does to the expiry; `command` names itself in the error.
+    pub(super) fn ttl(self, now_ms: i64, command: &str) -> CmdResult<Ttl> {
+        match self {
+            Life::Unsaid | Life::Persist => Ok(Ttl::Clear),
+            Life::Keep => Ok(Ttl::Keep),
+            Life::Until(unit, text) => Ok(Ttl::At(deadline(text, unit, now_ms, command)?)),
+        }
+    }
+}
+
+/// The Unix time in milliseconds that a positive time argument means.
+pub(super) fn deadline(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
+    let value = integer(text)?;
+    let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
+    let origin = if matches!(unit, Unit::Seconds | Unit::Millis) { now_ms } else { 0 };
+    let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin));
+    at.filter(|_| value > 0).ok_or_else(|| CommandError::expire_time(command))
+}

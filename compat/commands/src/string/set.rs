@@ -1,0 +1,198 @@
+//! SET and its short forms, and DELIFEQ.
+
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_store::{Key, Ttl};
+
+use super::get::reply_value;
+use super::options::{Family, Life, Options, Unit, When};
+
+pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
+
+/// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() == 3 {
+        let key = ctx.key(1);
+        ctx.set_to(&key, 2, Ttl::Clear);
+        ctx.out.ok();
+        return Ok(());
+    }
+    set_with_options(ctx)
+}
+
+const SET: Command = Command::new(
+    Exec::Keys(set),
+    Row::new("set", Group::String, -3, "1.0.0")
+        .about("Sets a key to a string, whatever it held.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(
+            1,
+            KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE).and(KeyFlags::VARIABLE_FLAGS),
+        )
+        .notes("RW and ACCESS due to the optional `GET` argument")])
+        .history(&[
+            ("2.6.12", "`EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "`KEEPTTL`."),
+            ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` goes together with `GET`."),
+        ])
+        .args(&[
+            key("key", 0),
+            arg("value", ArgKind::String),
+            one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).since("2.6.12").optional(),
+            word("get", "GET").since("6.2.0").optional(),
+            one_of(
+                "expiration",
+                &[
+                    arg("seconds", ArgKind::Integer).token("EX").since("2.6.12"),
+                    arg("milliseconds", ArgKind::Integer).token("PX").since("2.6.12"),
+                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT").since("6.2.0"),
+                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT").since("6.2.0"),
+                    word("keepttl", "KEEPTTL").since("6.0.0"),
+                ],
+            )
+            .optional(),
+        ])
+        .vary(set_flags)
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
+fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let options = Options::parse(&ctx.args, 3, Family::Set)?;
+    let ttl = options.life.ttl(ctx.tx.now_ms(), "set")?;
+    let key = ctx.key(1);
+    if options.get {
+        reply_value(ctx, &key)?;
+        if options.when == When::Always || fits(options.when, ctx.tx.peek(&key)?) {
+            write(ctx, &key, 2, ttl);
+        }
+        return Ok(());
+    }
+    let go = match options.when {
+        When::Always => true,
+        When::Absent => !ctx.tx.exists(&key),
+        When::Present => ctx.tx.exists(&key),
+        When::Equal(_) => fits(options.when, ctx.tx.peek(&key)?),
+    };
+    if go {
+        write(ctx, &key, 2, ttl);
+        ctx.out.ok();
+    } else {
+        ctx.out.null();
+    }
+    Ok(())
+}
+
+/// Whether the condition holds for what the key holds.
+fn fits(when: When<'_>, old: Option<&[u8]>) -> bool {
+    match when {
+        When::Always => true,
+        When::Absent => old.is_none(),
+        When::Present => old.is_some(),
+        When::Equal(wanted) => old == Some(wanted),
+    }
+}
+
+/// Sets the string to argument `arg`; where its time is over already the key is gone, as if it had been set and had
+/// expired.
+pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) {
+    match ttl {
+        Ttl::At(at) if at <= ctx.tx.now_ms() => {
+            ctx.tx.remove(key);
+            ctx.notify(Class::String, "set", key);
+            ctx.notify(Class::Generic, "expire", key);
+            ctx.notify(Class::Expired, "expired", key);
+        }
+        ttl => {
+            ctx.set_to(key, arg, ttl);
+            if let Ttl::At(_) = ttl {
+                ctx.notify(Class::Generic, "expire", key);
+            }
+        }
+    }
+}
+
+/// SETNX key value
+fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let free = !ctx.tx.exists(&key);
+    if free {
+        ctx.set_to(&key, 2, Ttl::Clear);
+    }
+    ctx.out.integer(i64::from(free));
+    Ok(())
+}
+
+const SETNX: Command = Command::new(
+    Exec::Keys(setnx),
+    Row::new("setnx", Group::String, 3, "1.0.0")
+        .about("Sets a string if the key does not exist.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);
+
+/// SETEX key seconds value
+fn setex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_for(ctx, Unit::Seconds, "setex")
+}
+
+const SETEX: Command = Command::new(
+    Exec::Keys(setex),
+    Row::new("setex", Group::String, 4, "2.0.0")
+        .about("Sets a string that expires after so many seconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("seconds", ArgKind::Integer), arg("value", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
+/// PSETEX key milliseconds value
+fn psetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    set_for(ctx, Unit::Millis, "psetex")
+}
+
+const PSETEX: Command = Command::new(
+    Exec::Keys(psetex),
+    Row::new("psetex", Group::String, 4, "2.6.0")
+        .about("Sets a string that expires after so many milliseconds.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .args(&[key("key", 0), arg("milliseconds", ArgKind::Integer), arg("value", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
+fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
+    let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
+    let key = ctx.key(1);
+    write(ctx, &key, 3, ttl);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// DELIFEQ key value
+fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
+    let done = equal && ctx.tx.remove(&key);
+    if done {
+        ctx.notify(Class::Generic, "del", &key);
+    }
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+const DELIFEQ: Command = Command::new(
+    Exec::Keys(delifeq),
+    Row::new("delifeq", Group::String, 3, "9.0.0")
+        .about("Removes a key if it holds this string.", "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RM.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);

@@ -1,0 +1,445 @@
+//! Several sets at once: ZUNION, ZINTER, ZDIFF, those that store their result, and ZINTERCARD, by one grammar.
+//!
+//! Sources are sorted sets or sets, whose members have the score 1. They are read from the smallest to the largest,
+//! which decides how scores that rounding makes depend on the order add up; the difference reads them as they are named.
+//!
+//! A score that is no number is 0: an infinity that weighs 0, or two infinities that cancel. But the product of a later
+//! source of an intersection is not looked at by itself, and a MIN or MAX with it keeps the other score.
+
+use smallvec::SmallVec;
+use varve_base::number::parse_f64;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_protocol::Args;
+use varve_store::{Key, Tx, Type};
+
+use super::scratch::Scratch;
+use super::{ALL, READS, REPLACES, reply_head, reply_member};
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// What becomes of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    Answer,
+    Store,
+    Count,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+/// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zunion", Op::Union)
+}
+
+const ZUNION: Command = Command::new(
+    Exec::Keys(zunion),
+    Row::new("zunion", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members that any of the sets has.",
+            "O(N) in the members of all sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
+/// ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+fn zinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zinter", Op::Inter)
+}
+
+const ZINTER: Command = Command::new(
+    Exec::Keys(zinter),
+    Row::new("zinter", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members that all sets have.",
+            "O(N*K) in the members of the smallest set and the sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
+/// ZDIFF numkeys key [key ...] [WITHSCORES]
+fn zdiff(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    answer(ctx, "zdiff", Op::Diff)
+}
+
+const ZDIFF: Command = Command::new(
+    Exec::Keys(zdiff),
+    Row::new("zdiff", Group::SortedSet, -3, "6.2.0")
+        .about(
+            "Answers the members of the first set that no other one has.",
+            "O(L) in the members of all sets, and the sorting of those answered",
+        )
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            word("withscores", "WITHSCORES").optional(),
+        ]),
+);
+
+/// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
+fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zunionstore", Op::Union)
+}
+
+const ZUNIONSTORE: Command = Command::new(
+    Exec::Keys(zunionstore),
+    Row::new("zunionstore", Group::SortedSet, -4, "2.0.0")
+        .about(
+            "Stores the members that any of the sets has.",
+            "O(N) in the members of all sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[
+            key("destination", 0),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 1).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+        ]),
+);
+
+/// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
+fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zinterstore", Op::Inter)
+}
+
+const ZINTERSTORE: Command = Command::new(
+    Exec::Keys(zinterstore),
+    Row::new("zinterstore", Group::SortedSet, -4, "2.0.0")
+        .about(
+            "Stores the members that all sets have.",
+            "O(N*K) in the members of the smallest set and the sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[
+            key("destination", 0),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 1).multiple(),
+            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
+            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
+                .token("AGGREGATE")
+                .optional(),
+        ]),
+);
+
+/// ZDIFFSTORE destination numkeys key [key ...]
+fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    store(ctx, "zdiffstore", Op::Diff)
+}
+
+const ZDIFFSTORE: Command = Command::new(
+    Exec::Keys(zdiffstore),
+    Row::new("zdiffstore", Group::SortedSet, -4, "6.2.0")
+        .about(
+            "Stores the members of the first set that no other one has.",
+            "O(L) in the members of all sets, and the sorting of those stored",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
+        .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple()]),
+);
+
+/// ZINTERCARD numkeys key [key ...] [LIMIT limit]
+fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let plan = Plan::parse(ctx, "zintercard", 1, Op::Inter, Aim::Count)?;
+    let (first, others) = plan.sources.split_first().expect("at least one key");
+    let mut members = Scratch::new(first.key.hash);
+    first.for_each(&mut ctx.tx, &mut |member, score| members.push(member, score))?;
+    let most = if plan.limit == 0 { usize::MAX } else { plan.limit };
+    let mut count = 0;
+    for (member, _) in members.iter() {
+        let mut everywhere = true;
+        for other in others {
+            everywhere = everywhere && other.score(&mut ctx.tx, member)?.is_some();
+        }
+        count += usize::from(everywhere);
+        if count == most {
+            break;
+        }
+    }
+    ctx.out.integer(count as i64);
+    Ok(())
+}
+
+const ZINTERCARD: Command = Command::new(
+    Exec::Keys(zintercard),
+    Row::new("zintercard", Group::SortedSet, -3, "7.0.0")
+        .about("Counts the members that all sets have.", "O(N*K) in the members of the smallest set and the sets")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SORTEDSET])
+        .keys(&[KeySpec::counted(1, 1, READS)])
+        .args(&[
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).multiple(),
+            arg("limit", ArgKind::Integer).token("LIMIT").optional(),
+        ]),
+);
+
+/// A set that is read.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    key: Key<'a>,
+    weight: f64,
+    /// False: a set, whose scores are 1. What is not there is an empty sorted set.
+    scored: bool,
+    len: usize,
+}
+
+/// A request.
+struct Plan<'a> {
+    op: Op,
+    sources: SmallVec<[Source<'a>; 8]>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// Of ZINTERCARD; 0 for none.
+    limit: usize,
+}
+
+impl<'a> Plan<'a> {
+    /// Reads a request whose number of keys is argument `at`. The types of the keys are checked before the options are.
+    fn parse(ctx: &mut Ctx<'_, 'a>, name: &str, at: usize, op: Op, aim: Aim) -> CmdResult<Plan<'a>> {
+        let keys = integer(ctx.args.get(at))?;
+        if keys < 1 {
+            return Err(CommandError::owned(format!("ERR at least 1 input key is needed for '{name}' command")));
+        }
+        let behind = at + 1;
+        let keys = usize::try_from(keys).ok().filter(|n| *n <= ctx.args.len() - behind).ok_or(CommandError::SYNTAX)?;
+        let sources = (behind..behind + keys).map(|at| Source::find(ctx, at)).collect::<CmdResult<_>>()?;
+        let mut plan = Plan { op, sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
+        plan.options(&ctx.args, behind + keys, aim)?;
+        if op != Op::Diff {
+            plan.sources.sort_by_key(|source| source.len);
+        }
+        Ok(plan)
+    }
+
+    fn options(&mut self, args: &Args<'_>, mut at: usize, aim: Aim) -> CmdResult {
+        let weighs = self.op != Op::Diff && aim != Aim::Count;
+        while let Some(word) = args.opt(at) {
+            at += 1;
+            let behind = args.len() - at;
+            if weighs && behind >= self.sources.len() && is(word, "WEIGHTS") {
+                for source in &mut self.sources {
+                    source.weight = weight(args.get(at))?;
+                    at += 1;
+                }
+            } else if weighs && behind >= 1 && is(word, "AGGREGATE") {
+                self.aggregate = Aggregate::parse(args.get(at))?;
+                at += 1;
+            } else if aim == Aim::Answer && is(word, "WITHSCORES") {
+                self.with_scores = true;
+            } else if aim == Aim::Count && behind >= 1 && is(word, "LIMIT") {
+                self.limit = limit(args.get(at))?;
+                at += 1;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gathers the result.
+    fn run(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
+        match self.op {
+            Op::Union => self.unite(tx, members),
+            Op::Inter => self.intersect(tx, members),
+            Op::Diff => self.subtract(tx, members),
+        }
+    }
+
+    fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
+        for source in &self.sources {
+            source.for_each(tx, &mut |member, score| {
+                let score = or_zero(source.weight * score);
+                members.merge(member, score, |old, new| self.aggregate.fold(old, new));
+            })?;
+        }
+        Ok(())
+    }
+
+    fn intersect(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
+        let (first, others) = self.sources.split_first().expect("at least one key");
+        first.for_each(tx, &mut |member, score| members.push(member, score))?;
+        let mut fault = None;
+        members.retain(|member, score| {
+            let mut sum = or_zero(first.weight * score);
+            for other in others {
+                let score = other.score(tx, member).unwrap_or_else(|wrong| {
+                    fault = Some(wrong);
+                    None
+                })?;
+                sum = self.aggregate.fold(sum, other.weight * score);
+            }
+            Some(sum)
+        });
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn subtract(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
+        let (first, others) = self.sources.split_first().expect("at least one key");
+        first.for_each(tx, &mut |member, score| members.push(member, score))?;
+        let mut fault = None;
+        members.retain(|member, score| {
+            let mut has = |other: &Source<'_>| match other.score(tx, member) {
+                Ok(score) => score.is_some(),
+                Err(wrong) => {
+                    fault = Some(wrong);
+                    true
+                }
+            };
+            (!others.iter().any(&mut has)).then_some(score)
+        });
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// The set that argument `at` names; looking it up counts as a hit or miss.
+    fn find(ctx: &mut Ctx<'_, 'a>, at: usize) -> CmdResult<Source<'a>> {
+        let key = ctx.key(at);
+        let ty = ctx.tx.type_of(&key);
+        ctx.tx.touch(&key);
+        let (scored, len) = match ty {
+            None => (true, 0),
+            Some(Type::Zset) => (true, ctx.tx.zset_range_len(&key, &ALL, false, 0, usize::MAX)?),
+            Some(Type::Set) => (false, ctx.tx.set_peek(&key)?.map_or(0, |set| set.len())),
+            Some(_) => return Err(CommandError::WRONG_TYPE),
+        };
+        Ok(Source { key, weight: 1.0, scored, len })
+    }
+
+    fn for_each(&self, tx: &mut Tx<'_>, each: &mut dyn FnMut(&[u8], f64)) -> CmdResult {
+        if self.scored {
+            tx.zset_for_each(&self.key, each)?;
+        } else {
+            let set = tx.set_peek(&self.key)?;
+            set.inspect(|set| set.for_each(|member| each(member.text(&mut [0; 20]), 1.0)));
+        }
+        Ok(())
+    }
+
+    /// The score of a member.
+    fn score(&self, tx: &mut Tx<'_>, member: &[u8]) -> CmdResult<Option<f64>> {
+        if self.scored {
+            Ok(tx.zset_peek(&self.key, member)?)
+        } else {
+            Ok(tx.set_peek(&self.key)?.filter(|set| set.contains(member)).map(|_| 1.0))
+        }
+    }
+}
+
+impl Aggregate {
+    fn parse(word: &[u8]) -> CmdResult<Aggregate> {
+        const WORDS: [(&str, Aggregate); 3] =
+            [("SUM", Aggregate::Sum), ("MIN", Aggregate::Min), ("MAX", Aggregate::Max)];
+        WORDS.into_iter().find(|(name, _)| is(word, name)).map(|(_, aggregate)| aggregate).ok_or(CommandError::SYNTAX)
+    }
+
+    /// The score of a member that has `old` already.
+    fn fold(self, old: f64, new: f64) -> f64 {
+        match self {
+            Aggregate::Sum => or_zero(old + new),
+            // Written out: what is no number loses against `old`.
+            Aggregate::Min => {
+                if new < old {
+                    new
+                } else {
+                    old
+                }
+            }
+            Aggregate::Max => {
+                if new > old {
+                    new
+                } else {
+                    old
+                }
+            }
+        }
+    }
+}
+
+fn or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+fn weight(text: &[u8]) -> CmdResult<f64> {
+    const WEIGHT: CommandError = CommandError::new(&"ERR weight value is not a float");
+    parse_f64(text).ok_or(WEIGHT)
+}
+
+fn limit(text: &[u8]) -> CmdResult<usize> {
+    const LIMIT: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
+    integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(LIMIT)
+}
+
+fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
+    let plan = Plan::parse(ctx, name, 1, op, Aim::Answer)?;
+    let mut members = Scratch::new(plan.sources[0].key.hash);
+    plan.run(&mut ctx.tx, &mut members)?;
+    members.sort();
+    reply_head(ctx.out, members.len(), plan.with_scores);
+    for (member, score) in members.iter() {
+        reply_member(ctx.out, member, score, plan.with_scores);
+    }
+    Ok(())
+}
+
+fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {
+    let members = Scratch::admitted(ctx, |ctx, members| {
+        let plan = Plan::parse(ctx, name, 2, op, Aim::Store)?;
+        plan.run(&mut ctx.tx, members)
+    })?;
+    let to = ctx.key(1);
+    let (taken, count) = (ctx.is_taken(&to), members.len());
+    ctx.out.integer(count as i64);
+    ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
+    ctx.notify_stored(Class::Zset, name, &to, count, taken);
+    Ok(())
+}

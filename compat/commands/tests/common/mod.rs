@@ -1,0 +1,203 @@
+//! Commands run in process through the executor: no socket, and a clock that stands still until it is moved.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use varve_commands::{commands, debug};
+use varve_exec::batch::{Batch, TurnState};
+use varve_exec::notify::{self, Events};
+use varve_exec::stats::CommandStats;
+use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
+use varve_protocol::{Args, Limits, Parser, Reply, Resp};
+use varve_store::{LogGeometry, Options, Policy, Store, Worker};
+
+/// Milliseconds of Unix time at which a server starts.
+const START_MS: i64 = 1_795_000_000_000;
+
+/// Events that were published: channel and message.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Events for Told {
+    fn publish(&mut self, _shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        let text = format!("{} {}", String::from_utf8_lossy(channel), String::from_utf8_lossy(message));
+        self.0.lock().unwrap().push(text);
+        0
+    }
+}
+
+/// One store with one connection.
+pub(crate) struct Server {
+    store: Arc<Store>,
+    worker: Worker,
+    batch: Batch,
+    parser: Parser,
+    session: Session,
+    /// Further sessions, with their numbers.
+    others: Vec<(usize, Session)>,
+    told: Told,
+    commands: CommandTable,
+    out: Reply,
+    now_ms: i64,
+}
+
+impl Server {
+    /// An empty store, a connection that replies in this version.
+    pub(crate) fn new(resp: Resp) -> Server {
+        let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
+        let worker = store.worker(0);
+        let told = Told::default();
+        let mut batch = Batch::new(CommandStats::new(commands()));
+        batch.set_events(Box::new(told.clone()));
+        let mut out = Reply::new();
+        out.set_resp(resp);
+        Server {
+            store,
+            worker,
+            batch,
+            parser: Parser::new(Limits::default()),
+            session: Session::new(1, START_MS, true),
+            others: Vec::new(),
+            told,
+            commands: CommandTable::new(commands()),
+            out,
+            now_ms: START_MS,
+        }
+    }
+
+    /// Moves the clock on.
+    #[allow(dead_code, reason = "not every test that shares this module moves the clock")]
+    pub(crate) fn advance(&mut self, ms: i64) {
+        self.now_ms += ms;
+    }
+
+    /// Keys found and not found, as INFO counts them.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn lookups(&self) -> (u64, u64) {
+        let totals = self.store.totals();
+        (totals.hits, totals.misses)
+    }
+
+    /// How often shards were held by one or more commands in a row.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn holds(&self) -> u64 {
+        self.batch.stats().holds.read().count()
+    }
+
+    /// Runs a command; its reply.
+    #[allow(dead_code, reason = "not every test that shares this module sends single commands")]
+    pub(crate) fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let mut input = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            input.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            input.extend_from_slice(arg);
+            input.extend_from_slice(b"\r\n");
+        }
+        self.send(&mut input)
+    }
+
+    /// As [`Server::run`], as another session on the same worker; 0 is the first.
+    #[allow(dead_code, reason = "not every test that shares this module has several sessions")]
+    pub(crate) fn run_as(&mut self, who: usize, args: &[&[u8]]) -> Vec<u8> {
+        self.switch(who);
+        let reply = self.run(args);
+        self.switch(who);
+        reply
+    }
+
+    /// Exchanges the session with that of this number.
+    fn switch(&mut self, who: usize) {
+        if who == 0 {
+            return;
+        }
+        let at = self.others.iter().position(|(number, _)| *number == who).unwrap_or_else(|| {
+            self.others.push((who, Session::new(who as u64 + 1, START_MS, true)));
+            self.others.len() - 1
+        });
+        std::mem::swap(&mut self.session, &mut self.others[at].1);
+    }
+
+    /// What the server does when a connection ends.
+    #[allow(dead_code, reason = "not every test that shares this module ends sessions")]
+    pub(crate) fn end_session(&mut self, who: usize) {
+        self.switch(who);
+        self.session.leave_transaction(&mut self.worker);
+        self.switch(who);
+    }
+
+    /// Number of keys that sessions watch.
+    #[allow(dead_code, reason = "not every test that shares this module watches")]
+    pub(crate) fn watched_keys(&self) -> usize {
+        self.store.watched_keys()
+    }
+
+    /// Sets the memory limit.
+    #[allow(dead_code, reason = "not every test that shares this module has a limit")]
+    pub(crate) fn set_limit(&mut self, bytes: u64) {
+        self.store.set_limit(bytes, Policy::NoEviction);
+    }
+
+    /// Sets the classes of events that are told.
+    #[allow(dead_code, reason = "not every test that shares this module asks for events")]
+    pub(crate) fn notify(&mut self, letters: &str) {
+        self.store.set_event_mask(notify::mask(letters.as_bytes()));
+    }
+
+    /// The events since the last call: channel and message.
+    #[allow(dead_code, reason = "not every test that shares this module asks for events")]
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        std::mem::take(&mut *self.told.0.lock().unwrap())
+    }
+
+    /// Background steps, until nothing is owed now.
+    #[allow(dead_code, reason = "not every test that shares this module has background steps")]
+    pub(crate) fn background(&mut self) {
+        while self.worker.background(self.now_ms, Duration::from_millis(1)).is_some_and(|due| due <= self.now_ms) {}
+        self.batch.publish_events(&mut self.worker);
+    }
+
+    /// Runs what a client sends; all replies.
+    pub(crate) fn send(&mut self, mut input: &mut [u8]) -> Vec<u8> {
+        let mark = self.out.mark();
+        while !input.is_empty() {
+            let Server { worker, batch, parser, session, commands, out, .. } = self;
+            let turn =
+                batch.turn(worker, commands, parser, session, self.now_ms, input, &LargeArguments::default(), out);
+            match turn.state {
+                TurnState::Server { descriptor, start, spans } => {
+                    // What the server does not keep for itself.
+                    assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
+                    let store = Arc::clone(&self.store);
+                    let args = Args::new(&input[start..], &spans);
+                    if let Err(error) = debug::run(&mut WideCtx { args, store: &store, worker, out, session }) {
+                        error.reply(out);
+                    }
+                }
+                TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
+                TurnState::Close => break,
+                TurnState::NeedInput { .. } | TurnState::Yield => {}
+                TurnState::Blocked(blocked) => {
+                    // Nobody else is there: its time is up at once.
+                    assert!(blocked.cancel(), "nobody serves it");
+                    blocked.forget(worker);
+                    blocked.reply_timeout(out);
+                }
+                TurnState::Busy | TurnState::Paused => panic!("one worker meets no busy shard, and nobody pauses"),
+            }
+            input = &mut input[turn.consumed..];
+        }
+        let reply = self.out.since(mark).to_vec();
+        self.out.truncate(mark);
+        reply
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.worker.park();
+            self.store.verify();
+        }
+    }
+}

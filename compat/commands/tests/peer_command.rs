@@ -1,0 +1,275 @@
+//! COMMAND's replies beside those of the redis-server that is installed, in RESP2 and RESP3, field by field.
+//!
+//! Excused: texts in our own words (summary, complexity, changes in the history), the order of subcommands, commands
+//! and subcommands that the peer has and we do not (yet), or that are newer than the peer, and HELP.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::Server;
+use varve_commands::commands;
+use varve_exec::CommandTable;
+use varve_protocol::Resp;
+use varve_testkit::{Client, Launch, RespValue};
+
+/// Ours that redis-server 7.0.15 does not have.
+const NEWER: [&str; 8] =
+    ["segments", "delifeq", "hgetdel", "msetex", "zrank", "zrevrank", "client|no-touch", "client|setinfo"];
+/// Fields of COMMAND DOCS whose text is our own.
+const OWN_WORDS: [&str; 2] = ["summary", "complexity"];
+
+/// Asks both.
+struct Both {
+    ours: Server,
+    peer: Client,
+}
+
+impl Both {
+    fn ask(&mut self, args: &[&str]) -> [RespValue; 2] {
+        let bytes: Vec<&[u8]> = args.iter().map(|a| a.as_bytes()).collect();
+        let ours = self.ours.run(&bytes);
+        let (value, taken) = RespValue::decode(&ours).expect("a reply").expect("a whole one");
+        assert_eq!(taken, ours.len());
+        [value, self.peer.call(args).expect("the peer's reply")]
+    }
+
+    fn same(&mut self, line: &str) {
+        let args: Vec<&str> = line.split(' ').collect();
+        let [ours, peer] = self.ask(&args);
+        assert_eq!(ours, peer, "{line}");
+    }
+}
+
+fn with_peer(test: impl Fn(&mut Both)) {
+    let server = Launch::peer().start().expect("redis-server, of the package of this name");
+    for resp in [Resp::V2, Resp::V3] {
+        let mut peer = server.client();
+        if resp == Resp::V3 {
+            peer.cmd("HELLO 3");
+        }
+        test(&mut Both { ours: Server::new(resp), peer });
+    }
+}
+
+/// Names of all commands and subcommands that both have.
+fn shared_names() -> Vec<&'static str> {
+    let table = CommandTable::new(commands());
+    let mut names: Vec<&str> =
+        table.iter().flat_map(|c| std::iter::once(c).chain(c.subcommands)).map(|c| c.full_name).collect();
+    names.retain(|name| !NEWER.contains(name));
+    names.sort_unstable();
+    assert!(names.len() > 90);
+    names
+}
+
+fn elements(value: RespValue) -> Vec<RespValue> {
+    match value {
+        RespValue::Array(elements) | RespValue::Set(elements) => elements,
+        other => panic!("no array: {other:?}"),
+    }
+}
+
+/// A reply with its maps sorted by name and what is excused taken out.
+fn comparable(value: RespValue) -> RespValue {
+    match value {
+        RespValue::Map(pairs) => {
+            let pairs: BTreeMap<String, RespValue> = pairs.into_iter().map(|(k, v)| (k.text(), v)).collect();
+            RespValue::Array(pairs.into_iter().filter_map(|(name, value)| field(name, value)).collect())
+        }
+        RespValue::Array(elements) => RespValue::Array(elements.into_iter().map(comparable).collect()),
+        RespValue::Set(elements) => RespValue::Set(elements.into_iter().map(comparable).collect()),
+        other => other,
+    }
+}
+
+/// A named field, if it is to be compared.
+fn field(name: String, value: RespValue) -> Option<RespValue> {
+    let value = match name.as_str() {
+        "subcommands" => return None, // each is compared by itself
+        name if OWN_WORDS.contains(&name) => return None,
+        "history" => versions(value),
+        _ => comparable(value),
+    };
+    Some(RespValue::Array(vec![RespValue::Bulk(name.into_bytes()), value]))
+}
+
+/// A history without its texts.
+fn versions(history: RespValue) -> RespValue {
+    let is_set = matches!(history, RespValue::Set(_));
+    let versions = elements(history).into_iter().map(|change| elements(change).swap_remove(0)).collect();
+    if is_set { RespValue::Set(versions) } else { RespValue::Array(versions) }
+}
+
+/// The reply of COMMAND DOCS in RESP2 as the map that it is in RESP3, all the way down.
+fn as_map(value: RespValue, in_docs: bool) -> RespValue {
+    let RespValue::Array(flat) = value else { return value };
+    let is_map =
+        in_docs && flat.len() % 2 == 0 && flat.first().is_some_and(|first| matches!(first, RespValue::Bulk(_)));
+    if !is_map {
+        return RespValue::Array(flat.into_iter().map(|value| as_map(value, in_docs)).collect());
+    }
+    let mut pairs = Vec::new();
+    let mut flat = flat.into_iter();
+    while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
+        let value = if name.text() == "history" { value } else { as_map(value, true) };
+        pairs.push((name, value));
+    }
+    RespValue::Map(pairs)
+}
+
+#[test]
+fn info_is_the_same_field_by_field() {
+    with_peer(|both| {
+        for name in shared_names() {
+            let [ours, peer] =
+                both.ask(&["COMMAND", "INFO", name]).map(|reply| elements(elements(reply).swap_remove(0)));
+            assert_eq!(ours[..9], peer[..9], "{name}");
+            let listed = |reply: &[RespValue]| std::mem::discriminant(&reply[9]);
+            assert_eq!(listed(&ours), listed(&peer), "{name}");
+        }
+    });
+}
+
+#[test]
+fn docs_are_the_same_but_for_words() {
+    with_peer(|both| {
+        for name in shared_names() {
+            let [ours, peer] = both.ask(&["COMMAND", "DOCS", name]).map(|reply| comparable(as_map(reply, true)));
+            assert_eq!(ours, peer, "{name}");
+        }
+    });
+}
+
+#[test]
+fn keys_are_found_as_the_peer_finds_them() {
+    with_peer(|both| {
+        for request in [
+            "get a",
+            "mget a b c",
+            "mset a 1 b 2",
+            "mset a 1 b",
+            "set a 1",
+            "set a 1 ex 10 GET",
+            "set a 1 px 5",
+            "copy a b",
+            "rename a b",
+            "del a b c",
+            "object encoding a",
+            "object help",
+            "memory usage a samples 5",
+            "lcs a b len",
+            "getex a ex 10",
+            "ping",
+            "foo a",
+            "get",
+            "get a b",
+            "config get a",
+            "object foo",
+            "object",
+            "memory usage",
+            "expire a 1 nx",
+            "scan 0",
+            "keys a",
+            "append a b",
+            "getdel a",
+            "config",
+            "info",
+            "echo a",
+            "zadd a 1 b",
+            "zmpop 2 a b min",
+            "zmpop 3 a b",
+            "zunion 2 a b withscores",
+            "zunion 0 a",
+            "zunion x a",
+            "zinterstore d 2 a b weights 1 2",
+            "zinterstore d 5 a b",
+            "zdiffstore d 0 a b",
+            "zrangestore a b 0 1",
+            "sort a by x_* store b",
+            "sort a store b store c",
+            "sort a by store c",
+            "sort a limit store b store c",
+            "sort a get store store d",
+            "sort a store",
+            "sort_ro a store b",
+            "sort_ro a by x_*",
+        ] {
+            both.same(&format!("COMMAND GETKEYS {request}"));
+            both.same(&format!("COMMAND GETKEYSANDFLAGS {request}"));
+        }
+    });
+}
+
+#[test]
+fn errors_and_filters_are_the_same() {
+    with_peer(|both| {
+        for line in [
+            "COMMAND FOO",
+            "COMMAND GETKEYS",
+            "COMMAND GETKEYSANDFLAGS get",
+            "COMMAND COUNT a",
+            "COMMAND INFO foo",
+            "COMMAND INFO foo config|foo get|a",
+            "COMMAND DOCS foo",
+            "COMMAND LIST a",
+            "COMMAND LIST FILTERBY foo bar",
+            "COMMAND LIST FILTERBY module foo",
+            "COMMAND LIST FILTERBY aclcat foo",
+            "COMMAND LIST FILTERBY pattern",
+            "COMMAND LIST filterby PATTERN rename",
+            "COMMAND LIST filterby PATTERN CONFIG|RE[V-Z]*",
+            "COMMAND LIST filterby PATTERN nothing*",
+            "SELECT a",
+            "SELECT 16",
+            "SELECT -1",
+            "SELECT 99999999999",
+            "SELECT 15",
+            "SELECT",
+            "PING",
+            "PING a",
+            "PING a b",
+            "ECHO a",
+            "ECHO",
+            "OBJECT",
+            "OBJECT FOO",
+            "CONFIG GET",
+            "MEMORY FOO a",
+            "GET",
+            "GeT a b",
+            "FOO",
+            "FOO a b",
+        ] {
+            both.same(line);
+        }
+        for filter in [
+            &["FILTERBY", "ACLCAT", "string"][..],
+            &["FILTERBY", "ACLCAT", "CONNECTION"],
+            &["FILTERBY", "PATTERN", "*E*"],
+            &[],
+        ] {
+            let args = [&["COMMAND", "LIST"], filter].concat();
+            let shared = shared_names();
+            let [ours, peer] = both.ask(&args).map(|reply| {
+                let mut names: Vec<String> = elements(reply).iter().map(RespValue::text).collect();
+                names.retain(|name| shared.contains(&name.as_str()));
+                names.sort();
+                names
+            });
+            assert_eq!(ours, peer, "{filter:?}");
+        }
+    });
+}
+
+#[test]
+fn the_whole_list_holds_what_the_count_says() {
+    let mut server = Server::new(Resp::V2);
+    let count = CommandTable::new(commands()).len();
+    assert_eq!(server.run(&[b"COMMAND", b"COUNT"]), format!(":{count}\r\n").into_bytes());
+    for (list, len) in
+        [(&[&b"COMMAND"[..]][..], count), (&[b"COMMAND", b"INFO"], count), (&[b"COMMAND", b"LIST"], commands().ids())]
+    {
+        let (value, _) = RespValue::decode(&server.run(list)).unwrap().unwrap();
+        assert_eq!(elements(value).len(), len);
+    }
+}

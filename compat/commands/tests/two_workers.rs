@@ -1,0 +1,331 @@
+//! Transactions of two workers on one store: busy shards and watched keys whose time comes stepped by hand, and transfers
+//! that nobody sees half done.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use varve_base::rng::Rng;
+use varve_commands::commands;
+use varve_exec::batch::{Batch, TurnState};
+use varve_exec::stats::CommandStats;
+use varve_exec::{CommandTable, LargeArguments, Session};
+use varve_protocol::{Limits, Parser, Reply};
+use varve_store::{LogGeometry, Options, Store, Tx, Worker};
+
+const NOW_MS: i64 = 1_795_000_000_000;
+
+/// One worker with one connection.
+struct Client {
+    worker: Worker,
+    batch: Batch,
+    parser: Parser,
+    session: Session,
+    commands: CommandTable,
+    out: Reply,
+    /// Each worker reads the clock by itself.
+    now_ms: i64,
+}
+
+impl Client {
+    fn new(store: &Arc<Store>, id: usize) -> Client {
+        Client {
+            worker: store.worker(id),
+            batch: Batch::new(CommandStats::new(commands())),
+            parser: Parser::new(Limits::default()),
+            session: Session::new(id as u64 + 1, NOW_MS, true),
+            commands: CommandTable::new(commands()),
+            out: Reply::new(),
+            now_ms: NOW_MS,
+        }
+    }
+
+    /// One turn over inline requests; what it replied, how it ended, and the bytes that it took.
+    fn turn(&mut self, input: &mut [u8]) -> (String, TurnState, usize) {
+        let Client { worker, batch, parser, session, commands, out, now_ms } = self;
+        let mark = out.mark();
+        let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &LargeArguments::default(), out);
+        let reply = String::from_utf8_lossy(out.since(mark)).into_owned();
+        out.truncate(mark);
+        (reply, turn.state, turn.consumed)
+    }
+
+    /// Turns until all of it is done.
+    fn run(&mut self, requests: &str) -> String {
+        let mut input = requests.replace('\n', "\r\n").into_bytes();
+        let mut input = &mut input[..];
+        let mut replies = String::new();
+        while !input.is_empty() {
+            let (reply, _, consumed) = self.turn(input);
+            replies += &reply;
+            input = &mut input[consumed..];
+        }
+        replies
+    }
+
+    /// The same at this many milliseconds from the start.
+    fn at(&mut self, ms: i64, requests: &str) -> String {
+        self.now_ms = NOW_MS + ms;
+        self.run(requests)
+    }
+
+    /// All steps of the background that are due then.
+    fn background(&mut self, ms: i64) {
+        let now_ms = NOW_MS + ms;
+        while self.worker.background(now_ms, Duration::from_millis(1)).is_some_and(|due| due <= now_ms) {}
+    }
+}
+
+fn store() -> Arc<Store> {
+    let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
+    Store::new(&Options { seed: 7, workers: 3, geometry, ..Options::default() }).expect("an address range")
+}
+
+#[test]
+fn a_busy_shard_puts_exec_off_with_nothing_done() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    assert_eq!(client.run("SET a 1\nMULTI\nINCR a\nINCR b\n"), "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+    let (taken, wait_taken) = mpsc::channel();
+    let (let_go, wait_go) = mpsc::channel::<()>();
+    let other = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let mut worker = store.worker(1);
+            let mut tx = Tx::new(&store, &mut worker.local, 0);
+            let shard = tx.shard_of(store.key(0, b"b").hash);
+            tx.hold(&[shard]);
+            taken.send(()).unwrap();
+            wait_go.recv().unwrap();
+            assert!(!tx.exists(&store.key(0, b"b")), "nothing was done while the shard was busy");
+            tx.finish();
+        })
+    };
+    wait_taken.recv().unwrap();
+    for _ in 0..3 {
+        let (reply, state, consumed) = client.turn(&mut b"EXEC\r\n".to_vec());
+        assert!(matches!(state, TurnState::Busy), "{state:?}");
+        assert_eq!((reply.as_str(), consumed), ("", 0));
+    }
+    let_go.send(()).unwrap();
+    assert_eq!(client.run("EXEC\n"), "*2\r\n:2\r\n:1\r\n");
+    other.join().unwrap();
+    store.verify();
+}
+
+#[test]
+fn exec_that_finds_a_shard_busy_too_often_waits_for_it() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    client.run("MULTI\nINCR a\nINCR b\n");
+    let (taken, wait_taken) = mpsc::channel();
+    let other = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let mut worker = store.worker(1);
+            let mut tx = Tx::new(&store, &mut worker.local, 0);
+            let shard = tx.shard_of(store.key(0, b"a").hash);
+            tx.hold(&[shard]);
+            taken.send(()).unwrap();
+            thread::sleep(Duration::from_millis(50));
+            tx.finish();
+        })
+    };
+    wait_taken.recv().unwrap();
+    let turns = (1..).find(|_| client.turn(&mut b"EXEC\r\n".to_vec()).0 == "*2\r\n:1\r\n:1\r\n").unwrap();
+    assert!(turns <= 4, "{turns} turns");
+    other.join().unwrap();
+}
+
+/// A client that watches `w`, which ends after 100 ms, and one on another worker.
+fn watching() -> (Arc<Store>, Client, Client) {
+    let store = store();
+    let (mut a, b) = (Client::new(&store, 0), Client::new(&store, 1));
+    assert_eq!(a.run("SET w 1 PX 100\nWATCH w\nMULTI\nSET done 1\n"), "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
+    (store, a, b)
+}
+
+const NOTHING_DONE: &str = "*-1\r\n:0\r\n";
+
+#[test]
+fn exec_before_a_watched_keys_time_runs() {
+    let (_, mut a, mut b) = watching();
+    b.background(99);
+    assert_eq!(a.at(99, "EXEC\nEXISTS done\n"), "*1\r\n+OK\r\n:1\r\n");
+}
+
+/// The wheel of another worker, whose clock is ahead of the one that EXEC goes by.
+#[test]
+fn exec_finds_that_the_background_has_removed_a_watched_key() {
+    for late in [50, 101] {
+        let (store, mut a, mut b) = watching();
+        a.background(50);
+        // Whoever's the key's shard is, and this worker's as well.
+        b.background(300);
+        Client::new(&store, 2).background(300);
+        a.background(300);
+        assert_eq!((store.totals().expired, store.watched_keys()), (1, 0));
+        assert_eq!(a.at(late, "EXEC\nEXISTS done\n"), NOTHING_DONE);
+    }
+}
+
+#[test]
+fn exec_itself_finds_that_a_watched_keys_time_has_come() {
+    let (store, mut a, _) = watching();
+    assert_eq!(a.at(101, "EXEC\nEXISTS done w\n"), NOTHING_DONE);
+    assert_eq!((store.totals().expired, store.watched_keys()), (1, 0), "it is removed");
+}
+
+/// Its time comes while EXEC waits for a shard of another key.
+#[test]
+fn exec_that_found_a_shard_busy_looks_at_the_time_again() {
+    let (store, mut a, mut b) = watching();
+    let (held, is_held) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut tx = Tx::new(&store, &mut b.worker.local, 0);
+            tx.hold(&[tx.shard_of_bytes(b"done")]);
+            held.send(()).unwrap();
+            released.recv().unwrap();
+            tx.finish();
+        });
+        is_held.recv().unwrap();
+        a.now_ms = NOW_MS + 99;
+        let (reply, state, _) = a.turn(&mut b"EXEC\r\n".to_vec());
+        assert!(matches!(state, TurnState::Busy) && reply.is_empty(), "{state:?}");
+        release.send(()).unwrap();
+    });
+    assert_eq!(a.at(101, "EXEC\nEXISTS done\n"), NOTHING_DONE);
+}
+
+/// Another worker finds the key gone and makes a new one, the same as before; or only looks.
+#[test]
+fn a_watched_key_that_ended_and_was_made_again_is_another_one() {
+    for other in ["SET w 1\n", "SET w 1 PX 100\n", "DEL w\n", "GET w\n", "INCR w\n", "RENAME v w\n", "COPY v w\n"] {
+        let (_, mut a, mut b) = watching();
+        b.at(0, "SET v 1\n");
+        b.at(101, other);
+        assert_eq!(a.at(50, "EXEC\nEXISTS done\n"), NOTHING_DONE, "{other}");
+    }
+}
+
+/// Prolonged or made permanent in time: a change, as any.
+#[test]
+fn a_watched_key_whose_time_is_changed_is_touched() {
+    for other in ["PEXPIRE w 1000\n", "PERSIST w\n", "GETEX w PERSIST\n", "GETEX w PX 9\n", "PEXPIREAT w 1\n"] {
+        let (_, mut a, mut b) = watching();
+        b.at(50, other);
+        assert_eq!(a.at(60, "EXEC\nEXISTS done\n"), NOTHING_DONE, "{other}");
+    }
+}
+
+/// What had ended when it was watched was absent, and is absent: whoever removes it.
+#[test]
+fn a_key_that_had_ended_when_it_was_watched_is_absent() {
+    for (other, done) in [("DEL w\n", 1), ("GET w\n", 1), ("PING\n", 1), ("SET w 1\n", 0), ("APPEND w 1\n", 0)] {
+        let store = store();
+        let (mut a, mut b) = (Client::new(&store, 0), Client::new(&store, 1));
+        a.run("SET w 1 PX 100\n");
+        a.at(101, "WATCH w\nMULTI\nSET done 1\n");
+        b.background(300);
+        b.at(301, other);
+        let reply = a.at(302, "EXEC\nEXISTS done\n");
+        assert_eq!(reply, if done == 1 { "*1\r\n+OK\r\n:1\r\n" } else { NOTHING_DONE }, "{other}");
+        assert_eq!(store.watched_keys(), 0);
+    }
+}
+
+const ACCOUNTS: u64 = 12;
+const START_SUM: i64 = 100 * ACCOUNTS as i64;
+
+/// Two workers move amounts between accounts, one under EXEC alone, one with WATCH; a third looks at all of them. With
+/// `alone`, transactions have a command in them for which the gate is held alone.
+fn transfers(alone: bool) {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
+    println!("seed {seed}");
+    let store = store();
+    let stop = AtomicBool::new(false);
+    let mut first = Client::new(&store, 0);
+    for n in 0..ACCOUNTS {
+        first.run(&format!("SET account:{n} 100\n"));
+    }
+    let wide = if alone { "DBSIZE\n" } else { "" };
+    let (mut blind, mut careful) = (0u64, 0u64);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let mut client = Client::new(&store, 1);
+            let mut rng = Rng::seeded(seed + 1);
+            let mut done = 0;
+            while !stop.load(Relaxed) {
+                done += u64::from(careful_transfer(&mut client, &mut rng));
+            }
+            done
+        });
+        let reader = scope.spawn(|| {
+            let mut client = Client::new(&store, 2);
+            let all: Vec<String> = (0..ACCOUNTS).map(|n| format!("account:{n}")).collect();
+            let gets: String = all.iter().map(|key| format!("GET {key}\n")).collect();
+            while !stop.load(Relaxed) {
+                assert_eq!(sum(&client.run(&format!("MGET {}\n", all.join(" ")))), START_SUM);
+                let replies = client.run(&format!("MULTI\n{gets}{wide}EXEC\n"));
+                let (_, exec) = replies.split_once(&format!("*{}\r\n", ACCOUNTS + u64::from(alone))).unwrap();
+                assert_eq!(sum(exec), START_SUM);
+            }
+        });
+        let mut rng = Rng::seeded(seed);
+        let until = Instant::now() + Duration::from_millis(700);
+        while Instant::now() < until {
+            let (from, to, amount) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS), rng.below(9));
+            let transfer = format!("DECRBY account:{from} {amount}\n{wide}INCRBY account:{to} {amount}\n");
+            first.run(&format!("MULTI\n{transfer}EXEC\n"));
+            blind += 1;
+        }
+        stop.store(true, Relaxed);
+        careful = second.join().unwrap();
+        reader.join().unwrap();
+    });
+    assert!(blind > 100 && careful > 10, "{blind} and {careful} transfers");
+    assert_eq!(store.watched_keys(), 0);
+    store.verify();
+}
+
+/// Reads two accounts under WATCH and sets them anew, which loses no other's change; true if it was done.
+fn careful_transfer(client: &mut Client, rng: &mut Rng) -> bool {
+    let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+    if from == to {
+        return false;
+    }
+    let read = client.run(&format!("WATCH account:{from} account:{to}\nMGET account:{from} account:{to}\n"));
+    let values = numbers(&read);
+    let (less, more) = (values[0] - 3, values[1] + 3);
+    let reply = client.run(&format!("MULTI\nSET account:{from} {less}\nSET account:{to} {more}\nEXEC\n"));
+    reply.ends_with("*2\r\n+OK\r\n+OK\r\n")
+}
+
+/// The numbers among bulk strings.
+fn numbers(replies: &str) -> Vec<i64> {
+    let mut lines = replies.split("\r\n");
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.starts_with('$') {
+            found.push(lines.next().unwrap().parse().unwrap());
+        }
+    }
+    found
+}
+
+fn sum(replies: &str) -> i64 {
+    numbers(replies).iter().sum()
+}
+
+#[test]
+fn transfers_are_seen_whole() {
+    transfers(false);
+}
+
+#[test]
+fn transfers_behind_the_closed_gate_are_seen_whole() {
+    transfers(true);
+}

@@ -1,0 +1,417 @@
+//! The first pass of a turn: complete requests found in place, their commands looked up, their keys hashed and the
+//! keys' buckets prefetched.
+
+use std::ops::Range;
+
+use varve_protocol::{Args, LargeSlices, Parsed, Parser, ProtocolError, Span};
+use varve_store::{Store, Worker};
+
+use super::{Batch, TURN_BYTES, TURN_COMMANDS};
+use crate::command::{Command, CommandTable, Exec, Unresolved};
+use crate::pause::Pause;
+
+/// A key of a request: which argument it is and its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyArg {
+    /// Index of the argument.
+    pub arg: u32,
+    /// Its hash in the selected database.
+    pub hash: u64,
+}
+
+/// One parsed request.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Where it starts in the input.
+    pub(super) start: usize,
+    /// Where the next one starts.
+    pub(super) end: usize,
+    pub(super) spans: Range<usize>,
+    pub(super) keys: Range<usize>,
+    pub(super) command: Result<&'static Command, Unresolved>,
+}
+
+/// What follows the last complete request.
+pub(super) enum Tail {
+    Partial {
+        want: usize,
+    },
+    More,
+    /// The next request must not be parsed before a pause ends.
+    Paused,
+    Error(ProtocolError),
+}
+
+/// The requests of one turn: found in place, their commands looked up, their keys hashed.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) spans: Vec<Span>,
+    pub(super) requests: Vec<Request>,
+    pub(super) keys: Vec<KeyArg>,
+    /// Some request names an element of a collection.
+    pub(super) names_elements: bool,
+    /// The state of the database map that the keys were hashed by.
+    pub(super) database_changes: u64,
+    /// Bytes of the input that were parsed.
+    pub(super) parsed_bytes: usize,
+    /// The only request must not be parsed again: it waits for its shards.
+    pub(super) patient: bool,
+    /// The keys' objects were asked for already.
+    pub(super) fetched: bool,
+}
+
+/// Arguments for which there is room from one turn to the next, whatever came once.
+const KEPT_ARGS: usize = 8 << 10;
+
+impl Batch {
+    /// Finds the complete requests of the input, their commands and their keys' hashes, behind those that were parsed
+    /// preparsed.
+    ///
+    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
+    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
+    /// up.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
+    pub(super) fn parse(
+        &mut self,
+        worker: &Worker,
+        table: &CommandTable,
+        parser: &mut Parser,
+        db: u32,
+        input: &mut [u8],
+        outside: &LargeSlices<'_>,
+    ) -> Tail {
+        self.recent.follow(table);
+        let Batch { work, recent, preparsed, .. } = self;
+        if !preparsed.take_resumed() {
+            work.clear(worker);
+            if self.pause == Pause::None && outside.0.is_empty() && !parser.is_partial() {
+                work.short_requests(worker, (table, recent), parser, db, input);
+            }
+        }
+        let known = work.keys.len();
+        let mut at = work.parsed_bytes;
+        let tail = loop {
+            if at == input.len() {
+                break Tail::Partial { want: 1 };
+            }
+            let full = work.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
+            // Looked at before parsing: unescaping may put anything in the place of the first byte.
+            let once = input[at] != b'*' && changes_when_parsed(&input[at..], parser);
+            if full || work.patient || once && !work.requests.is_empty() {
+                break Tail::More;
+            }
+            let first = work.spans.len();
+            if self.pause != Pause::None && (once || !outside.0.is_empty()) {
+                // It could not be parsed again when the pause ends.
+                break if work.requests.is_empty() { Tail::Paused } else { Tail::More };
+            }
+            match parser.parse(&mut input[at..], &mut work.spans) {
+                Parsed::Request { consumed } => {
+                    work.patient = once || !outside.0.is_empty();
+                    let bytes = &input[at..at + consumed];
+                    work.resolve(worker, (table, recent), db, bytes, outside, at, first);
+                    at += consumed;
+                }
+                Parsed::Empty { consumed } => at += consumed,
+                Parsed::Incomplete { want } => break Tail::Partial { want },
+                Parsed::Error(error) => break Tail::Error(error),
+            }
+        };
+        work.parsed_bytes = at;
+        work.fetched &= work.keys.len() == known;
+        work.prefetch(worker, known);
+        tail
+    }
+}
+
+impl Work {
+    /// Nothing, at the front of an input.
+    #[inline]
+    pub(super) fn clear(&mut self, worker: &Worker) {
+        self.requests.clear();
+        self.spans.clear();
+        self.keys.clear();
+        if self.spans.capacity() > KEPT_ARGS {
+            self.spans.shrink_to(KEPT_ARGS);
+            self.keys.shrink_to(KEPT_ARGS);
+        }
+        self.patient = false;
+        self.names_elements = false;
+        self.fetched = false;
+        self.parsed_bytes = 0;
+        self.database_changes = worker.store.database_changes();
+    }
+
+    /// Fetches the buckets of the keys from the `from`th on: one right behind the other, so that their waits for
+    /// translations overlap.
+    #[inline]
+    fn prefetch(&self, worker: &Worker, from: usize) {
+        self.keys[from..].iter().for_each(|key| worker.store.prefetch(key.hash));
+    }
+
+    /// The arguments of a request.
+    #[inline(always)]
+    pub(super) fn args<'w>(&'w self, request: &Request, input: &'w [u8], outside: &'w LargeSlices<'w>) -> Args<'w> {
+        Args::with_large(&input[request.start..request.end], &self.spans[request.spans.clone()], outside)
+    }
+
+    /// Takes requests of the common form from the front of the input, up to the first of another one, and fetches their
+    /// keys' buckets. No partial request may be held.
+    #[inline]
+    pub(super) fn short_requests(
+        &mut self,
+        worker: &Worker,
+        (table, recent): (&CommandTable, &mut Recent),
+        parser: &mut Parser,
+        db: u32,
+        input: &[u8],
+    ) {
+        let mut at = 0;
+        while self.requests.len() < TURN_COMMANDS && at < TURN_BYTES {
+            let (rest, first) = (&input[at..], self.spans.len());
+            let Some(consumed) = parser.short_request(rest, &mut self.spans) else { break };
+            self.resolve(worker, (table, recent), db, &rest[..consumed], LargeSlices::NONE, at, first);
+            at += consumed;
+        }
+        self.parsed_bytes = at;
+        self.prefetch(worker, 0);
+    }
+
+    /// Looks a request's command up and hashes its keys.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
+    fn resolve(
+        &mut self,
+        worker: &Worker,
+        (table, recent): (&CommandTable, &mut Recent),
+        db: u32,
+        request: &[u8],
+        outside: &LargeSlices<'_>,
+        start: usize,
+        first_span: usize,
+    ) {
+        let args = Args::with_large(request, &self.spans[first_span..], outside);
+        let command = recent.resolve(table, request, args);
+        let first_key = self.keys.len();
+        if let Ok(d) = command
+            && d.one_key
+        {
+            let hash = worker.store.key(db, args.get(1)).hash;
+            self.keys.push(KeyArg { arg: 1, hash });
+            self.names_elements |= d.element != 0;
+        } else if let Ok(d) = command
+            && let Exec::Keys(_) = d.exec
+        {
+            let list = &mut self.keys;
+            let found = d.for_each_key(args, |arg| {
+                let hash = worker.store.key(db, args.get(arg)).hash;
+                list.push(KeyArg { arg: arg as u32, hash });
+            });
+            if found.is_err() {
+                // The arguments name no keys: the handler finds the fault before it would touch one.
+                list.truncate(first_key);
+            }
+        }
+        self.requests.push(Request {
+            start,
+            end: start + request.len(),
+            spans: first_span..self.spans.len(),
+            keys: first_key..self.keys.len(),
+            command,
+        });
+    }
+
+    /// Inside the gate: hashes the keys from request `from` on again if, since they were parsed, a database came to stand
+    /// for another.
+    #[inline]
+    pub(super) fn follow_databases(
+        &mut self,
+        store: &Store,
+        db: u32,
+        from: usize,
+        input: &[u8],
+        outside: &LargeSlices<'_>,
+    ) {
+        if self.database_changes == store.database_changes() {
+            return;
+        }
+        self.database_changes = store.database_changes();
+        for request in &self.requests[from..] {
+            let bytes = &input[request.start..request.end];
+            let args = Args::with_large(bytes, &self.spans[request.spans.clone()], outside);
+            for key in &mut self.keys[request.keys.clone()] {
+                key.hash = store.key(db, args.get(key.arg as usize)).hash;
+            }
+        }
+    }
+}
+
+/// Commands found lately, by their names as they were written: a client uses few, and spells each in one way.
+#[derive(Default)]
+pub(super) struct Recent {
+    /// The table in which they were found.
+    edition: u64,
+    found: [Option<Found>; RECENT],
+}
+
+/// A name of 1 to 8 bytes, behind which are zeros, its length, and its command, which is all that the name says.
+#[derive(Clone, Copy)]
+struct Found {
+    word: u64,
+    len: usize,
+    command: &'static Command,
+}
+
+/// Names that are kept, a power of two.
+const RECENT: usize = 16;
+
+impl Recent {
+    /// Forgets what was found in another table.
+    #[inline]
+    pub(super) fn follow(&mut self, table: &CommandTable) {
+        if self.edition != table.edition() {
+            *self = Recent { edition: table.edition(), ..Recent::default() };
+        }
+    }
+
+    /// As [`CommandTable::resolve`].
+    #[inline(always)]
+    fn resolve(
+        &mut self,
+        table: &CommandTable,
+        request: &[u8],
+        args: Args<'_>,
+    ) -> Result<&'static Command, Unresolved> {
+        let Some((word, len)) = word(request, args) else { return table.resolve(args) };
+        let place = &mut self.found[(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize];
+        match place {
+            Some(found) if found.word == word && found.len == len => {
+                let d = found.command;
+                if d.takes(args.len()) { Ok(d) } else { Err(Unresolved::Arity(d)) }
+            }
+            _ => {
+                let command = table.resolve(args)?;
+                // Neither a subcommand, which another argument names, nor a container.
+                if command.subcommands.is_empty() && !command.is_subcommand() {
+                    *place = Some(Found { word, len, command });
+                }
+                Ok(command)
+            }
+        }
+    }
+}
+
+/// The name of a request as one word, and its length, if it has 1 to 8 bytes and the request is not shorter than that
+/// behind it.
+#[inline(always)]
+fn word(request: &[u8], args: Args<'_>) -> Option<(u64, usize)> {
+    let name = args.span(0)?;
+    let bytes = request.get(name.start..)?.first_chunk::<8>()?;
+    let unused = 8usize.checked_sub(name.len).filter(|unused| *unused < 8)?;
+    Some((u64::from_le_bytes(*bytes) << (8 * unused) >> (8 * unused), name.len))
+}
+
+/// True if the request at the front, which does not begin with `*`, is an inline one with quotes, which parsing rewrites.
+/// Of a partial one, whose start was seen before, nothing but its first byte is looked at.
+#[cold]
+fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
+    if parser.is_partial() && parser.in_multibulk() {
+        return false;
+    }
+    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
+    line.iter().any(|b| matches!(b, b'"' | b'\''))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CmdResult, CommandSet, SessionCtx};
+    use varve_catalog::{Group, Row};
+
+    fn nothing(_: &mut SessionCtx<'_>) -> CmdResult {
+        Ok(())
+    }
+
+    const fn row(name: &'static str, arity: i32) -> Command {
+        Command::new(Exec::Session(nothing), Row::new(name, Group::Generic, arity, "1.0.0"))
+    }
+
+    const fn sub(full_name: &'static str, name: &'static str, arity: i32) -> Command {
+        Command::new(Exec::Session(nothing), Row::sub(full_name, name, Group::Generic, arity, "1.0.0"))
+    }
+
+    const ROWS: &[Command] = &[
+        row("get", 2),
+        row("set", -3),
+        row("ping", -1),
+        row("getrange", 4),
+        row("expireat", -3),
+        row("incrbyfloat", 3),
+        row("zrangebyscore", -4),
+        row("command", -1).with(&[
+            sub("command|count", "count", 2),
+            sub("command|getkeys", "getkeys", -4),
+            sub("command|getkeysandflags", "getkeysandflags", -4),
+        ]),
+        Command::container(Row::new("client", Group::Generic, -2, "1.0.0"), &[sub("client|id", "id", 2)]),
+    ];
+
+    /// What a request names, in this table and among what was found lately.
+    fn found(recent: &mut Recent, table: &CommandTable, line: &str) -> String {
+        let mut request = Vec::new();
+        let mut spans = Vec::new();
+        for word in line.split(' ') {
+            spans.push(varve_protocol::Span { start: request.len(), len: word.len() });
+            request.extend_from_slice(word.as_bytes());
+            request.extend_from_slice(b"\r\n");
+        }
+        let args = Args::new(&request, &spans);
+        recent.follow(table);
+        let told = |found: Result<&'static Command, Unresolved>| format!("{:?}", found.map(|d| d.full_name));
+        let known = told(recent.resolve(table, &request, args));
+        assert_eq!(known, told(table.resolve(args)), "{line}");
+        known
+    }
+
+    #[test]
+    fn what_was_found_lately_is_what_the_table_finds() {
+        let lines = [
+            "GET key",
+            "get key",
+            "Get key",
+            "get",
+            "get key more",
+            "set k v",
+            "set k",
+            "sethello k",
+            "zrangebyscore k 1 2",
+            "command getkeys get a",
+            "command getkeysandflags get a",
+            "command count",
+            "command",
+            "getrange k 0 1",
+            "client id",
+            "client",
+            "client nonsense",
+            "ping",
+            "p",
+            "expireat k 1",
+            "incrbyfl k",
+            "incrbyfloat k 1.5",
+        ];
+        let set = CommandSet::new(&[&[ROWS]]);
+        let (mut table, mut recent) = (CommandTable::new(&set), Recent::default());
+        for _ in 0..3 {
+            lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
+        }
+        table.rename(b"get", b"fetch").unwrap();
+        assert!(
+            found(&mut recent, &table, "get key").contains("Err")
+                && found(&mut recent, &table, "fetch k") == "Ok(\"get\")"
+        );
+        table.rename(b"set", b"").unwrap();
+        lines.iter().for_each(|line| drop(found(&mut recent, &table, line)));
+        let other = CommandTable::new(&set);
+        assert_eq!(found(&mut recent, &other, "get key"), "Ok(\"get\")");
+    }
+}

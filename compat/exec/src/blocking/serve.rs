@@ -1,0 +1,98 @@
+//! Serving those who wait, behind the command that made their keys ready.
+//!
+//! ```text
+//!   before a command   any_waiters? --widen--> held: its shards and those that serving may need
+//!   the command        tx.changed(k) ... a key of the wanted type: ready list, in order of the first change
+//!   behind it          serve_ready: each key, first come first served; what that makes ready follows
+//! ```
+//! The shards are held from before the command until everybody is served, so nobody sees a key in between. Only where
+//! the command let its shards go on the way (to make room) may a target's shard be missing: then all are let go and taken
+//! again with it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use varve_protocol::Reply;
+use varve_store::{Key, NextWaiter, ReadyKey, Store, Tx, Waiter, Waiting, Worker};
+
+use super::wait::{Served, task};
+use crate::stats::CommandStats;
+
+/// Adds to `shards`, which are held, those that serving the waiters of these keys may need, until there are no more.
+/// `take` holds a longer list; false if it could not, and then nothing is held.
+#[cold]
+pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
+    tx: &mut Tx<'s>,
+    shards: &mut Vec<u16>,
+    keys: impl Fn() -> K,
+    mut take: impl FnMut(&mut Tx<'s>, &[u16]) -> bool,
+) -> bool {
+    while tx.widen(shards, keys()) {
+        if !take(tx, shards) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Serves everybody who waits for a key that is ready. The selected database is the same again afterwards.
+#[cold]
+pub(crate) fn serve_ready(tx: &mut Tx<'_>, stats: &CommandStats, served: &mut Vec<Served>) {
+    let db = tx.db();
+    let mut out = Reply::new();
+    while let Some(ready) = tx.next_ready() {
+        tx.select(ready.db);
+        let key = tx.key(&ready.bytes);
+        if !serve_key(tx, &key, stats, served, &mut out) {
+            tx.regather(ready);
+        }
+    }
+    tx.select(db);
+}
+
+/// Serves those who wait for one key as long as it has something; false if a shard is missing for that.
+fn serve_key(tx: &mut Tx<'_>, key: &Key<'_>, stats: &CommandStats, served: &mut Vec<Served>, out: &mut Reply) -> bool {
+    loop {
+        match tx.next_waiter(key) {
+            NextWaiter::Nobody => return true,
+            NextWaiter::Far => return false,
+            NextWaiter::Take(waiter) => {
+                if waiter.claim() {
+                    served.push(serve(tx, &waiter, key, stats, out));
+                }
+            }
+        }
+    }
+}
+
+/// Runs a waiter's command on one key. The call was counted when it blocked; now its time is, and its failure.
+fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, out: &mut Reply) -> Served {
+    let task = task(waiter);
+    let start = Instant::now();
+    out.set_resp(task.resp);
+    let mark = out.mark();
+    if let Err(error) = task.resume.resume(tx, task.args.args(), key, out) {
+        stats.fail(task.command, &error, mark, out);
+    }
+    let reply = out.since(mark).to_vec();
+    out.truncate(mark);
+    stats.of(task.command).nanos.add(start.elapsed().as_nanos() as u64);
+    let Waiting { worker, client, .. } = waiter.who();
+    Served { worker, client, reply }
+}
+
+/// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been
+/// exchanged. Under the gate alone.
+#[cold]
+pub(crate) fn recheck(
+    store: &Store,
+    worker: &mut Worker,
+    ready: VecDeque<ReadyKey>,
+    stats: &CommandStats,
+    served: &mut Vec<Served>,
+) {
+    let mut tx = Tx::new(store, &mut worker.local, 0);
+    tx.recheck(ready);
+    serve_ready(&mut tx, stats, served);
+    tx.finish();
+}

@@ -1,0 +1,109 @@
+//! A client that waits: what its connection keeps, and what the waiter carries for whoever serves it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use varve_protocol::{Args, OwnedArgs, Reply, Resp};
+use varve_store::{Key, Tx, Type, Waiter, Waiting, Worker};
+
+use crate::Ctx;
+use crate::command::Command;
+use crate::errors::{CmdResult, CommandError};
+use crate::stats::CommandStats;
+
+/// What a waiter carries: its command.
+pub(super) struct Task {
+    pub(super) resume: Box<dyn Resume>,
+    pub(super) args: OwnedArgs,
+    pub(super) resp: Resp,
+    pub(super) command: &'static Command,
+    timeout_ms: u64,
+}
+
+/// The part of a blocking command that runs once one of its keys has something, for the client itself or on its behalf.
+pub trait Resume: Send + Sync {
+    /// Takes and replies. The key has the type that is wanted; its shard is held, and the target's.
+    ///
+    /// # Errors
+    /// The command fails.
+    fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult;
+}
+
+/// What a client waits for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The type that its command takes from.
+    pub wants: Type,
+    /// The arguments that are its keys.
+    pub keys: Range<usize>,
+    /// The argument that names a destination.
+    pub target: Option<usize>,
+    /// Milliseconds; 0: for ever.
+    pub timeout_ms: u64,
+}
+
+/// A client that waits, as its connection holds it.
+#[derive(Clone, Debug)]
+pub struct Blocked(Arc<Waiter>);
+
+/// A reply to a client that waited.
+#[derive(Debug)]
+pub struct Served {
+    /// Worker of its connection.
+    pub worker: usize,
+    /// Number of its connection.
+    pub client: u64,
+    /// The whole reply.
+    pub reply: Vec<u8>,
+}
+
+/// Lets the client wait for the keys of its command, whose shards are held.
+pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) {
+    let args = OwnedArgs::from(ctx.args);
+    let (keys, target) = (wish.keys.clone().map(|at| ctx.args.get(at)), wish.target.map(|at| ctx.args.get(at)));
+    let task = Task { resume, args, resp: ctx.out.resp(), command: ctx.command, timeout_ms: wish.timeout_ms };
+    let who = Waiting { worker: ctx.tx.worker(), client: ctx.session.id, db: ctx.tx.db() };
+    let waiter = Arc::new(Waiter::new(who, wish.wants, keys, target, Box::new(task)));
+    ctx.tx.wait(&waiter);
+    ctx.session.blocked = Some(Blocked(waiter));
+}
+
+pub(super) fn task(waiter: &Waiter) -> &Task {
+    waiter.task().expect("the tasks of all waiters are commands")
+}
+
+impl Blocked {
+    /// After which time it waits no longer; None: never.
+    pub fn timeout(&self) -> Option<Duration> {
+        let ms = task(&self.0).timeout_ms;
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// Ends the wait; false if somebody serves the client, whose reply is on its way.
+    #[must_use = "a client that is served gets no other reply"]
+    pub fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+
+    /// Takes it out of the queues once it waits no longer. The worker holds nothing and is outside the gate.
+    pub fn forget(&self, worker: &Worker) {
+        worker.store.forget(worker, &self.0);
+    }
+
+    /// Replies that the time is up.
+    pub fn reply_timeout(&self, out: &mut Reply) {
+        out.null_array();
+    }
+
+    /// Counts a wait that CLIENT UNBLOCK ended, and replies an error or that the time is up.
+    pub fn reply_unblocked(&self, error: bool, stats: &CommandStats, out: &mut Reply) {
+        let mark = out.mark();
+        if error {
+            stats.fail(task(&self.0).command, &CommandError::UNBLOCKED, mark, out);
+        } else {
+            stats.of(task(&self.0).command).failed.add(1);
+            self.reply_timeout(out);
+        }
+    }
+}

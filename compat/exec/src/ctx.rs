@@ -1,0 +1,177 @@
+//! What handlers are given: the request, what they may reach of the store, where the reply goes, the connection.
+
+use std::ops::Range;
+
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, Store, StringForm, Ttl, Tx, Worker};
+
+use crate::command::{Command, CommandTable};
+use crate::large_arguments::LargeArguments;
+use crate::session::Session;
+use crate::{KeyArg, notify};
+
+/// What a command on keys has at hand: the shards of its keys are held.
+pub struct Ctx<'c, 'a> {
+    /// The command that runs.
+    pub command: &'static Command,
+    /// The request; argument 0 is the name.
+    pub args: Args<'a>,
+    /// The arguments that are keys, with their hashes.
+    pub keys: &'c [KeyArg],
+    /// The arguments that lie in runs.
+    pub bodies: &'c LargeArguments,
+    /// The keyspace, as far as this command may reach.
+    pub tx: Tx<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+}
+
+/// The key that argument `at` is. Of a command with many it is told by its place: they follow each other, or every second
+/// argument is one; looking through them would make it O(N) a key.
+fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
+    let is_it = |key: &&KeyArg| key.arg as usize == at;
+    let behind = at.checked_sub(keys.first()?.arg as usize);
+    let guess = |step: usize| keys.get(behind? / step).filter(is_it);
+    guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
+}
+
+/// What a command on the whole keyspace has at hand.
+pub struct WideCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'c>,
+    /// The whole store.
+    pub store: &'c Store,
+    /// The worker that runs it: its time, its random numbers.
+    pub worker: &'c mut Worker,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+}
+
+/// What a command without keys has at hand.
+pub struct SessionCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+    /// The server's commands, renamed ones under their new names.
+    pub commands: &'c CommandTable,
+    /// Number of databases.
+    pub databases: u32,
+    /// Who publishes messages; None where there is nobody to listen.
+    pub(crate) events: Option<&'c mut notify::Publisher>,
+}
+
+impl SessionCtx<'_> {
+    /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
+    pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        self.events.as_mut().map_or(0, |events| events.message(shard, channel, message))
+    }
+}
+
+impl<'a> Ctx<'_, 'a> {
+    /// The key that argument `at` names, in the selected database.
+    #[inline(always)]
+    pub fn key(&self, at: usize) -> Key<'a> {
+        match self.keys {
+            [first, ..] if first.arg as usize == at => self.tx.key_hashed(self.args.get(at), first.hash),
+            _ => self.other_key(at),
+        }
+    }
+
+    /// As [`Ctx::key`], for one that is not the first.
+    fn other_key(&self, at: usize) -> Key<'a> {
+        let bytes = self.args.get(at);
+        match key_of(self.keys, at) {
+            Some(key) => self.tx.key_hashed(bytes, key.hash),
+            None => self.tx.key(bytes),
+        }
+    }
+
+    /// Sets the key to what argument `at` holds, which it adopts if that lies in a run.
+    #[inline(always)]
+    pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl) {
+        match self.args.outside(at).and_then(|i| self.bodies.run(i)) {
+            None => self.tx.set(key, self.args.get(at), ttl, StringForm::Auto),
+            Some(run) => self.tx.adopt(key, run, ttl, StringForm::Auto),
+        }
+        self.notify(notify::Class::String, "set", key);
+    }
+
+    /// Replies with the bytes of the key's string in this range: from where they lie, if the value has a run of its
+    /// own.
+    #[cold]
+    pub fn reply_large(&mut self, key: &Key<'_>, range: Range<usize>) {
+        match self.tx.pin(key) {
+            Some(pin) => self.out.bulk_pinned(Box::new(pin.part(range))),
+            None => match self.tx.peek(key) {
+                Ok(Some(value)) => self.out.bulk(&value[range]),
+                _ => self.out.null(),
+            },
+        }
+    }
+
+    /// Tells that something happened to a key: a load and a branch if nobody wants to know.
+    #[inline]
+    pub fn notify(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
+        self.tx.notify(class, event, key);
+    }
+
+    /// As [`Ctx::notify`], for an event that has taken something out of the key: tells of the key's end too, if nothing
+    /// was left in it.
+    pub fn notify_taken(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
+        self.notify(class, event, key);
+        if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {
+            self.notify(notify::Class::Generic, "del", key);
+        }
+    }
+
+    /// Before a command writes its result to a key, for [`Ctx::notify_stored`].
+    pub fn is_taken(&mut self, key: &Key<'_>) -> bool {
+        self.tx.store().wants(notify::Class::Generic) && self.tx.exists(key)
+    }
+
+    /// As [`Ctx::notify`], for a command that wrote `count` elements to a key: none is the end of what was `taken` by it.
+    pub fn notify_stored(
+        &mut self,
+        class: notify::Class,
+        event: &'static str,
+        key: &Key<'_>,
+        count: usize,
+        taken: bool,
+    ) {
+        if count > 0 {
+            self.notify(class, event, key);
+        } else if taken {
+            self.notify(notify::Class::Generic, "del", key);
+        }
+    }
+
+    /// The key that argument `at` names, in database `db`.
+    pub fn key_in_db(&self, at: usize, db: u32) -> Key<'a> {
+        self.tx.key_in(db, self.args.get(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_by_their_place() {
+        let keys = |args: &[u32]| args.iter().map(|&arg| KeyArg { arg, hash: u64::from(arg) }).collect::<Vec<_>>();
+        let cases: [&[u32]; 7] = [&[], &[1], &[1, 2, 3, 4], &[1, 3, 5, 7], &[3, 4, 5], &[5, 2, 3, 4], &[2, 4, 1]];
+        for args in cases {
+            let keys = keys(args);
+            for at in 0..10 {
+                let found = key_of(&keys, at).map(|key| key.hash);
+                assert_eq!(found, args.contains(&(at as u32)).then_some(at as u64), "{at} of {args:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Large arguments that lie outside their request: in runs of segments, ready to become values.
+//!
+//! ```text
+//!  the parser waits for a body  --Batch::turn--> NeedInput { body }   the caller reads it into a run, step by step,
+//!                                                                     each step admitted against the limit
+//!  the request is whole         --Batch::turn--> the handler sees slices; SET and its kin adopt the run
+//! ```
+//!
+//! Only for commands that may need memory: what reads or compares has its arguments in the input as ever. If the limit
+//! leaves no room, the rest of the request is read and dropped, and the command is refused when it is whole. A request
+//! that has bodies makes a turn of its own, which waits for its shards, because it cannot be parsed again.
+
+use smallvec::SmallVec;
+use varve_catalog::Flags;
+use varve_protocol::{LargeArgument, Parser};
+use varve_store::{FilledExtent, OpenExtent, Worker};
+
+use crate::command::CommandTable;
+
+/// LargeArguments of one request, as far as they are whole.
+#[derive(Debug, Default)]
+pub struct LargeArguments {
+    runs: Vec<FilledExtent>,
+    /// All bodies, those that were dropped too.
+    count: usize,
+    denied: bool,
+}
+
+/// The bodies as slices.
+pub(crate) type Slices<'b> = SmallVec<[&'b [u8]; 1]>;
+
+impl LargeArguments {
+    /// No bodies.
+    pub(crate) const NONE: LargeArguments = LargeArguments { runs: Vec::new(), count: 0, denied: false };
+
+    /// True if the request has none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The next body.
+    pub fn push(&mut self, run: FilledExtent) {
+        self.runs.push(run);
+        self.count += 1;
+    }
+
+    /// The next body was dropped, for want of memory.
+    pub fn push_dropped(&mut self) {
+        assert!(self.denied, "a request of which bytes are missing is refused");
+        self.count += 1;
+    }
+
+    /// There is no memory for this request: lets go of what there is. It is refused when it is whole.
+    pub fn deny(&mut self) {
+        self.runs.clear();
+        self.denied = true;
+    }
+
+    /// True after [`LargeArguments::deny`].
+    #[inline]
+    pub fn denied(&self) -> bool {
+        self.denied
+    }
+
+    /// Bytes of the bodies that are here.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Forgets the request's bodies; those that no key has adopted are given back.
+    pub fn clear(&mut self) {
+        *self = LargeArguments::default();
+    }
+
+    /// The i-th body, to be adopted.
+    #[inline]
+    pub(crate) fn run(&self, i: usize) -> Option<&FilledExtent> {
+        self.runs.get(i)
+    }
+
+    /// The bodies as arguments see them. Of a refused request all are empty.
+    pub(crate) fn slices(&self) -> Slices<'_> {
+        if self.denied {
+            return SmallVec::from_elem(&[][..], self.count);
+        }
+        self.runs.iter().map(|run| &**run).collect()
+    }
+}
+
+/// The body that the parser waits for, if it is to be read into a run: it is large enough for one, and the command may
+/// need memory.
+#[cold]
+pub(crate) fn wanted(parser: &Parser, table: &CommandTable, worker: &Worker, request: &[u8]) -> Option<LargeArgument> {
+    let body = parser.body()?;
+    let name = body.name?;
+    let command = table.get(&request[name.start..name.start + name.len])?;
+    let fits = body.len > worker.store.log().extent_min_bytes() && body.len <= BODY_BYTES_MAX;
+    (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
+}
+
+/// Bytes of a body that is read into a run, at most: those of the largest value.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.
+pub fn begin(worker: &Worker, len: usize) -> Option<OpenExtent> {
+    worker.store.log().begin_extent(len)
+}
+
+/// Admits the next `bytes` of a body against the limit, making room if that may be; no shard is held.
+pub fn admit(worker: &mut Worker, bytes: usize) -> bool {
+    let Worker { store, local } = worker;
+    let _inside = store.gate().enter(local.id());
+    store.admit(local, bytes as u64).is_ok()
+}

@@ -1,0 +1,37 @@
+//! The executor: it runs commands, and knows them as rows and pointers.
+//!
+//! ```text
+//!  bytes -> batch: parse, look up, hash keys, hold shards -> handler(&mut Ctx) -> CmdResult -> what follows a command
+//!             |  checks, pause          |  transaction: EXEC            count, slow log, latency, tracking, MONITOR,
+//!             |                         |  blocking: waiters served     events, waiters, CLIENT REPLY
+//!             +-- what the server runs itself is handed to it (`TurnState::Server`)
+//! ```
+//!
+//! No command is recognised by its name here: what is special about one is in its row (`varve_catalog::Behaviour`).
+//! Nothing here knows of sockets.
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod blocking;
+pub mod checks;
+pub mod command;
+pub mod large_arguments;
+pub mod monitor;
+pub mod notify;
+pub mod pause;
+pub mod session;
+pub mod stats;
+pub mod tracking;
+pub mod transaction;
+
+mod ctx;
+mod errors;
+
+pub use batch::KeyArg;
+pub use blocking::{Blocked, Served};
+pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, Step, Unresolved};
+pub use ctx::{Ctx, SessionCtx, WideCtx};
+pub use errors::{CmdResult, CommandError};
+pub use large_arguments::LargeArguments;
+pub use session::{ReplyMode, Session};

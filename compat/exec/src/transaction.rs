@@ -1,0 +1,185 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: what a session keeps for them.
+//!
+//! ```text
+//!            MULTI                 commands: checked, copied, +QUEUED
+//!   idle ------------> queueing ------------------------------------> queueing
+//!                        |   \-- one that could not be queued --> queueing, spoilt
+//!                        |
+//!                        +-- DISCARD, RESET, end of the connection --> idle, nothing was done
+//!                        +-- EXEC: spoilt -> EXECABORT; a watched key touched -> null; else all run --> idle
+//! ```
+//! A queued command is a copy of its arguments. How EXEC runs them is batch/transaction.rs; what is watched lies in the shards
+//! (`varve_store::watch`), and the session remembers which keys that were.
+
+use std::collections::HashSet;
+
+use varve_catalog::Flags;
+use varve_protocol::{Args, Span};
+use varve_store::{Tx, Watcher, Worker};
+
+use crate::command::{Command, Exec};
+use crate::session::Session;
+
+/// A command that waits for EXEC.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// The command.
+    pub command: &'static Command,
+    /// Its arguments, one after the other.
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl Queued {
+    fn new(command: &'static Command, args: Args<'_>) -> Queued {
+        let mut bytes = Vec::with_capacity(args.bytes());
+        let mut spans = Vec::with_capacity(args.len());
+        for arg in args.iter() {
+            spans.push(Span { start: bytes.len(), len: arg.len() });
+            bytes.extend_from_slice(arg);
+        }
+        Queued { command, bytes: bytes.into(), spans: spans.into() }
+    }
+
+    /// The arguments; number 0 is the name as it was sent.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+
+    /// No arguments, to begin with.
+    pub(crate) fn args_of_nothing() -> Args<'static> {
+        Args::new(&[], &[])
+    }
+
+    /// Bytes that it takes.
+    fn memory(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.spans) + size_of::<Queued>()
+    }
+}
+
+/// How a transaction must run, from what is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// The shards of all its keys are held.
+    #[default]
+    Shards,
+    /// Nobody else is inside the gate: it has a command that names no keys, or not all.
+    Exclusive,
+    /// Nobody else is inside the gate, and the server drives: it runs some of the commands itself.
+    Server,
+}
+
+/// The commands of a session between MULTI and EXEC.
+#[derive(Clone, Debug, Default)]
+pub struct Multi {
+    pub(crate) queue: Vec<Queued>,
+    /// A command could not be queued: EXEC does nothing.
+    pub(crate) spoilt: bool,
+    pub(crate) reach: Reach,
+    /// Bytes of the arguments of the commands that may need memory, and of their number; 0 if there is none.
+    pub(crate) admit_bytes: u64,
+    /// How often EXEC has found a shard busy.
+    pub(crate) tries: u32,
+    /// EXEC as the client wrote it, for MONITOR.
+    pub(crate) word: [u8; 4],
+}
+
+/// Bytes that a key may need beside what its request carries: header, room, index.
+pub(crate) const KEY_OVERHEAD_BYTES: u64 = 64;
+
+impl Multi {
+    /// Number of commands that wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The commands that wait, oldest first.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Command> {
+        self.queue.iter().map(|queued| queued.command)
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Takes a copy of a command; gives the bytes that it takes.
+    pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) -> usize {
+        let queued = Queued::new(command, args);
+        let memory = queued.memory();
+        self.reach = self.reach.max(match command.exec {
+            Exec::Server => Reach::Server,
+            Exec::Exclusive(_) | Exec::Keyspace(_) => Reach::Exclusive,
+            _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
+            _ => Reach::Shards,
+        });
+        if command.flags.has(Flags::DENYOOM) {
+            let mut keys = 1;
+            let _ = command.for_each_key(args, |_| keys += 1);
+            self.admit_bytes += args.bytes() as u64 + keys * KEY_OVERHEAD_BYTES;
+        }
+        self.queue.push(queued);
+        memory
+    }
+}
+
+/// What a session watches.
+#[derive(Clone, Debug, Default)]
+pub struct Watching {
+    pub(crate) watcher: Watcher,
+    /// Logical databases and keys.
+    keys: HashSet<(u32, Box<[u8]>)>,
+}
+
+impl Watching {
+    /// True if EXEC would do nothing, as far as is known.
+    pub fn is_touched(&self) -> bool {
+        self.watcher.is_touched()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.keys.iter().map(|(db, key)| (*db, &**key))
+    }
+}
+
+/// Bytes that a watched key takes beside its name, in the session and in the shard.
+const WATCHED_BYTES: usize = 128;
+
+impl Session {
+    /// Number of commands queued since MULTI; None outside.
+    pub fn queued(&self) -> Option<usize> {
+        self.multi.as_ref().map(|multi| multi.len())
+    }
+
+    /// Number of keys that it watches.
+    pub fn watched(&self) -> usize {
+        self.watching.as_ref().map_or(0, |watching| watching.keys.len())
+    }
+
+    /// Watches keys of the selected database; their shards are held.
+    pub fn watch<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
+        let db = tx.db();
+        let watching = self.watching.get_or_insert_default();
+        // A key was touched already: EXEC will do nothing, whatever else is watched.
+        if watching.watcher.is_touched() {
+            return;
+        }
+        for bytes in keys {
+            if watching.keys.insert((db, bytes.into())) {
+                let key = tx.key(bytes);
+                tx.watch(&key, &watching.watcher);
+                self.watched_bytes += 2 * bytes.len() + WATCHED_BYTES;
+            }
+        }
+    }
+
+    /// Forgets queued commands and watched keys: the end of the connection, RESET. The caller is not inside the gate.
+    pub fn leave_transaction(&mut self, worker: &mut Worker) {
+        self.multi = None;
+        self.queued_bytes = 0;
+        if let Some(watching) = self.watching.take() {
+            worker.unwatch(&watching.watcher, watching.keys());
+        }
+        self.watched_bytes = 0;
+    }
+}

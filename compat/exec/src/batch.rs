@@ -381,12 +381,7 @@ impl Running<'_> {
         let mut ctx =
             Ctx { command: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         let (input, outside) = (self.input, self.outside);
-        if !work.fetched {
-            prefetcher.objects(&mut ctx.tx, &work.keys[work.requests[self.next].keys.start..]);
-        }
-        if work.names_elements {
-            prefetcher.elements(&mut ctx.tx, &work.requests[self.next..], &work.keys, |r| work.args(r, input, outside));
-        }
+        prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
         let mut clock = SharedTime::start();
         let mut kept = 0;
         let mut stop = None;

@@ -13,7 +13,7 @@ use varve_catalog::DRAWN;
 use varve_protocol::Args;
 use varve_store::{Ahead, Tx};
 
-use super::parse::{KeyArg, Request};
+use super::parse::{KeyArg, Request, Work};
 
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;
@@ -27,8 +27,26 @@ pub(super) struct Prefetcher {
 }
 
 impl Prefetcher {
+    /// Fetches what the requests from number `from` on are about to touch, as far as that was not done.
+    #[inline]
+    pub(super) fn requests<'i>(
+        &mut self,
+        tx: &mut Tx<'_>,
+        work: &Work,
+        from: usize,
+        args_of: impl Fn(&Request) -> Args<'i>,
+    ) {
+        let requests = &work.requests[from..];
+        if !work.fetched {
+            self.objects(tx, &work.keys[requests[0].keys.start..]);
+        }
+        if work.names_elements {
+            self.elements(tx, requests, &work.keys, args_of);
+        }
+    }
+
     /// Matches the tags of the turn's keys and fetches their objects.
-    pub(super) fn objects(&mut self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
+    fn objects(&mut self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
         if keys.len() < KEYS_MIN {
             return;
         }
@@ -53,7 +71,7 @@ impl Prefetcher {
     }
 
     /// For commands that name an element of a collection, or draw one: its bucket in one pass, its object in the next.
-    pub(super) fn elements<'i>(
+    fn elements<'i>(
         &mut self,
         tx: &mut Tx<'_>,
         requests: &[Request],

@@ -1,5 +1,6 @@
-//! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN.
+//! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN, DIGEST.
 
+use varve_base::hash::hash64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
@@ -7,7 +8,7 @@ use varve_store::{Key, Ttl, Tx};
 
 use super::options::{Family, Life, Options, deadline};
 
-pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN];
+pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
 
 /// GET key
 fn get(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -162,5 +163,27 @@ const STRLEN: Command = Command::new(
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&[Acl::STRING])
         .keys(&[KeySpec::one(1, KeyFlags::RO)])
+        .args(&[key("key", 0)]),
+);
+
+/// DIGEST key
+///
+/// The digest is XXH3 with 64 bits and without a seed, as 16 hexadecimal digits: the same on every server.
+fn digest(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(1);
+    match ctx.tx.get(&key)? {
+        None => ctx.out.null(),
+        Some(value) => ctx.out.bulk(format!("{:016x}", hash64(0, value)).as_bytes()),
+    }
+    Ok(())
+}
+
+const DIGEST: Command = Command::new(
+    Exec::Keys(digest),
+    Row::new("digest", Group::String, 2, "8.4.0")
+        .about("Answers the XXH3 hash of a string.", "O(N) where N is the length of the string")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .args(&[key("key", 0)]),
 );

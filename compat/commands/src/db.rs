@@ -29,6 +29,7 @@ const DBSIZE: Command = Command::new(
 fn flushdb(ctx: &mut WideCtx<'_>) -> CmdResult {
     check_mode(&ctx.args)?;
     ctx.store.flush_db(ctx.worker, ctx.session.db);
+    ctx.worker.did_whole();
     ctx.out.ok();
     Ok(())
 }
@@ -50,6 +51,7 @@ const FLUSHDB: Command = Command::new(
 fn flushall(ctx: &mut WideCtx<'_>) -> CmdResult {
     check_mode(&ctx.args)?;
     ctx.store.flush_all(ctx.worker);
+    ctx.worker.did_whole();
     ctx.out.ok();
     Ok(())
 }
@@ -82,6 +84,7 @@ fn swapdb(ctx: &mut WideCtx<'_>) -> CmdResult {
     if a != b {
         ctx.store.swap_db_at(ctx.worker.now_ms(), a, b);
     }
+    ctx.worker.did_whole();
     ctx.out.ok();
     Ok(())
 }

@@ -8,7 +8,7 @@ use varve_base::glob;
 use varve_base::group::CELLS;
 use varve_exec::{CmdResult, CommandError, WideCtx};
 use varve_protocol::Resp;
-use varve_store::{Key, StringForm, TableStats, Ttl, Tx};
+use varve_store::{Effect, EventClass, Key, StringForm, TableStats, Ttl, Tx};
 
 use crate::digest;
 use crate::generic::{refcount, shares_integers};
@@ -97,7 +97,9 @@ pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl Fn
     let mut tx = Tx::new(ctx.store, &mut ctx.worker.local, db);
     let key = tx.key(key);
     tx.hold(&[tx.shard_of(key.hash)]);
-    act(&mut tx, &key)
+    let result = act(&mut tx, &key);
+    tx.hand_on();
+    result
 }
 
 // The rest
@@ -175,6 +177,8 @@ fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
         on_key(ctx, ctx.session.db, &name, |tx, key| {
             if !tx.exists(key) {
                 tx.set(key, &value, Ttl::Clear, StringForm::Plain);
+                // Nobody does it again: redis-server keeps it from replicas too.
+                tx.did(key, Effect::covered(EventClass::String, "set", 1));
             }
         });
     }

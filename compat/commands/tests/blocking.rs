@@ -53,17 +53,11 @@ impl Bench {
         let store =
             Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
         let journal = Journal::default();
-        let batch = || {
-            let mut batch = Batch::new(CommandStats::new(commands()));
-            batch.set_events(Box::new(journal.clone()));
-            batch
-        };
-        let hand = |id: usize| Hand {
-            worker: store.worker(id),
-            batch: batch(),
-            session: Session::new(id as u64 + 1, NOW_MS, true),
-            parser: Parser::new(Limits::default()),
-            blocked: None,
+        let hand = |id: usize| {
+            let (mut worker, mut batch) = (store.worker(id), Batch::new(CommandStats::new(commands())));
+            batch.set_events(&mut worker, journal.clone());
+            let session = Session::new(id as u64 + 1, NOW_MS, true);
+            Hand { worker, batch, session, parser: Parser::new(Limits::default()), blocked: None }
         };
         let hands = (0..workers).map(hand).collect();
         Bench { store, hands, table: CommandTable::new(commands()), served: Vec::new(), journal }

@@ -81,8 +81,8 @@ pub struct Batch {
 /// Who else is told of what commands do.
 #[derive(Default)]
 struct Told {
-    /// Who publishes keyspace events.
-    events: Option<Publisher>,
+    /// Who publishes clients' messages.
+    events: Option<Box<dyn Events + Send>>,
     /// What ran in this turn, while somebody monitors.
     monitored: Option<Vec<Seen>>,
 }
@@ -92,9 +92,7 @@ impl Told {
     /// is remembered, the command is shown to monitors.
     #[inline]
     fn after(&mut self, d: &'static Command, ctx: &mut Ctx<'_, '_>) {
-        if ctx.tx.has_events() {
-            publish(&mut self.events, &mut ctx.tx);
-        }
+        end_command(ctx);
         if ctx.session.tracking.on {
             tracking::remember(d, ctx);
         }
@@ -205,25 +203,10 @@ impl Batch {
         self.work.args(&self.work.requests[n], input, outside)
     }
 
-    /// Says who is told of keyspace events.
-    pub fn set_events(&mut self, sink: Box<dyn Events + Send>) {
-        self.told.events = Some(Publisher::new(sink));
-    }
-
-    /// Publishes what events wait: behind background steps, and behind a command that the server ran.
-    #[inline]
-    pub fn publish_events(&mut self, worker: &mut Worker) {
-        if worker.local.has_events() {
-            let Worker { store, local } = worker;
-            publish(&mut self.told.events, &mut Tx::new(store, local, 0));
-        }
-    }
-
-    #[inline]
-    fn publish_waiting(&mut self, tx: &mut Tx<'_>) {
-        if tx.has_events() {
-            publish(&mut self.told.events, tx);
-        }
+    /// Sets who publishes the worker's keyspace events and its clients' messages.
+    pub fn set_events(&mut self, worker: &mut Worker, events: impl Events + Clone + Send + 'static) {
+        worker.set_event_sink(Box::new(Publisher::new(events.clone())));
+        self.told.events = Some(Box::new(events));
     }
 
     /// The replies to clients that waited, since the last call: to be given to their workers before the replies of the
@@ -414,7 +397,8 @@ impl Running<'_> {
                 clock.settle(stats);
             }
             let failed = run(&mut ctx).map_err(|error| stats.fail(d, &error, mark, ctx.out)).is_err();
-            if !plain || ctx.tx.has_events() {
+            ctx.tx.assert_reported();
+            if !plain || ctx.tx.has_effects() {
                 told.after(d, &mut ctx);
             }
             clock.ran(d);
@@ -422,7 +406,7 @@ impl Running<'_> {
                 clock.skip(ctx.tx.take_room_ns());
                 took(clock.settle(stats), d, slow, &mut ctx);
             }
-            if let Some(blocked) = serve(&mut ctx, d, stats, served, &mut told.events) {
+            if let Some(blocked) = serve(&mut ctx, d, stats, served) {
                 stop = Some(Stop::Blocked(blocked));
                 break;
             }
@@ -480,7 +464,6 @@ impl Running<'_> {
         stats.count(d, 1, nanos);
         slow.note(d, args, self.worker.now_ms(), nanos);
         finish(d, self.session, self.out, mark);
-        self.batch.publish_events(self.worker);
         self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
@@ -490,15 +473,17 @@ impl Running<'_> {
     }
 }
 
-/// Publishes the events that wait, the shards of their keys still held.
-#[cold]
-fn publish(events: &mut Option<Publisher>, tx: &mut Tx<'_>) {
-    let mask = tx.store().event_mask();
-    tx.take_events(|event| {
-        if let Some(publisher) = events {
-            publisher.publish(mask, &event);
-        }
-    });
+/// Hands on what a command has reported, the shards of its keys still held.
+#[inline]
+fn end_command(ctx: &mut Ctx<'_, '_>) {
+    let args = ctx.args;
+    ctx.tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
+}
+
+/// Hands on what a command on whole databases has reported, the gate still held.
+#[inline]
+fn end_wide_command(worker: &mut Worker, db: u32, args: Args<'_>) {
+    worker.end_command(db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
 }
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
@@ -526,11 +511,12 @@ fn run_unkeyed(
     table: &CommandTable,
     session: &mut Session,
     out: &mut Reply,
-    (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Publisher>),
+    (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Box<dyn Events + Send>>),
 ) -> CmdResult {
     if let Exec::Session(run) = d.exec {
         let databases = worker.store.databases();
-        return run(&mut SessionCtx { args, out, session, commands: table, databases, events: events.as_mut() });
+        let events = events.as_mut();
+        return run(&mut SessionCtx { args, out, session, commands: table, databases, events });
     }
     let store = Arc::clone(&worker.store);
     let (_alone, _inside);
@@ -547,6 +533,7 @@ fn run_unkeyed(
     };
     let changes = store.database_changes();
     let result = run(&mut WideCtx { args, store: &store, worker, out, session });
+    end_wide_command(worker, session.db, args);
     if changes != store.database_changes() {
         blocking::recheck(&store, worker, VecDeque::new(), stats, served);
     }
@@ -640,11 +627,9 @@ fn serve(
     d: &'static Command,
     stats: &CommandStats,
     served: &mut Vec<Served>,
-    events: &mut Option<Publisher>,
 ) -> Option<Blocked> {
     if ctx.tx.has_ready() {
         blocking::serve_ready(&mut ctx.tx, stats, served);
-        publish(events, &mut ctx.tx);
     }
     if ctx.session.blocked.is_some() {
         ctx.session.last = Some(d);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use varve_protocol::{Args, Reply};
-use varve_store::{Key, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{Again, Effect, Key, Store, StringForm, Ttl, Tx, Worker};
 
 use crate::command::{Command, CommandTable};
 use crate::large_arguments::LargeArguments;
@@ -64,13 +64,13 @@ pub struct SessionCtx<'c> {
     /// Number of databases.
     pub databases: u32,
     /// Who publishes messages; None where there is nobody to listen.
-    pub(crate) events: Option<&'c mut notify::Publisher>,
+    pub(crate) events: Option<&'c mut Box<dyn notify::Events + Send>>,
 }
 
 impl SessionCtx<'_> {
     /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
     pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
-        self.events.as_mut().map_or(0, |events| events.message(shard, channel, message))
+        self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
     }
 }
 
@@ -93,14 +93,14 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
-    /// Sets the key to what argument `at` holds, which it adopts if that lies in a run.
+    /// Sets the key to what argument `at` holds, which it adopts if that lies in a run; `again` does it again.
     #[inline(always)]
-    pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl) {
+    pub fn set_to(&mut self, key: &Key<'_>, at: usize, ttl: Ttl, again: Again<'_>) {
         match self.args.outside(at).and_then(|i| self.bodies.run(i)) {
             None => self.tx.set(key, self.args.get(at), ttl, StringForm::Auto),
             Some(run) => self.tx.adopt(key, run, ttl, StringForm::Auto),
         }
-        self.notify(notify::Class::String, "set", key);
+        self.did(key, Effect::new(notify::Class::String, "set", 1, again));
     }
 
     /// Replies with the bytes of the key's string in this range: from where they lie, if the value has a run of its
@@ -116,39 +116,33 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
-    /// Tells that something happened to a key: a load and a branch if nobody wants to know.
-    #[inline]
-    pub fn notify(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
-        self.tx.notify(class, event, key);
+    /// Reports what the command did to a key ([`Tx::did`]).
+    #[inline(always)]
+    pub fn did(&mut self, key: &Key<'_>, effect: Effect<'_>) {
+        self.tx.did(key, effect);
     }
 
-    /// As [`Ctx::notify`], for an event that has taken something out of the key: tells of the key's end too, if nothing
-    /// was left in it.
-    pub fn notify_taken(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>) {
-        self.notify(class, event, key);
+    /// Reports that the command removed a key, which a DEL does again.
+    pub fn did_remove(&mut self, key: &Key<'_>) {
+        let words = |words: &mut notify::Words<'_>| _ = words.add(b"DEL").add(key.bytes);
+        self.did(key, Effect::words(notify::Class::Generic, "del", 1, &words));
+    }
+
+    /// Reports what the command has taken out of a key, and, as an event, the key's end if nothing is left in it.
+    pub fn did_taken(&mut self, key: &Key<'_>, effect: Effect<'_>) {
+        self.did(key, effect);
         if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {
-            self.notify(notify::Class::Generic, "del", key);
+            self.did(key, Effect::event(notify::Class::Generic, "del"));
         }
     }
 
-    /// Before a command writes its result to a key, for [`Ctx::notify_stored`].
-    pub fn is_taken(&mut self, key: &Key<'_>) -> bool {
-        self.tx.store().wants(notify::Class::Generic) && self.tx.exists(key)
-    }
-
-    /// As [`Ctx::notify`], for a command that wrote `count` elements to a key: none is the end of what was `taken` by it.
-    pub fn notify_stored(
-        &mut self,
-        class: notify::Class,
-        event: &'static str,
-        key: &Key<'_>,
-        count: usize,
-        taken: bool,
-    ) {
+    /// Reports that the command stored `count` elements in a key in the place of what was there: without any, it ended
+    /// the key, if that was `taken`.
+    pub fn did_store(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>, count: usize, taken: bool) {
         if count > 0 {
-            self.notify(class, event, key);
+            self.did(key, Effect::sent(class, event, 1));
         } else if taken {
-            self.notify(notify::Class::Generic, "del", key);
+            self.did(key, Effect::sent(notify::Class::Generic, "del", 1));
         }
     }
 

@@ -1,15 +1,16 @@
 //! Keyspace notifications: the letters of `notify-keyspace-events`, and what an event is published as.
 //!
 //! ```text
-//!  handler: ctx.notify(Class::List, "lpush", &key) --wanted?--> the worker's queue
+//!  handler: ctx.did(&key, Effect::sent(Class::List, "lpush", 1)) --wanted?--> the worker's queue
 //!  after the command, its shards still held:  queue --> K: __keyspace@<db>__:<key>   message <event>   --> Events
 //!                                                       E: __keyevent@<db>__:<event> message <key>
 //! ```
 //! Off, an event costs one relaxed load and a branch. Not here: who listens (the server gives the [`Events`]).
 
+use varve_store::EventSink;
 use varve_store::events::Event;
 
-pub use varve_store::EventClass as Class;
+pub use varve_store::{Again, Effect, EventClass as Class, Words};
 
 /// Where events go: whoever publishes to subscribers. Called with shards held: it may take locks that are leaves, and
 /// waits for nobody.
@@ -56,31 +57,28 @@ pub fn mask(letters: &[u8]) -> u32 {
     if mask & (KEYSPACE | KEYEVENT) == 0 { 0 } else { mask }
 }
 
-/// Publishes events one after the other.
-pub(crate) struct Publisher {
-    sink: Box<dyn Events + Send>,
+/// Publishes the events of a worker, one after the other.
+pub(crate) struct Publisher<E> {
+    events: E,
     channel: Vec<u8>,
 }
 
-impl Publisher {
-    pub(crate) fn new(sink: Box<dyn Events + Send>) -> Publisher {
-        Publisher { sink, channel: Vec::new() }
+impl<E: Events> Publisher<E> {
+    pub(crate) fn new(events: E) -> Publisher<E> {
+        Publisher { events, channel: Vec::new() }
     }
+}
 
-    /// Publishes a client's message, as [`Events::publish`].
-    pub(crate) fn message(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
-        self.sink.publish(shard, channel, message)
-    }
-
+impl<E: Events + Send> EventSink for Publisher<E> {
     /// Publishes an event on the channels that the mask asks for.
-    pub(crate) fn publish(&mut self, mask: u32, event: &Event<'_>) {
+    fn publish(&mut self, mask: u32, event: &Event<'_>) {
         let mut send = |prefix: &str, about: &[u8], message: &[u8]| {
             self.channel.clear();
             self.channel.extend_from_slice(prefix.as_bytes());
             varve_base::number::push_i64(&mut self.channel, i64::from(event.db));
             self.channel.extend_from_slice(b"__:");
             self.channel.extend_from_slice(about);
-            self.sink.publish(false, &self.channel, message);
+            self.events.publish(false, &self.channel, message);
         };
         if mask & KEYSPACE != 0 {
             send("__keyspace@", event.key, event.name.as_bytes());

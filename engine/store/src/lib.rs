@@ -27,6 +27,7 @@ pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{Local, Worker};
 pub use ops::{AddError, Ahead, GuessedCollection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
+pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::key::{Key, SHARDS_MAX};
 pub use state::kinds::StringForm;

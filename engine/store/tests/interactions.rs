@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker, ZAdd,
+    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type,
+    Waiter, Waiting, Worker, ZAdd,
 };
 
 const NOW: i64 = 1_000_000;
@@ -239,7 +240,10 @@ fn a_push_serves_who_moves_it_on_and_who_waits_there() {
         assert!(tx.widen(&mut needed, [&k[..]]), "the destination's shard is missing");
         tx.hold(&needed);
         assert!(!tx.widen(&mut needed, [&k[..]]), "and nothing else");
-        tx.list_push(&tx.key(&k), ListEnd::Back, [&b"element"[..]].into_iter(), false).expect("a list");
+        let report = |tx: &mut Tx<'_>, key: &Key<'_>| tx.did(key, Effect::sent(EventClass::List, "rpush", 1));
+        let first = tx.key(&k);
+        tx.list_push(&first, ListEnd::Back, [&b"element"[..]].into_iter(), false).expect("a list");
+        report(tx, &first);
         while let Some(ready) = tx.next_ready() {
             let key = tx.key(&ready.bytes);
             while let NextWaiter::Take(waiter) = tx.next_waiter(&key) {
@@ -250,6 +254,7 @@ fn a_push_serves_who_moves_it_on_and_who_waits_there() {
                     _ => tx.list_pop(&key, ListEnd::Front, |element| assert_eq!(element, b"element")),
                 };
                 assert_eq!(done, Ok(true));
+                report(tx, &tx.key(&d));
                 served.push((client, ready.bytes.to_vec()));
             }
         }

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use stress_sessions::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
-    Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store, StringForm, Ttl, Tx,
-    Worker, ZAdd, ZRange,
+    Effect, EventClass, Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store,
+    StringForm, Ttl, Tx, Worker, ZAdd, ZRange,
 };
 
 const WORKERS: usize = 4;
@@ -68,6 +68,7 @@ fn command_in<R>(worker: &mut Worker, db: u32, keys: &[(u32, &[u8])], f: impl Fn
         std::thread::yield_now();
     }
     let result = f(&mut tx);
+    tx.end_command(&|_| unreachable!("nobody keeps effects"));
     drop(tx);
     local.park(store);
     result
@@ -105,6 +106,7 @@ fn raise(worker: &mut Worker, key: &[u8]) {
             None => 0,
         };
         tx.set(&k, (old + 1).to_string().as_bytes(), Ttl::Keep, StringForm::Auto);
+        tx.did(&k, Effect::sent(EventClass::String, "incrby", 1));
     });
 }
 
@@ -322,6 +324,7 @@ fn wide(worker: &mut Worker, rng: &mut Rng, flush_all: bool) {
 fn work(mut worker: Worker, mut rng: Rng, (tally, mixed): (&Tally, &Mixed), keeps: bool, length: Duration) -> Worker {
     let (begin, mut hand) = (Instant::now(), Hand::default());
     let mut growing = true;
+    mixed.listen(&mut worker);
     while begin.elapsed() < length {
         let now = 1_000_000 + begin.elapsed().as_millis() as i64;
         worker.set_now(now);
@@ -345,7 +348,6 @@ fn work(mut worker: Worker, mut rng: Rng, (tally, mixed): (&Tally, &Mixed), keep
             wide(&mut worker, &mut rng, !keeps);
         }
         worker.background(now, Duration::from_micros(100));
-        hand.listen(&mut worker);
     }
     mixed.finish(&mut worker, hand);
     worker.park();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use varve_store::{LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker};
+use varve_store::{
+    Effect, EventClass, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker,
+};
 
 fn store(workers: usize) -> Arc<Store> {
     let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
@@ -39,10 +41,17 @@ fn wait(worker: &mut Worker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {
     with(worker, waiter.who().db, keys, |tx| tx.wait(waiter));
 }
 
+/// Sets a key and reports it.
+fn put(tx: &mut Tx<'_>, key: &[u8]) {
+    let key = tx.key(key);
+    tx.set(&key, b"v", Ttl::Clear, StringForm::Auto);
+    tx.did(&key, Effect::sent(EventClass::String, "set", 1));
+}
+
 /// Sets a key and gives the clients that are next, in order; each is claimed.
 fn set(worker: &mut Worker, db: u32, key: &[u8]) -> Vec<u64> {
     with(worker, db, &[key], |tx| {
-        tx.set(&tx.key(key), b"v", Ttl::Clear, StringForm::Auto);
+        put(tx, key);
         take_all(tx)
     })
 }
@@ -104,7 +113,9 @@ fn only_a_key_of_the_wanted_type_is_ready() {
     wait(&mut w, &list, &[b"a"]);
     assert_eq!(set(&mut w, 0, b"a"), []);
     with(&mut w, 0, &[b"a"], |tx| {
-        assert!(tx.remove(&tx.key(b"a")));
+        let key = tx.key(b"a");
+        assert!(tx.remove(&key));
+        tx.did(&key, Effect::sent(EventClass::Generic, "del", 1));
         assert!(!tx.has_ready(), "a key that is gone is not ready");
     });
     assert!(list.is_waiting());
@@ -127,11 +138,11 @@ fn shards_of_targets_and_of_their_targets() {
             rounds += 1;
         }
         assert_eq!((rounds, list), (2, shards(tx, &keys)));
-        tx.set(&tx.key(b"k"), b"v", Ttl::Clear, StringForm::Auto);
+        put(tx, b"k");
         assert_eq!(take_all(tx), [1]);
     });
     with(&mut w, 0, &[b"d"], |tx| {
-        tx.set(&tx.key(b"d"), b"v", Ttl::Clear, StringForm::Auto);
+        put(tx, b"d");
         let ready = tx.next_ready().expect("somebody waits for d");
         assert!(matches!(tx.next_waiter(&tx.key(b"d")), NextWaiter::Far), "e is not held");
         tx.regather(ready);
@@ -148,7 +159,7 @@ fn keys_in_the_order_in_which_they_became_ready() {
     }
     let taken = with(&mut w, 0, &[b"a", b"b", b"c"], |tx| {
         for key in [b"b", b"c", b"b", b"a"] {
-            tx.set(&tx.key(key), b"v", Ttl::Clear, StringForm::Auto);
+            put(tx, key);
         }
         take_all(tx)
     });

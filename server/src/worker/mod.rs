@@ -174,9 +174,9 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
 impl Worker {
     fn new(index: usize, poll: Poll, state: Arc<ServerState>, table: Arc<CommandTable>) -> Worker {
         let config = state.config.snapshot();
-        let store = state.store.worker(index);
+        let mut store = state.store.worker(index);
         let mut batch = Batch::new(Arc::clone(&state.workers[index].commands));
-        batch.set_events(Box::new(Sink::new(Arc::clone(&state.pubsub), index)));
+        batch.set_events(&mut store, Sink::new(Arc::clone(&state.pubsub), index));
         Worker {
             index,
             config,
@@ -238,7 +238,6 @@ impl Worker {
                 self.state.tracking.limit(self.config.tracked_keys_max, self.index);
             }
             background_due_ms = self.background();
-            self.batch.publish_events(&mut self.store);
             self.state.tracking.flush(self.index);
             self.forget_owed();
         }

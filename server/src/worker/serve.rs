@@ -408,7 +408,6 @@ impl Worker {
             out.truncate(mark);
         }
         conn.request_bytes = if matches!(after, After::Ask(_)) { bytes } else { 0 };
-        self.batch.publish_events(&mut self.store);
         self.follow_config();
         after
     }

@@ -72,7 +72,7 @@ impl Connections {
         match setting {
             Setting::Plain => {}
             Setting::Events => {
-                connections.batch.set_events(Box::new(Subscribers::default()));
+                connections.batch.set_events(&mut connections.worker, Subscribers::default());
                 store.set_event_mask(notify::mask(b"KEA"));
             }
             Setting::Tracking => {
@@ -126,7 +126,7 @@ impl Connections {
 }
 
 /// Stands for the subscribers of a server: counts the bytes that they would be sent.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Subscribers {
     bytes: u64,
 }

@@ -2,7 +2,7 @@
 
 use varve_exec::CmdResult;
 use varve_exec::blocking::Resume;
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_protocol::{Args, Reply};
 use varve_store::{Key, ListEnd, ListPart, Tx, Type};
 
@@ -16,17 +16,30 @@ impl Resume for Call {
             (Type::List, What::Move(from, to)) => {
                 let target = tx.key(args.get(self.wish.target.expect("a move has a destination")));
                 tx.list_move(key, &target, end(from), end(to), |element| out.bulk(element))?;
-                tx.notify(Class::List, name(to, "lpush", "rpush"), &target);
-                tx.notify(Class::List, name(from, "lpop", "rpop"), key);
+                let words = |words: &mut Words<'_>| self.move_again(args, words);
+                tx.did(&target, Effect::covered(Class::List, name(to, "lpush", "rpush"), 1));
+                tx.did(key, Effect::words(Class::List, name(from, "lpop", "rpop"), 1, &words));
             }
             (Type::Zset, What::One(side)) => zset_one(tx, key, side, out)?,
             (Type::Zset, What::Many(side, count)) => zset_many(tx, key, side, count, out)?,
             (wants, what) => unreachable!("no command takes {what:?} from a {}", wants.name()),
         }
         if !tx.exists(key) {
-            tx.notify(Class::Generic, "del", key);
+            tx.did(key, Effect::event(Class::Generic, "del"));
         }
         Ok(())
+    }
+}
+
+impl Call {
+    /// Writes the move that does not wait: LMOVE for BLMOVE, RPOPLPUSH for BRPOPLPUSH.
+    fn move_again(&self, args: Args<'_>, words: &mut Words<'_>) {
+        if args.len() == 4 {
+            words.add(b"RPOPLPUSH").add(args.get(1)).add(args.get(2));
+        } else {
+            words.add(b"LMOVE");
+            (1..5).for_each(|at| _ = words.add(args.get(at)));
+        }
     }
 }
 
@@ -34,18 +47,25 @@ fn list_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdR
     out.array(2);
     out.bulk(key.bytes);
     tx.list_pop(key, end(side), |element| out.bulk(element))?;
-    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    let words = |words: &mut Words<'_>| _ = words.add(again(side, b"LPOP", b"RPOP")).add(key.bytes);
+    tx.did(key, Effect::words(Class::List, name(side, "lpop", "rpop"), 1, &words));
     Ok(())
 }
 
 fn list_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut Reply) -> CmdResult {
     out.array(2);
     out.bulk(key.bytes);
+    let mut taken = 0;
     tx.list_pop_many(key, end(side), count, |part| match part {
-        ListPart::Len(len) => out.array(len as usize),
+        ListPart::Len(len) => {
+            taken = len;
+            out.array(len as usize);
+        }
         ListPart::Element(element) => out.bulk(element),
     })?;
-    tx.notify(Class::List, name(side, "lpop", "rpop"), key);
+    let name_again = again(side, b"LPOP", b"RPOP");
+    let words = |words: &mut Words<'_>| _ = words.add(name_again).add(key.bytes).number(taken as i64);
+    tx.did(key, Effect::words(Class::List, name(side, "lpop", "rpop"), taken, &words));
     Ok(())
 }
 
@@ -56,7 +76,8 @@ fn zset_one(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, out: &mut Reply) -> CmdR
         out.bulk(member);
         out.double(score);
     })?;
-    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
+    let words = |words: &mut Words<'_>| _ = words.add(again(side, b"ZPOPMIN", b"ZPOPMAX")).add(key.bytes);
+    tx.did(key, Effect::words(Class::Zset, name(side, "zpopmin", "zpopmax"), 1, &words));
     Ok(())
 }
 
@@ -71,7 +92,9 @@ fn zset_many(tx: &mut Tx<'_>, key: &Key<'_>, side: Side, count: u64, out: &mut R
         out.double(score);
     })?;
     out.end_array(head, popped);
-    tx.notify(Class::Zset, name(side, "zpopmin", "zpopmax"), key);
+    let name_again = again(side, b"ZPOPMIN", b"ZPOPMAX");
+    let words = |words: &mut Words<'_>| _ = words.add(name_again).add(key.bytes).number(popped as i64);
+    tx.did(key, Effect::words(Class::Zset, name(side, "zpopmin", "zpopmax"), popped as u64, &words));
     Ok(())
 }
 
@@ -80,5 +103,10 @@ fn end(side: Side) -> ListEnd {
 }
 
 fn name(side: Side, first: &'static str, last: &'static str) -> &'static str {
+    if side == Side::First { first } else { last }
+}
+
+/// The name of the command that takes from an end without waiting.
+fn again(side: Side, first: &'static [u8], last: &'static [u8]) -> &'static [u8] {
     if side == Side::First { first } else { last }
 }

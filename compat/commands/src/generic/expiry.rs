@@ -1,9 +1,10 @@
 //! Time to live: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST ends it.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
+use varve_store::Key;
 
 use crate::grammar::{integer, is, rounded_seconds, shown};
 
@@ -151,10 +152,10 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
         Some(old) if conditions.hold(old, at) => {
             if at <= ctx.tx.now_ms() {
                 ctx.tx.remove(&key);
-                ctx.notify(Class::Generic, "del", &key);
+                ctx.did_remove(&key);
             } else {
                 ctx.tx.set_expiry(&key, Some(at));
-                ctx.notify(Class::Generic, "expire", &key);
+                did_expire(ctx, &key, at, scale == 1 && origin_ms == 0);
             }
             true
         }
@@ -164,13 +165,24 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
     Ok(())
 }
 
+/// Reports an expiry, which PEXPIREAT sets again with the conditions that were sent: `sent` if it was PEXPIREAT itself.
+fn did_expire(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, at: i64, sent: bool) {
+    let args = ctx.args;
+    let words = |words: &mut Words<'_>| {
+        words.add(b"PEXPIREAT").add(key.bytes).number(at);
+        args.skip(3).iter().for_each(|word| _ = words.add(word));
+    };
+    let again = if sent { Again::Sent } else { Again::Words(&words) };
+    ctx.did(key, Effect::new(Class::Generic, "expire", 1, again));
+}
+
 /// PERSIST key
 fn persist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let had = ctx.tx.expiry(&key).flatten().is_some();
     let done = had && ctx.tx.set_expiry(&key, None);
     if done {
-        ctx.notify(Class::Generic, "persist", &key);
+        ctx.did(&key, Effect::sent(Class::Generic, "persist", 1));
     }
     ctx.out.integer(i64::from(done));
     Ok(())

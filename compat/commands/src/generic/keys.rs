@@ -1,7 +1,7 @@
 //! DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY.
 
 use varve_catalog::{Acl, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows, WideCtx};
 use varve_store::{Key, Tx};
 
@@ -44,7 +44,7 @@ const UNLINK: Command = Command::new(
 fn remove(tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
     let there = tx.remove(key);
     if there {
-        tx.notify(Class::Generic, "del", key);
+        tx.did(key, Effect::sent(Class::Generic, "del", 1));
     }
     there
 }

@@ -1,7 +1,7 @@
 //! RENAME, RENAMENX, COPY, MOVE: a value under another name or in another database.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Key;
 
@@ -60,8 +60,8 @@ fn give_name(ctx: &mut Ctx<'_, '_>, replace: bool) -> CmdResult<bool> {
     }
     if from.bytes != to.bytes {
         ctx.tx.rename(&from, &to);
-        ctx.notify(Class::Generic, "rename_from", &from);
-        ctx.notify(Class::Generic, "rename_to", &to);
+        ctx.did(&from, Effect::sent(Class::Generic, "rename_from", 1));
+        ctx.did(&to, Effect::sent(Class::Generic, "rename_to", 1));
     }
     Ok(true)
 }
@@ -95,7 +95,7 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let free = free && (replace || !ctx.tx.exists(&to));
     let done = free && ctx.tx.copy(&from, &to);
     if done {
-        ctx.notify(Class::Generic, "copy_to", &to);
+        ctx.did(&to, Effect::sent(Class::Generic, "copy_to", 1));
     }
     ctx.out.integer(i64::from(done));
     Ok(())
@@ -135,8 +135,8 @@ fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);
     if done {
-        ctx.notify(Class::Generic, "move_from", &from);
-        ctx.notify(Class::Generic, "move_to", &to);
+        ctx.did(&from, Effect::sent(Class::Generic, "move_from", 1));
+        ctx.did(&to, Effect::sent(Class::Generic, "move_to", 1));
     }
     ctx.out.integer(i64::from(done));
     Ok(())

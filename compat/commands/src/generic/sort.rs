@@ -285,8 +285,8 @@ fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize],
         }
     }
     let to = ctx.key(at);
-    let taken = ctx.is_taken(&to);
+    let taken = ctx.tx.exists(&to);
     ctx.tx.list_store(&to, result.iter());
-    ctx.notify_stored(Class::List, "sortstore", &to, result.len(), taken);
+    ctx.did_store(Class::List, "sortstore", &to, result.len(), taken);
     ctx.out.integer(result.len() as i64);
 }

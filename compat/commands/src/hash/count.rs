@@ -2,7 +2,7 @@
 
 use varve_base::number::Extended;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::AddError;
 
@@ -19,7 +19,7 @@ fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         AddError::NoNumber => CommandError::new(&"ERR hash value is not an integer"),
         AddError::Overflow => CommandError::new(&"ERR increment or decrement would overflow"),
     })?;
-    ctx.notify(Class::Hash, "hincrby", &key);
+    ctx.did(&key, Effect::sent(Class::Hash, "hincrby", 1));
     ctx.out.integer(sum);
     Ok(())
 }
@@ -49,7 +49,8 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         AddError::NoNumber => CommandError::new(&"ERR hash value is not a float"),
         AddError::Overflow => CommandError::new(&"ERR increment would produce NaN or Infinity"),
     })?;
-    ctx.notify(Class::Hash, "hincrbyfloat", &key);
+    let words = |words: &mut Words<'_>| _ = words.add(b"HSET").add(key.bytes).add(field).add(&text);
+    ctx.did(&key, Effect::words(Class::Hash, "hincrbyfloat", 1, &words));
     ctx.out.bulk(&text);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! HSET, HMSET, HSETNX, HDEL, HGETDEL: fields set and removed.
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
 use super::read::bulk_or_null;
@@ -55,7 +55,7 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, name: &str) -> CmdResult<usize> {
     let key = ctx.key(1);
     let pairs = (2..args.len()).step_by(2).map(|at| (args.get(at), args.get(at + 1)));
     let new = ctx.tx.hash_set(&key, pairs)?;
-    ctx.notify(Class::Hash, "hset", &key);
+    ctx.did(&key, Effect::sent(Class::Hash, "hset", (args.len() / 2 - 1) as u64));
     Ok(new)
 }
 
@@ -64,7 +64,7 @@ fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, field, value) = (ctx.key(1), ctx.args.get(2), ctx.args.get(3));
     let done = ctx.tx.hash_set_new(&key, field, value);
     if done == Ok(true) {
-        ctx.notify(Class::Hash, "hset", &key);
+        ctx.did(&key, Effect::sent(Class::Hash, "hset", 1));
     }
     done.map(|new| ctx.out.integer(i64::from(new))).map_err(Into::into)
 }
@@ -84,8 +84,8 @@ const HSETNX: Command = Command::new(
 fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, fields) = (ctx.key(1), ctx.args.skip(2));
     let removed = ctx.tx.hash_remove(&key, fields.iter());
-    if removed.is_ok_and(|count| count > 0) {
-        ctx.notify_taken(Class::Hash, "hdel", &key);
+    if let Ok(count @ 1..) = removed {
+        ctx.did_taken(&key, Effect::sent(Class::Hash, "hdel", count as u64));
     }
     removed.map(|count| ctx.out.integer(count as i64)).map_err(Into::into)
 }
@@ -122,11 +122,15 @@ fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     out.array(fields.len());
     let mut taken = 0;
     ctx.tx.hash_take(&key, fields.iter(), |value| {
-        taken += usize::from(value.is_some());
+        taken += u64::from(value.is_some());
         bulk_or_null(out, value);
     })?;
     if taken > 0 {
-        ctx.notify_taken(Class::Hash, "hdel", &key);
+        let words = |words: &mut Words<'_>| {
+            words.add(b"HDEL").add(key.bytes);
+            fields.iter().for_each(|field| _ = words.add(field));
+        };
+        ctx.did_taken(&key, Effect::words(Class::Hash, "hdel", taken, &words));
     }
     Ok(())
 }

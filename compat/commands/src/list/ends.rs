@@ -2,9 +2,9 @@
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::{Key, ListEnd};
+use varve_store::{Key, ListEnd, ListPart};
 
 use super::{SIDES, end_of, popped, pushed, write_part};
 use crate::grammar::is;
@@ -81,7 +81,7 @@ fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
     let elements = (2..args.len()).map(|at| args.get(at));
     let length = ctx.tx.list_push(&key, end, elements, only_existing)?;
     if length > 0 {
-        ctx.notify(Class::List, pushed(end), &key);
+        ctx.did(&key, Effect::sent(Class::List, pushed(end), args.len() as u64 - 2));
     }
     ctx.out.integer(length as i64);
     Ok(())
@@ -126,7 +126,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
         2 => {
             let out = &mut *ctx.out;
             if ctx.tx.list_pop(&key, end, |text| out.bulk(text))? {
-                ctx.notify_taken(Class::List, popped(end), &key);
+                ctx.did_taken(&key, Effect::sent(Class::List, popped(end), 1));
             } else {
                 ctx.out.null();
             }
@@ -134,12 +134,15 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
         3 => {
             const RANGE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
             let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(RANGE)?;
-            let out = &mut *ctx.out;
-            let there = ctx.tx.list_pop_many(&key, end, count, |part| write_part(out, part))?;
+            let (out, mut taken) = (&mut *ctx.out, 0);
+            let there = ctx.tx.list_pop_many(&key, end, count, |part| {
+                taken += u64::from(matches!(part, ListPart::Element(_)));
+                write_part(out, part);
+            })?;
             if !there {
                 ctx.out.null_array();
             } else if count > 0 {
-                ctx.notify_taken(Class::List, popped(end), &key);
+                ctx.did_taken(&key, Effect::sent(Class::List, popped(end), taken));
             }
         }
         _ => return Err(CommandError::arity(name)),
@@ -213,16 +216,19 @@ impl ManyKeys {
 
 /// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
 pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> CmdResult<bool> {
-    let (out, mut named) = (&mut *ctx.out, false);
+    let (out, mut named, mut taken) = (&mut *ctx.out, false, 0);
     let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
         if !std::mem::replace(&mut named, true) {
             out.array(2);
             out.bulk(key.bytes);
         }
+        taken += u64::from(matches!(part, ListPart::Element(_)));
         write_part(out, part);
     })?;
     if done {
-        ctx.notify_taken(Class::List, popped(request.end), key);
+        let name: &[u8] = if request.end == ListEnd::Front { b"LPOP" } else { b"RPOP" };
+        let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(taken as i64);
+        ctx.did_taken(key, Effect::words(Class::List, popped(request.end), taken, &words));
     }
     Ok(done)
 }

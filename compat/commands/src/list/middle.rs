@@ -1,7 +1,7 @@
 //! LSET, LINSERT, LREM, LTRIM.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::ListEnd;
 
@@ -19,7 +19,7 @@ fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let index = integer(ctx.args.get(2))?;
     match ctx.tx.list_set(&key, index, ctx.args.get(3))? {
         Some(true) => {
-            ctx.notify(Class::List, "lset", &key);
+            ctx.did(&key, Effect::sent(Class::List, "lset", 1));
             ctx.out.ok();
         }
         _ => return Err(CommandError::new(&"ERR index out of range")),
@@ -48,7 +48,7 @@ fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         None => 0,
         Some(0) => -1,
         Some(length) => {
-            ctx.notify(Class::List, "linsert", &key);
+            ctx.did(&key, Effect::sent(Class::List, "linsert", 1));
             length as i64
         }
     };
@@ -81,7 +81,7 @@ fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let removed = ctx.tx.list_remove(&key, ctx.args.get(3), count, from)?;
     if removed > 0 {
-        ctx.notify_taken(Class::List, "lrem", &key);
+        ctx.did_taken(&key, Effect::sent(Class::List, "lrem", removed));
     }
     ctx.out.integer(removed as i64);
     Ok(())
@@ -102,9 +102,10 @@ fn ltrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
     let key = ctx.key(1);
     let there = ctx.tx.list_exists(&key)?;
-    ctx.tx.list_trim(&key, start, stop)?;
+    let removed = ctx.tx.list_trim(&key, start, stop)?;
     if there {
-        ctx.notify_taken(Class::List, "ltrim", &key);
+        let again = if removed > 0 { Again::Sent } else { Again::Covered };
+        ctx.did_taken(&key, Effect::new(Class::List, "ltrim", removed, again));
     }
     ctx.out.ok();
     Ok(())

@@ -1,7 +1,7 @@
 //! LMOVE and its old name for one of its cases, RPOPLPUSH.
 
 use varve_catalog::{Acl, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, key, one_of};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_store::ListEnd;
 
@@ -54,8 +54,8 @@ fn move_one(ctx: &mut Ctx<'_, '_>, from_end: ListEnd, to_end: ListEnd) -> CmdRes
     let (source, destination) = (ctx.key(1), ctx.key(2));
     let out = &mut *ctx.out;
     if ctx.tx.list_move(&source, &destination, from_end, to_end, |text| out.bulk(text))? {
-        ctx.notify(Class::List, pushed(to_end), &destination);
-        ctx.notify_taken(Class::List, popped(from_end), &source);
+        ctx.did(&destination, Effect::sent(Class::List, pushed(to_end), 1));
+        ctx.did_taken(&source, Effect::sent(Class::List, popped(from_end), 1));
     } else {
         ctx.out.null();
     }

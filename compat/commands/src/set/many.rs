@@ -131,14 +131,14 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     // The request's own bytes do not bound the result. The shards may be let go for it.
     let bytes = ctx.tx.set_op_bytes(op, &keys)?;
     ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
-    let taken = ctx.is_taken(&to);
+    let taken = ctx.tx.exists(&to);
     let stored = ctx.tx.set_store(op, &to, &keys)?;
     let event = match op {
         SetOp::Intersection => "sinterstore",
         SetOp::Union => "sunionstore",
         SetOp::Difference => "sdiffstore",
     };
-    ctx.notify_stored(Class::Set, event, &to, stored, taken);
+    ctx.did_store(Class::Set, event, &to, stored, taken);
     ctx.out.integer(stored as i64);
     Ok(())
 }

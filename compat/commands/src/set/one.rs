@@ -1,7 +1,7 @@
 //! Members of one set: SADD, SREM, SISMEMBER, SMISMEMBER, SMEMBERS, SCARD. And SMOVE.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_store::SetView;
 
@@ -13,8 +13,8 @@ pub(super) const ROWS: FileRows = &[SADD, SREM, SCARD, SISMEMBER, SMISMEMBER, SM
 fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let added = ctx.tx.set_add(&key, ctx.args.skip(2).iter());
-    if added.is_ok_and(|count| count > 0) {
-        ctx.notify(Class::Set, "sadd", &key);
+    if let Ok(count @ 1..) = added {
+        ctx.did(&key, Effect::sent(Class::Set, "sadd", count as u64));
     }
     reply_count(ctx, added.map_err(Into::into))
 }
@@ -35,8 +35,8 @@ const SADD: Command = Command::new(
 fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let removed = ctx.tx.set_remove(&key, ctx.args.skip(2).iter());
-    if removed.is_ok_and(|count| count > 0) {
-        ctx.notify_taken(Class::Set, "srem", &key);
+    if let Ok(count @ 1..) = removed {
+        ctx.did_taken(&key, Effect::sent(Class::Set, "srem", count as u64));
     }
     reply_count(ctx, removed.map_err(Into::into))
 }
@@ -146,8 +146,8 @@ fn smove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key(2));
     let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3));
     if moved == Ok(true) && from.bytes != to.bytes {
-        ctx.notify_taken(Class::Set, "srem", &from);
-        ctx.notify(Class::Set, "sadd", &to);
+        ctx.did_taken(&from, Effect::sent(Class::Set, "srem", 1));
+        ctx.did(&to, Effect::sent(Class::Set, "sadd", 1));
     }
     reply_count(ctx, moved.map(usize::from).map_err(Into::into))
 }

@@ -2,9 +2,10 @@
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::Pick;
+use varve_protocol::Reply;
+use varve_store::{Key, PackedEntry, Pick};
 
 use super::{RANDOM, READS, TAKES, reply_member};
 use crate::grammar::integer;
@@ -38,10 +39,11 @@ const SPOP: Command = Command::new(
 
 fn pop_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    if ctx.tx.set_pop(&key, 1, |member| reply_member(ctx.out, member))? == 0 {
+    let mut drawn = Drawn::new(ctx);
+    if ctx.tx.set_pop(&key, 1, |member| drawn.reply(ctx.out, member))? == 0 {
         ctx.out.null();
     } else {
-        ctx.notify_taken(Class::Set, "spop", &key);
+        ctx.did_taken(&key, Effect::words(Class::Set, "spop", 1, &|words| drawn.remove(&key, words)));
     }
     Ok(())
 }
@@ -50,16 +52,53 @@ fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(POSITIVE)?;
     let key = ctx.key(1);
     let members = ctx.out.defer();
-    let popped = ctx.tx.set_pop(&key, count, |member| reply_member(ctx.out, member))?;
+    let mut drawn = Drawn::new(ctx);
+    let popped = ctx.tx.set_pop(&key, count, |member| drawn.reply(ctx.out, member))?;
     ctx.out.end_set(members, popped);
     if popped > 0 {
         // redis-server reads a set that goes whole as a union of one, which counts a lookup.
-        if !ctx.tx.exists(&key) {
+        let all = !ctx.tx.exists(&key);
+        if all {
             ctx.tx.note_lookup(true);
         }
-        ctx.notify_taken(Class::Set, "spop", &key);
+        let words = |words: &mut Words<'_>| {
+            if all {
+                words.add(b"DEL").add(key.bytes);
+            } else {
+                drawn.remove(&key, words);
+            }
+        };
+        ctx.did_taken(&key, Effect::words(Class::Set, "spop", popped as u64, &words));
     }
     Ok(())
+}
+
+/// The members that SPOP took, kept if there is a journal: taking them again needs their names.
+struct Drawn(Option<Vec<Vec<u8>>>);
+
+impl Drawn {
+    #[inline]
+    fn new(ctx: &Ctx<'_, '_>) -> Drawn {
+        Drawn(ctx.tx.has_journal().then(Vec::new))
+    }
+
+    #[inline]
+    fn reply(&mut self, out: &mut Reply, member: PackedEntry<'_>) {
+        if let Some(members) = &mut self.0 {
+            members.push(member.text(&mut [0; 20]).to_vec());
+        }
+        reply_member(out, member);
+    }
+
+    /// Writes an SREM for each member.
+    fn remove(&self, key: &Key<'_>, words: &mut Words<'_>) {
+        for (at, member) in self.0.iter().flatten().enumerate() {
+            if at > 0 {
+                words.next_effect();
+            }
+            words.add(b"SREM").add(key.bytes).add(member);
+        }
+    }
 }
 
 /// SRANDMEMBER key [count]

@@ -2,7 +2,7 @@
 
 use varve_base::number::{Extended, INT_TEXT_MAX, write_i64};
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::StringForm;
 
@@ -80,7 +80,7 @@ fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> CmdResult {
         let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
         Ok::<_, CommandError>(write_i64(&mut text, new))
     })?;
-    ctx.notify(Class::String, "incrby", &key);
+    ctx.did(&key, Effect::sent(Class::String, "incrby", 1));
     ctx.out.raw(b":");
     ctx.out.raw(new);
     ctx.out.raw(b"\r\n");
@@ -102,7 +102,8 @@ fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         new.push_human(&mut text);
         Ok(text)
     })?;
-    ctx.notify(Class::String, "incrbyfloat", &key);
+    let words = |words: &mut Words<'_>| _ = words.add(b"SET").add(key.bytes).add(&text).add(b"KEEPTTL");
+    ctx.did(&key, Effect::words(Class::String, "incrbyfloat", 1, &words));
     ctx.out.bulk(&text);
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use varve_base::hash::hash64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
-use varve_store::{Key, Ttl, Tx};
 
 use super::options::{Family, Life, Options, deadline};
+use super::set::write_as_set;
+use varve_store::{Key, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
 
@@ -50,7 +51,7 @@ fn getdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     reply_value(ctx, &key).map(|found| {
         if found {
             ctx.tx.remove(&key);
-            ctx.notify(Class::Generic, "del", &key);
+            ctx.did_remove(&key);
         }
     })
 }
@@ -68,7 +69,9 @@ const GETDEL: Command = Command::new(
 /// GETSET key value
 fn getset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    reply_value(ctx, &key).map(|_| ctx.set_to(&key, 2, Ttl::Clear))
+    reply_value(ctx, &key)?;
+    write_as_set(ctx, &key, 2, Ttl::Clear);
+    Ok(())
 }
 
 const GETSET: Command = Command::new(
@@ -104,10 +107,11 @@ fn getex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.reply_large(&key, whole);
     }
     match at {
-        Some(at) => expire_at(&mut ctx.tx, &key, at),
+        Some(at) => expire_at(ctx, &key, at),
         None if options.life == Life::Persist && ctx.tx.expiry(&key).flatten().is_some() => {
             ctx.tx.set_expiry(&key, None);
-            ctx.notify(Class::Generic, "persist", &key);
+            let words = |words: &mut Words<'_>| _ = words.add(b"PERSIST").add(key.bytes);
+            ctx.did(&key, Effect::words(Class::Generic, "persist", 1, &words));
         }
         None => {}
     }
@@ -139,13 +143,14 @@ const GETEX: Command = Command::new(
 );
 
 /// Sets the expiry, or removes the key if that time is over.
-fn expire_at(tx: &mut Tx<'_>, key: &Key<'_>, at: i64) {
-    if at <= tx.now_ms() {
-        tx.remove(key);
-        tx.notify(Class::Generic, "del", key);
+fn expire_at(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, at: i64) {
+    if at <= ctx.tx.now_ms() {
+        ctx.tx.remove(key);
+        ctx.did_remove(key);
     } else {
-        tx.set_expiry(key, Some(at));
-        tx.notify(Class::Generic, "expire", key);
+        ctx.tx.set_expiry(key, Some(at));
+        let words = |words: &mut Words<'_>| _ = words.add(b"PEXPIREAT").add(key.bytes).number(at);
+        ctx.did(key, Effect::words(Class::Generic, "expire", 1, &words));
     }
 }
 

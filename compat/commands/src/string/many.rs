@@ -1,12 +1,13 @@
 //! Strings of several keys at once: MGET, MSET, MSETNX, MSETEX. All shards are held, so each is one instant.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
+use varve_exec::notify::Again;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Ttl;
 
 use super::get::reply_value;
 use super::options::{Family, Options, When};
-use super::set::write;
+use super::set::{write, write_as_set};
 
 pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
 
@@ -38,7 +39,7 @@ fn mset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::arity("mset"));
     }
-    write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+    write_pairs(ctx);
     ctx.out.ok();
     Ok(())
 }
@@ -61,7 +62,7 @@ fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     let free = !any_key(ctx, 1, ctx.args.len(), true);
     if free {
-        write_pairs(ctx, 1, ctx.args.len(), Ttl::Clear);
+        write_pairs(ctx);
     }
     ctx.out.integer(i64::from(free));
     Ok(())
@@ -86,10 +87,11 @@ fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool
     })
 }
 
-fn write_pairs(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, ttl: Ttl) {
-    for at in (first..end).step_by(2) {
+/// Sets the pairs of MSET and MSETNX.
+fn write_pairs(ctx: &mut Ctx<'_, '_>) {
+    for at in (1..ctx.args.len()).step_by(2) {
         let key = ctx.key(at);
-        write(ctx, &key, at + 1, ttl);
+        write(ctx, &key, at + 1, Ttl::Clear, Again::Sent);
     }
 }
 
@@ -104,7 +106,10 @@ fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         _ => false,
     };
     if !barred {
-        write_pairs(ctx, 2, end, ttl);
+        for at in (2..end).step_by(2) {
+            let key = ctx.key(at);
+            write_as_set(ctx, &key, at + 1, ttl);
+        }
     }
     ctx.out.integer(i64::from(!barred));
     Ok(())

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
 use crate::grammar::integer;
@@ -17,7 +17,7 @@ fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         check_length(ctx.session.bulk_max, old.len(), tail.len())?;
     }
     let length = ctx.tx.append(&key, tail)?;
-    ctx.notify(Class::String, "append", &key);
+    ctx.did(&key, Effect::sent(Class::String, "append", 1));
     ctx.out.integer(length as i64);
     Ok(())
 }
@@ -60,7 +60,7 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         check_length(ctx.session.bulk_max, offset, part.len())?;
         admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
         let length = ctx.tx.set_range(&key, offset, part)?;
-        ctx.notify(Class::String, "setrange", &key);
+        ctx.did(&key, Effect::sent(Class::String, "setrange", 1));
         length
     };
     ctx.out.integer(length as i64);

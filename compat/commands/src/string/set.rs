@@ -1,12 +1,13 @@
 //! SET and its short forms, and DELIFEQ.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_store::{Key, Ttl};
 
 use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
+use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
 
@@ -14,7 +15,7 @@ pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
 fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 3 {
         let key = ctx.key(1);
-        ctx.set_to(&key, 2, Ttl::Clear);
+        ctx.set_to(&key, 2, Ttl::Clear, Again::Sent);
         ctx.out.ok();
         return Ok(());
     }
@@ -66,7 +67,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if options.get {
         reply_value(ctx, &key)?;
         if options.when == When::Always || fits(options.when, ctx.tx.peek(&key)?) {
-            write(ctx, &key, 2, ttl);
+            set_again(ctx, &key, &options, ttl);
         }
         return Ok(());
     }
@@ -77,7 +78,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         When::Equal(_) => fits(options.when, ctx.tx.peek(&key)?),
     };
     if go {
-        write(ctx, &key, 2, ttl);
+        set_again(ctx, &key, &options, ttl);
         ctx.out.ok();
     } else {
         ctx.out.null();
@@ -95,23 +96,54 @@ fn fits(when: When<'_>, old: Option<&[u8]>) -> bool {
     }
 }
 
-/// Sets the string to argument `arg`; where its time is over already the key is gone, as if it had been set and had
-/// expired.
-pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) {
-    match ttl {
-        Ttl::At(at) if at <= ctx.tx.now_ms() => {
-            ctx.tx.remove(key);
-            ctx.notify(Class::String, "set", key);
-            ctx.notify(Class::Generic, "expire", key);
-            ctx.notify(Class::Expired, "expired", key);
+/// Sets the string as SET was sent with options; it is done again without GET, and with an absolute time.
+fn set_again(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &Options<'_>, ttl: Ttl) {
+    let args = ctx.args;
+    match options.when {
+        When::Equal(_) => write_as_set(ctx, key, 2, ttl),
+        _ if options.get && !matches!(ttl, Ttl::At(_)) => {
+            let is_get = |at: usize| at > 2 && is(args.get(at), "GET");
+            let without_get = |words: &mut Words<'_>| {
+                (0..args.len()).filter(|at| !is_get(*at)).for_each(|at| _ = words.add(args.get(at)));
+            };
+            write(ctx, key, 2, ttl, Again::Words(&without_get));
         }
-        ttl => {
-            ctx.set_to(key, arg, ttl);
-            if let Ttl::At(_) = ttl {
-                ctx.notify(Class::Generic, "expire", key);
-            }
-        }
+        _ => write(ctx, key, 2, ttl, Again::Sent),
     }
+}
+
+/// Sets the string to argument `arg`, which is done again by a SET of this key alone.
+pub(super) fn write_as_set(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) {
+    let (name, value) = (key.bytes, ctx.args.get(arg));
+    let set = |words: &mut Words<'_>| {
+        words.add(b"SET").add(name).add(value);
+        if ttl == Ttl::Keep {
+            words.add(b"KEEPTTL");
+        }
+    };
+    write(ctx, key, arg, ttl, Again::Words(&set));
+}
+
+/// Sets the string to argument `arg`, which `again` does again if there is no time to live. A key whose time is over
+/// already is gone: it is as if it had been set and had expired.
+pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, again: Again<'_>) {
+    let Ttl::At(at) = ttl else { return ctx.set_to(key, arg, ttl, again) };
+    if at <= ctx.tx.now_ms() {
+        let gone = |words: &mut Words<'_>| _ = words.add(b"DEL").add(key.bytes);
+        let effect = if ctx.tx.remove(key) {
+            Effect::words(Class::String, "set", 1, &gone)
+        } else {
+            Effect::event(Class::String, "set")
+        };
+        ctx.did(key, effect);
+        ctx.did(key, Effect::event(Class::Generic, "expire"));
+        ctx.did(key, Effect::event(Class::Expired, "expired"));
+        return;
+    }
+    let value = ctx.args.get(arg);
+    let until = |words: &mut Words<'_>| _ = words.add(b"SET").add(key.bytes).add(value).add(b"PXAT").number(at);
+    ctx.set_to(key, arg, ttl, Again::Words(&until));
+    ctx.did(key, Effect::event(Class::Generic, "expire"));
 }
 
 /// SETNX key value
@@ -119,7 +151,7 @@ fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let free = !ctx.tx.exists(&key);
     if free {
-        ctx.set_to(&key, 2, Ttl::Clear);
+        ctx.set_to(&key, 2, Ttl::Clear, Again::Sent);
     }
     ctx.out.integer(i64::from(free));
     Ok(())
@@ -170,7 +202,7 @@ const PSETEX: Command = Command::new(
 fn set_for(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
     let ttl = Life::Until(unit, ctx.args.get(2)).ttl(ctx.tx.now_ms(), command)?;
     let key = ctx.key(1);
-    write(ctx, &key, 3, ttl);
+    write(ctx, &key, 3, ttl, Again::Sent);
     ctx.out.ok();
     Ok(())
 }
@@ -181,7 +213,7 @@ fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
     let done = equal && ctx.tx.remove(&key);
     if done {
-        ctx.notify(Class::Generic, "del", &key);
+        ctx.did_remove(&key);
     }
     ctx.out.integer(i64::from(done));
     Ok(())

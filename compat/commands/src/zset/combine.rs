@@ -437,9 +437,9 @@ fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {
         plan.run(&mut ctx.tx, members)
     })?;
     let to = ctx.key(1);
-    let (taken, count) = (ctx.is_taken(&to), members.len());
+    let (taken, count) = (ctx.tx.exists(&to), members.len());
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
-    ctx.notify_stored(Class::Zset, name, &to, count, taken);
+    ctx.did_store(Class::Zset, name, &to, count, taken);
     Ok(())
 }

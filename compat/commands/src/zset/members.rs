@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::{Key, ZAdd, ZAdded};
@@ -141,7 +141,10 @@ impl Tally {
     #[inline(always)]
     fn reply(self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, how: ZAdd, changed: bool) {
         if self.added + self.updated > 0 {
-            ctx.notify(Class::Zset, if how.incr { "zincr" } else { "zadd" }, key);
+            ctx.did(
+                key,
+                Effect::sent(Class::Zset, if how.incr { "zincr" } else { "zadd" }, (self.added + self.updated) as u64),
+            );
         }
         match self.last {
             Some(score) if how.incr => ctx.out.double(score),
@@ -185,7 +188,7 @@ fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         removed += i64::from(ctx.tx.zset_remove(&key, ctx.args.get(at))?);
     }
     if removed > 0 {
-        ctx.notify_taken(Class::Zset, "zrem", &key);
+        ctx.did_taken(&key, Effect::sent(Class::Zset, "zrem", removed as u64));
     }
     ctx.out.integer(removed);
     Ok(())

@@ -1,7 +1,7 @@
 //! Parts of a set that are counted or removed: ZCOUNT, ZLEXCOUNT, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
 use super::bounds::{Bounds, By};
@@ -107,7 +107,7 @@ fn remove(ctx: &mut Ctx<'_, '_>, by: By) -> CmdResult {
             By::Score => "zremrangebyscore",
             By::Lex => "zremrangebylex",
         };
-        ctx.notify_taken(Class::Zset, event, &key);
+        ctx.did_taken(&key, Effect::sent(Class::Zset, event, removed as u64));
     }
     ctx.out.integer(removed as i64);
     Ok(())

@@ -1,7 +1,7 @@
 //! Members taken from an end: ZPOPMIN, ZPOPMAX, ZMPOP.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
-use varve_exec::notify::Class;
+use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::{Key, Type};
@@ -66,7 +66,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> CmdResult {
         }
     })?;
     if popped > 0 {
-        ctx.notify_taken(Class::Zset, event(max), &key);
+        ctx.did_taken(&key, Effect::sent(Class::Zset, event(max), popped as u64));
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> CmdResult {
     if popped == 0 {
         out.array(0);
     } else {
-        ctx.notify_taken(Class::Zset, event(max), key);
+        ctx.did_taken(key, Effect::sent(Class::Zset, event(max), 1));
     }
     Ok(())
 }
@@ -167,7 +167,9 @@ pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany)
         out.double(score);
     })?;
     if popped > 0 {
-        ctx.notify_taken(Class::Zset, event(plan.max), key);
+        let name: &[u8] = if plan.max { b"ZPOPMAX" } else { b"ZPOPMIN" };
+        let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(popped as i64);
+        ctx.did_taken(key, Effect::words(Class::Zset, event(plan.max), popped as u64, &words));
     }
     Ok(())
 }

@@ -316,7 +316,7 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         })?;
         Ok(())
     })?;
-    let (taken, count) = (ctx.is_taken(&to), members.len());
+    let (taken, count) = (ctx.tx.exists(&to), members.len());
     let shapes = ctx.tx.store().shapes();
     // The peer knows before it begins how many ranks there are, and nothing of other ranges.
     if !matches!(query.bounds, Bounds::Rank(..)) || count as u64 <= shapes.zset_entries() {
@@ -324,6 +324,6 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
-    ctx.notify_stored(Class::Zset, "zrangestore", &to, count, taken);
+    ctx.did_store(Class::Zset, "zrangestore", &to, count, taken);
     Ok(())
 }

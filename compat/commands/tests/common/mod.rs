@@ -46,10 +46,10 @@ impl Server {
     pub(crate) fn new(resp: Resp) -> Server {
         let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
-        let worker = store.worker(0);
+        let mut worker = store.worker(0);
         let told = Told::default();
         let mut batch = Batch::new(CommandStats::new(commands()));
-        batch.set_events(Box::new(told.clone()));
+        batch.set_events(&mut worker, told.clone());
         let mut out = Reply::new();
         out.set_resp(resp);
         Server {
@@ -154,7 +154,6 @@ impl Server {
     #[allow(dead_code, reason = "not every test that shares this module has background steps")]
     pub(crate) fn background(&mut self) {
         while self.worker.background(self.now_ms, Duration::from_millis(1)).is_some_and(|due| due <= self.now_ms) {}
-        self.batch.publish_events(&mut self.worker);
     }
 
     /// Runs what a client sends; all replies.

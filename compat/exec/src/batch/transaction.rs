@@ -252,8 +252,9 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut Vec<u16>, pa
     blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, patient))
 }
 
-/// Ends the session's watching, all shards of its keys held; true if a key was touched or its time has come.
+/// Begins the unit of a transaction: ends the session's watching, all shards of its keys held; true if a key was touched or its time has come.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
+    tx.begin_unit();
     let Some(watching) = session.watching.take() else { return false };
     session.watched_bytes = 0;
     for (db, bytes) in watching.keys() {
@@ -262,6 +263,7 @@ fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
         tx.exists(&key);
         tx.unwatch(&key, &watching.watcher);
     }
+    tx.hand_on();
     watching.watcher.is_touched()
 }
 
@@ -356,7 +358,7 @@ impl Transaction {
             let before = Before { mark: out.mark(), start: Instant::now() };
             let result = run(&mut WideCtx { args: queued.args(), store: &store, worker, out, session });
             worker.park();
-            batch.publish_events(worker);
+            super::end_wide_command(worker, session.db, queued.args());
             account(batch, queued, &before, &result, worker.now_ms(), session, out);
             mute(self.muted, session, out, before.mark);
         }
@@ -413,16 +415,19 @@ impl Transaction {
                 _ => unreachable!("{} ends a stretch", queued.command.full_name),
             };
             self.next += 1;
-            batch.publish_waiting(&mut ctx.tx);
+            ctx.tx.assert_reported();
+            super::end_command(&mut ctx);
             account(batch, queued, &before, &result, ctx.tx.now_ms(), ctx.session, ctx.out);
             mute(self.muted, ctx.session, ctx.out, before.mark);
         }
         let Ctx { mut tx, .. } = ctx;
         if self.alone {
             self.ready.append(&mut tx.take_ready());
-        } else if tx.has_ready() {
-            blocking::serve_ready(&mut tx, &batch.stats, &mut batch.served);
-            batch.publish_waiting(&mut tx);
+        } else {
+            tx.end_unit();
+            if tx.has_ready() {
+                blocking::serve_ready(&mut tx, &batch.stats, &mut batch.served);
+            }
         }
         tx.finish();
     }
@@ -431,12 +436,12 @@ impl Transaction {
     /// were held, that is done.
     fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut Worker) {
         let store = Arc::clone(&worker.store);
+        worker.end_unit();
         if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
             return;
         }
         let ready = std::mem::take(&mut self.ready);
         blocking::recheck(&store, worker, ready, &batch.stats, &mut batch.served);
-        batch.publish_events(worker);
     }
 
     /// What follows a command that the server ran itself: its reply dropped if it is not wanted.

@@ -47,6 +47,7 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, stats: &CommandStats, served: &mut Ve
             tx.regather(ready);
         }
     }
+    tx.hand_on();
     tx.select(db);
 }
 
@@ -59,6 +60,8 @@ fn serve_key(tx: &mut Tx<'_>, key: &Key<'_>, stats: &CommandStats, served: &mut 
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
                     served.push(serve(tx, &waiter, key, stats, out));
+                    tx.assert_reported();
+                    tx.hand_on();
                 }
             }
         }

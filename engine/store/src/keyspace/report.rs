@@ -17,19 +17,21 @@ use varve_index::IndexEntry;
 use super::shard::Shard;
 use super::store::Store;
 use super::worker::{Local, Worker};
-use crate::state::events::{Event, EventClass};
-use crate::state::key::database_of;
+use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, Words};
+use crate::state::events::EventClass;
+use crate::state::key::{Key, database_of};
 use crate::state::observe::{Author, Observer};
 
 impl Store {
     /// Sets which classes of events are wanted: bits of [`EventClass`]; 0 for none.
     pub fn set_event_mask(&self, mask: u32) {
-        self.event_mask.store(mask, Relaxed);
+        // The bit of the journal stays as it is.
+        let _ = self.event_mask.fetch_update(Relaxed, Relaxed, |old| Some(old & JOURNAL | mask & !JOURNAL));
     }
 
     /// The classes that are wanted.
     pub fn event_mask(&self) -> u32 {
-        self.event_mask.load(Relaxed)
+        self.event_mask.load(Relaxed) & !JOURNAL
     }
 
     /// True if events of this class are wanted.
@@ -39,10 +41,63 @@ impl Store {
     }
 }
 
-impl Local {
-    /// Queues an event of a key of a physical database, if its class is wanted.
+impl Store {
+    /// Keeps the effects of all changes from now on; at most once, before the store is used by several workers.
+    pub fn set_effect_sink(&self, sink: Arc<dyn EffectSink>) {
+        assert!(self.journal.set(sink).is_ok(), "a store has one journal");
+        self.event_mask.fetch_or(JOURNAL, Relaxed);
+    }
+
+    /// True if somebody wants events of this class, or there is a journal.
+    #[inline(always)]
+    pub(crate) fn keeps(&self, class: EventClass) -> bool {
+        self.event_mask.load(Relaxed) & (class as u32 | JOURNAL) != 0
+    }
+
+    /// True if there is a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.event_mask.load(Relaxed) & JOURNAL != 0
+    }
+}
+
+impl Worker {
+    /// Sets who publishes this worker's events.
+    pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
+        self.local.reported.set_sink(sink);
+    }
+
+    /// Reports a change of whole databases, which the command as it was sent makes again: FLUSHALL and its kin, under the
+    /// gate alone.
+    pub fn did_whole(&mut self) {
+        if self.store.has_journal() {
+            self.local.reported.add(0, Again::Sent);
+        }
+    }
+
+    /// Ends a command on whole databases, under the gate alone: hands on what it has reported. `sent` writes the command
+    /// as it was sent, to logical database `db`.
     #[inline]
-    pub(crate) fn note(&mut self, store: &Store, class: EventClass, name: &'static str, db: u16, key: &[u8]) {
+    pub fn end_command(&mut self, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
+        if self.local.reported.any() {
+            self.local.end_command(&self.store, db, sent);
+        }
+    }
+
+    /// Begins a unit of several commands: a transaction.
+    pub fn begin_unit(&mut self) {
+        self.local.reported.open();
+    }
+
+    /// Ends a unit of several commands. The shards of its keys are held, or the gate is held alone.
+    pub fn end_unit(&mut self) {
+        self.local.end_unit(&self.store);
+    }
+}
+
+impl Local {
+    /// Keeps an event of a key of a physical database, if its class is wanted.
+    #[inline]
+    pub(crate) fn emit(&mut self, store: &Store, class: EventClass, name: &'static str, db: u16, key: &[u8]) {
         if store.wants(class) {
             self.queue_event(store, name, db, key);
         }
@@ -52,42 +107,57 @@ impl Local {
     fn queue_event(&mut self, store: &Store, name: &'static str, db: u16, key: &[u8]) {
         // Keys of a database that is being swept are gone already.
         if let Some(db) = store.database_map().logical(db) {
-            self.events.push(name, db, key);
+            self.reported.add_event(name, db, key);
         }
     }
 
-    /// As [`Local::note`], of the key that an entry of a shard stands for.
-    #[inline]
-    pub(crate) fn note_object(
-        &mut self,
-        store: &Store,
-        class: EventClass,
-        name: &'static str,
-        shard: &Shard,
-        slot: IndexEntry,
-    ) {
-        if store.wants(class) {
-            let object = shard.access.open(store.log(), shard.index.get(slot));
-            self.queue_event(store, name, database_of(&object), object.key());
+    /// Keeps what an effect is to events and to the journal; `db` is the logical database that is selected.
+    #[cold]
+    pub(crate) fn keep(&mut self, store: &Store, key: &Key<'_>, db: u32, effect: &Effect<'_>) {
+        self.emit(store, effect.class, effect.name, key.db, key.bytes);
+        if store.has_journal() {
+            self.reported.add(db, effect.again);
         }
     }
 
-    /// True if events wait to be taken.
+    /// Reports that the store is about to remove the key of an entry by itself: an event of this class, and a DEL.
+    pub(crate) fn report_removed(&mut self, store: &Store, class: EventClass, shard: &Shard, slot: IndexEntry) {
+        if store.keeps(class) {
+            let object = shard.open(store.log(), shard.index().get(slot));
+            self.keep_removed(store, class, database_of(&object), object.key());
+        }
+        self.report_gone(store, shard, slot);
+    }
+
+    #[cold]
+    fn keep_removed(&mut self, store: &Store, class: EventClass, db: u16, key: &[u8]) {
+        let name = if class == EventClass::Evicted { "evicted" } else { "expired" };
+        self.emit(store, class, name, db, key);
+        if store.has_journal()
+            && let Some(db) = store.database_map().logical(db)
+        {
+            self.reported.add(db, Again::Words(&|words| _ = words.add(b"DEL").add(key)));
+        }
+    }
+
+    /// Hands on what the store reported by itself, the shard of the key still held.
     #[inline]
-    pub fn has_events(&self) -> bool {
-        !self.events.heads.is_empty()
+    pub(crate) fn hand_on(&mut self, store: &Store) {
+        if self.reported.any() {
+            self.end_command(store, 0, &|_| unreachable!("no command was sent"));
+        }
     }
 
-    /// Takes the events that wait, oldest first.
-    pub fn take_events(&mut self, each: impl FnMut(Event<'_>)) {
-        self.events.take(each);
+    #[cold]
+    pub(crate) fn end_command(&mut self, store: &Store, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
+        if self.reported.end_command(store.event_mask(), db, sent) {
+            self.end_unit(store);
+        }
     }
-}
 
-impl Worker {
-    /// As [`Local::take_events`].
-    pub fn take_events(&mut self, each: impl FnMut(Event<'_>)) {
-        self.local.take_events(each);
+    pub(crate) fn end_unit(&mut self, store: &Store) {
+        let id = self.id;
+        self.reported.end_unit(|unit| store.journal.get().expect("effects are kept for a journal").append(id, unit));
     }
 }
 
@@ -144,7 +214,7 @@ impl Local {
     #[inline]
     pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, slot: IndexEntry) {
         if let Some(observer) = store.observer() {
-            let object = shard.access.open(store.log(), shard.index.get(slot));
+            let object = shard.open(store.log(), shard.index().get(slot));
             observer.changed(Author { worker: self.id, client: 0 }, object.key());
         }
     }

@@ -10,8 +10,8 @@
 //! ```
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use varve_base::hist::Hist;
 use varve_segment::{Log, LogGeometry};
@@ -22,6 +22,7 @@ use super::ground::Ground;
 use super::shard::ShardCell;
 use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
+use crate::state::effects::EffectSink;
 use crate::state::key::{Key, SHARDS_MAX, shard_of};
 use crate::state::observe::Observed;
 use crate::state::pending::PendingWork;
@@ -66,10 +67,12 @@ pub struct Store {
     shapes: Shapes,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: AtomicBool,
-    /// Classes of events that somebody wants (`events.rs`).
+    /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
     pub(super) event_mask: AtomicU32,
     /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
     still_until: AtomicI64,
+    /// The journal, which keeps the effects of all changes.
+    pub(super) journal: OnceLock<Arc<dyn EffectSink>>,
     /// The observer of reads and changes (`observe.rs`).
     pub(super) observed: Observed,
     counters: Box<[Arc<StoreCounters>]>,
@@ -113,6 +116,7 @@ impl Store {
             shapes: Shapes::default(),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
+            journal: OnceLock::new(),
             still_until: AtomicI64::new(0),
             observed: Observed::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),

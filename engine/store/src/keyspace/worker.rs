@@ -6,7 +6,7 @@ use varve_base::rng::Rng;
 use varve_segment::Appender;
 
 use super::store::Store;
-use crate::state::events::Queue;
+use crate::state::effects::Reported;
 use crate::state::stats::StoreCounters;
 
 /// One worker's part of the store; used by one thread.
@@ -28,8 +28,8 @@ pub struct Local {
     /// What is served leaves the clocks of the keys that it uses as they are.
     pub(crate) no_touch: bool,
     pub(crate) counters: Arc<StoreCounters>,
-    /// Events that the worker has not taken yet.
-    pub(crate) events: Queue,
+    /// What the command that runs has reported, and was not handed on yet.
+    pub(crate) reported: Reported,
     /// What a drain that evicts lets go.
     pub(crate) cutoff: Option<crate::state::candidates::Cutoff>,
     /// Keys drawn for eviction.
@@ -86,7 +86,7 @@ impl Worker {
             client: 0,
             no_touch: false,
             counters,
-            events: Queue::default(),
+            reported: Reported::default(),
             cutoff: None,
             candidates: Default::default(),
             limit_retry_ms: 0,

@@ -47,7 +47,7 @@ impl Tx<'_> {
     pub fn note_read(&mut self, k: &Key<'_>, found: bool) {
         self.note_lookup(found);
         if !found {
-            self.notify(EventClass::Miss, "keymiss", k);
+            self.emit(EventClass::Miss, "keymiss", k);
         }
     }
 
@@ -143,7 +143,7 @@ impl Tx<'_> {
         let replaced = old.map(|p| self.before(p));
         self.publish(to, replaced, new, expiry);
         if old.is_some() {
-            self.notify(EventClass::New, "new", to);
+            self.emit(EventClass::New, "new", to);
         }
         true
     }

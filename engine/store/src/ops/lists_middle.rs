@@ -87,16 +87,17 @@ impl Tx<'_> {
         Ok(removed)
     }
 
-    /// Removes all elements but those from `start` to `stop`, both included, counted from the end where negative.
-    pub fn list_trim(&mut self, k: &Key<'_>, start: i64, stop: i64) -> Result<(), WrongType> {
-        let Some(mut p) = self.typed(k, Type::List)? else { return Ok(()) };
+    /// Removes all elements but those from `start` to `stop`, both included, counted from the end where negative;
+    /// gives their number.
+    pub fn list_trim(&mut self, k: &Key<'_>, start: i64, stop: i64) -> Result<u64, WrongType> {
+        let Some(mut p) = self.typed(k, Type::List)? else { return Ok(0) };
         let length = self.list_len_at(p);
         let (first, count) = clip(start, stop, length);
         let behind = length - first - count;
         if count == 0 {
             self.remove_at(k, self.before(p));
             self.changed(k, length - 1);
-            return Ok(());
+            return Ok(length);
         }
         match self.encoding(p) {
             _ if count == length => {}
@@ -110,6 +111,6 @@ impl Tx<'_> {
             }),
         }
         self.settle_list(k, &mut p, length - count);
-        Ok(())
+        Ok(length - count)
     }
 }

@@ -23,13 +23,13 @@ use crate::state::key::Key;
 use crate::state::types::OutOfMemory;
 use crate::state::waiters::ReadyKey;
 mod ahead;
-mod events;
 mod generic;
 mod hashes;
 mod hashes_walk;
 mod lists;
 mod lists_middle;
 mod packed;
+mod report;
 mod sets;
 mod sets_algebra;
 mod sets_random;
@@ -169,6 +169,8 @@ impl<'s> Tx<'s> {
             return Ok(());
         }
         let (store, local) = (self.store, &mut *self.local);
+        // What the store removed on the way belongs before whatever others do once the shards are let go.
+        local.hand_on(store);
         self.held.step_back(store.cells(), || store.admit(local, bytes))
     }
 
@@ -181,6 +183,7 @@ impl<'s> Tx<'s> {
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
     pub fn finish(mut self) {
         debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
+        debug_assert!(!self.has_effects(), "effects are handed on with their shards held");
         self.held.release();
         self.local.appender.park(self.store.log());
     }
@@ -281,8 +284,7 @@ impl<'s> Tx<'s> {
     fn expire(&mut self, at: usize, slot: IndexEntry) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
-        self.local.note_object(self.store, EventClass::Expired, "expired", shard, slot);
-        self.local.report_gone(self.store, shard, slot);
+        self.local.report_removed(self.store, EventClass::Expired, shard, slot);
         shard.remove(self.store.ground(), slot);
         shard.follow_index(self.store.ground(), id);
         self.local.counters.expired.add(1);
@@ -335,15 +337,12 @@ impl<'s> Tx<'s> {
         self.changed(k, 1);
     }
 
-    /// Follows `count` changes to what a key holds: each goes through here, once the change is made. Who watches the key
-    /// is told.
-    #[inline]
-    pub fn changed(&mut self, k: &Key<'_>, count: u64) {
-        let at = self.held.position(self.store.shard_of(k.hash));
-        self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
-        self.local.report_changed(self.store, k.bytes);
-        self.local.counters.changes.add(count);
-        self.wake(k);
+    /// Marks a key as written: the caller of the operation reports it ([`Tx::did`]), which debug builds check.
+    #[inline(always)]
+    pub(crate) fn changed(&mut self, k: &Key<'_>, count: u64) {
+        if count > 0 {
+            self.local.reported.mark_written(k);
+        }
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry. Counts no change. `root`
@@ -367,7 +366,7 @@ impl<'s> Tx<'s> {
             }
             None => {
                 shard.insert(store.ground(), id, k, new, new_expiry.is_some());
-                self.local.note(store, EventClass::New, "new", k.db, k.bytes);
+                self.local.emit(store, EventClass::New, "new", k.db, k.bytes);
             }
         }
         if let Some(t) = new_expiry {

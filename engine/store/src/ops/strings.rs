@@ -39,7 +39,7 @@ impl Tx<'_> {
     #[cold]
     fn missed(&mut self, k: &Key<'_>) {
         self.local.counters.misses.add(1);
-        self.notify(EventClass::Miss, "keymiss", k);
+        self.emit(EventClass::Miss, "keymiss", k);
     }
 
     /// A string for a writer: no hit or miss is counted.

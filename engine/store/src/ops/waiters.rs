@@ -118,6 +118,7 @@ impl Tx<'_> {
     #[cold]
     pub fn regather(&mut self, ready: ReadyKey) {
         self.ready.push_front(ready);
+        self.local.hand_on(self.store);
         let mut shards: Vec<u16> = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
         shards.sort_unstable();
         shards.dedup();

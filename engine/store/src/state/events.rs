@@ -34,23 +34,23 @@ pub struct Event<'e> {
     pub key: &'e [u8],
 }
 
-/// Events that nobody has taken yet, oldest first.
+/// Events that were not handed on yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) heads: Vec<Head>,
+    heads: Vec<Head>,
     /// The keys' bytes, one after the other.
-    pub(crate) keys: Vec<u8>,
+    keys: Vec<u8>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Head {
-    pub(crate) name: &'static str,
-    pub(crate) db: u32,
-    pub(crate) key_len: usize,
+struct Head {
+    name: &'static str,
+    db: u32,
+    key_len: usize,
 }
 
 /// Bytes of keys that an emptied queue keeps room for.
-pub(crate) const KEEP_BYTES: usize = 64 << 10;
+const KEEP_BYTES: usize = 64 << 10;
 
 impl Queue {
     pub(crate) fn push(&mut self, name: &'static str, db: u32, key: &[u8]) {
@@ -58,6 +58,7 @@ impl Queue {
         self.keys.extend_from_slice(key);
     }
 
+    /// Gives every event, oldest first, and forgets them.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Event<'_>)) {
         let mut at = 0;
         for Head { name, db, key_len } in self.heads.drain(..) {

@@ -6,7 +6,7 @@
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
-//! | `watch`, `waiters`, `events`, `observe`, `walker` | watched keys, clients that wait, queued events, the observer, the walker |
+//! | `watch`, `waiters`, `events`, `effects`, `observe`, `walker` | watched keys, clients that wait, queued events, effects of commands, the observer, the walker |
 //! | `candidates`, `victims`, `reclaim` | what eviction and reclaim remember |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `pending`, `detached` | what the background owes |
@@ -16,6 +16,7 @@ pub(crate) mod clock;
 pub(crate) mod collections;
 pub(crate) mod counts;
 pub(crate) mod detached;
+pub(crate) mod effects;
 pub mod events;
 pub(crate) mod key;
 pub(crate) mod kinds;

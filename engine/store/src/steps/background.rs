@@ -184,9 +184,9 @@ impl Store {
             });
             match slot {
                 Some(slot) => {
-                    local.note_object(self, EventClass::Expired, "expired", shard, slot);
-                    local.report_gone(self, shard, slot);
+                    local.report_removed(self, EventClass::Expired, shard, slot);
                     shard.remove(self.ground(), slot);
+                    local.hand_on(self);
                     expired += 1;
                 }
                 None => {

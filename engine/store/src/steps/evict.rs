@@ -94,9 +94,9 @@ impl Store {
         let r = shard.index().get(slot);
         let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
         let bytes = shard.open(self.log(), r).live_bytes() + parts;
-        local.note_object(self, EventClass::Evicted, "evicted", shard, slot);
-        local.report_gone(self, shard, slot);
+        local.report_removed(self, EventClass::Evicted, shard, slot);
         shard.remove(self.ground(), slot);
+        local.hand_on(self);
         shard.follow_index(self.ground(), id);
         local.counters.evicted.add(1);
         bytes as u64

@@ -501,9 +501,9 @@ impl Mover<'_> {
         let due = shard.open(log, head.r).expiry_ms();
         let still = self.store.stands_still(self.local.now_ms);
         if due.is_some_and(|t| t <= self.local.now_ms) && self.store.expires_actively() && !still {
-            self.local.note_object(self.store, EventClass::Expired, "expired", &shard, slot);
-            self.local.report_gone(self.store, &shard, slot);
+            self.local.report_removed(self.store, EventClass::Expired, &shard, slot);
             shard.remove(self.store.ground(), slot);
+            self.local.hand_on(self.store);
             self.local.counters.expired.add(1);
             return Relocated::Evicted;
         }

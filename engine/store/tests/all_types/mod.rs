@@ -297,7 +297,7 @@ impl World {
         let (start, stop) = (i64::from(op.two as i8), i64::from(op.number as i8));
         let trimmed = self.with(op, &[name], |tx| tx.list_trim(&tx.key(&name.1), start, stop));
         let expected = self.typed(name, Type::List, false).map(|value| {
-            if let Some(value) = value {
+            value.map_or(0, |value| {
                 let list = value.list();
                 let len = list.len() as i64;
                 let place = |at: i64| if at < 0 { at + len } else { at };
@@ -305,7 +305,8 @@ impl World {
                 let kept =
                     if start < end { list.range(start as usize..end as usize).cloned().collect() } else { [].into() };
                 *list = kept;
-            }
+                (len - list.len() as i64) as u64
+            })
         });
         assert_eq!(trimmed, expected);
         self.settle(name);

@@ -14,7 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use varve_base::rng::Rng;
-use varve_store::{Author, Key, ListEnd, ListPart, NextWaiter, Observer, Store, StringForm, Ttl, Tx, Type};
+use varve_store::events::Event;
+use varve_store::{
+    Author, Effect, EventClass, EventSink, Key, ListEnd, ListPart, NextWaiter, Observer, Store, StringForm, Ttl, Tx,
+    Type,
+};
 use varve_store::{Waiter, Waiting, Watcher, Worker};
 
 use super::{command, number};
@@ -36,6 +40,7 @@ pub(crate) struct Mixed {
     served: AtomicU64,
     cancelled: AtomicU64,
     observer: Arc<Counting>,
+    heard: Arc<Heard>,
 }
 
 /// Counts what it is told.
@@ -64,8 +69,13 @@ impl Observer for Counting {
 #[derive(Default)]
 pub(crate) struct Hand {
     waits: Option<Arc<Waiter>>,
-    expired: u64,
-    evicted: u64,
+}
+
+/// Numbers of events that were published, by all workers.
+#[derive(Default)]
+struct Heard {
+    expired: AtomicU64,
+    evicted: AtomicU64,
 }
 
 impl Mixed {
@@ -86,18 +96,23 @@ impl Mixed {
             served: none(),
             cancelled: none(),
             observer,
+            heard: Arc::default(),
         }
+    }
+
+    /// Counts the events of a worker.
+    pub(crate) fn listen(&self, worker: &mut Worker) {
+        worker.set_event_sink(Box::new(Ear(Arc::clone(&self.heard))));
     }
 
     /// One command, or what comes of an earlier one.
     pub(crate) fn step(&self, worker: &mut Worker, rng: &mut Rng, hand: &mut Hand, admitted: bool) {
-        match rng.below(8) {
+        match rng.below(7) {
             0 | 1 => self.transfer(worker, rng),
             2 => brief(worker, rng, admitted),
             3 if admitted => self.push(worker, rng),
             4 => self.pop(worker, rng),
-            5 | 6 => self.wait(worker, rng, hand),
-            _ => hand.listen(worker),
+            _ => self.wait(worker, rng, hand),
         }
     }
 
@@ -115,6 +130,7 @@ impl Mixed {
             for (key, (held, by)) in keys.iter().zip(held.iter().zip([-amount, amount])) {
                 let balance = held.as_ref().map_or(0, |text| balance(text)) + by;
                 tx.set(key, balance.to_string().as_bytes(), Ttl::Keep, StringForm::Auto);
+                report(tx, key);
             }
         });
         if made { &self.made } else { &self.refused }.fetch_add(1, Relaxed);
@@ -138,8 +154,11 @@ impl Mixed {
                 break;
             }
         }
-        tx.list_push(&tx.key(key), ListEnd::Back, texts.iter().map(String::as_bytes), false).expect("a list");
+        let list = tx.key(key);
+        tx.list_push(&list, ListEnd::Back, texts.iter().map(String::as_bytes), false).expect("a list");
+        report(&mut tx, &list);
         self.serve(&mut tx);
+        tx.hand_on();
         drop(tx);
         local.park(store);
     }
@@ -163,7 +182,11 @@ impl Mixed {
         let mut given = 0;
         let found = match waiter.task::<bool>().expect("what it was made with") {
             false => tx.list_pop(key, ListEnd::Front, |text| given = number(text)),
-            true => tx.list_move(key, &tx.key(MOVED), ListEnd::Front, ListEnd::Back, |_| ()),
+            true => {
+                let moved = tx.list_move(key, &tx.key(MOVED), ListEnd::Front, ListEnd::Back, |_| ());
+                report(tx, &tx.key(MOVED));
+                moved
+            }
         };
         assert_eq!(found, Ok(true), "who is served finds something");
         self.posts[waiter.who().worker].lock().push(given);
@@ -231,9 +254,6 @@ impl Mixed {
     /// The end of a worker's part.
     pub(crate) fn finish(&self, worker: &mut Worker, mut hand: Hand) {
         self.end(worker, &mut hand);
-        hand.listen(worker);
-        let totals = worker.store.totals();
-        assert!(hand.expired <= totals.expired && hand.evicted <= totals.evicted, "no more events than there was");
     }
 
     /// After all workers' parts: nothing was lost, nothing doubled, nobody is left.
@@ -262,21 +282,31 @@ impl Mixed {
         }
         assert_eq!(left, self.pushed.load(Relaxed), "sum of the jobs");
         assert_eq!(worker.store.watched_keys(), 0, "nobody watches any more");
+        let totals = worker.store.totals();
+        let heard = (self.heard.expired.load(Relaxed), self.heard.evicted.load(Relaxed));
+        assert!(heard.0 <= totals.expired && heard.1 <= totals.evicted, "no more events than there was");
         for (n, (told, raised)) in self.observer.counters.iter().zip(counters).enumerate() {
             assert_eq!(told.load(Relaxed), raised.load(Relaxed), "changes of counter {n} that were told");
         }
     }
 }
 
-impl Hand {
-    /// Takes the worker's events.
-    pub(crate) fn listen(&mut self, worker: &mut Worker) {
-        worker.take_events(|event| match event.name {
-            "expired" => self.expired += 1,
-            "evicted" => self.evicted += 1,
-            _ => {}
-        });
+/// Counts the events of one worker.
+struct Ear(Arc<Heard>);
+
+impl EventSink for Ear {
+    fn publish(&mut self, _mask: u32, event: &Event<'_>) {
+        match event.name {
+            "expired" => self.0.expired.fetch_add(1, Relaxed),
+            "evicted" => self.0.evicted.fetch_add(1, Relaxed),
+            _ => 0,
+        };
     }
+}
+
+/// Reports a change of a key, without an effect to keep.
+fn report(tx: &mut Tx<'_>, key: &Key<'_>) {
+    tx.did(key, Effect::covered(EventClass::Generic, "change", 1));
 }
 
 fn balance(text: &[u8]) -> i64 {
@@ -328,7 +358,9 @@ fn brief(worker: &mut Worker, rng: &mut Rng, admitted: bool) {
         let (value, until) = (rng.next_u64().to_string(), worker.now_ms() + rng.below(6) as i64);
         if admitted {
             command(worker, &[&names[0]], |tx| {
-                tx.set(&tx.key(&names[0]), value.as_bytes(), Ttl::At(until), StringForm::Auto);
+                let key = tx.key(&names[0]);
+                tx.set(&key, value.as_bytes(), Ttl::At(until), StringForm::Auto);
+                report(tx, &key);
             });
         }
         return;

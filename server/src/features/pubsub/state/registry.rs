@@ -78,6 +78,7 @@ pub(crate) struct Registry {
 }
 
 /// Where what a worker's commands publish goes, and its keyspace events.
+#[derive(Clone)]
 pub(crate) struct Sink {
     registry: Arc<Registry>,
     worker: usize,

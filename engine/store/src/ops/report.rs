@@ -1,0 +1,97 @@
+//! The one report of a change: [`Tx::did`], once a change, in order, with the shard of the key held.
+//!
+//! ```text
+//!  handler: an operation on a key, then tx.did(key, Effect)
+//!     watched keys   the flags of the sessions that watch the key       at once
+//!     caches         the observer: clients that have read the key       at once
+//!     waiters        the key is noted as ready                          served behind the command
+//!     events         queued for subscribers   --+
+//!     journal        kept in a unit           --+--> end_command, the shards still held: EventSink, EffectSink
+//! ```
+//! Nobody asks for events or effects: one relaxed load and a branch. What the store removes by itself (expiry, eviction)
+//! is reported by `keyspace::report`, and handed on with the shard held too: no other worker's change of the key overtakes
+//! it.
+//!
+//! Not here: the bytes of a journal, its SELECT, MULTI and EXEC (the command crates).
+
+use super::Tx;
+use crate::state::effects::{Effect, Words};
+use crate::state::events::EventClass;
+use crate::state::key::Key;
+
+impl Tx<'_> {
+    /// Reports what a command did to a key, once the change is made: the one place from which everybody learns of it.
+    #[inline(always)]
+    pub fn did(&mut self, k: &Key<'_>, effect: Effect<'_>) {
+        if effect.modified {
+            self.local.reported.unmark_written(k);
+            self.local.counters.changes.add(effect.changes);
+            let at = self.held.position(self.store.shard_of(k.hash));
+            let shard = self.held.at(at);
+            if !shard.is_unobserved() || self.store.observer().is_some() {
+                self.report_at(k, at);
+            }
+        }
+        if self.store.keeps(effect.class) {
+            self.local.keep(self.store, k, self.db, &effect);
+        }
+    }
+
+    /// Reports a change to those that do not wait for the end of the command: the sessions that watch the key, the clients
+    /// that have cached it, the clients that wait for it.
+    #[cold]
+    fn report_at(&mut self, k: &Key<'_>, at: usize) {
+        self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
+        self.local.report_changed(self.store, k.bytes);
+        self.wake(k);
+    }
+
+    /// Checks, in debug builds, that every key which was written has been reported.
+    #[inline(always)]
+    pub fn assert_reported(&mut self) {
+        self.local.reported.assert_reported();
+    }
+
+    /// Keeps an event that is no change of a key: a read that found nothing, a key that is new.
+    #[inline]
+    pub(crate) fn emit(&mut self, class: EventClass, name: &'static str, k: &Key<'_>) {
+        self.local.emit(self.store, class, name, k.db, k.bytes);
+    }
+
+    /// True if effects are kept: what an effect needs beyond the arguments is to be remembered then.
+    #[inline]
+    pub fn has_journal(&self) -> bool {
+        self.store.has_journal()
+    }
+
+    /// True if the command has reported something that [`Tx::end_command`] must hand on.
+    #[inline(always)]
+    pub fn has_effects(&self) -> bool {
+        self.local.reported.any()
+    }
+
+    /// Ends a command: hands its events on and, outside of a transaction, its unit of effects, with the shards of all its
+    /// keys still held. `sent` writes the command as it was sent.
+    #[inline]
+    pub fn end_command(&mut self, sent: &dyn Fn(&mut Words<'_>)) {
+        if self.has_effects() {
+            self.local.end_command(self.store, self.db, sent);
+        }
+    }
+
+    /// Hands on what was reported outside of a command: behind a client that was served.
+    #[inline]
+    pub fn hand_on(&mut self) {
+        self.local.hand_on(self.store);
+    }
+
+    /// Begins a unit of several commands: a transaction.
+    pub fn begin_unit(&mut self) {
+        self.local.reported.open();
+    }
+
+    /// Ends a unit of several commands, the shards of all its keys still held.
+    pub fn end_unit(&mut self) {
+        self.local.end_unit(self.store);
+    }
+}

@@ -1,0 +1,278 @@
+//! Effects: what a command did to a key, and how it is done again.
+//!
+//! An effect says how the change is made again with the same result: times are absolute, what was drawn at random is
+//! named. It is rendered only if the store has an [`EffectSink`].
+//!
+//! Not here: who learns of an effect, and when (`keyspace::report`, `ops::report`).
+
+use varve_base::number::{INT_TEXT_MAX, write_i64};
+
+use super::events::{Event, EventClass, Queue};
+use super::key::Key;
+
+/// What a command did to a key.
+pub struct Effect<'e> {
+    /// The class of its event.
+    pub class: EventClass,
+    /// The name of its event.
+    pub name: &'static str,
+    /// The number of changes that it counts as.
+    pub changes: u64,
+    /// The key is reported as changed; else only the event is reported.
+    pub modified: bool,
+    /// How it is done again.
+    pub again: Again<'e>,
+}
+
+/// How an effect is done again with the same result.
+#[derive(Clone, Copy)]
+pub enum Again<'e> {
+    /// By the command as it was sent. Several effects of one command may say so: it is written once, behind the others.
+    Sent,
+    /// By these words, which are rendered only if somebody keeps them.
+    Words(&'e dyn Fn(&mut Words<'_>)),
+    /// Another effect of the same command does it.
+    Covered,
+}
+
+impl<'e> Effect<'e> {
+    /// An effect that is done again as `again` says.
+    #[inline(always)]
+    pub fn new(class: EventClass, name: &'static str, changes: u64, again: Again<'e>) -> Effect<'e> {
+        Effect { class, name, changes, modified: true, again }
+    }
+
+    /// An effect that the command as it was sent makes again.
+    #[inline(always)]
+    pub fn sent(class: EventClass, name: &'static str, changes: u64) -> Effect<'e> {
+        Effect::new(class, name, changes, Again::Sent)
+    }
+
+    /// An effect that these words make again.
+    #[inline(always)]
+    pub fn words(class: EventClass, name: &'static str, changes: u64, words: &'e dyn Fn(&mut Words<'_>)) -> Effect<'e> {
+        Effect::new(class, name, changes, Again::Words(words))
+    }
+
+    /// An effect that another one of the same command makes again.
+    #[inline(always)]
+    pub fn covered(class: EventClass, name: &'static str, changes: u64) -> Effect<'e> {
+        Effect::new(class, name, changes, Again::Covered)
+    }
+
+    /// A second event of a change that another effect reports.
+    #[inline(always)]
+    pub fn event(class: EventClass, name: &'static str) -> Effect<'e> {
+        Effect { class, name, changes: 0, modified: false, again: Again::Covered }
+    }
+}
+
+/// Effects that belong together: those of one command, or of one transaction. Whoever does them again does all or none.
+#[derive(Debug, Default)]
+pub struct Unit {
+    heads: Vec<Head>,
+    lengths: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// Database and number of words of an effect.
+#[derive(Debug)]
+struct Head {
+    db: u32,
+    words: usize,
+}
+
+/// Bytes that an emptied unit keeps room for.
+const KEEP_BYTES: usize = 64 << 10;
+
+impl Unit {
+    /// Number of effects.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// True without effects.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// The effects in order: the logical database that each one is done in, and its words.
+    pub fn effects(&self) -> impl Iterator<Item = (u32, impl ExactSizeIterator<Item = &[u8]>)> {
+        let (mut word, mut byte) = (0, 0);
+        self.heads.iter().map(move |head| {
+            let lengths = &self.lengths[word..word + head.words];
+            let bytes = &self.bytes[byte..byte + lengths.iter().sum::<usize>()];
+            (word, byte) = (word + head.words, byte + bytes.len());
+            let mut at = 0;
+            let words = lengths.iter().map(move |length| {
+                at += length;
+                &bytes[at - length..at]
+            });
+            (head.db, words)
+        })
+    }
+
+    fn add(&mut self, db: u32, render: &dyn Fn(&mut Words<'_>)) {
+        self.heads.push(Head { db, words: 0 });
+        render(&mut Words(self));
+        debug_assert!(self.heads.last().is_some_and(|head| head.words > 0), "an effect has a name");
+    }
+
+    fn clear(&mut self) {
+        self.heads.clear();
+        self.lengths.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > KEEP_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+/// Where an effect writes its words: the name of a command, then the arguments.
+pub struct Words<'u>(&'u mut Unit);
+
+impl Words<'_> {
+    /// Adds a word.
+    pub fn add(&mut self, word: &[u8]) -> &mut Self {
+        self.0.bytes.extend_from_slice(word);
+        self.0.lengths.push(word.len());
+        if let Some(head) = self.0.heads.last_mut() {
+            head.words += 1;
+        }
+        self
+    }
+
+    /// Ends the effect; the words that follow are another one's, behind it.
+    pub fn next_effect(&mut self) {
+        let db = self.0.heads.last().map_or(0, |head| head.db);
+        self.0.heads.push(Head { db, words: 0 });
+    }
+
+    /// Adds an integer as a word.
+    pub fn number(&mut self, number: i64) -> &mut Self {
+        self.add(write_i64(&mut [0; INT_TEXT_MAX], number))
+    }
+}
+
+/// Who keeps effects: a journal. Called with the shards of the keys held, so that units which have a key in common come
+/// in the order of its changes. It may take locks that are leaves, and waits for nobody.
+pub trait EffectSink: Send + Sync {
+    /// Takes a unit of one worker, which has at least one effect.
+    fn append(&self, worker: usize, unit: &Unit);
+}
+
+/// Who publishes the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,
+/// and waits for nobody.
+pub trait EventSink: Send {
+    /// Publishes an event; `mask` has the classes that are wanted, and on which channels.
+    fn publish(&mut self, mask: u32, event: &Event<'_>);
+}
+
+/// The bit of the event mask that says that the store has an [`EffectSink`].
+pub(crate) const JOURNAL: u32 = 1 << 31;
+
+/// Keys that were written and not reported yet that are remembered.
+const WRITTEN_MAX: usize = 4;
+
+/// What a worker has reported and not handed on yet.
+#[derive(Default)]
+pub(crate) struct Reported {
+    /// Something is here: what every command asks.
+    any: bool,
+    events: Queue,
+    unit: Unit,
+    /// The command that runs is itself among its effects.
+    sent: bool,
+    /// A transaction runs: the unit ends with it.
+    open: bool,
+    sink: Option<Box<dyn EventSink>>,
+    /// Keys that were written and not reported yet, the first few of them; in debug builds only.
+    written: Vec<(u16, Box<[u8]>)>,
+}
+
+impl Reported {
+    /// True if something waits to be handed on.
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Sets who publishes the worker's events.
+    pub(crate) fn set_sink(&mut self, sink: Box<dyn EventSink>) {
+        self.sink = Some(sink);
+    }
+
+    /// Keeps an event of a key of a logical database.
+    pub(crate) fn add_event(&mut self, name: &'static str, db: u32, key: &[u8]) {
+        self.events.push(name, db, key);
+        self.any = true;
+    }
+
+    /// Keeps an effect on logical database `db` for the journal.
+    pub(crate) fn add(&mut self, db: u32, again: Again<'_>) {
+        match again {
+            Again::Covered => return,
+            Again::Sent => self.sent = true,
+            Again::Words(render) => self.unit.add(db, render),
+        }
+        self.any = true;
+    }
+
+    /// Ends a command that ran in logical database `db` and that `sent` writes: publishes its events; the unit of
+    /// effects, if it ends too.
+    pub(crate) fn end_command(&mut self, mask: u32, db: u32, sent: &dyn Fn(&mut Words<'_>)) -> bool {
+        if std::mem::take(&mut self.sent) {
+            self.unit.add(db, sent);
+        }
+        let Reported { events, sink, .. } = self;
+        events.take(|event| {
+            if let Some(sink) = sink {
+                sink.publish(mask, &event);
+            }
+        });
+        self.any = false;
+        !self.open
+    }
+
+    /// Begins a unit of several commands.
+    pub(crate) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Ends a unit and gives it to `keep`, unless it is empty.
+    pub(crate) fn end_unit(&mut self, keep: impl FnOnce(&Unit)) {
+        self.open = false;
+        if !self.unit.is_empty() {
+            keep(&self.unit);
+            self.unit.clear();
+        }
+    }
+
+    /// Remembers, in debug builds, that a key was written and is to be reported.
+    #[inline(always)]
+    pub(crate) fn mark_written(&mut self, k: &Key<'_>) {
+        if cfg!(debug_assertions) {
+            let known = self.written.iter().any(|(db, key)| *db == k.db && **key == *k.bytes);
+            if self.written.len() < WRITTEN_MAX && !known {
+                self.written.push((k.db, k.bytes.into()));
+            }
+        }
+    }
+
+    /// Forgets, in debug builds, that a key was written: it has been reported.
+    #[inline(always)]
+    pub(crate) fn unmark_written(&mut self, k: &Key<'_>) {
+        if cfg!(debug_assertions) {
+            self.written.retain(|(db, key)| *db != k.db || **key != *k.bytes);
+        }
+    }
+
+    /// Checks, in debug builds, that every key which was written has been reported.
+    #[inline(always)]
+    pub(crate) fn assert_reported(&mut self) {
+        if cfg!(debug_assertions) {
+            let written = std::mem::take(&mut self.written);
+            assert!(written.is_empty(), "a write that was not reported: {written:?}");
+        }
+    }
+}

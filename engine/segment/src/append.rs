@@ -66,22 +66,8 @@ impl Appender {
     ) -> Ref {
         let object = access.open(log, old);
         let value = value.unwrap_or(object.value());
-        let o = NewObject {
-            kind: object.kind(),
-            owner: object.owner(),
-            key: object.key(),
-            value: NewValue::Bytes(value),
-            room: value.len(),
-            expiry_ms: object.expiry_ms(),
-            clock: object.clock(),
-            tag: object.tag(),
-            class,
-        };
-        let saved = object.saved();
+        let o = NewObject { value: NewValue::Bytes(value), room: value.len(), class, ..NewObject::like(&object) };
         let new = self.append(log, &o);
-        if saved {
-            access.open_mut(log, new).set_saved(true);
-        }
         access.kill(log, old);
         new
     }

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use varve_base::Ref;
 use varve_base::mem::PAGE_BYTES;
 
-use crate::kind::{NewObject, NewValue, ObjectKind, Owner, SegmentClass};
+use crate::kind::{NewObject, NewValue, ObjectKind, Owner};
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, LogShared};
 use crate::object::Access;
@@ -297,9 +297,9 @@ impl Log {
             return None;
         }
         let (shared, entry) = (&self.shared, self.entry(r));
-        let (value, expiry_ms, class) = (NewValue::Zeroed(0), None, SegmentClass::Ordinary);
-        let (kind, clock, tag) = (object.kind(), object.clock(), object.tag());
-        let o = NewObject { kind, owner, key, value, room: 0, expiry_ms, clock, tag, class };
+        // Only the first part is written: the rest of the object stays where it is.
+        let o =
+            NewObject { owner, key, value: NewValue::Zeroed(0), room: 0, expiry_ms: None, ..NewObject::like(&object) };
         // SAFETY: the access opens it.
         let old = unsafe { self.place(r).first() };
         let first = Plan::extent_first(&o);

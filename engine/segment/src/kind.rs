@@ -171,12 +171,14 @@ pub struct NewObject<'a> {
     pub clock: u32,
     /// The owner's two bits.
     pub tag: ObjectTag,
+    /// The owner's mark SAVED: see `Object::saved`. An object that takes the place of another one has that one's mark.
+    pub saved: bool,
     /// Where to append it.
     pub class: SegmentClass,
 }
 
 impl<'a> NewObject<'a> {
-    /// An object with no more room than its value needs, without an expiry, with tag 0.
+    /// An object with no more room than its value needs, without an expiry, with tag 0, not SAVED.
     pub fn new(kind: ObjectKind, owner: Owner, key: &'a [u8], value: &'a [u8]) -> Self {
         NewObject {
             kind,
@@ -187,6 +189,7 @@ impl<'a> NewObject<'a> {
             expiry_ms: None,
             clock: 0,
             tag: ObjectTag::default(),
+            saved: false,
             class: SegmentClass::Ordinary,
         }
     }

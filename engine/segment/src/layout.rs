@@ -54,7 +54,8 @@ const DEAD: u8 = 0b0000_0001;
 const SLACK_SHIFT: u32 = 1;
 const EXPIRY_SHIFT: u32 = 3;
 const TAG_SHIFT: u32 = 5;
-const SAVED: u8 = 0b1000_0000;
+const SAVED_SHIFT: u32 = 7;
+const SAVED: u8 = 1 << SAVED_SHIFT;
 
 const EXPIRY_NONE: u8 = 0;
 const EXPIRY_SIX: u8 = 1;
@@ -530,7 +531,10 @@ impl Plan {
         let slack = room - before - value;
         Plan {
             head: owned | long | (width.max(1) as u8 - 1) << ROOM_SHIFT | kind,
-            flags: o.tag.bits() << TAG_SHIFT | expiry << EXPIRY_SHIFT | slack_form(slack) << SLACK_SHIFT,
+            flags: u8::from(o.saved) << SAVED_SHIFT
+                | o.tag.bits() << TAG_SHIFT
+                | expiry << EXPIRY_SHIFT
+                | slack_form(slack) << SLACK_SHIFT,
             key_at: 1 + owner_bytes + key_bytes + width,
             first: fixed + width,
             room,

@@ -60,7 +60,7 @@ fn check(place: ObjectPtr, o: &NewObject<'_>, value: &[u8]) {
         assert_eq!(place.clock(&first), if o.kind.is_key() { o.clock & 0xff_ffff } else { 0 });
         assert_eq!(place.tag(&first), o.tag);
         assert_eq!(first.size() - place.value_at(&first), o.room);
-        assert!(!place.is_dead(&first) && !place.saved(&first));
+        assert!(!place.is_dead(&first) && place.saved(&first) == o.saved);
     }
     assert!(value_of(place) == value, "the value came back different");
 }
@@ -99,6 +99,7 @@ fn every_width_of_every_field() {
                     expiry_ms: expiries[(n + 2 * v + 3 * e) % 7],
                     clock: 0x12_3456 + (n as u32) * 0x0fff_ffff,
                     tag: TAGS[(n + e) % 4],
+                    saved: (n + v + e) % 2 == 1,
                     class: SegmentClass::Ordinary,
                 };
                 let mut bytes = written(&Plan::new(&o), &o);

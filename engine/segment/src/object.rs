@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use varve_base::Ref;
 
-use crate::kind::{ObjectKind, ObjectTag, Owner};
+use crate::kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClass};
 use crate::layout::{First, ObjectPtr};
 use crate::log::Log;
 
@@ -133,7 +133,9 @@ impl<'a> Object<'a> {
         unsafe { self.place.tag(&self.first()) }
     }
 
-    /// Has the save that runs passed it? A bit for the owner's use, clear at first, that moves with the object.
+    /// The owner's mark SAVED. It is for the walk of a snapshot: once the walk has written an object out, or once the object
+    /// was written out early because it was about to change, the mark says that the walk does not show it again. A new
+    /// object states it (`NewObject::saved`), and an object that takes another one's place keeps that one's.
     #[inline]
     pub fn saved(&self) -> bool {
         // SAFETY: the shard is locked.
@@ -172,6 +174,27 @@ impl fmt::Debug for Object<'_> {
             .field("value_bytes", &self.value().len())
             .field("room", &self.room())
             .finish_non_exhaustive()
+    }
+}
+
+impl<'a> NewObject<'a> {
+    /// An object that takes the place of `old`: the same in all but its room, of which it has no more than the value needs.
+    /// It goes to the segments of its expiry. What is to differ is stated over it: `NewObject { key, ..NewObject::like(&old) }`.
+    #[inline]
+    pub fn like(old: &Object<'a>) -> NewObject<'a> {
+        let (value, expiry_ms) = (old.value(), old.expiry_ms());
+        NewObject {
+            kind: old.kind(),
+            owner: old.owner(),
+            key: old.key(),
+            value: NewValue::Bytes(value),
+            room: value.len(),
+            expiry_ms,
+            clock: old.clock(),
+            tag: old.tag(),
+            saved: old.saved(),
+            class: if expiry_ms.is_some() { SegmentClass::Volatile } else { SegmentClass::Ordinary },
+        }
     }
 }
 
@@ -233,7 +256,7 @@ impl ObjectMut<'_> {
         unsafe { self.object.place.set_tag(&self.object.first(), tag) }
     }
 
-    /// Sets the owner's bit.
+    /// Sets the owner's mark SAVED.
     #[inline]
     pub fn set_saved(&mut self, saved: bool) {
         // SAFETY: the shard is locked and this view is alone.

@@ -321,6 +321,7 @@ impl FieldTable {
             expiry_ms: None,
             clock: 0,
             tag: ObjectTag::default(),
+            saved: false,
             class: SegmentClass::Ordinary,
         }
     }

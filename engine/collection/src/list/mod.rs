@@ -682,6 +682,7 @@ fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> N
         expiry_ms: None,
         clock: 0,
         tag: ObjectTag::default(),
+        saved: false,
         class: SegmentClass::Ordinary,
     }
 }

@@ -115,6 +115,7 @@ impl<'a> LeafWriter<'a> {
             expiry_ms: None,
             clock: 0,
             tag: ObjectTag::default(),
+            saved: false,
             class: SegmentClass::Ordinary,
         };
         self.appender.append(self.log, &new)

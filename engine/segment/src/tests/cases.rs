@@ -2,8 +2,8 @@
 
 use super::{Nobody, parked, plain, tiny};
 use crate::{
-    Appender, DrainState, FilledExtent, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag,
-    Owner, Relocate, Relocated, SegmentClass, SegmentState,
+    Access, Appender, DrainState, FilledExtent, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind,
+    ObjectTag, Owner, Relocate, Relocated, SegmentClass, SegmentState,
 };
 
 #[test]
@@ -573,4 +573,48 @@ fn the_number_of_its_seal_is_a_segments_own() {
     fill(1);
     let open = log.segments().into_iter().filter(|info| info.state == SegmentState::Open);
     assert!(open.map(|info| (info.sealed, info.age)).all(|young| young == (log.seals(), 0)));
+}
+
+/// Every way to make an object from another one keeps the owner's mark, in a piece and in an extent of its own.
+#[test]
+fn saved_survives_every_copy() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    for (saved, len) in [(false, 50), (true, 50), (false, 5000), (true, 5000)] {
+        parked(&log, |appender| {
+            let value = vec![7; len];
+            let of = |access: &Access, r| {
+                let object = access.open(&log, r);
+                (object.saved(), object.value().len())
+            };
+            let first = appender.append(&log, &NewObject { saved, ..plain(b"key", &value) });
+            assert_eq!(of(&access, first), (saved, len), "appended");
+            let like = NewObject { key: b"another", ..NewObject::like(&access.open(&log, first)) };
+            let copy = appender.append(&log, &like);
+            assert_eq!(of(&access, copy), (saved, len), "like another one");
+            let moved = appender.relocate(&log, &mut access, copy, SegmentClass::Survivor);
+            assert_eq!(of(&access, moved), (saved, len), "relocated");
+            let shorter = appender.relocate_with(&log, &mut access, moved, SegmentClass::Survivor, Some(b"short"));
+            assert_eq!(of(&access, shorter), (saved, 5), "relocated with another value");
+            let renamed = log.rename(&mut access, first, Owner::Database(3), b"a name").unwrap_or(first);
+            assert_eq!(of(&access, renamed), (saved, len), "renamed");
+            let mut open = log.begin_extent(5000).unwrap();
+            open.rest().fill(9);
+            open.advance(5000);
+            let filled = open.finish();
+            for _ in 0..2 {
+                let like = NewObject::like(&access.open(&log, renamed));
+                let adopted = appender.adopt(&log, &filled, &like);
+                assert_eq!(of(&access, adopted), (saved, 5000), "an extent adopted, or copied");
+                access.kill(&log, adopted);
+            }
+            let mut object = access.open_mut(&log, renamed);
+            object.set_saved(!saved);
+            assert!(object.set_expiry_ms(Some(1 << 50)) || len == 50);
+            assert_eq!(of(&access, renamed), (!saved, len), "set");
+            access.kill(&log, renamed);
+            access.kill(&log, shorter);
+        });
+    }
+    log.verify();
 }

@@ -156,7 +156,7 @@ impl Model {
         };
         let tag = ObjectTag::new(clock as u8 % 4);
         let clock = if kind.is_key() { clock & 0xff_ffff } else { 0 };
-        Thing { kind, owner, key: self.bytes(key_len), value: self.bytes(len), expiry, clock, tag, saved: false }
+        Thing { kind, owner, key: self.bytes(key_len), value: self.bytes(len), expiry, clock, tag, saved: len % 3 == 1 }
     }
 
     fn append(&mut self, thing: Thing, extra: usize, class: SegmentClass) {
@@ -177,6 +177,7 @@ impl Model {
             expiry_ms: thing.expiry,
             clock: thing.clock,
             tag: thing.tag,
+            saved: thing.saved,
             class,
         };
         let r = self.appender.append(&self.log, &new);
@@ -201,6 +202,7 @@ impl Model {
             owner: thing.owner,
             clock: thing.clock,
             tag: thing.tag,
+            saved: thing.saved,
             ..NewObject::new(thing.kind, thing.owner, &thing.key, &[])
         };
         let r = self.appender.adopt(&self.log, &run, &new);

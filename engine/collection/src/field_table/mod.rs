@@ -18,7 +18,7 @@ use varve_base::hash::hash64;
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
 use varve_index::{IndexEntry, IndexGeometry, IndexTable, TableStats};
-use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag, Owner, SegmentClass};
+use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, Owner};
 
 use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
@@ -150,11 +150,13 @@ impl FieldTable {
 
     /// Gives an element another value, in place if its object takes it; gives its object.
     #[inline]
-    pub fn replace(&mut self, ctx: &mut WriteCtx<'_>, found: Found, field: &[u8], value: &[u8]) -> Ref {
+    pub fn replace(&mut self, ctx: &mut WriteCtx<'_>, found: Found, value: &[u8]) -> Ref {
         if ctx.access.open_mut(ctx.log, found.r).set_value(value) {
             return found.r;
         }
-        let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
+        let old = ctx.access.open(ctx.log, found.r);
+        let new = NewObject { value: NewValue::Bytes(value), room: value.len(), ..NewObject::like(&old) };
+        let r = ctx.appender.append(ctx.log, &new);
         let bytes = |r| ctx.access.open(ctx.log, r).bytes() as u64;
         self.object_bytes = self.object_bytes + bytes(r) - bytes(found.r);
         self.table.replace(found.slot, r);
@@ -168,7 +170,7 @@ impl FieldTable {
         let hash = hash64(ctx.seed, field);
         match self.find_hashed(ctx.read(), hash, field) {
             Some(found) => {
-                self.replace(ctx, found, field, value);
+                self.replace(ctx, found, value);
                 false
             }
             None => {
@@ -312,17 +314,6 @@ impl FieldTable {
 
     /// An element with no more room than its value.
     fn element<'a>(&self, id: CollectionId, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
-        NewObject {
-            kind: self.kind,
-            owner: Owner::Collection(id.number()),
-            key: field,
-            value: NewValue::Bytes(value),
-            room: value.len(),
-            expiry_ms: None,
-            clock: 0,
-            tag: ObjectTag::default(),
-            saved: false,
-            class: SegmentClass::Ordinary,
-        }
+        NewObject::new(self.kind, Owner::Collection(id.number()), field, value)
     }
 }

@@ -170,7 +170,8 @@ impl Quicklist {
 
     /// Moves the entries of a node from number `at` on into a new node behind it. Both get the room that they need.
     fn split(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize) {
-        let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
+        let object = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf));
+        let (value, saved) = (object.value(), object.saved());
         let (entries, bytes) = sizes(value);
         load(value, &mut ctx.scratch.node, buffer_bytes(bytes), Grow::Both);
         let node = Node::open(&ctx.scratch.node);
@@ -181,7 +182,7 @@ impl Quicklist {
         let whole = &mut NodeMut::open(&mut ctx.scratch.node);
         whole.split_at(at, &mut ctx.scratch.other, Grow::Both).expect("the bytes were counted");
         self.tree.add(leaf, at as i64 - entries as i64);
-        let right = self.write_leaf(ctx.write, Some(leaf), NewValue::Bytes(&ctx.scratch.other), entries - at);
+        let right = self.write_leaf(ctx.write, Some(leaf), NewValue::Bytes(&ctx.scratch.other), entries - at, saved);
         load(&ctx.scratch.node, &mut ctx.scratch.other, ctx.shape.roomy(head), Grow::Both);
         std::mem::swap(&mut ctx.scratch.node, &mut ctx.scratch.other);
         self.write_loaded(ctx, leaf);

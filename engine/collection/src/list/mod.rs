@@ -38,7 +38,7 @@ use varve_base::Ref;
 use varve_packed::node::{
     Coded, CompressedNode, Compressor, Encoded, Grow, Node, NodeMut, PackedEntry, buffer_bytes, expand, is_compressed,
 };
-use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, ObjectTag, Owner, SegmentClass};
+use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, Owner};
 
 use crate::counted_tree::CountedTree;
 use crate::kinds;
@@ -244,7 +244,7 @@ impl Quicklist {
         let mut list = Quicklist::empty();
         let mut exact = Vec::new();
         compact(node, &mut exact);
-        list.write_leaf(ctx, None, NewValue::Bytes(&exact), Node::open(node).len());
+        list.write_leaf(ctx, None, NewValue::Bytes(&exact), Node::open(node).len(), false);
         list
     }
 
@@ -579,7 +579,7 @@ impl Quicklist {
         grow: Grow,
         entry: &Coded<'_>,
     ) {
-        let leaf = self.write_leaf(ctx, after, NewValue::Stale(capacity), 1);
+        let leaf = self.write_leaf(ctx, after, NewValue::Stale(capacity), 1, false);
         let mut object = ctx.access.open_mut(ctx.log, self.tree.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
@@ -641,28 +641,32 @@ impl Quicklist {
     }
 
     fn rewrite_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
-        let number = leaf.number().to_le_bytes();
-        let new = self.append(ctx, &number, NewValue::Bytes(value));
         let old = self.tree.leaf_ref(leaf);
+        let like = NewObject::like(&ctx.access.open(ctx.log, old));
+        let new = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(value), room: value.len(), ..like });
+        self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
         self.tree.set_ref(leaf, new);
         self.kill(ctx, old);
     }
 
-    fn write_leaf(&mut self, ctx: &mut WriteCtx<'_>, after: Option<Leaf>, value: NewValue<'_>, entries: usize) -> Leaf {
+    /// Writes a new node; `saved` is the mark of the node that its entries come from.
+    fn write_leaf(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        after: Option<Leaf>,
+        value: NewValue<'_>,
+        entries: usize,
+        saved: bool,
+    ) -> Leaf {
         let number = self.tree.upcoming().number().to_le_bytes();
-        let r = self.append(ctx, &number, value);
+        let r = ctx.appender.append(ctx.log, &NewObject { saved, ..node_object(ctx.id, &number, value) });
+        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
         self.tree.insert_after(after, r, entries as u32, 0)
     }
 
     fn drop_leaf(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let r = self.tree.remove(leaf);
         self.kill(ctx.write, r);
-    }
-
-    fn append(&mut self, ctx: &mut WriteCtx<'_>, number: &[u8], value: NewValue<'_>) -> Ref {
-        let r = ctx.appender.append(ctx.log, &node_object(ctx.id, number, value));
-        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
-        r
     }
 
     fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
@@ -673,18 +677,8 @@ impl Quicklist {
 
 /// A node's object; its room is its value, free room of the node included.
 fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> NewObject<'a> {
-    NewObject {
-        kind: kinds::NODE,
-        owner: Owner::Collection(id.number()),
-        key: number,
-        room: value.len(),
-        value,
-        expiry_ms: None,
-        clock: 0,
-        tag: ObjectTag::default(),
-        saved: false,
-        class: SegmentClass::Ordinary,
-    }
+    let room = value.len();
+    NewObject { value, room, ..NewObject::new(kinds::NODE, Owner::Collection(id.number()), number, &[]) }
 }
 
 /// Whether a node that a pop leaves with so many entries is looked at, which may be small then. Now and then is often

@@ -174,11 +174,11 @@ impl SortedSet {
         let bytes = ScoreBytes::of(new);
         let bytes = if bytes.get().len() <= kept { bytes.padded(kept) } else { bytes.padded(8) };
         if bytes.len() == kept && self.tree.update(ctx, pos, order_key(new), found.r) {
-            self.elements.replace(ctx, found, member, bytes);
+            self.elements.replace(ctx, found, bytes);
             return ZAdded::Updated(new);
         }
         self.tree.remove(ctx, pos, 1);
-        let r = self.elements.replace(ctx, found, member, bytes);
+        let r = self.elements.replace(ctx, found, bytes);
         self.tree.insert(ctx, order_key(new), member, r);
         ZAdded::Updated(new)
     }

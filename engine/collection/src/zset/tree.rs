@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, ObjectTag, Owner, SegmentClass};
+use varve_segment::{Appender, NewObject, NewValue, ObjectHead, Owner};
 
 use super::fingerprints::LeafFingerprints;
 use super::key_prefix::CommonPrefix;
@@ -90,35 +90,6 @@ impl<'a> LeafElements<'a> for ReadCtx<'a> {
     #[inline]
     fn member(self, bits: u64) -> &'a [u8] {
         self.access.open(self.log, self.log.recall(bits)).key()
-    }
-}
-
-/// What writes leaves.
-struct LeafWriter<'a> {
-    log: &'a Log,
-    appender: &'a mut Appender,
-    id: CollectionId,
-}
-
-impl<'a> LeafWriter<'a> {
-    fn of(ctx: &'a mut WriteCtx<'_>) -> LeafWriter<'a> {
-        LeafWriter { log: ctx.log, appender: ctx.appender, id: ctx.id }
-    }
-
-    fn append(self, number: u32, bytes: &[u8], room: usize) -> Ref {
-        let new = NewObject {
-            kind: kinds::NODE,
-            owner: Owner::Collection(self.id.number()),
-            key: &number.to_le_bytes(),
-            value: NewValue::Bytes(bytes),
-            room,
-            expiry_ms: None,
-            clock: 0,
-            tag: ObjectTag::default(),
-            saved: false,
-            class: SegmentClass::Ordinary,
-        };
-        self.appender.append(self.log, &new)
     }
 }
 
@@ -522,8 +493,14 @@ impl Tree {
         bytes: &[u8],
         separator: u64,
     ) -> Leaf {
-        let writer = LeafWriter { log: reader.log, appender, id };
-        let r = writer.append(self.counted.upcoming().number(), bytes, self.room_for(bytes));
+        let number = self.counted.upcoming().number().to_le_bytes();
+        let new = NewObject {
+            room: self.room_for(bytes),
+            // A leaf that takes elements of others has the mark of the leaf before it.
+            saved: after.is_some_and(|leaf| reader.access.open(reader.log, self.counted.leaf_ref(leaf)).saved()),
+            ..NewObject::new(kinds::NODE, Owner::Collection(id.number()), &number, bytes)
+        };
+        let r = appender.append(reader.log, &new);
         let leaf = self.counted.insert_after(after, r, Cells::open(bytes).len() as u32, separator);
         self.object_bytes += self.bytes_of(reader, leaf);
         self.set_fingerprint(reader, leaf);
@@ -599,7 +576,8 @@ impl Tree {
     fn rewrite(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: &[u8], room: usize) {
         let old = self.counted.leaf_ref(leaf);
         self.object_bytes -= self.bytes_of(ctx.read(), leaf);
-        let r = LeafWriter::of(ctx).append(leaf.number(), bytes, room);
+        let like = NewObject::like(&ctx.access.open(ctx.log, old));
+        let r = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(bytes), room, ..like });
         self.counted.set_ref(leaf, r);
         self.object_bytes += self.bytes_of(ctx.read(), leaf);
         ctx.access.kill(ctx.log, old);

@@ -2,7 +2,7 @@
 
 use varve_base::Ref;
 use varve_index::TableStats;
-use varve_segment::{Log, NewObject, NewValue, Object, ObjectKind, ObjectTag, Owner};
+use varve_segment::{Log, NewObject, Object, ObjectKind, ObjectTag, Owner};
 
 use super::Tx;
 use super::strings::class_of;
@@ -87,30 +87,37 @@ impl Tx<'_> {
             self.changed(k, 1);
             return true;
         }
-        let r = self.append_copy(k, p.shard, p.r, at, false);
+        let r = self.append_copy(k, p.shard, p.r, at, false, self.saved_of(Some(&changing)));
         self.install(k, Some(changing), r, at, RootTransfer::New);
         self.changed(k, 1);
         true
     }
 
     /// Appends a copy of an object of a held shard under the key `to`, of a big collection's with the same link. A copy for
-    /// COPY is told apart from the original: an integer is an object of its own.
-    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, expiry: Option<i64>, is_copy: bool) -> Ref {
+    /// COPY differs from the original: an integer is an object of its own. `saved` is the mark of the object whose place the
+    /// copy takes.
+    fn append_copy(
+        &mut self,
+        to: &Key<'_>,
+        shard: usize,
+        r: Ref,
+        expiry: Option<i64>,
+        is_copy: bool,
+        saved: bool,
+    ) -> Ref {
         let object = self.held.at(shard).open(self.store.log(), r);
         let new = NewObject {
-            kind: object.kind(),
             owner: Owner::Database(to.db),
             key: to.bytes,
-            value: NewValue::Bytes(object.value()),
-            room: object.value().len(),
             expiry_ms: expiry,
-            clock: object.clock(),
             tag: if is_copy && object.kind() == kinds::STRING && object.tag() == StringForm::Auto.tag() {
                 StringForm::Own.tag()
             } else {
                 object.tag()
             },
+            saved,
             class: class_of(expiry),
+            ..NewObject::like(&object)
         };
         self.local.appender.append(self.store.log(), &new)
     }
@@ -124,8 +131,9 @@ impl Tx<'_> {
         }
         let (store, id) = (self.store, self.held.id(source.shard));
         let shard = self.held.at_mut(source.shard);
-        let expiry = shard.open(store.log(), source.r).expiry_ms();
         let shown = shard.before(store.log(), source.r);
+        let object = shard.open(store.log(), source.r);
+        let (expiry, saved) = (object.expiry_ms(), object.saved());
         let r = shard.detach(store.log(), source.slot, shown);
         shard.follow_index(store.ground(), id);
         let r = self.carry_root(source.shard, r, to);
@@ -133,7 +141,7 @@ impl Tx<'_> {
         let new = match shard.rename_detached(store.log(), r, Owner::Database(to.db), to.bytes) {
             Some(new) => new,
             None => {
-                let new = self.append_copy(to, source.shard, r, expiry, false);
+                let new = self.append_copy(to, source.shard, r, expiry, false, saved);
                 self.held.at_mut(source.shard).kill_detached(store.log(), r);
                 new
             }
@@ -161,8 +169,8 @@ impl Tx<'_> {
         if self.encoding(source) == Some(Encoding::Big) {
             self.copy_big(to, source, old, expiry);
         } else {
-            let r = self.append_copy(to, source.shard, source.r, expiry, true);
             let replaced = old.map(|p| self.before(p));
+            let r = self.append_copy(to, source.shard, source.r, expiry, true, self.saved_of(replaced.as_ref()));
             self.publish(to, replaced, r, expiry);
         }
         true

@@ -331,6 +331,12 @@ impl<'s> Tx<'s> {
         Changing { found: p, shown: self.held.at(p.shard).before(self.store.log(), p.r) }
     }
 
+    /// The mark SAVED of the object that a new one is about to replace; false if there is none.
+    #[inline]
+    fn saved_of(&self, old: Option<&Changing>) -> bool {
+        old.is_some_and(|changing| self.object_at(changing.found).saved())
+    }
+
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
     fn publish(&mut self, k: &Key<'_>, old: Option<Changing>, new: Ref, new_expiry: Option<i64>) {
         self.install(k, old, new, new_expiry, RootTransfer::None);

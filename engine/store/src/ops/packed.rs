@@ -203,8 +203,8 @@ impl Tx<'_> {
     pub(super) fn rewrite_small(&mut self, k: &Key<'_>, p: &mut Found, encoding: Encoding, value: &[u8]) {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
-        let r = self.append_key(k, kind, encoding, value, expiry);
         let changing = self.before(*p);
+        let r = self.append_key(k, kind, encoding, value, expiry, self.saved_of(Some(&changing)));
         self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
@@ -218,8 +218,8 @@ impl Tx<'_> {
         encoding: Encoding,
         value: &[u8],
     ) -> Found {
-        let r = self.append_key(k, kind_of(ty), encoding, value, None);
         let old = old.map(|p| self.before(p));
+        let r = self.append_key(k, kind_of(ty), encoding, value, None, self.saved_of(old.as_ref()));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -231,6 +231,7 @@ impl Tx<'_> {
         encoding: Encoding,
         value: &[u8],
         expiry_ms: Option<i64>,
+        saved: bool,
     ) -> varve_base::Ref {
         let new = NewObject {
             kind,
@@ -241,6 +242,7 @@ impl Tx<'_> {
             expiry_ms,
             clock: self.local.new_clock(self.store),
             tag: encoding.tag(),
+            saved,
             class: class_of(expiry_ms),
         };
         self.local.appender.append(self.store.log(), &new)
@@ -320,8 +322,8 @@ impl Tx<'_> {
         old.extend_from_slice(self.object_at(*p).value());
         let link = self.found(p.shard, |hands| build(hands, &old));
         self.local.scratch = old;
-        let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry);
         let changing = self.before(*p);
+        let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry, self.saved_of(Some(&changing)));
         self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
@@ -342,8 +344,8 @@ impl Tx<'_> {
     ) -> Found {
         let at = self.held.position(self.store.shard_of(k.hash));
         let link = self.found(at, build);
-        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
         let old = old.map(|p| self.before(p));
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None, self.saved_of(old.as_ref()));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -360,8 +362,8 @@ impl Tx<'_> {
         let id = self.store.shard_of(k.hash);
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(self.store.ground(), id, slot, body);
-        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None);
         let old = old.map(|p| self.before(p));
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None, self.saved_of(old.as_ref()));
         self.install(k, old, r, None, RootTransfer::None);
     }
 
@@ -385,8 +387,8 @@ impl Tx<'_> {
         let body = root.body.copy(from, &mut self.local.appender, slot);
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(store.ground(), id, slot, body);
-        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry);
         let old = old.map(|p| self.before(p));
+        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry, self.saved_of(old.as_ref()));
         self.publish(to, old, r, expiry);
     }
 

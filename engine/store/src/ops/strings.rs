@@ -121,7 +121,7 @@ impl Tx<'_> {
             return;
         }
         self.count_use(old.map(|old| old.found));
-        let new = self.new_string(k, NewValue::Bytes(value), expiry, form);
+        let new = self.new_string(k, NewValue::Bytes(value), expiry, form, self.saved_of(old.as_ref()));
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
     }
@@ -133,7 +133,7 @@ impl Tx<'_> {
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
         let old = old.map(|p| self.before(p));
-        let new = self.new_string(k, NewValue::Zeroed(0), expiry, form);
+        let new = self.new_string(k, NewValue::Zeroed(0), expiry, form, self.saved_of(old.as_ref()));
         let r = self.local.appender.adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
     }
@@ -157,7 +157,14 @@ impl Tx<'_> {
 
     /// A string with no more room than its value.
     #[inline]
-    fn new_string<'v>(&self, k: &Key<'v>, value: NewValue<'v>, expiry: Option<i64>, form: StringForm) -> NewObject<'v> {
+    fn new_string<'v>(
+        &self,
+        k: &Key<'v>,
+        value: NewValue<'v>,
+        expiry: Option<i64>,
+        form: StringForm,
+        saved: bool,
+    ) -> NewObject<'v> {
         NewObject {
             kind: kinds::STRING,
             owner: Owner::Database(k.db),
@@ -167,6 +174,7 @@ impl Tx<'_> {
             expiry_ms: expiry,
             clock: self.local.new_clock(self.store),
             tag: form.tag(),
+            saved,
             class: class_of(expiry),
         }
     }
@@ -226,7 +234,7 @@ impl Tx<'_> {
     pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
         let Some(place) = self.live(k) else {
             let value = NewValue::Patched { old: &[], at: offset, part };
-            let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw));
+            let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw, false));
             let r = self.local.appender.append(self.store.log(), &new);
             self.publish(k, None, r, None);
             return Ok(offset + part.len());
@@ -260,7 +268,7 @@ impl Tx<'_> {
         let object = self.held.at(p.shard).open(self.store.log(), p.r);
         let expiry = object.expiry_ms();
         let value = NewValue::Patched { old: object.value(), at: offset, part };
-        let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw));
+        let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw, object.saved()));
         let r = self.local.appender.append(self.store.log(), &new);
         self.publish(k, Some(changing), r, expiry);
     }

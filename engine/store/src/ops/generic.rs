@@ -4,8 +4,8 @@ use varve_base::Ref;
 use varve_index::TableStats;
 use varve_segment::{Log, NewObject, Object, ObjectKind, ObjectTag, Owner};
 
-use super::Tx;
 use super::strings::class_of;
+use super::{Kept, Tx};
 use crate::keyspace::door::RootTransfer;
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
@@ -87,36 +87,27 @@ impl Tx<'_> {
             self.changed(k, 1);
             return true;
         }
-        let r = self.append_copy(k, p.shard, p.r, at, false, self.saved_of(Some(&changing)));
+        let r = self.append_copy(k, p.shard, p.r, self.kept(Some(&changing), at), false);
         self.install(k, Some(changing), r, at, RootTransfer::New);
         self.changed(k, 1);
         true
     }
 
     /// Appends a copy of an object of a held shard under the key `to`, of a big collection's with the same link. A copy for
-    /// COPY differs from the original: an integer is an object of its own. `saved` is the mark of the object whose place the
-    /// copy takes.
-    fn append_copy(
-        &mut self,
-        to: &Key<'_>,
-        shard: usize,
-        r: Ref,
-        expiry: Option<i64>,
-        is_copy: bool,
-        saved: bool,
-    ) -> Ref {
+    /// COPY differs from the original: an integer is an object of its own. `kept` is of the object whose place the copy takes.
+    fn append_copy(&mut self, to: &Key<'_>, shard: usize, r: Ref, kept: Kept, is_copy: bool) -> Ref {
         let object = self.held.at(shard).open(self.store.log(), r);
         let new = NewObject {
             owner: Owner::Database(to.db),
             key: to.bytes,
-            expiry_ms: expiry,
+            expiry_ms: kept.expiry_ms,
             tag: if is_copy && object.kind() == kinds::STRING && object.tag() == StringForm::Auto.tag() {
                 StringForm::Own.tag()
             } else {
                 object.tag()
             },
-            saved,
-            class: class_of(expiry),
+            saved: kept.saved,
+            class: class_of(kept.expiry_ms),
             ..NewObject::like(&object)
         };
         self.local.appender.append(self.store.log(), &new)
@@ -141,7 +132,7 @@ impl Tx<'_> {
         let new = match shard.rename_detached(store.log(), r, Owner::Database(to.db), to.bytes) {
             Some(new) => new,
             None => {
-                let new = self.append_copy(to, source.shard, r, expiry, false, saved);
+                let new = self.append_copy(to, source.shard, r, Kept { expiry_ms: expiry, saved }, false);
                 self.held.at_mut(source.shard).kill_detached(store.log(), r);
                 new
             }
@@ -170,7 +161,7 @@ impl Tx<'_> {
             self.copy_big(to, source, old, expiry);
         } else {
             let replaced = old.map(|p| self.before(p));
-            let r = self.append_copy(to, source.shard, source.r, expiry, true, self.saved_of(replaced.as_ref()));
+            let r = self.append_copy(to, source.shard, source.r, self.kept(replaced.as_ref(), expiry), true);
             self.publish(to, replaced, r, expiry);
         }
         true

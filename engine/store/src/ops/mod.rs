@@ -75,6 +75,14 @@ struct Found {
     r: Ref,
 }
 
+/// What a new object has of the one that it replaces.
+struct Kept {
+    /// The expiry, in milliseconds of Unix time.
+    expiry_ms: Option<i64>,
+    /// The mark SAVED.
+    saved: bool,
+}
+
 /// A key that was found, and whose object the walker has seen: it may change.
 #[derive(Clone, Copy)]
 struct Changing {
@@ -329,6 +337,12 @@ impl<'s> Tx<'s> {
     #[inline(always)]
     fn before(&self, p: Found) -> Changing {
         Changing { found: p, shown: self.held.at(p.shard).before(self.store.log(), p.r) }
+    }
+
+    /// What a new object keeps of the one that it is about to replace, with this expiry.
+    #[inline]
+    fn kept(&self, old: Option<&Changing>, expiry_ms: Option<i64>) -> Kept {
+        Kept { expiry_ms, saved: self.saved_of(old) }
     }
 
     /// The mark SAVED of the object that a new one is about to replace; false if there is none.

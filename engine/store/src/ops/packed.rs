@@ -16,7 +16,7 @@ use varve_packed::node::{Grow, Node, NodeMut};
 use varve_segment::{NewObject, NewValue, ObjectKind, Owner};
 
 use super::strings::class_of;
-use super::{Found, Tx};
+use super::{Found, Kept, Tx};
 use crate::keyspace::door::RootTransfer;
 use crate::keyspace::shard::Shard;
 use crate::state::key::Key;
@@ -204,7 +204,7 @@ impl Tx<'_> {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
         let changing = self.before(*p);
-        let r = self.append_key(k, kind, encoding, value, expiry, self.saved_of(Some(&changing)));
+        let r = self.append_key(k, kind, encoding, value, self.kept(Some(&changing), expiry));
         self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
@@ -219,7 +219,7 @@ impl Tx<'_> {
         value: &[u8],
     ) -> Found {
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(k, kind_of(ty), encoding, value, None, self.saved_of(old.as_ref()));
+        let r = self.append_key(k, kind_of(ty), encoding, value, self.kept(old.as_ref(), None));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -230,8 +230,7 @@ impl Tx<'_> {
         kind: ObjectKind,
         encoding: Encoding,
         value: &[u8],
-        expiry_ms: Option<i64>,
-        saved: bool,
+        kept: Kept,
     ) -> varve_base::Ref {
         let new = NewObject {
             kind,
@@ -239,11 +238,11 @@ impl Tx<'_> {
             key: k.bytes,
             value: NewValue::Bytes(value),
             room: value.len(),
-            expiry_ms,
+            expiry_ms: kept.expiry_ms,
             clock: self.local.new_clock(self.store),
             tag: encoding.tag(),
-            saved,
-            class: class_of(expiry_ms),
+            saved: kept.saved,
+            class: class_of(kept.expiry_ms),
         };
         self.local.appender.append(self.store.log(), &new)
     }
@@ -323,7 +322,7 @@ impl Tx<'_> {
         let link = self.found(p.shard, |hands| build(hands, &old));
         self.local.scratch = old;
         let changing = self.before(*p);
-        let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), expiry, self.saved_of(Some(&changing)));
+        let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), self.kept(Some(&changing), expiry));
         self.install(k, Some(changing), r, expiry, RootTransfer::None);
         p.r = r;
     }
@@ -345,7 +344,7 @@ impl Tx<'_> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let link = self.found(at, build);
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None, self.saved_of(old.as_ref()));
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), self.kept(old.as_ref(), None));
         self.install(k, old, r, None, RootTransfer::None);
         self.live(k).expect("it was put there just now")
     }
@@ -363,7 +362,7 @@ impl Tx<'_> {
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(self.store.ground(), id, slot, body);
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), None, self.saved_of(old.as_ref()));
+        let r = self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), self.kept(old.as_ref(), None));
         self.install(k, old, r, None, RootTransfer::None);
     }
 
@@ -388,7 +387,7 @@ impl Tx<'_> {
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(store.ground(), id, slot, body);
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), expiry, self.saved_of(old.as_ref()));
+        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(old.as_ref(), expiry));
         self.publish(to, old, r, expiry);
     }
 

@@ -76,7 +76,7 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 /// `RESET`
 pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session.leave_transaction(ctx.store);
-    listening::stop_all(ctx.conn, ctx.hub, ctx.state, ctx.slot);
+    listening::stop_all(ctx.conn, ctx.hub, ctx.state);
     ctx.conn.session.reset(ctx.config.password.is_none());
     ctx.conn.set_limits(ctx.config);
     ctx.out.set_resp(ctx.conn.session.resp);

@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::features::clients::state::Question;
+use crate::features::pubsub::state::ConnRef;
 
 /// Where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) worker: usize,
-    pub(crate) slot: usize,
-    pub(crate) id: u64,
+    pub(crate) conn: ConnRef,
 }
 
 /// The answers so far.

@@ -21,8 +21,6 @@ pub(crate) struct ServerCtx<'c> {
     pub(crate) store: &'c mut varve_store::Worker,
     /// What the worker's connections listen to.
     pub(crate) hub: &'c mut Hub,
-    /// Where the connection stands in its worker.
-    pub(crate) slot: usize,
     pub(crate) conn: &'c mut Conn,
     pub(crate) out: &'c mut Reply,
     pub(crate) now: Now,

@@ -27,7 +27,7 @@ impl Worker {
         self.accept_due = false;
         let mut accepted = Vec::new();
         let mut tries = 0;
-        for listener in self.state.sockets.open().iter() {
+        for listener in self.core.state.sockets.open().iter() {
             while tries < ACCEPTS_MAX {
                 match accept_one(listener) {
                     Ok(newcomer) => accepted.push(newcomer),
@@ -51,25 +51,26 @@ impl Worker {
 
     /// Refuses a new connection, or gives it to the worker with the fewest.
     fn admit(&mut self, stream: Stream, ends: Ends) {
-        let stats = &self.state.workers[self.index].stats;
-        if self.state.connections() >= u64::from(self.config.max_clients) {
+        let core = &self.core;
+        let (stats, config) = (core.stats(), &core.config);
+        if core.state.connections() >= u64::from(config.max_clients) {
             refuse(&stream, errors::TOO_MANY_CLIENTS);
             stats.rejected.add(1);
             return;
         }
         stats.accepted.add(1);
-        if self.config.protected_mode && self.config.password.is_none() && !ends.is_local() {
+        if config.protected_mode && config.password.is_none() && !ends.is_local() {
             refuse(&stream, errors::PROTECTED_MODE);
             stats.rejected.add(1);
             return;
         }
-        prepare(&stream, &self.config);
-        let newcomer = Newcomer { id: self.state.next_client(), stream, ends };
-        let workers = self.state.workers.iter().enumerate();
+        prepare(&stream, config);
+        let newcomer = Newcomer { client: core.state.next_client(), stream, ends };
+        let workers = core.state.workers.iter().enumerate();
         let fewest = workers.min_by_key(|(_, worker)| worker.assigned.load(Ordering::Relaxed));
         let (index, handle) = fewest.expect("there is at least this worker");
         handle.assigned.fetch_add(1, Ordering::Relaxed);
-        if index == self.index {
+        if index == core.index {
             self.adopt(newcomer);
         } else {
             handle.mailbox.send(Message::Adopt(newcomer));
@@ -78,18 +79,18 @@ impl Worker {
 
     /// Makes a newcomer one of this worker's connections.
     pub(super) fn adopt(&mut self, newcomer: Newcomer) {
-        let mut conn = Box::new(Conn::new(newcomer, &self.config, self.now.unix_ms));
-        let entry = self.conns.vacant_entry();
-        let slot = entry.key();
-        let registered = conn.stream.register(self.poll.registry(), Token(slot));
-        self.state.pubsub.settle(conn.session.id, Home { worker: self.index, slot });
-        entry.insert(conn);
-        self.state.workers[self.index].stats.connected.set(self.conns.len() as u64);
+        let core = &mut self.core;
+        let id = core.conns.next_id();
+        let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
+        let registered = conn.socket.register(self.poll.registry(), Token(id.0));
+        core.state.pubsub.arrive(conn.session.id, Home { worker: core.index, conn: id });
+        core.conns.add(conn);
+        core.stats().connected.set(core.conns.len() as u64);
         match registered {
-            Ok(()) => self.visit(slot),
+            Ok(()) => self.visit(id),
             Err(error) => {
                 tracing::warn!("registering a connection: {error}");
-                self.close(slot);
+                core.close(id);
             }
         }
     }

@@ -1,25 +1,30 @@
-//! A worker's answers to questions about all connections, and what becomes of them where they were asked.
+//! A worker's answers to questions about all connections, and the reply that they come to where they were asked.
 
 use std::sync::Arc;
 
 use varve_exec::CmdResult;
 use varve_protocol::Reply;
 
-use super::Worker;
+use super::core::Core;
 use crate::errors;
 use crate::features::clients;
 use crate::features::clients::state::{Kill, Question};
-use crate::net::conn::Phase;
+use crate::features::pubsub::state::ConnId;
+use crate::net::conn::WaitReasons;
 use crate::state::ask_all_workers::{Answers, Asker, Gather};
 use crate::state::mail::Message;
 
-impl Worker {
-    /// Puts the question of the connection in `slot` to all workers; the connection waits.
-    pub(super) fn ask(&mut self, slot: usize, question: Question) {
-        let conn = &mut self.conns[slot];
-        assert_eq!(conn.phase, Phase::Open, "a waiting connection asks nothing");
-        conn.phase = Phase::Waiting;
-        let asker = Asker { worker: self.index, slot, id: conn.session.id };
+impl Core {
+    /// Puts a connection's question to all workers; the connection waits.
+    pub(super) fn ask(&mut self, id: ConnId, question: Question) {
+        let conn = &mut self.conns[id];
+        assert!(!conn.waits(WaitReasons::KEYS) && !conn.waits(WaitReasons::CLOSING), "a connection that runs asks");
+        assert!(conn.wait(WaitReasons::QUESTION), "one question at a time");
+        self.put(id, question);
+    }
+
+    fn put(&mut self, id: ConnId, question: Question) {
+        let asker = Asker { worker: self.index, conn: self.conns[id].who() };
         let gather = Arc::new(Gather::new(question, asker, self.state.workers.len()));
         for (index, worker) in self.state.workers.iter().enumerate() {
             if index != self.index {
@@ -33,7 +38,7 @@ impl Worker {
     pub(super) fn answer(&mut self, gather: &Arc<Gather>) {
         let mine = match &gather.question {
             Question::List(filter) => {
-                let conns = self.conns.iter().map(|(_, conn)| conn).filter(|conn| filter.admits(conn));
+                let conns = self.conns.iter().filter(|conn| filter.admits(conn));
                 let lines = conns.map(|conn| (conn.session.id, clients::line(conn, self.now.unix_ms))).collect();
                 Answers { lines, killed: 0 }
             }
@@ -41,7 +46,7 @@ impl Worker {
                 Answers { lines: Vec::new(), killed: u64::from(self.unblock_client(*client, *error)) }
             }
             Question::Paused => Answers::default(),
-            Question::Kill(kill) => Answers { lines: Vec::new(), killed: self.kill(kill, gather.asker.id) },
+            Question::Kill(kill) => Answers { lines: Vec::new(), killed: self.kill(kill, gather.asker.conn.client) },
         };
         let last = gather.answer(|answers| {
             answers.lines.extend(mine.lines);
@@ -57,15 +62,15 @@ impl Worker {
         }
     }
 
-    /// Closes what matches; the asking connection gets its reply first.
+    /// Closes the connections that match; the asking one gets its reply first. Returns their number.
     fn kill(&mut self, kill: &Kill, asker: u64) -> u64 {
-        let matching = self.conns.iter().filter(|(_, conn)| kill.filter.admits(conn));
-        let slots: Vec<usize> = matching.map(|(slot, _)| slot).collect();
+        let matching = self.conns.iter().filter(|conn| kill.filter.admits(conn));
+        let matching: Vec<ConnId> = matching.map(|conn| conn.who().conn).collect();
         let mut killed = 0;
-        for slot in slots {
-            let session = &mut self.conns[slot].session;
+        for id in matching {
+            let session = &mut self.conns[id].session;
             if session.id != asker {
-                self.close(slot);
+                self.close(id);
                 killed += 1;
             } else if !kill.skip_me {
                 session.close_after_reply = true;
@@ -77,36 +82,35 @@ impl Worker {
 
     /// All answers are in: replies to the connection that asked, if it is still there, and lets it go on.
     pub(super) fn gathered(&mut self, gather: &Gather) {
-        let Asker { slot, id, .. } = gather.asker;
-        let Some(conn) = self.conns.get_mut(slot).filter(|conn| conn.session.id == id) else { return };
-        assert_eq!(conn.phase, Phase::Waiting, "nothing else ends a question");
-        conn.phase = Phase::Open;
-        conn.request_bytes = 0;
+        let who = gather.asker.conn;
+        let Some(conn) = self.conns.get_mut(who) else { return };
+        assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
+        conn.requests.set_running(0);
         conn.output.set_resp(conn.session.resp);
         let mark = conn.output.mark();
-        let later = conn.later.pop_front();
-        let asked = later.as_ref().map(|later| later.asked).or(conn.session.last).expect("the command that asked");
+        let deferred = conn.deferred.pop_front();
+        let asked = deferred.as_ref().map(|deferred| deferred.asked).or(conn.session.last).expect("a command asked");
         if let Err(error) = combine(gather, &mut conn.output) {
             self.batch.stats().fail(asked, &error, mark, &mut conn.output);
         }
-        if later.as_ref().map_or_else(|| conn.session.drop_reply(), |later| !later.wanted) {
+        if deferred.as_ref().map_or_else(|| conn.session.drop_reply(), |deferred| !deferred.wanted) {
             conn.output.truncate(mark);
         }
-        if let Some(later) = later {
-            conn.output.append(later.replies);
+        if let Some(deferred) = deferred {
+            conn.output.append(deferred.replies);
         }
-        if let Some(question) = self.next_question(slot) {
-            return self.ask(slot, question);
+        if let Some(question) = self.next_question(who.conn) {
+            return self.put(who.conn, question);
         }
-        let conn = &mut self.conns[slot];
+        self.conns.lift(who, WaitReasons::QUESTION);
+        let conn = &mut self.conns[who.conn];
         if conn.session.close_after_reply {
-            conn.phase = Phase::Closing;
+            conn.wait(WaitReasons::CLOSING);
         }
-        self.queue(slot);
     }
 }
 
-/// The reply that the answers come to.
+/// Writes the reply that the answers come to.
 fn combine(gather: &Gather, out: &mut Reply) -> CmdResult {
     let mut answers = gather.take();
     match &gather.question {

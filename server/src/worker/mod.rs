@@ -1,11 +1,11 @@
 //! A worker: a thread with an event loop, its own connections, and a mailbox. As many as cores unless configured.
 //!
 //! ```text
-//!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs
+//!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs, run.rs
 //!   |                                         -> listeners (worker 0): accept      accept.rs
 //!   |   ready queue: connections with more to do, one turn each                    group.rs
 //!   |   mailbox: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
-//!   |   blocked clients whose time is up                                           blocked.rs
+//!   |   blocked clients whose time is up                                           core.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
 //!   +-- the store's background steps                                               here
 //! ```
@@ -15,12 +15,10 @@
 
 mod accept;
 mod ask_all_workers;
-mod blocked;
+mod core;
 mod deliver;
-mod evict_clients;
 mod group;
-mod invalidation_barrier;
-mod paused;
+mod run;
 mod serve;
 mod tick;
 mod transaction;
@@ -28,7 +26,6 @@ mod transaction;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,22 +34,22 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
-use slab::Slab;
 use varve_exec::CommandTable;
-use varve_exec::batch::Batch;
 use varve_protocol::Reply;
 
-use crate::config::{Config, Live};
+use self::core::Core;
+use crate::config::Live;
+use crate::features::clients::evict_clients;
 use crate::features::latency::state as latency;
-use crate::features::pubsub::listening;
-use crate::features::pubsub::state::{Hub, Inbox, Registry, Sink};
-use crate::net::conn::{Conn, Phase, Pool, flush};
+use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::features::pubsub::state::{Inbox, Registry};
+use crate::net::conn::Pool;
 use crate::net::listen::Listener;
 use crate::net::sockets::Sockets;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, ServerState, WorkerHandle};
 
-/// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their slots.
+/// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their numbers.
 const MAILBOX: Token = Token(usize::MAX);
 const LISTENERS: Token = Token(usize::MAX - 1);
 /// Events taken from one poll.
@@ -60,57 +57,39 @@ const EVENTS: usize = 1024;
 /// Bytes of the scratch buffer that connections without a half request are read into: a pipeline of 256 small commands
 /// fits, and the pages that it touches count with every worker.
 const SCRATCH_BYTES: usize = 32 * 1024;
-/// What background steps may take of one turn of the loop: a quarter of the time since the last ones began, within these.
-/// Who sends one request at a time waits for a short turn only; under load they keep up.
+/// Background steps take a quarter of the time since the last ones began, within these bounds. A client that sends one
+/// request at a time waits for a short turn only; under load the steps keep up.
 const BACKGROUND_MIN: Duration = Duration::from_micros(25);
 const BACKGROUND_MAX: Duration = Duration::from_micros(100);
 /// How long replies being written may take when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A connection in the ready queue; the id tells whether the slot has changed hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ready {
-    slot: usize,
-    id: u64,
+/// The buffers of a worker, which requests lie in and replies go to while they are executed.
+struct Buffers {
+    scratch: Box<[u8]>,
+    reply: Reply,
+    /// For connections with half a request.
+    pool: Pool,
+    /// Bytes of the pool that the worker's sum has.
+    pool_counted_bytes: usize,
 }
 
 /// See the module's text.
 struct Worker {
-    index: usize,
-    state: Arc<ServerState>,
-    config: Arc<Config>,
-    /// The count of changes that `config` has seen.
-    config_changes: u64,
-    table: Arc<CommandTable>,
+    core: Core,
     poll: Poll,
-    conns: Slab<Box<Conn>>,
-    ready: VecDeque<Ready>,
-    /// Connections that events or the queue name: whose turn it is.
-    turns: Vec<Ready>,
+    buffers: Buffers,
+    /// Connections that events or the queue name, which are visited next.
+    visits: Vec<ConnRef>,
     /// Those of them that were read together.
     group: Vec<group::Arrived>,
     mail: Vec<Message>,
-    scratch: Box<[u8]>,
-    pool: Pool,
-    reply: Reply,
-    batch: Batch,
-    store: varve_store::Worker,
-    /// What its connections listen to.
-    hub: Hub,
-    /// Connections that CLIENT PAUSE holds back.
-    held: paused::PausedClients,
-    /// Connections whose replies wait until others have been told.
-    told: invalidation_barrier::InvalidationBarrier,
-    now: Now,
     /// When background steps were last begun.
     background_at: Instant,
     /// Worker 0: whether some socket may have connections that were not accepted yet.
     accept_due: bool,
     tick: tick::Tick,
-    blocked: blocked::BlockedClients,
     stopping: bool,
-    /// Turns in a row that ended because a shard was busy.
-    busy: u32,
 }
 
 /// What the workers are started with.
@@ -163,8 +142,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     ));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
-        let mut worker = Worker::new(index, poll, Arc::clone(&state), Arc::clone(&setup.table));
-        worker.refresh();
+        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table)));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
@@ -172,38 +150,24 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
 }
 
 impl Worker {
-    fn new(index: usize, poll: Poll, state: Arc<ServerState>, table: Arc<CommandTable>) -> Worker {
-        let config = state.config.snapshot();
-        let mut store = state.store.worker(index);
-        let mut batch = Batch::new(Arc::clone(&state.workers[index].commands));
-        batch.set_events(&mut store, Sink::new(Arc::clone(&state.pubsub), index));
+    fn new(poll: Poll, core: Core) -> Worker {
+        let buffers = Buffers {
+            scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
+            reply: Reply::new(),
+            pool: Pool::default(),
+            pool_counted_bytes: 0,
+        };
         Worker {
-            index,
-            config,
-            config_changes: 0,
-            table,
+            core,
             poll,
-            conns: Slab::new(),
-            ready: VecDeque::new(),
-            turns: Vec::new(),
+            buffers,
+            visits: Vec::new(),
             group: Vec::new(),
             mail: Vec::new(),
-            scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
-            pool: Pool::default(),
-            reply: Reply::new(),
-            batch,
-            store,
-            hub: Hub::new(index),
-            held: paused::PausedClients::default(),
-            told: invalidation_barrier::InvalidationBarrier::default(),
-            now: Now::read(),
             background_at: Instant::now(),
             accept_due: false,
             tick: tick::Tick::default(),
-            blocked: blocked::BlockedClients::default(),
             stopping: false,
-            busy: 0,
-            state,
         }
     }
 
@@ -217,47 +181,45 @@ impl Worker {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => panic!("poll: {error}"),
                 _ => {}
             }
-            self.now = Now::read();
-            self.follow_config();
+            self.core.now = Now::read();
+            self.core.follow_config();
             for event in &events {
                 self.dispatch(event);
             }
             self.serve_arrived();
-            self.release_held();
-            self.fan_out();
+            self.core.release_waiting();
+            self.core.fan_out();
             self.serve_ready();
-            self.report_told();
+            self.core.report_delivered();
             self.limit_clients();
             if self.accept_due {
                 self.accept();
             }
-            self.now = Now::read();
-            self.end_waits();
+            self.core.now = Now::read();
+            self.core.end_waits();
             self.tick();
-            if self.state.tracking.is_over(self.config.tracked_keys_max) {
-                self.state.tracking.limit(self.config.tracked_keys_max, self.index);
-            }
+            self.core.limit_tracked_keys();
             background_due_ms = self.background();
-            self.state.tracking.flush(self.index);
-            self.forget_owed();
+            self.core.send_background_changes();
         }
         self.farewell();
     }
 
-    /// The store's background steps; the latency monitor hears of those that took long.
+    /// The store's background steps; those that took long go to the latency monitor.
     fn background(&mut self) -> Option<i64> {
-        let now_ms = self.now.unix_ms;
-        let since = self.now.instant.saturating_duration_since(self.background_at);
+        let core = &mut self.core;
+        let now_ms = core.now.unix_ms;
+        let since = core.now.instant.saturating_duration_since(self.background_at);
         let budget = (since / 4).clamp(BACKGROUND_MIN, BACKGROUND_MAX);
-        self.background_at = self.now.instant;
-        if self.config.latency_threshold_ms == 0 {
-            return self.store.background(now_ms, budget);
+        self.background_at = core.now.instant;
+        if core.config.latency_threshold_ms == 0 {
+            return core.store.background(now_ms, budget);
         }
-        let (start, before) = (Instant::now(), self.state.store.totals());
-        let due = self.store.background(now_ms, budget);
+        let (start, before) = (Instant::now(), core.state.store.totals());
+        let due = core.store.background(now_ms, budget);
         let millis = start.elapsed().as_millis() as u64;
-        if millis >= self.config.latency_threshold_ms {
-            let after = self.state.store.totals();
+        if millis >= core.config.latency_threshold_ms {
+            let after = core.state.store.totals();
             let event = if after.evicted > before.evicted {
                 latency::Event::Evict
             } else if after.expired > before.expired {
@@ -265,24 +227,29 @@ impl Worker {
             } else {
                 latency::Event::Background
             };
-            self.state.latency.lock().add(event, now_ms / 1000, millis);
+            core.state.latency.lock().add(event, now_ms / 1000, millis);
         }
         due
     }
 
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&self, background_due_ms: Option<i64>) -> Option<Duration> {
-        if !self.ready.is_empty() || self.accept_due || self.owes_delivery() {
+        let core = &self.core;
+        if core.conns.any_ready() || self.accept_due || core.owes_delivery() {
             return Some(Duration::ZERO);
         }
-        let tick = self.tick.due_in(self.now.instant);
-        let tick = self.blocked.due_in(self.now.instant).map_or(tick, |due| tick.min(due));
-        let tick = self.held_for().map_or(tick, |due| tick.min(due));
-        Some(
-            background_due_ms.map_or(tick, |due| {
-                tick.min(Duration::from_millis(due.saturating_sub(self.now.unix_ms).max(0) as u64))
-            }),
-        )
+        let background = background_due_ms.map(|due| {
+            let left_ms = due.saturating_sub(core.now.unix_ms).max(0);
+            Duration::from_millis(left_ms as u64)
+        });
+        let waits = [
+            core.blocked.due_in(core.now.instant),
+            core.publishers.due_in(),
+            core.paused.due_in(core.state.pauses.until_ms(), core.now.unix_ms),
+            background,
+        ];
+        let tick = self.tick.due_in(core.now.instant);
+        Some(waits.into_iter().flatten().fold(tick, Duration::min))
     }
 
     fn dispatch(&mut self, event: &Event) {
@@ -291,101 +258,67 @@ impl Worker {
             self.read_mail();
         } else if token == LISTENERS {
             self.accept_due = true;
-        } else if let Some(conn) = self.conns.get_mut(token.0) {
-            conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-            conn.hung_up |= event.is_read_closed() || event.is_error();
-            conn.blocked &= !(event.is_writable() || event.is_error());
-            self.turns.push(Ready { slot: token.0, id: conn.session.id });
+        } else if let Some(conn) = self.core.conns.at(ConnId(token.0)) {
+            conn.note_event(event);
+            self.visits.push(conn.who());
         }
-    }
-
-    /// Visits the connections that the events named.
-    fn serve_arrived(&mut self) {
-        let mut turns = std::mem::take(&mut self.turns);
-        self.serve_all(&turns);
-        turns.clear();
-        self.turns = turns;
     }
 
     fn read_mail(&mut self) {
         let mut mail = std::mem::take(&mut self.mail);
-        self.state.workers[self.index].mailbox.collect(&mut mail);
+        self.core.handle().mailbox.collect(&mut mail);
         for message in mail.drain(..) {
             match message {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
-                Message::Ask(gather) => self.answer(&gather),
-                Message::Gathered(gather) => self.gathered(&gather),
-                Message::Served(served) => self.served(&served),
-                Message::Crowded => self.crowded(),
-                Message::Refresh => self.follow_config(),
+                Message::Ask(gather) => self.core.answer(&gather),
+                Message::Gathered(gather) => self.core.gathered(&gather),
+                Message::Served(served) => self.core.unblock(served.client, |_, out| out.raw(&served.reply)),
+                Message::Crowded => {
+                    self.core.handle().crowded.store(false, Ordering::Release);
+                    self.limit_clients();
+                }
+                Message::Refresh => self.core.follow_config(),
                 Message::Stop => self.stopping = true,
             }
         }
         self.mail = mail;
     }
 
-    /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
-    /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
-    fn follow_config(&mut self) {
-        if self.state.config.changes() != self.config_changes {
-            self.refresh();
+    /// Closes clients while all together are over the limit, and gives the store the sum of their buffers.
+    #[inline]
+    fn limit_clients(&mut self) {
+        let core = &mut self.core;
+        let max = core.config.client_bytes_max();
+        let weight = evict_clients::total(&core.state);
+        let pool = self.buffers.pool.bytes();
+        if pool != self.buffers.pool_counted_bytes {
+            core.stats().buffer_bytes.change(self.buffers.pool_counted_bytes, pool);
+            self.buffers.pool_counted_bytes = pool;
         }
-    }
-
-    fn refresh(&mut self) {
-        self.config_changes = self.state.config.changes();
-        self.config = self.state.config.snapshot();
-        self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
-        self.batch.stats().track_latency(self.config.latency_tracking);
-        for (_, conn) in &mut self.conns {
-            conn.set_limits(&self.config);
+        // Bytes over the limit go at once, and must not cost a key its place before.
+        let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub.payload_bytes() as u64;
+        core.state.store.set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
+        if max > 0 && weight > max {
+            core.evict_clients(max);
         }
-    }
-
-    /// Puts a connection behind those that are ready, once.
-    fn queue(&mut self, slot: usize) {
-        let conn = &mut self.conns[slot];
-        if !conn.queued {
-            conn.queued = true;
-            self.ready.push_back(Ready { slot, id: conn.session.id });
-        }
-    }
-
-    /// Closes a connection at once; what it has not sent is lost.
-    fn close(&mut self, slot: usize) {
-        self.conns[slot].session.leave_transaction(&mut self.store);
-        let conn = &mut self.conns[slot];
-        listening::stop_all(conn, &mut self.hub, &self.state, slot);
-        self.state.pubsub.leave(conn.session.id);
-        // Closing the socket takes it out of the poll.
-        let conn = self.conns.remove(slot);
-        if conn.phase == Phase::Blocked {
-            self.abandon_wait(conn.session.id);
-        }
-        if conn.held {
-            self.forget_held(conn.session.id);
-        }
-        let handle = &self.state.workers[self.index];
-        handle.weights.change(conn.weight, 0);
-        handle.stats.buffer_bytes.change(conn.counted_bytes, 0);
-        handle.assigned.fetch_sub(1, Ordering::Relaxed);
-        handle.stats.connected.set(self.conns.len() as u64);
     }
 
     /// The end: writes what the sockets still take within [`FAREWELL`], then closes everything.
     fn farewell(&mut self) {
+        let core = &mut self.core;
         let until = Instant::now() + FAREWELL;
-        let mut waiting: Vec<usize> = self.conns.iter().filter(|(_, c)| !c.output.is_empty()).map(|(s, _)| s).collect();
+        let unsent = core.conns.iter().filter(|conn| !conn.output.is_empty());
+        let mut waiting: Vec<ConnId> = unsent.map(|conn| conn.who().conn).collect();
         while !waiting.is_empty() && Instant::now() < until {
-            waiting.retain(|&slot| {
-                let conn = &mut self.conns[slot];
-                flush(&conn.stream, &mut conn.output).is_ok() && !conn.output.is_empty()
+            waiting.retain(|&id| {
+                let conn = &mut core.conns[id];
+                conn.socket.write(&mut conn.output).is_ok() && !conn.output.is_empty()
             });
             std::thread::sleep(Duration::from_millis(1));
         }
-        if self.index == 0 {
-            self.state.sockets.close();
+        if core.index == 0 {
+            core.state.sockets.close();
         }
-        self.conns.clear();
+        core.conns.clear();
     }
 }

@@ -8,8 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Worker;
+use super::core::Core;
 use crate::features::info;
-use crate::net::conn::Phase;
+use crate::features::pubsub::state::ConnId;
+use crate::net::conn::WaitReasons;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -20,10 +22,8 @@ const SLICES: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     due: Option<Instant>,
-    /// Slot from which the next slice goes on.
+    /// Number of the connection from which the next slice goes on.
     cursor: usize,
-    /// Bytes of the pool of buffers that the worker's sum has.
-    pub(super) pool_bytes: usize,
     /// Accepting failed for want of descriptors: the edge has passed, so it is tried again.
     pub(super) accept_again: bool,
 }
@@ -38,48 +38,48 @@ impl Tick {
 impl Worker {
     /// Does what is due.
     pub(super) fn tick(&mut self) {
-        if self.tick.due_in(self.now.instant) > Duration::ZERO {
+        let core = &mut self.core;
+        if self.tick.due_in(core.now.instant) > Duration::ZERO {
             return;
         }
-        self.tick.due = Some(self.now.instant + TICK);
-        if self.state.ticks_paused.load(Ordering::Relaxed) {
+        self.tick.due = Some(core.now.instant + TICK);
+        if core.state.ticks_paused.load(Ordering::Relaxed) {
             return;
         }
-        if self.index == 0 {
-            self.state.sample_rates();
-            info::tell_memory(&self.state.store);
+        if core.index == 0 {
+            core.state.sample_rates();
+            info::report_memory(&core.state.store);
         }
         if std::mem::take(&mut self.tick.accept_again) {
             self.accept_due = true;
         }
-        self.look_at_slice();
-    }
-
-    fn look_at_slice(&mut self) {
-        let slots = self.conns.capacity();
-        let from = self.tick.cursor;
-        let to = slots.min(from + slots.div_ceil(SLICES));
-        let outputs_kept = self.state.outputs_kept.load(Ordering::Relaxed);
-        for slot in from..to {
-            let Some(conn) = self.conns.get_mut(slot) else { continue };
-            if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {
-                conn.output.clear(0);
-                self.weigh(slot);
-            }
-            let conn = &self.conns[slot];
-            let idle_ms = self.now.unix_ms - conn.session.active_ms;
-            let timeout_s = self.config.timeout_s;
-            let may_idle = timeout_s > 0 && conn.phase != Phase::Blocked;
-            if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
-                tracing::debug!("Closing idle client");
-                self.close(slot);
-            } else if self.over_output_limit(slot, self.conns[slot].output.len()) {
-                self.close(slot);
-            }
+        let numbers = core.conns.capacity();
+        let to = numbers.min(self.tick.cursor + numbers.div_ceil(SLICES));
+        for number in self.tick.cursor..to {
+            core.check(ConnId(number));
         }
-        self.tick.cursor = to;
-        if to == slots {
-            self.tick.cursor = 0;
+        self.tick.cursor = if to == numbers { 0 } else { to };
+    }
+}
+
+impl Core {
+    /// Looks at the connection of this number, if there is one.
+    fn check(&mut self, id: ConnId) {
+        let outputs_kept = self.state.outputs_kept.load(Ordering::Relaxed);
+        let Some(conn) = self.conns.at(id) else { return };
+        if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {
+            conn.output.clear(0);
+            self.count(id);
+        }
+        let conn = &self.conns[id];
+        let idle_ms = self.now.unix_ms - conn.session.active_ms;
+        let timeout_s = self.config.timeout_s;
+        let may_idle = timeout_s > 0 && !conn.waits(WaitReasons::KEYS);
+        if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
+            tracing::debug!("Closing idle client");
+            self.close(id);
+        } else if self.over_output_limit(id, self.conns[id].output.len()) {
+            self.close(id);
         }
     }
 }

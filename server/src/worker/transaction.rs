@@ -1,11 +1,11 @@
 //! EXEC of a transaction that has commands of the server itself in it: CONFIG, CLIENT, INFO.
 //!
 //! ```text
-//!   gate alone:  begin -> run ... the executor's commands ... -> one of ours: host() -> run ... -> end
+//!   gate alone:  begin -> run ... the executor's commands ... -> one of ours: run_own() -> run ... -> end
 //!   gate open:   questions to all workers, one after the other:  reply | answer | the replies behind it | answer | ...
 //! ```
-//! What asks all workers (CLIENT LIST, KILL) cannot be answered while they stand before the gate. Its place in the reply
-//! is kept, and it is asked when the transaction is over: it sees the connections as they are then, and no data.
+//! A question to all workers (CLIENT LIST, KILL) cannot be answered while they stand before the gate. Its place in the
+//! reply is kept, and it is asked when the transaction is over: it sees the connections as they are then, and no data.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,33 +14,34 @@ use varve_exec::Command;
 use varve_exec::batch::Transaction;
 use varve_protocol::Reply;
 
-use super::Worker;
+use super::core::Core;
 use crate::features::clients::state::Question;
+use crate::features::pubsub::state::ConnId;
 use crate::net::conn::DeferredQuestion;
 use crate::state::ctx::After;
 
-impl Worker {
-    /// Runs the transaction of the connection in `slot`; the first question that is left, if there is one.
-    pub(super) fn transaction(&mut self, slot: usize, exec: &'static Command, out: &mut Reply) -> Option<Question> {
+impl Core {
+    /// Runs the transaction of a connection; the first question that is left, if there is one.
+    pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
         let alone = state.store.gate().alone(self.store.id());
-        let session = &mut self.conns[slot].session;
+        let session = &mut self.conns[id].session;
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
-        let mut later: VecDeque<DeferredQuestion> = VecDeque::new();
+        let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
         loop {
-            let current = later.back_mut().map_or(&mut *out, |last| &mut last.replies);
-            let session = &mut self.conns[slot].session;
+            let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
+            let session = &mut self.conns[id].session;
             let own = transaction.run(&mut self.batch, &mut self.store, &self.table, session, current);
             let Some(queued) = own.cloned() else { break };
             let (mark, args) = (current.mark(), queued.args());
-            match self.host(slot, queued.command, args, args.bytes(), current) {
+            match self.run_own(id, queued.command, args, args.bytes(), current) {
                 After::Done => {}
-                After::Close => self.conns[slot].session.close_after_reply = true,
+                After::Close => self.conns[id].session.close_after_reply = true,
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());
-                    let wanted = transaction.wants(&self.conns[slot].session);
-                    later.push_back(DeferredQuestion {
+                    let wanted = transaction.wants(&self.conns[id].session);
+                    deferred.push_back(DeferredQuestion {
                         question: Some(question),
                         asked: queued.command,
                         wanted,
@@ -49,18 +50,18 @@ impl Worker {
                     continue;
                 }
             }
-            transaction.ran(&self.conns[slot].session, current, mark);
+            transaction.ran(&self.conns[id].session, current, mark);
         }
-        let session = &mut self.conns[slot].session;
+        let session = &mut self.conns[id].session;
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
-        self.deliver();
-        self.conns[slot].later = later;
-        self.next_question(slot)
+        self.deliver_served();
+        self.conns[id].deferred = deferred;
+        self.next_question(id)
     }
 
     /// The next question that a transaction of this connection has left.
-    pub(super) fn next_question(&mut self, slot: usize) -> Option<Question> {
-        self.conns[slot].later.front_mut().and_then(|later| later.question.take())
+    pub(super) fn next_question(&mut self, id: ConnId) -> Option<Question> {
+        self.conns[id].deferred.front_mut().and_then(|deferred| deferred.question.take())
     }
 }

@@ -19,7 +19,7 @@ impl Filter {
         self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session.id))
             && self.class.is_none_or(|class| ClientClass::of(conn) == class)
             && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session.user.as_bytes())
-            && is(&self.addr, &|| conn.ends.peer())
-            && is(&self.local_addr, &|| conn.ends.local())
+            && is(&self.addr, &|| conn.socket.ends().peer())
+            && is(&self.local_addr, &|| conn.socket.ends().local())
     }
 }

@@ -12,13 +12,13 @@ use std::fmt::Write;
 use varve_protocol::Resp;
 
 use crate::features::pubsub::state::Kind;
-use crate::net::conn::{Conn, Ends, Phase};
+use crate::net::conn::{Conn, Ends, WaitReasons};
 
 /// All bytes that a client costs: what the connection takes, and values that are received or sent, which lie in the
 /// store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
 #[inline]
 pub(crate) fn weight(conn: &Conn) -> usize {
-    memory(conn) + conn.large.bytes() + conn.output.pinned_bytes()
+    memory(conn) + conn.requests.large_bytes() + conn.output.pinned_bytes()
 }
 
 /// Bytes that a connection takes: itself and its buffers.
@@ -27,25 +27,23 @@ pub(crate) fn memory(conn: &Conn) -> usize {
     let subscriptions = conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.memory());
     let texts = session.name.capacity() + session.lib_name.capacity() + session.lib_ver.capacity();
     let waiting = session.queued_bytes + session.watched_bytes;
-    let buffers = conn.input.capacity() + conn.output.held_bytes() + conn.parser.held_bytes();
+    let buffers = conn.requests.held_bytes() + conn.output.held_bytes();
     size_of::<Conn>() + texts + waiting + subscriptions + session.user.capacity() + buffers
 }
 
 /// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
 pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
-    let session = &conn.session;
+    let (session, ends) = (&conn.session, conn.socket.ends());
     let age = |since: i64| (now_ms - since).max(0) / 1000;
     let mut out = String::with_capacity(320);
     let name = String::from_utf8_lossy(&session.name);
     let command = session.last.map_or("NULL", |descriptor| descriptor.full_name);
-    let argument_bytes = if conn.request_bytes > 0 { session.argument_bytes } else { 0 };
-    let unread =
-        (conn.input.len() + conn.large.bytes()).saturating_sub(conn.parser.passed_bytes()) + conn.request_bytes;
+    let argument_bytes = if conn.requests.is_running() { session.argument_bytes } else { 0 };
     let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
     let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
     let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
     let redirect = if session.tracking.on { session.tracking.redirect as i64 } else { -1 };
-    write!(out, "id={} addr={} laddr={} fd={}", session.id, conn.ends.peer(), conn.ends.local(), conn.stream.fd())
+    write!(out, "id={} addr={} laddr={} fd={}", session.id, ends.peer(), ends.local(), conn.socket.fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms)))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms), flags(conn), session.db))
         .and_then(|()| {
@@ -55,7 +53,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
                 session.queued().map_or(-1, |n| n as i64)
             )
         })
-        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", unread, conn.input.free()))
+        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", conn.requests.unread_bytes(), conn.requests.free_bytes()))
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes))
         .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
         .and_then(|()| write!(out, " tot-mem={} events={}", weight(conn) + argument_bytes, events(conn)))
@@ -77,7 +75,7 @@ fn flags(conn: &Conn) -> String {
     if conn.session.queued().is_some() {
         out.push('x');
     }
-    if conn.phase == Phase::Blocked || conn.held {
+    if conn.waits(WaitReasons::KEYS) || conn.waits(WaitReasons::PAUSE) {
         out.push('b');
     }
     let tracking = &conn.session.tracking;
@@ -86,10 +84,10 @@ fn flags(conn: &Conn) -> String {
     if conn.session.watching.as_ref().is_some_and(|watching| watching.is_touched()) {
         out.push('d');
     }
-    if conn.phase == Phase::Closing || conn.session.close_after_reply {
+    if conn.waits(WaitReasons::CLOSING) || conn.session.close_after_reply {
         out.push('c');
     }
-    if matches!(conn.ends, Ends::Unix(_)) {
+    if matches!(conn.socket.ends(), Ends::Unix(_)) {
         out.push('U');
     }
     if conn.session.no_evict {
@@ -106,7 +104,7 @@ fn flags(conn: &Conn) -> String {
 
 /// What the connection waits for: reading, and writing where the socket is full.
 fn events(conn: &Conn) -> &'static str {
-    match (conn.phase == Phase::Closing, conn.blocked) {
+    match (conn.waits(WaitReasons::CLOSING), conn.socket.is_full()) {
         (false, false) => "r",
         (false, true) => "rw",
         (true, true) => "w",

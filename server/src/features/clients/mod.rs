@@ -2,11 +2,13 @@
 //!
 //! LIST and KILL become questions (worker/ask_all_workers.rs); the rest reads or sets the connection's own session.
 
+pub(crate) mod blocked;
+pub(crate) mod evict_clients;
 mod filter;
 mod line;
 pub(crate) mod state;
 
-pub(crate) use line::{line, memory, weight};
+pub(crate) use line::line;
 
 use varve_base::number::parse_i64;
 use varve_commands::grammar::{help as reply_help, integer};

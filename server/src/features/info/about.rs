@@ -40,7 +40,7 @@ pub(crate) fn about() -> &'static About {
 }
 
 /// Notes the peak, and tells the store what the process takes; ten times a second.
-pub(crate) fn tell_memory(store: &Store) {
+pub(crate) fn report_memory(store: &Store) {
     let (about, used, resident) = (about(), store.used_memory(), resident_bytes());
     let peak_used = about.peak.raise(used);
     store.tell_process(ProcessMemory { resident, peak_used, startup_used: about.startup_bytes });

@@ -16,7 +16,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use about::{start, tell_memory};
+pub(crate) use about::{report_memory, start};
 
 use varve_exec::CmdResult;
 

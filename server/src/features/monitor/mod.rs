@@ -9,7 +9,7 @@ use crate::state::ctx::{After, ServerCtx};
 /// `MONITOR`: replied to once.
 pub(crate) fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !std::mem::replace(&mut ctx.conn.session.monitors, true) {
-        ctx.hub.monitor(&ctx.state.pubsub, (ctx.slot, ctx.conn.session.id), true);
+        ctx.hub.monitor(&ctx.state.pubsub, ctx.conn.who(), true);
         ctx.state.monitors.count(ctx.hub.worker(), true);
         ctx.out.ok();
     }

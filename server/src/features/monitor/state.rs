@@ -43,7 +43,7 @@ impl Monitors {
     }
 
     /// Sends what a connection has run to all monitors.
-    pub(crate) fn tell(&self, registry: &Registry, own: usize, address: &str, seen: &[Seen]) {
+    pub(crate) fn send(&self, registry: &Registry, own: usize, address: &str, seen: &[Seen]) {
         let mut lines = Vec::new();
         seen.iter().for_each(|seen| seen.line(address, &mut lines));
         let lines: Arc<[u8]> = lines.into();

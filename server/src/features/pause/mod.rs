@@ -1,5 +1,6 @@
 //! CLIENT PAUSE and UNPAUSE.
 
+pub(crate) mod paused;
 pub(crate) mod state;
 
 use varve_base::number::parse_i64;

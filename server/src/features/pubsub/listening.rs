@@ -5,18 +5,18 @@ use crate::net::conn::Conn;
 use crate::state::ServerState;
 
 /// Ends the connection's subscriptions, its tracking and its monitoring.
-pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState, slot: usize) {
-    let id = conn.session.id;
+pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState) {
+    let who = conn.who();
     if let Some(subscriptions) = &mut conn.subscriptions {
-        hub.unsubscribe_all(&state.pubsub, &Kind::ALL, id, subscriptions);
+        hub.unsubscribe_all(&state.pubsub, &Kind::ALL, who.client, subscriptions);
     }
     conn.count_subscriptions();
     if std::mem::take(&mut conn.session.tracking).on {
-        hub.track(&state.pubsub, (slot, id), false);
+        hub.track(&state.pubsub, who, false);
         state.tracking.count_client(&state.store, false);
     }
     if std::mem::take(&mut conn.session.monitors) {
-        hub.monitor(&state.pubsub, (slot, id), false);
+        hub.monitor(&state.pubsub, who, false);
         state.monitors.count(hub.worker(), false);
     }
 }

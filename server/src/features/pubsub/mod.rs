@@ -3,7 +3,9 @@
 //! Confirmations are one push a name (an array in RESP2), sent even where CLIENT REPLY has turned replies off. Not here:
 //! delivery (worker/deliver.rs); refusing other commands while subscribed in RESP2 (the batch).
 
+pub(crate) mod delivery;
 pub(crate) mod listening;
+pub(crate) mod publishers;
 pub(crate) mod state;
 
 use varve_commands::grammar::help as reply_help;
@@ -48,7 +50,7 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if kind == Kind::Shard && ctx.conn.session.in_exec {
         return Err(errors::SSUBSCRIBE_IN_EXEC);
     }
-    let who = (ctx.slot, ctx.conn.session.id);
+    let who = ctx.conn.who();
     for name in ctx.args.skip(1).iter() {
         let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
         ctx.hub.subscribe(&ctx.state.pubsub, kind, name, who, subscriptions);

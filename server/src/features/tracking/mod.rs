@@ -14,6 +14,7 @@
 //! Here: CLIENT TRACKING and its kin. Options are checked in Redis's order, and nothing changes unless all fit. Not here:
 //! the modes' meaning for reads (`varve_exec::tracking`), delivery (worker/deliver.rs).
 
+pub(crate) mod invalidation_barrier;
 pub(crate) mod state;
 
 use varve_commands::grammar::integer;
@@ -110,7 +111,7 @@ fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
 }
 
 fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
-    let who = (ctx.slot, ctx.conn.session.id);
+    let who = ctx.conn.who();
     let registry = &ctx.state.pubsub;
     if !ctx.conn.session.tracking.on {
         ctx.hub.track(registry, who, true);
@@ -130,11 +131,11 @@ fn disable(ctx: &mut ServerCtx<'_>) {
     if !std::mem::take(&mut ctx.conn.session.tracking).on {
         return;
     }
-    let id = ctx.conn.session.id;
-    ctx.hub.track(&ctx.state.pubsub, (ctx.slot, id), false);
+    let who = ctx.conn.who();
+    ctx.hub.track(&ctx.state.pubsub, who, false);
     ctx.state.tracking.count_client(&ctx.state.store, false);
     if let Some(subscriptions) = &mut ctx.conn.subscriptions {
-        ctx.hub.unsubscribe_all(&ctx.state.pubsub, &[Kind::Prefix], id, subscriptions);
+        ctx.hub.unsubscribe_all(&ctx.state.pubsub, &[Kind::Prefix], who.client, subscriptions);
     }
     ctx.conn.count_subscriptions();
 }

@@ -1,43 +1,38 @@
-//! A connection: its socket, its half-read request, its unsent replies, and what it said about itself.
+//! A connection: its socket, its half-read requests, its unsent replies, and what it said about itself.
 //!
 //! ```text
-//!             requests                      QUIT, protocol error, CLIENT KILL of itself
-//!   Open ------------------> Open     Open ---------------------------------------------> Closing
-//!   Open --a question to all workers--> Waiting --all have answered--> Open
-//!   Open --output over PAUSE_BYTES--> (paused: reads on, executes nothing) --output drained--> Open
-//!   Open --a command waits for keys--> Blocked --served, time up, unblocked--> Open
-//!   any  --peer closed its side--> ended: what was asked is still answered, then closed
-//!   Closing: nothing is read or executed any more; closed when the output is written
+//!   socket --> requests (parser, input, large arguments) --> executed while no reason to wait --> output --> socket
 //! ```
 //!
-//! A connection belongs to one worker; no other thread ever touches it. Not here: reading, executing and flushing
-//! (worker/serve.rs).
+//! The reasons to wait are a set (wait.rs): each is added by the matter that holds the connection back, and lifted by it. A
+//! client that has closed its side still gets the replies to what it asked; then the connection ends.
+//!
+//! A connection belongs to one worker; no other thread ever touches it. Not here: executing (worker/serve.rs).
 
 mod deferred;
 mod input;
 mod large;
 mod output;
+mod requests;
+mod socket;
+mod wait;
 
 pub(crate) use deferred::DeferredQuestion;
-pub(crate) use input::{Input, Pool};
-pub(crate) use large::{Filling, Large};
-pub(crate) use output::{Flushed, flush};
+pub(crate) use input::Pool;
+pub(crate) use requests::Requests;
+pub(crate) use socket::{Ends, Newcomer, Socket, Stream};
+pub(crate) use wait::WaitReasons;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
-use std::sync::Arc;
 
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
+use mio::event::Event;
 use varve_exec::Session;
-use varve_protocol::{Limits, Parser, Reply};
+use varve_protocol::Reply;
 
-use crate::config::Config;
+use crate::config::{Config, OutputLimit};
 use crate::features::pubsub::state::Subscriptions;
+use crate::features::pubsub::state::{ConnId, ConnRef};
 
 /// A client that has this much unsent output is not executed any further until half of it is gone.
 pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
@@ -45,209 +40,80 @@ pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
 /// The largest value that the store takes, whatever `proto-max-bulk-len` says.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// The socket of a connection.
-#[derive(Debug)]
-pub(crate) enum Stream {
-    /// Over TCP.
-    Tcp(mio::net::TcpStream),
-    /// Over the Unix socket.
-    Unix(mio::net::UnixStream),
-}
-
-impl Stream {
-    /// Registers for reading and writing at once, edge-triggered, so that no later call changes the interest.
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        match self {
-            Stream::Tcp(stream) => stream.register(registry, token, interest),
-            Stream::Unix(stream) => stream.register(registry, token, interest),
-        }
-    }
-
-    /// One read.
-    pub(crate) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(room),
-            Stream::Unix(stream) => (&mut &*stream).read(room),
-        }
-    }
-
-    /// One write.
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
-        }
-    }
-
-    /// One write of several pieces.
-    pub(crate) fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write_vectored(pieces),
-            Stream::Unix(stream) => (&mut &*stream).write_vectored(pieces),
-        }
-    }
-
-    /// The socket's descriptor, as CLIENT LIST shows it.
-    pub(crate) fn fd(&self) -> RawFd {
-        match self {
-            Stream::Tcp(stream) => stream.as_raw_fd(),
-            Stream::Unix(stream) => stream.as_raw_fd(),
-        }
-    }
-}
-
-/// Both ends of a connection, written as Redis writes them.
-#[derive(Clone, Debug)]
-pub(crate) enum Ends {
-    /// Addresses of the peer and of this side.
-    Tcp { peer: SocketAddr, local: SocketAddr },
-    /// The path of the Unix socket; the peer has no name.
-    Unix(Arc<Path>),
-}
-
-impl Ends {
-    /// The peer's end: `ip:port`, `[ip]:port` or `path:0`.
-    pub(crate) fn peer(&self) -> String {
-        match self {
-            Ends::Tcp { peer, .. } => peer.to_string(),
-            Ends::Unix(path) => format!("{}:0", path.display()),
-        }
-    }
-
-    /// This side's end, in the same form.
-    pub(crate) fn local(&self) -> String {
-        match self {
-            Ends::Tcp { local, .. } => local.to_string(),
-            Ends::Unix(path) => format!("{}:0", path.display()),
-        }
-    }
-
-    /// True for the Unix socket and for loopback addresses: what protected mode and `local` settings admit.
-    pub(crate) fn is_local(&self) -> bool {
-        match self {
-            Ends::Tcp { peer, .. } => peer.ip().to_canonical().is_loopback(),
-            Ends::Unix(_) => true,
-        }
-    }
-}
-
-/// An accepted socket on its way to its worker.
-#[derive(Debug)]
-pub(crate) struct Newcomer {
-    pub(crate) id: u64,
-    pub(crate) stream: Stream,
-    pub(crate) ends: Ends,
-}
-
-/// What a connection may do at present; see the module's picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Requests are read and executed.
-    Open,
-    /// A question of this connection is with the workers; its later requests wait.
-    Waiting,
-    /// A command of this connection waits for keys; its later requests wait.
-    Blocked,
-    /// Output is written, then the socket is closed.
-    Closing,
-}
-
-/// A connection.
+/// See the module's text.
 pub(crate) struct Conn {
-    pub(crate) stream: Stream,
-    pub(crate) ends: Ends,
+    id: ConnId,
+    pub(crate) socket: Socket,
     pub(crate) session: Session,
-    pub(crate) parser: Parser,
-    pub(crate) input: Input,
-    /// Large arguments of the request that is not whole yet, which lie outside the input.
-    pub(crate) large: Large,
+    pub(crate) requests: Requests,
     /// Replies that the socket has not taken yet; empty between requests.
     pub(crate) output: Reply,
     /// Questions of a transaction that are still to be asked, with the replies behind each.
-    pub(crate) later: VecDeque<DeferredQuestion>,
-    /// Bytes that the parser asked for at least.
-    pub(crate) want: usize,
-    pub(crate) phase: Phase,
-    /// The socket may hold bytes that have not been read (edge-triggered: nobody will say it again).
-    pub(crate) readable: bool,
-    /// The socket took less than it was given; it will report when it is writable.
-    pub(crate) blocked: bool,
-    /// Nothing is executed until enough of the output is written.
-    pub(crate) paused: bool,
-    /// The peer has closed its side; what it sent before may still lie in the socket.
-    pub(crate) hung_up: bool,
-    /// All that the peer sent has been read, and it will send nothing more.
-    pub(crate) ended: bool,
-    /// Stands in the worker's ready queue.
-    pub(crate) queued: bool,
-    /// Bytes of the request that the server itself runs at present: CLIENT LIST counts them as unread.
-    pub(crate) request_bytes: usize,
-    /// Bytes that the worker's weights count of it (`clients::weight`), 0 if it is not to be evicted.
-    pub(crate) weight: usize,
-    /// Bytes that the worker's sum counts of it (`clients::memory`): a part of `maxmemory`.
-    pub(crate) counted_bytes: usize,
-    /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
-    pub(crate) soft_ms: Option<i64>,
+    pub(crate) deferred: VecDeque<DeferredQuestion>,
     /// What it listens to; None until it subscribes.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
-    /// What the worker's inbox must have delivered before its next request.
-    pub(crate) due: Option<u64>,
-    /// CLIENT PAUSE holds its next request back.
-    pub(crate) held: bool,
-    /// It has published more than a worker's inbox takes, and waits for room there.
-    pub(crate) crowded: bool,
-    /// Its replies wait until those have been told who keep what it has changed.
-    pub(crate) awaits: bool,
+    waits: WaitReasons,
+    /// Stands in the worker's ready queue.
+    queued: bool,
+    /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
+    over_soft_since_ms: Option<i64>,
+    /// Number of items that the worker's inbox must have delivered before its next request.
+    inbox_due: Option<u64>,
+    counted: Counted,
+}
+
+/// The bytes of a connection that its worker has counted last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// What the worker's weights have of it, 0 if it is not to be evicted.
+    pub(crate) weight: usize,
+    /// What the worker's sum has of it, which is a part of `maxmemory`.
+    pub(crate) bytes: usize,
 }
 
 impl fmt::Debug for Conn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conn").field("id", &self.session.id).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("Conn").field("client", &self.session.id).field("waits", &self.waits).finish_non_exhaustive()
     }
 }
 
 impl Conn {
-    /// A connection that has said nothing yet.
-    pub(crate) fn new(newcomer: Newcomer, config: &Config, now_ms: i64) -> Conn {
+    /// A connection that has said nothing yet, and will have the number `id` in its worker.
+    pub(crate) fn new(id: ConnId, newcomer: Newcomer, config: &Config, now_ms: i64) -> Conn {
         let authenticated = config.password.is_none();
         let mut conn = Conn {
-            stream: newcomer.stream,
-            ends: newcomer.ends,
-            session: Session::new(newcomer.id, now_ms, authenticated),
-            parser: Parser::new(Limits::default()),
-            input: Input::default(),
-            large: Large::default(),
+            id,
+            socket: Socket::new(newcomer.stream, newcomer.ends),
+            session: Session::new(newcomer.client, now_ms, authenticated),
+            requests: Requests::new(),
             output: Reply::new(),
-            later: VecDeque::new(),
-            want: 0,
-            phase: Phase::Open,
-            readable: true,
-            blocked: false,
-            paused: false,
-            hung_up: false,
-            ended: false,
-            queued: false,
-            request_bytes: 0,
-            weight: 0,
-            counted_bytes: 0,
-            soft_ms: None,
+            deferred: VecDeque::new(),
             subscriptions: None,
-            due: None,
-            held: false,
-            crowded: false,
-            awaits: false,
+            waits: WaitReasons::default(),
+            queued: false,
+            over_soft_since_ms: None,
+            inbox_due: None,
+            counted: Counted::default(),
         };
         conn.set_limits(config);
         conn
     }
 
+    /// The connection as others note it.
+    pub(crate) fn who(&self) -> ConnRef {
+        ConnRef { conn: self.id, client: self.session.id }
+    }
+
     /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
     pub(crate) fn set_limits(&mut self, config: &Config) {
-        let unauthenticated = !self.session.authenticated;
         let bulk_max = (config.bulk_bytes_max as usize).min(VALUE_BYTES_MAX);
         self.session.bulk_max = bulk_max;
-        self.parser.set_limits(Limits { bulk_max, unauthenticated, ..Limits::default() });
+        self.requests.set_limits(bulk_max, !self.session.authenticated);
+    }
+
+    /// Notes what the poll reports of the socket.
+    pub(crate) fn note_event(&mut self, event: &Event) {
+        self.socket.note(event);
     }
 
     /// Tells the session how many subscriptions there are, after they changed.
@@ -266,22 +132,95 @@ impl Conn {
 
     /// True if bytes may be read from the socket.
     pub(crate) fn may_read(&self) -> bool {
-        self.readable && !self.ended && self.phase != Phase::Closing
+        self.socket.is_readable() && !self.waits(WaitReasons::CLOSING)
     }
 
     /// True if requests may be executed.
+    #[inline]
     pub(crate) fn may_run(&self) -> bool {
-        self.phase == Phase::Open && !self.paused && !self.held && !self.crowded && !self.awaits
+        self.waits.is_empty()
     }
 
     /// True if output may be written to the socket.
     pub(crate) fn may_write(&self) -> bool {
-        !self.blocked && !self.awaits
+        !self.socket.is_full() && !self.waits(WaitReasons::BARRIER)
     }
 
-    /// Pauses or resumes execution as the unsent output asks.
+    /// True if it waits for this reason.
+    #[inline]
+    pub(crate) fn waits(&self, reason: WaitReasons) -> bool {
+        self.waits.has(reason)
+    }
+
+    /// Its requests wait for this reason from now on; false if they do already.
+    pub(crate) fn wait(&mut self, reason: WaitReasons) -> bool {
+        self.waits.add(reason)
+    }
+
+    /// Takes a reason away; false if it was not there. `Conns::lift` queues the connection too.
+    pub(super) fn lift(&mut self, reason: WaitReasons) -> bool {
+        self.waits.lift(reason)
+    }
+
+    /// Has the connection wait as its unsent output asks.
     pub(crate) fn balance(&mut self) {
-        let waiting = self.output.len();
-        self.paused = waiting > PAUSE_BYTES || (self.paused && waiting > PAUSE_BYTES / 2);
+        let unsent = self.output.len();
+        let waits = self.waits(WaitReasons::OUTPUT);
+        self.waits.set(WaitReasons::OUTPUT, unsent > PAUSE_BYTES || (waits && unsent > PAUSE_BYTES / 2));
+    }
+
+    /// True if nothing more comes of it, but for output that is unsent: it closes, or the client has closed its side and
+    /// `idle`, all that came has been executed. While a question is out its answer is still to come.
+    pub(crate) fn is_done(&self, idle: bool) -> bool {
+        if self.waits(WaitReasons::QUESTION) {
+            return false;
+        }
+        let ended = self.socket.is_ended();
+        self.waits(WaitReasons::CLOSING)
+            || ended && self.waits(WaitReasons::KEYS)
+            || ended && idle && !self.waits(WaitReasons::OUTPUT)
+    }
+
+    /// Puts it into a queue, if it stands in none; true then.
+    pub(super) fn enqueue(&mut self) -> bool {
+        !std::mem::replace(&mut self.queued, true)
+    }
+
+    /// It has left the queue.
+    pub(super) fn dequeue(&mut self) {
+        self.queued = false;
+    }
+
+    /// True if `unsent` bytes of output are more than the limit admits: at once, or since too long.
+    pub(crate) fn is_over(&mut self, limit: &OutputLimit, unsent: usize, now_ms: i64) -> bool {
+        let unsent = unsent as u64;
+        if limit.soft_bytes == 0 || unsent <= limit.soft_bytes {
+            self.over_soft_since_ms = None;
+        } else if self.over_soft_since_ms.is_none() {
+            self.over_soft_since_ms = Some(now_ms);
+        }
+        let soft_ms = limit.soft_s as i64 * 1000;
+        let too_long = self.over_soft_since_ms.is_some_and(|since| now_ms - since > soft_ms);
+        too_long || (limit.hard_bytes > 0 && unsent > limit.hard_bytes)
+    }
+
+    /// True if the worker's inbox has delivered (`delivered` items) what was in it (`pushed` items) when this was first
+    /// asked, since it was true last.
+    pub(crate) fn has_got(&mut self, pushed: u64, delivered: u64) -> bool {
+        let is_there = delivered >= *self.inbox_due.get_or_insert(pushed);
+        if is_there {
+            self.inbox_due = None;
+        }
+        is_there
+    }
+
+    /// What the worker has counted of it.
+    pub(crate) fn counted(&self) -> Counted {
+        self.counted
+    }
+
+    /// The worker counts this of it from now on.
+    pub(crate) fn set_counted(&mut self, counted: Counted) {
+        self.counted = counted;
     }
 }

@@ -1,7 +1,7 @@
 //! A worker's side: which of its connections listen to what, and how far the fan-out of the current item is.
 //!
 //! ```text
-//!  hub:         name -> { connection id -> slot, first number }     ordered by id, so that a slice can go on where the
+//!  hub:         name -> { client id -> connection, first number }    ordered by id, so that a slice can go on where the
 //!                                                                   last one ended, whatever came and went between
 //!  connection:  Subscriptions: its names, each kind apart
 //! ```
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::inbox::{Item, Message};
-use super::{Kind, Name, Registry, Stale};
+use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 
 /// What a subscription takes beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -59,7 +59,7 @@ impl Subscriptions {
 /// One connection among those that listen to something.
 #[derive(Clone, Copy, Debug)]
 struct Listener {
-    slot: usize,
+    conn: ConnId,
     /// Number of the first item that it is for.
     since: u64,
 }
@@ -92,8 +92,7 @@ struct Progress {
 /// One delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery<'h> {
-    pub(crate) slot: usize,
-    pub(crate) id: u64,
+    pub(crate) to: ConnRef,
     pub(crate) what: What<'h>,
 }
 
@@ -141,7 +140,7 @@ impl Hub {
         registry: &Registry,
         kind: Kind,
         name: &[u8],
-        (slot, id): (usize, u64),
+        who: ConnRef,
         subscriptions: &mut Subscriptions,
     ) {
         if subscriptions.of(kind).contains(name) {
@@ -150,7 +149,8 @@ impl Hub {
         let (name, since) = registry.subscribe(kind, name, self.worker);
         subscriptions.names[kind as usize].insert(Arc::clone(&name));
         subscriptions.name_bytes += name.len();
-        let before = self.named[kind as usize].entry(name).or_default().insert(id, Listener { slot, since });
+        let before =
+            self.named[kind as usize].entry(name).or_default().insert(who.client, Listener { conn: who.conn, since });
         assert!(before.is_none(), "hub and connection know the same subscriptions");
     }
 
@@ -193,15 +193,15 @@ impl Hub {
     }
 
     /// The connection tracks from now on, or no longer.
-    pub(crate) fn track(&mut self, registry: &Registry, (slot, id): (usize, u64), on: bool) {
+    pub(crate) fn track(&mut self, registry: &Registry, who: ConnRef, on: bool) {
         let since = registry.inbox(self.worker).pushed();
-        set(&mut self.trackers, id, on.then_some(Listener { slot, since }));
+        set(&mut self.trackers, who.client, on.then_some(Listener { conn: who.conn, since }));
     }
 
     /// The connection monitors from now on, or no longer.
-    pub(crate) fn monitor(&mut self, registry: &Registry, (slot, id): (usize, u64), on: bool) {
+    pub(crate) fn monitor(&mut self, registry: &Registry, who: ConnRef, on: bool) {
         let since = registry.inbox(self.worker).pushed();
-        set(&mut self.monitors, id, on.then_some(Listener { slot, since }));
+        set(&mut self.monitors, who.client, on.then_some(Listener { conn: who.conn, since }));
     }
 
     /// Gives at most about `most` deliveries to `give`, in order; takes items from the inbox as it goes. False if nothing
@@ -251,14 +251,14 @@ impl Hub {
                 for &id in rest {
                     *from += 1;
                     slice.given += 1;
-                    if let Some(Listener { slot, .. }) = self.trackers.get(&id) {
-                        give(Delivery { slot: *slot, id, what: What::Read(stale) });
+                    if let Some(Listener { conn, .. }) = self.trackers.get(&id) {
+                        give(Delivery { to: ConnRef { conn: *conn, client: id }, what: What::Read(stale) });
                     }
                 }
                 *from as usize == ids.len()
             }
-            Item::Redirected(slot, id, stale) => {
-                give(Delivery { slot: *slot, id: *id, what: What::Redirected(stale) });
+            Item::Redirected(to, stale) => {
+                give(Delivery { to: *to, what: What::Redirected(stale) });
                 slice.given += 1;
                 true
             }
@@ -295,7 +295,7 @@ impl Slice {
                 return false;
             }
             if listener.since <= self.number {
-                give(Delivery { slot: listener.slot, id, what });
+                give(Delivery { to: ConnRef { conn: listener.conn, client: id }, what });
                 self.given += 1;
             }
         }
@@ -320,6 +320,10 @@ mod tests {
     use super::super::Inbox;
     use super::*;
 
+    fn at(number: usize, client: u64) -> ConnRef {
+        ConnRef { conn: ConnId(number), client }
+    }
+
     /// A turn gives no more than it is asked to, whoever comes and goes between two turns.
     #[test]
     fn a_message_for_thousands_is_delivered_in_slices() {
@@ -330,7 +334,7 @@ mod tests {
         let mut hub = Hub::new(0);
         let mut all: Vec<Subscriptions> = (0..3000).map(|_| Subscriptions::default()).collect();
         for (id, subscriptions) in all.iter_mut().enumerate() {
-            hub.subscribe(&registry, Kind::Channel, b"c", (id, id as u64), subscriptions);
+            hub.subscribe(&registry, Kind::Channel, b"c", at(id, id as u64), subscriptions);
         }
         for round in 1..=3 {
             // Two less and one more a round.
@@ -340,7 +344,7 @@ mod tests {
                 let mut given = 0;
                 let more = hub.deliver(&registry, SLICE, |delivery| {
                     given += 1;
-                    got[delivery.slot] += 1;
+                    got[delivery.to.conn.0] += 1;
                 });
                 assert!(given <= SLICE, "{given} deliveries in one turn");
                 slices += 1;
@@ -352,7 +356,7 @@ mod tests {
                     for gone in [round as usize, 3000 - round as usize] {
                         hub.unsubscribe(&registry, Kind::Channel, b"c", gone as u64, &mut all[gone]);
                     }
-                    let (who, mut late) = ((3001, 9000 + round), Subscriptions::default());
+                    let (who, mut late) = (at(3001, 9000 + round), Subscriptions::default());
                     hub.subscribe(&registry, Kind::Channel, b"c", who, &mut late);
                     all.push(late);
                 }

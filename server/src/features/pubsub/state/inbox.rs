@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mio::Waker;
 use parking_lot::Mutex;
 
-use super::{Kind, Name, Payload, Stale};
+use super::{ConnRef, Kind, Name, Payload, Stale};
 
 /// What is delivered to connections out of turn.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ pub(crate) enum Item {
     Prefix(Name, Arc<Stale>),
     /// Nothing that was read holds any more, for all tracking connections.
     AllStale,
-    /// Stale keys of another connection, for the one that gets its messages: slot and id.
-    Redirected(usize, u64, Arc<Stale>),
+    /// Stale keys of another connection, for the one that gets its messages.
+    Redirected(ConnRef, Arc<Stale>),
     /// A line for all monitors.
     Monitor(Arc<[u8]>),
 }
@@ -45,7 +45,7 @@ impl Item {
         OWN + match self {
             Item::Message(message) => message.channel.len() + message.payload.len(),
             Item::Stale(stale, clients) => stale.bytes() + clients.len() * size_of::<u64>(),
-            Item::Prefix(_, stale) | Item::Redirected(_, _, stale) => stale.bytes(),
+            Item::Prefix(_, stale) | Item::Redirected(_, stale) => stale.bytes(),
             Item::AllStale => 0,
             Item::Monitor(line) => line.len(),
         }

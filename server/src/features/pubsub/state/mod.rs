@@ -19,12 +19,14 @@
 //!
 //! Not here: the commands (features/pubsub/mod.rs), sockets (worker/deliver.rs).
 
+mod home;
 mod hub;
 mod inbox;
 mod payload;
 mod registry;
 mod stale;
 
+pub(crate) use home::{ConnId, ConnRef, Home};
 pub(crate) use hub::{Delivery, Hub, Subscriptions, What};
 pub(crate) use inbox::{Inbox, Item, Message};
 pub(crate) use payload::Payload;
@@ -35,13 +37,6 @@ use std::sync::Arc;
 
 /// The name of a channel, or a pattern.
 pub(crate) type Name = Arc<[u8]>;
-
-/// Where a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
-    pub(crate) worker: usize,
-    pub(crate) slot: usize,
-}
 
 /// What can be listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! ```text
 //!  channels, shard channels: 64 stripes each: Mutex { name -> [count of worker 0, count of worker 1, ...] }
 //!  patterns, prefixes:       RwLock { pattern -> [counts] }, asked only while there is one
-//!  homes:                    16 stripes: Mutex { connection id -> worker, slot }
+//!  homes:                    16 stripes: Mutex { client id -> worker, connection }
 //!  inboxes:                  one a worker
 //! ```
 //!
@@ -148,7 +148,7 @@ impl Registry {
     }
 
     /// A connection has come to its worker.
-    pub(crate) fn settle(&self, id: u64, home: Home) {
+    pub(crate) fn arrive(&self, id: u64, home: Home) {
         self.homes[id as usize % HOME_STRIPES].lock().insert(id, home);
     }
 

@@ -1,0 +1,59 @@
+//! Connections that CLIENT PAUSE holds back until it ends or changes.
+//!
+//! Requests that they sent stay in their buffers, and what they send on is read, up to the query limit. Not here: which
+//! commands are held back (`varve_exec::pause`).
+
+use std::time::Duration;
+
+use varve_exec::pause::Pause;
+
+use crate::features::pubsub::state::ConnRef;
+use crate::net::conn::{Conn, WaitReasons};
+use crate::net::conns::Conns;
+use crate::state::WorkerStats;
+
+/// The paused connections of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct PausedClients {
+    waiting: Vec<ConnRef>,
+    /// The pause that holds them.
+    under: Pause,
+}
+
+impl PausedClients {
+    /// The connection's next request is held back by this pause.
+    #[cold]
+    pub(crate) fn hold_back(&mut self, conn: &mut Conn, pause: Pause, stats: &WorkerStats) {
+        conn.wait(WaitReasons::PAUSE);
+        if self.waiting.is_empty() {
+            self.under = pause;
+        }
+        self.waiting.push(conn.who());
+        self.publish(stats);
+    }
+
+    /// Lets all go on if the pause is another one by now, or over.
+    pub(crate) fn release(&mut self, conns: &mut Conns, now: impl FnOnce() -> Pause, stats: &WorkerStats) {
+        if self.waiting.is_empty() || now() == self.under {
+            return;
+        }
+        self.waiting.drain(..).for_each(|who| conns.lift(who, WaitReasons::PAUSE));
+        self.publish(stats);
+    }
+
+    /// Time until they can go on by themselves, if there are any. The pause ends at `until_ms`, Unix time as `now_ms`.
+    pub(crate) fn due_in(&self, until_ms: i64, now_ms: i64) -> Option<Duration> {
+        let left_ms = until_ms.saturating_sub(now_ms).max(0);
+        (!self.waiting.is_empty()).then(|| Duration::from_millis(left_ms as u64))
+    }
+
+    /// A connection is about to close.
+    pub(crate) fn forget(&mut self, who: ConnRef, stats: &WorkerStats) {
+        self.waiting.retain(|waiting| *waiting != who);
+        self.publish(stats);
+    }
+
+    fn publish(&self, stats: &WorkerStats) {
+        stats.held.set(self.waiting.len() as u64);
+    }
+}

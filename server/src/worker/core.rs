@@ -1,0 +1,257 @@
+//! A worker without its buffers: its connections, the store's worker and the executor, and each matter's part of it.
+//!
+//! Commands run here; the buffers that requests lie in and replies go to are lent by the event loop (`Worker`). Not here:
+//! polling, reading (serve.rs), the loop (mod.rs).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use varve_exec::batch::Batch;
+use varve_exec::{Blocked, CommandTable};
+use varve_protocol::Reply;
+use varve_store::Worker as StoreWorker;
+
+use crate::config::Config;
+use crate::features::clients::blocked::BlockedClients;
+use crate::features::clients::state::ClientClass;
+use crate::features::clients::{self, evict_clients};
+use crate::features::pause::paused::PausedClients;
+use crate::features::pubsub::listening;
+use crate::features::pubsub::publishers::WaitingPublishers;
+use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::features::pubsub::state::{Hub, Sink};
+use crate::features::tracking::invalidation_barrier::InvalidationBarrier;
+use crate::net::conn::WaitReasons;
+use crate::net::conns::Conns;
+use crate::state::mail::Message;
+use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
+
+/// See the module's text.
+pub(super) struct Core {
+    pub(super) index: usize,
+    pub(super) state: Arc<ServerState>,
+    pub(super) config: Arc<Config>,
+    /// The count of changes that `config` has seen.
+    config_changes: u64,
+    pub(super) table: Arc<CommandTable>,
+    pub(super) conns: Conns,
+    pub(super) batch: Batch,
+    pub(super) store: StoreWorker,
+    /// What its connections listen to.
+    pub(super) hub: Hub,
+    pub(super) paused: PausedClients,
+    pub(super) publishers: WaitingPublishers,
+    pub(super) barrier: InvalidationBarrier,
+    pub(super) blocked: BlockedClients,
+    pub(super) now: Now,
+    /// Turns in a row that ended because a shard was busy.
+    pub(super) busy: u32,
+}
+
+impl Core {
+    /// Of worker `index`.
+    pub(super) fn new(index: usize, state: Arc<ServerState>, table: Arc<CommandTable>) -> Core {
+        let mut batch = Batch::new(Arc::clone(&state.workers[index].commands));
+        let mut store = state.store.worker(index);
+        batch.set_events(&mut store, Sink::new(Arc::clone(&state.pubsub), index));
+        let mut core = Core {
+            index,
+            config: state.config.snapshot(),
+            config_changes: 0,
+            table,
+            conns: Conns::default(),
+            batch,
+            store,
+            hub: Hub::new(index),
+            paused: PausedClients::default(),
+            publishers: WaitingPublishers::default(),
+            barrier: InvalidationBarrier::default(),
+            blocked: BlockedClients::default(),
+            now: Now::read(),
+            busy: 0,
+            state,
+        };
+        core.refresh();
+        core
+    }
+
+    /// What others see of this worker.
+    pub(super) fn handle(&self) -> &WorkerHandle {
+        &self.state.workers[self.index]
+    }
+
+    /// What this worker counts.
+    #[inline]
+    pub(super) fn stats(&self) -> &WorkerStats {
+        &self.state.workers[self.index].stats
+    }
+
+    /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
+    /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
+    pub(super) fn follow_config(&mut self) {
+        if self.state.config.changes() != self.config_changes {
+            self.refresh();
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.config_changes = self.state.config.changes();
+        self.config = self.state.config.snapshot();
+        self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
+        self.batch.stats().track_latency(self.config.latency_tracking);
+        self.conns.iter_mut().for_each(|conn| conn.set_limits(&self.config));
+    }
+
+    /// Closes a connection at once; output that is unsent is lost.
+    pub(super) fn close(&mut self, id: ConnId) {
+        let conn = &mut self.conns[id];
+        let who = conn.who();
+        conn.session.leave_transaction(&mut self.store);
+        listening::stop_all(conn, &mut self.hub, &self.state);
+        self.state.pubsub.leave(who.client);
+        // Closing the socket takes it out of the poll.
+        let conn = self.conns.remove(id);
+        let handle = &self.state.workers[self.index];
+        if conn.waits(WaitReasons::KEYS) {
+            self.blocked.abandon(who.client, &self.store, &handle.stats);
+        }
+        if conn.waits(WaitReasons::PAUSE) {
+            self.paused.forget(who, &handle.stats);
+        }
+        evict_clients::forget(&conn, handle);
+        handle.assigned.fetch_sub(1, Ordering::Relaxed);
+        handle.stats.connected.set(self.conns.len() as u64);
+    }
+
+    /// Counts what the connection takes now.
+    #[inline]
+    pub(super) fn count(&mut self, id: ConnId) {
+        evict_clients::count(&mut self.conns[id], &self.state.workers[self.index]);
+    }
+
+    /// Closes the largest clients while all together take more than `max` bytes and the largest are here.
+    #[cold]
+    pub(super) fn evict_clients(&mut self, max: u64) {
+        while evict_clients::total(&self.state) > max {
+            let largest = evict_clients::largest(&self.conns, &self.state, self.index);
+            if largest.is_empty() {
+                return;
+            }
+            for ConnRef { conn, .. } in largest {
+                if evict_clients::total(&self.state) <= max {
+                    return;
+                }
+                let line = clients::line(&self.conns[conn], self.now.unix_ms);
+                tracing::info!("Evicting client: {line}");
+                self.stats().evicted.add(1);
+                self.close(conn);
+            }
+        }
+    }
+
+    /// Lets those connections go on that waited for the end of a pause, or for room in inboxes.
+    pub(super) fn release_waiting(&mut self) {
+        let (state, now_ms) = (&self.state, self.now.unix_ms);
+        self.publishers.release(&mut self.conns, &state.pubsub);
+        self.paused.release(&mut self.conns, || state.pauses.now(now_ms), &state.workers[self.index].stats);
+    }
+
+    /// Reports how far the inbox is, all outputs written, and lets those connections go on whose replies waited for
+    /// others.
+    #[inline]
+    pub(super) fn report_delivered(&mut self) {
+        self.barrier.report(&mut self.conns, &self.state.pubsub, self.index, self.hub.done());
+    }
+
+    /// Forgets tracked keys while there are more than the configuration admits.
+    #[inline]
+    pub(super) fn limit_tracked_keys(&mut self) {
+        if self.state.tracking.is_over(self.config.tracked_keys_max) {
+            self.state.tracking.limit(self.config.tracked_keys_max, self.index);
+        }
+    }
+
+    /// Sends what background steps have changed. Nobody waits for that.
+    pub(super) fn send_background_changes(&mut self) {
+        self.state.tracking.flush(self.index);
+        if self.state.pubsub.owes(self.index) {
+            self.state.pubsub.take_owed(self.index);
+        }
+    }
+
+    /// CLIENT PAUSE holds the connection's next request back.
+    #[cold]
+    pub(super) fn hold_back(&mut self, id: ConnId) {
+        let pause = self.state.pauses.now(self.now.unix_ms);
+        self.paused.hold_back(&mut self.conns[id], pause, &self.state.workers[self.index].stats);
+    }
+
+    /// Gives the replies to clients that waited, and were served by this worker's commands, to their workers.
+    #[inline]
+    pub(super) fn deliver_served(&mut self) {
+        let Some(all) = self.batch.take_served() else { return };
+        for served in all {
+            if served.worker == self.index {
+                self.unblock(served.client, |_, out| out.raw(&served.reply));
+            } else {
+                self.state.workers[served.worker].mailbox.send(Message::Served(served));
+            }
+        }
+    }
+
+    /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. Nothing happens if the
+    /// client is gone.
+    pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) {
+        let stats = &self.state.workers[self.index].stats;
+        self.blocked.end(client, &mut self.conns, &self.store, stats, reply);
+    }
+
+    /// Ends the waits whose time is up.
+    pub(super) fn end_waits(&mut self) {
+        if self.blocked.due_in(self.now.instant).is_some_and(|due| due.is_zero()) {
+            while let Some(client) = self.blocked.pop_expired(self.now.instant) {
+                self.unblock(client, |blocked, out| blocked.reply_timeout(out));
+            }
+        }
+    }
+
+    /// CLIENT UNBLOCK; false if no such client of this worker waits.
+    pub(super) fn unblock_client(&mut self, client: u64, error: bool) -> bool {
+        let waits = self.blocked.cancel(client);
+        if waits {
+            let stats = Arc::clone(self.batch.stats());
+            self.unblock(client, |blocked, out| blocked.reply_unblocked(error, &stats, out));
+        }
+        waits
+    }
+
+    /// True if the connection has more unsent output, `unsent` bytes, than its class may have. As in Redis, nothing of an
+    /// output over the limit is sent.
+    pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize) -> bool {
+        let conn = &mut self.conns[id];
+        let limit = &self.config.output_limits[ClientClass::of(conn).limit()];
+        let over = conn.is_over(limit, unsent, self.now.unix_ms);
+        if over {
+            let line = clients::line(conn, self.now.unix_ms);
+            tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");
+            self.stats().output_limit_closed.add(1);
+        }
+        over
+    }
+
+    /// True if the connection has sent more that waits than a client may.
+    pub(super) fn over_query_limit(&self, id: ConnId) -> bool {
+        let conn = &self.conns[id];
+        let waiting = conn.requests.waiting_bytes() + conn.session.queued_bytes;
+        let over = waiting as u64 > self.config.query_buffer_bytes_max;
+        if over {
+            let line = clients::line(conn, self.now.unix_ms);
+            let start = conn.requests.begin(64).escape_ascii();
+            tracing::warn!(
+                "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
+            );
+            self.stats().query_limit_closed.add(1);
+        }
+        over
+    }
+}

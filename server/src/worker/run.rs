@@ -1,0 +1,232 @@
+//! Executing a connection's requests: turns of the executor, and between them the commands of the server itself.
+//!
+//! ```text
+//!   data --> turn --> Yield: the next turn    Server: a handler runs, the next turn    Exec: a transaction
+//!              +----> all else ends it: input is missing, a shard is busy, the connection waits or ends
+//! ```
+
+use std::time::{Duration, Instant};
+
+use varve_exec::Command;
+use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
+use varve_exec::monitor::Seen;
+use varve_exec::tracking;
+use varve_protocol::{Args, LargeArgument, Reply};
+
+use super::core::Core;
+use crate::features;
+use crate::features::clients::state::Question;
+use crate::features::pubsub::state::ConnId;
+use crate::features::slowlog::state::Entry;
+use crate::state::Now;
+use crate::state::ctx::{After, ServerCtx};
+
+/// Commands of the server itself that one visit runs.
+const OWN_COMMANDS_MAX: u32 = 64;
+/// Turns over what one read brought before its replies are written: a pipeline of 256 commands costs one write.
+const TURNS_MAX: u32 = 4;
+/// Bytes of replies from which on they are written before more is executed.
+const WRITE_BYTES: usize = 64 * 1024;
+/// A command that took this long has the clock read again for those after it.
+const CLOCK_STEP: Duration = Duration::from_millis(1);
+
+/// Why a visit executes nothing more.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// All that is here is done.
+    Idle,
+    /// There is more, for a later turn.
+    Again,
+    /// A shard was busy.
+    Busy,
+    /// CLIENT PAUSE holds the next request back.
+    Paused,
+    /// Nothing more is to be executed.
+    Close,
+    /// A question to all workers.
+    Ask(Question),
+    /// The next request waits for a large argument, at this place of what is not done.
+    Large(LargeArgument),
+}
+
+impl Core {
+    /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
+    pub(super) fn turns(
+        &mut self,
+        id: ConnId,
+        data: &mut [u8],
+        early: Option<PreparsedTurn>,
+        out: &mut Reply,
+    ) -> (usize, Stop) {
+        let conn = &mut self.conns[id];
+        if !conn.may_run() || data.is_empty() {
+            conn.requests.set_want(1);
+            return (0, Stop::Idle);
+        }
+        out.set_resp(conn.session.resp);
+        self.batch.resume(early);
+        let (mut done, mut turns) = (0, 0);
+        for _ in 0..OWN_COMMANDS_MAX {
+            let turn = self.turn(id, &mut data[done..], out);
+            let part = &data[done..done + turn.consumed];
+            done += turn.consumed;
+            let stop = match turn.state {
+                TurnState::Yield => {
+                    turns += 1;
+                    (turns == TURNS_MAX || out.len() >= WRITE_BYTES).then_some(Stop::Again)
+                }
+                TurnState::Server { descriptor, start, spans } => {
+                    let after =
+                        self.run_own(id, descriptor, Args::new(&part[start..], &spans), part.len() - start, out);
+                    stop_after(after)
+                }
+                TurnState::Exec(exec) => match self.transaction(id, exec, out) {
+                    Some(question) => Some(Stop::Ask(question)),
+                    None => self.conns[id].session.close_after_reply.then_some(Stop::Close),
+                },
+                state => Some(self.stop(id, state)),
+            };
+            if let Some(stop) = stop {
+                return (done, stop);
+            }
+        }
+        (done, Stop::Again)
+    }
+
+    /// One turn, and its counts.
+    fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
+        let conn = &mut self.conns[id];
+        self.batch.set_monitoring(self.state.monitors.any());
+        self.batch.set_pause(self.state.pauses.now(self.now.unix_ms));
+        let (parser, large) = conn.requests.parts();
+        let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);
+        let turn = self.batch.turn(store, table, parser, &mut conn.session, now_ms, data, large, out);
+        if turn.consumed > 0 {
+            conn.requests.ran();
+        }
+        self.stats().commands.add(turn.commands as u64);
+        if self.store.now_ms() != self.now.unix_ms {
+            self.now = Now::read();
+        }
+        self.account(id);
+        self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
+        turn
+    }
+
+    /// What a turn ends with that is not gone on from.
+    fn stop(&mut self, id: ConnId, state: TurnState) -> Stop {
+        match state {
+            TurnState::NeedInput { want, body } => {
+                self.conns[id].requests.set_want(want);
+                body.map_or(Stop::Idle, Stop::Large)
+            }
+            TurnState::Busy => Stop::Busy,
+            TurnState::Paused => Stop::Paused,
+            TurnState::Blocked(blocked) => {
+                self.blocked.block(&mut self.conns[id], blocked, &self.state.workers[self.index].stats);
+                Stop::Idle
+            }
+            TurnState::Close => Stop::Close,
+            TurnState::Yield | TurnState::Exec(_) | TurnState::Server { .. } => unreachable!("the caller goes on"),
+        }
+    }
+
+    /// What follows a turn: slow commands into the log, lines to monitors, replies to clients that waited.
+    fn account(&mut self, id: ConnId) {
+        self.note_slow(id);
+        if let Some(seen) = self.batch.take_monitored() {
+            let address = self.conns[id].socket.ends().peer();
+            self.state.monitors.send(&self.state.pubsub, self.index, &address, &seen);
+        }
+        self.deliver_served();
+    }
+
+    /// Puts commands that took long into the slow log and the latency monitor.
+    #[inline]
+    fn note_slow(&mut self, id: ConnId) {
+        if let Some(slow) = self.batch.slow().take_commands() {
+            let conn = &self.conns[id];
+            let mut log = self.state.slowlog.lock();
+            for command in slow {
+                let (peer, name) = (conn.socket.ends().peer(), conn.session.name.clone());
+                log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
+            }
+        }
+        if let Some(spikes) = self.batch.slow().take_spikes() {
+            self.state.latency.lock().add_all(&spikes);
+        }
+    }
+
+    /// Runs a command of the server itself, with the counting and timing that the executor does for all others. `bytes`
+    /// is the length of the request.
+    pub(super) fn run_own(
+        &mut self,
+        id: ConnId,
+        descriptor: &'static Command,
+        args: Args<'_>,
+        bytes: usize,
+        out: &mut Reply,
+    ) -> After {
+        let conn = &mut self.conns[id];
+        conn.requests.set_running(bytes);
+        conn.session.argument_bytes = args.bytes();
+        conn.session.last = Some(descriptor);
+        let mark = out.mark();
+        let start = Instant::now();
+        let mut ctx = ServerCtx {
+            args,
+            state: &self.state,
+            config: &self.config,
+            store: &mut self.store,
+            hub: &mut self.hub,
+            conn,
+            out,
+            now: self.now,
+        };
+        let after = features::run(descriptor, &mut ctx).unwrap_or_else(|error| {
+            self.batch.stats().fail(descriptor, &error, mark, out);
+            After::Done
+        });
+        let conn = &self.conns[id];
+        if conn.listens() && !conn.session.in_exec && self.owes_delivery() {
+            self.deliver_before_reply(id, mark, out);
+        }
+        self.observe_own(id, descriptor, args);
+        let took = start.elapsed();
+        self.batch.stats().count(descriptor, 1, took.as_nanos() as u64);
+        self.batch.slow().note(descriptor, args, self.now.unix_ms, took.as_nanos() as u64);
+        self.note_slow(id);
+        if took >= CLOCK_STEP {
+            self.now = Now::read();
+        }
+        let conn = &mut self.conns[id];
+        let asks = matches!(after, After::Ask(_));
+        if !asks && !conn.session.in_exec && conn.session.drop_reply() && !descriptor.confirms_always() {
+            out.truncate(mark);
+        }
+        conn.requests.set_running(if asks { bytes } else { 0 });
+        self.follow_config();
+        after
+    }
+
+    /// Tracking's and MONITOR's part of what follows a command, as the executor does it for all others.
+    fn observe_own(&mut self, id: ConnId, descriptor: &'static Command, args: Args<'_>) {
+        let conn = &mut self.conns[id];
+        tracking::ran(&mut conn.session, descriptor);
+        if !self.state.monitors.any() {
+            return;
+        }
+        if let Some(seen) = Seen::new(descriptor, args, conn.session.db) {
+            self.state.monitors.send(&self.state.pubsub, self.index, &conn.socket.ends().peer(), &[seen]);
+        }
+    }
+}
+
+/// How a visit goes on after a command of the server itself; None: with the next request.
+fn stop_after(after: After) -> Option<Stop> {
+    match after {
+        After::Done => None,
+        After::Close => Some(Stop::Close),
+        After::Ask(question) => Some(Stop::Ask(question)),
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::ArgFlags;
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ArgKind {
@@ -39,7 +39,7 @@ impl ArgKind {
 pub struct Argument {
     /// Name for humans.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: ArgKind,
     /// Word that stands before it, or is it.
     pub token: &'static str,

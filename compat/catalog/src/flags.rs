@@ -152,7 +152,7 @@ bitset! {
 }
 
 bitset! {
-    /// What a command does to a key: one of RO, RW, OW, RM, and details.
+    /// The bits that say what a command does to a key: one of RO, RW, OW, RM, and details.
     KeyFlags {
         /// Reads only.
         RO = 0, "RO";
@@ -192,7 +192,7 @@ bitset! {
 }
 
 bitset! {
-    /// What a command does that neither its flags nor its documentation say. Replies show none of it.
+    /// Bits for behaviour that neither the flags nor the documentation say. Replies show none of it.
     Behaviour {
         /// Its cost is constant although it is not flagged as fast: its calls share one reading of the clock.
         CONSTANT_TIME = 0, "";

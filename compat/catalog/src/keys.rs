@@ -59,7 +59,7 @@ pub struct KeySpec {
     pub begin: Begin,
     /// How far it goes.
     pub find: Find,
-    /// What is done to the keys.
+    /// The bits that say what is done to the keys.
     pub flags: KeyFlags,
     /// A remark that COMMAND INFO shows, or empty.
     pub notes: &'static str,
@@ -103,7 +103,7 @@ impl KeySpec {
 pub struct NoKeys;
 
 impl Row {
-    /// Argument numbers of the keys at fixed positions in a request of so many arguments; all keys, unless
+    /// Argument numbers of the keys at fixed positions in a request of `arguments` arguments; all keys, unless
     /// [`Flags::MOVABLEKEYS`] is set.
     #[inline]
     pub fn fixed_keys(&self, arguments: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
@@ -128,7 +128,7 @@ impl Row {
         self.for_each_key_and_flags(args, |at, _| visit(at))
     }
 
-    /// As [`Row::for_each_key`], by the specifications, with the flags of each key.
+    /// Visits each key like [`Row::for_each_key`], but by the specifications, and with the flags of each key.
     pub fn for_each_key_and_flags(&self, args: Args<'_>, mut visit: impl FnMut(usize, KeyFlags)) -> Result<(), NoKeys> {
         for spec in self.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
             let flags = self.vary.map_or(spec.flags, |vary| vary(args));
@@ -220,7 +220,7 @@ fn range_end(begin: usize, last: i16, limit: u16, arguments: usize) -> usize {
     }
 }
 
-/// What SET does to its key: with GET it reads it too.
+/// The key flags of a SET: with GET it reads its key too.
 pub fn set_flags(args: Args<'_>) -> KeyFlags {
     if (3..args.len()).any(|at| args.is(at, "GET")) {
         KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE

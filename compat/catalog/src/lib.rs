@@ -1,4 +1,4 @@
-//! What is known of commands, as data: rows, key positions, ACL categories, documentation, names.
+//! Commands as data: rows, key positions, ACL categories, documentation, names.
 //!
 //! ```text
 //!  Row: name, arity, flags, behaviour, categories, key specifications, arguments, history

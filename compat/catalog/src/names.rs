@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What names stand for, found in any case of their letters.
+/// A map from names to values that ignores the case of letters.
 #[derive(Clone, Debug)]
 pub struct NameTable<T: 'static> {
     /// Open addressing, linear probing; a power of two, at most half full.
@@ -29,7 +29,8 @@ struct Named<T: 'static> {
     what: &'static T,
 }
 
-/// What two names of at most [`Print::WHOLE`] bytes have in common if they differ in case alone, and longer ones may.
+/// A print of a name. Names of at most [`Print::WHOLE`] bytes have the same print only if they differ in case alone; longer
+/// names may have it by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Print {
     first: u64,
@@ -58,7 +59,7 @@ impl<T> NameTable<T> {
         table
     }
 
-    /// What had the old name has the new one only, and none if that is empty.
+    /// The value of the old name then has the new name only, and none if that is empty.
     ///
     /// # Errors
     /// Nothing has the old name, or something else has the new one: the table is as it was.
@@ -98,12 +99,12 @@ impl<T> NameTable<T> {
         self.len == 0
     }
 
-    /// What the names stand for, in no order.
+    /// The values of all names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &'static T> {
         self.cells.iter().flatten().map(|named| named.what)
     }
 
-    /// What a name stands for, whatever its case; None if there is no such name.
+    /// The value of a name in any case; None if there is no such name.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&'static T> {
         let mask = self.cells.len() - 1;

@@ -1,4 +1,4 @@
-//! What is known of a command: one [`Row`] each, from which dispatch, arity checks, key extraction, COMMAND and the table
+//! The declaration of a command: one [`Row`] each, from which dispatch, arity checks, key extraction, COMMAND and the table
 //! of supported commands derive.
 //!
 //! A row is a constant built with the `const fn`s below, under the handler of its command; it states what cannot be
@@ -63,7 +63,7 @@ pub struct Row {
     pub element: u8,
     /// Its only key is argument 1, which every request has that it takes. Derived.
     pub one_key: bool,
-    /// What it does beside what its flags say.
+    /// Its behaviour beside its flags.
     pub behaviour: Behaviour,
     /// Arguments that logs and MONITOR do not show.
     pub secret: Secret,
@@ -255,7 +255,7 @@ impl Row {
         self.full_name.len() != self.name.len()
     }
 
-    /// True if a request of so many arguments is neither too short nor too long.
+    /// True if a request of this number of arguments is neither too short nor too long.
     #[inline]
     pub fn takes(&self, arguments: usize) -> bool {
         let want = self.arity.unsigned_abs() as usize;

@@ -33,7 +33,7 @@ const PING: Command = Command::new(
         .behaviour(Behaviour::WHILE_SUBSCRIBED),
 );
 
-/// What publishing has.
+/// The flags of commands that publish.
 const PUBLISHING: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST];
 
 /// `PUBLISH channel message`

@@ -17,7 +17,7 @@ use crate::grammar::{help, integer, shown};
 /// Bytes of a subcommand's name that its error shows.
 const SHOWN_MAX: usize = 128;
 
-/// The error of a subcommand that is not known, or not with so many arguments.
+/// The error of a subcommand that is not known, or not with this number of arguments.
 pub fn unknown(subcommand: &[u8]) -> CommandError {
     let name = shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]);
     let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");

@@ -196,7 +196,7 @@ const COMMAND_HELP: Command = Command::new(
         .behaviour(Behaviour::CONSTANT_TIME),
 );
 
-/// What COMMAND LIST keeps, of commands and subcommands alike.
+/// The filter of COMMAND LIST, for commands and subcommands alike.
 enum Filter<'a> {
     Everything,
     Nothing,
@@ -340,7 +340,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
     }
 }
 
-/// The head of a part of a key specification: its type, and a map of so many pairs to come.
+/// Writes the head of a part of a key specification: its type, and the head of a map of `pairs` pairs.
 fn typed(kind: &str, pairs: usize, out: &mut Reply) {
     out.map(2);
     pair("type", kind, out);

@@ -46,10 +46,10 @@ fn check_samples(args: &Args<'_>) -> CmdResult {
     Ok(())
 }
 
-/// What MEMORY tells of the whole store.
+/// The figures that MEMORY reports of the whole store.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
-    /// What `maxmemory` bounds, and that limit.
+    /// Bytes that `maxmemory` bounds; behind it that limit.
     used: u64,
     limit: u64,
     /// Of these in segments.
@@ -117,7 +117,7 @@ impl Figures {
         self.used.saturating_sub(self.live)
     }
 
-    /// What the data takes, without what was in use before there was any.
+    /// Bytes that the data takes, without those that were in use before there was any.
     fn net(&self) -> u64 {
         self.used.saturating_sub(self.process.startup_used)
     }
@@ -212,10 +212,10 @@ const MEMORY_DOCTOR: Command = Command::new(
 const DOCTOR_BYTES_MIN: u64 = 4 << 20;
 /// Of what is appended the background lets less than this die, in percent, before it reclaims by itself.
 const DEAD_PERCENT_USUAL: f64 = 20.0;
-/// What a process has beside what is in use: program, stacks, memory that is kept for new segments.
+/// Bytes that a process has beyond those in use: program, stacks, memory that is kept for new segments.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// What stands out, and what to do about it, a line each.
+/// The findings, and what to do about them, a line each.
 fn diagnosis(f: &Figures) -> String {
     if f.used < DOCTOR_BYTES_MIN {
         return format!("The store holds {} keys in {} bytes, too little to judge.\n", f.keys, f.used);

@@ -8,7 +8,7 @@ pub(crate) fn sha1(bytes: &[u8]) -> Digest {
     let mut state = [0x6745_2301u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let (blocks, rest) = bytes.as_chunks::<64>();
     blocks.iter().for_each(|block| compress(&mut state, block));
-    // What remains, a single set bit, zeros, and the length in bits: one block or two.
+    // The tail: the remaining bytes, a single set bit, zeros, and the length in bits. One block or two.
     let mut tail = [0u8; 128];
     tail[..rest.len()].copy_from_slice(rest);
     tail[rest.len()] = 0x80;

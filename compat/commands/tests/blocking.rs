@@ -181,7 +181,7 @@ fn a_push_waits_for_the_destination_of_who_waits() {
     bench.run(1, "LRANGE d 0 -1", "*1\r\n$1\r\nv\r\n");
 }
 
-/// The same while the destination's shard is busy: the push lets all go, comes back and takes it with the others; then
+/// The destination's shard is busy: the push releases all shards, comes back and takes it with the others. Then
 /// both are served, and what follows the push in a transaction comes before.
 #[test]
 fn a_push_that_comes_back_for_the_destination_serves_each_once() {
@@ -389,7 +389,7 @@ fn no_element_is_lost_or_doubled() {
         });
         popping.into_iter().flat_map(|thread| thread.join().expect("a popper")).collect::<Vec<_>>()
     });
-    // Who took a stop from one end may have left elements behind the other.
+    // A waiter that took a stop from one end may have left elements behind the other.
     let last = bench.hands.last_mut().expect("one more worker");
     for line in ["LRANGE q 0 -1", "LRANGE r 0 -1"] {
         let reply = String::from_utf8(step(last, table, line, &nobody).expect("a reply")).expect("text");

@@ -1,4 +1,4 @@
-//! What counts as a hit or a miss: as redis-server 7.0.15 counted the same commands on the same keys.
+//! Hits and misses are counted as redis-server 7.0.15 counted them for these commands on these keys.
 //!
 //! `a` is the string 1, `b` expires, `h` is a hash, `s` a set; `zz` is not there. Commands that write look keys up without counting.
 

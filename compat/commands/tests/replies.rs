@@ -7,7 +7,7 @@
 //! > COMMAND args   "..." quotes, with \r \n \" \\ \xNN; <5*a> is aaaaa
 //! 2 reply          RESP2, with the same escapes; `...` at the end stands for anything
 //! 3 reply          RESP3, where it differs
-//! @ 1500           the clock moves on so many milliseconds
+//! @ 1500           the clock moves on 1500 milliseconds
 //! ```
 
 mod common;

@@ -9,7 +9,7 @@ fn all() -> &'static [Command] {
     commands().commands()
 }
 
-/// What dispatch answers to a request that cannot run.
+/// The error that dispatch answers to a request that cannot run.
 fn refusal(request: &[&str]) -> String {
     let owned = OwnedArgs::from_parts(request);
     let mut out = Reply::new();

@@ -64,7 +64,7 @@ impl Client {
         replies
     }
 
-    /// The same at this many milliseconds from the start.
+    /// Runs requests at this number of milliseconds from the start.
     fn at(&mut self, ms: i64, requests: &str) -> String {
         self.now_ms = NOW_MS + ms;
         self.run(requests)
@@ -221,7 +221,7 @@ fn a_watched_key_whose_time_is_changed_is_touched() {
     }
 }
 
-/// What had ended when it was watched was absent, and is absent: whoever removes it.
+/// A key whose time had ended when it was watched counts as absent then and later, whoever removes it.
 #[test]
 fn a_key_that_had_ended_when_it_was_watched_is_absent() {
     for (other, done) in [("DEL w\n", 1), ("GET w\n", 1), ("PING\n", 1), ("SET w 1\n", 0), ("APPEND w 1\n", 0)] {

@@ -119,7 +119,7 @@ impl Commands {
         if self.rng.below(8) == 0 {
             return format!("{text} INCR {} {}", self.score(), self.member());
         }
-        // Now and then so many that a packed set becomes a large one.
+        // Now and then enough members to turn a packed set into a large one.
         let most = if self.rng.below(10) == 0 { self.members } else { 3 };
         let pairs = 1 + self.rng.below(most);
         (0..pairs).for_each(|_| text.push_str(&format!(" {} {}", self.score(), self.member())));
@@ -160,7 +160,7 @@ impl Commands {
         }
     }
 
-    /// What takes parts out, and sets whose scores are all the same.
+    /// Commands that take parts out, and sets whose scores are all the same.
     fn cut(&mut self) -> String {
         let key = self.key();
         let low = self.number();

@@ -56,7 +56,7 @@ const TURN_BYTES: usize = 64 << 10;
 const TURN_REPLY_BYTES: usize = 1 << 20;
 /// How many commands in a row may keep the same shards held; long ones count more than once.
 const KEEP_MAX: usize = 16;
-/// So many arguments count as another command: twenty fields are set in the time of six short ones.
+/// This number of arguments counts as another command: twenty fields are set in the time of six short commands.
 const KEEP_ARGS: usize = 8;
 /// A request that misses less than this is read to its end as it is.
 const BODY_WANT_MIN: usize = 1024;
@@ -69,7 +69,7 @@ pub struct Batch {
     stats: Arc<CommandStats>,
     slow: Slow,
     told: Told,
-    /// What is held back (CLIENT PAUSE).
+    /// The commands that are held back (CLIENT PAUSE).
     pause: Pause,
     /// Replies to clients that waited, in the order in which they were served.
     served: Vec<Served>,
@@ -78,18 +78,18 @@ pub struct Batch {
     recent: Recent,
 }
 
-/// Who else is told of what commands do.
+/// Receivers of what commands do, beside the client.
 #[derive(Default)]
 struct Told {
-    /// Who publishes clients' messages.
+    /// Publishes clients' messages.
     events: Option<Box<dyn Events + Send>>,
-    /// What ran in this turn, while somebody monitors.
+    /// The commands that ran in this turn, while somebody monitors.
     monitored: Option<Vec<Seen>>,
 }
 
 impl Told {
-    /// What follows a command on keys, with its shards still held: events are published, what a tracking client has read
-    /// is remembered, the command is shown to monitors.
+    /// Ends a command on keys, with its shards still held: events are published, the keys that a tracking client has read
+    /// are remembered, the command is shown to monitors.
     #[inline]
     fn after(&mut self, d: &'static Command, ctx: &mut Ctx<'_, '_>) {
         end_command(ctx);
@@ -115,11 +115,11 @@ pub struct Turn {
     pub consumed: usize,
     /// Commands that ran, or are for the server to run.
     pub commands: usize,
-    /// What comes next.
+    /// The state of the connection, which says what comes next.
     pub state: TurnState,
 }
 
-/// What a connection needs after a turn.
+/// The state of a connection after a turn.
 #[derive(Debug)]
 pub enum TurnState {
     /// All complete requests are done; at least `want` more bytes are needed for the next.
@@ -192,7 +192,7 @@ impl Batch {
         &self.stats
     }
 
-    /// What took long: whoever runs a turn takes it out.
+    /// The commands that took long; whoever runs a turn takes them out.
     #[inline]
     pub fn slow(&mut self) -> &mut Slow {
         &mut self.slow
@@ -275,7 +275,7 @@ impl Batch {
             (Some(_), None) => 0,
         };
         if stop.is_some() {
-            // What was parsed beyond is parsed again, from its start, in the next turn.
+            // Requests that were parsed beyond are parsed again, from their start, in the next turn.
             parser.reset();
         }
         let state = match stop {
@@ -448,7 +448,7 @@ impl Running<'_> {
             finish(d, self.session, self.out, mark);
             return None;
         }
-        // Who publishes and listens itself gets what it has published before the reply: the server sees to that.
+        // A client that publishes and listens itself gets the message before the reply: the server sees to that.
         let to_itself = d.publishes() && self.session.subscriptions > 0;
         if matches!(d.exec, Exec::Server) || to_itself {
             return Some(Stop::Server(d));
@@ -591,7 +591,7 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool)
     blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
 }
 
-/// As [`admitted`]; a command that is not has been answered.
+/// Admits a command like [`admitted`]. If it returns false, the error has been written.
 #[inline]
 fn admitted_or_refused(
     d: &'static Command,
@@ -620,7 +620,7 @@ fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
     ctx.tx.pass_ms(whole_ms(nanos));
 }
 
-/// What concerns waiting clients behind a command: those who wait for its keys are served; or it waits itself.
+/// Serves the clients that wait for the keys of a command that has run. Returns the client's own wait if it has to wait itself.
 #[inline]
 fn serve(
     ctx: &mut Ctx<'_, '_>,

@@ -1,4 +1,4 @@
-//! What stands between a command that was found and its run: authentication, memory.
+//! Checks between finding a command and running it: authentication, memory.
 //!
 //! The order is Redis's: unknown name and arity first (`table`), then authentication, then the limit.
 

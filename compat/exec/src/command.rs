@@ -20,7 +20,7 @@ use crate::{Ctx, SessionCtx, WideCtx};
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     row: Row,
-    /// Who runs it, and what is locked meanwhile.
+    /// How it is run, and under which locks.
     pub exec: Exec,
     /// The subcommands, if this is a container.
     pub subcommands: &'static [Command],
@@ -42,7 +42,7 @@ pub type WideFn = fn(&mut WideCtx<'_>) -> CmdResult;
 /// A command that touches no key.
 pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
 
-/// Who runs a command, and what is locked meanwhile.
+/// How a command is run, and under which locks.
 #[derive(Clone, Copy, Debug)]
 pub enum Exec {
     /// The shards of its keys are held.
@@ -61,7 +61,7 @@ pub enum Exec {
     Container,
 }
 
-/// What the executor itself does for a command of a transaction.
+/// The commands of transactions, which the executor runs itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// MULTI

@@ -1,4 +1,4 @@
-//! What handlers are given: the request, what they may reach of the store, where the reply goes, the connection.
+//! The contexts that handlers are given: the request, the reachable part of the store, the reply, the session.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::large_arguments::LargeArguments;
 use crate::session::Session;
 use crate::{KeyArg, notify};
 
-/// What a command on keys has at hand: the shards of its keys are held.
+/// The context of a command on keys: the shards of its keys are held.
 pub struct Ctx<'c, 'a> {
     /// The command that runs.
     pub command: &'static Command,
@@ -37,7 +37,7 @@ fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
     guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
 }
 
-/// What a command on the whole keyspace has at hand.
+/// The context of a command on the whole keyspace.
 pub struct WideCtx<'c> {
     /// The request; argument 0 is the name.
     pub args: Args<'c>,
@@ -51,7 +51,7 @@ pub struct WideCtx<'c> {
     pub session: &'c mut Session,
 }
 
-/// What a command without keys has at hand.
+/// The context of a command without keys.
 pub struct SessionCtx<'c> {
     /// The request; argument 0 is the name.
     pub args: Args<'c>,
@@ -63,7 +63,7 @@ pub struct SessionCtx<'c> {
     pub commands: &'c CommandTable,
     /// Number of databases.
     pub databases: u32,
-    /// Who publishes messages; None where there is nobody to listen.
+    /// Publishes messages; None where nobody can listen.
     pub(crate) events: Option<&'c mut Box<dyn notify::Events + Send>>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
-    /// As [`Ctx::key`], for one that is not the first.
+    /// A key that is not the first one, like [`Ctx::key`].
     fn other_key(&self, at: usize) -> Key<'a> {
         let bytes = self.args.get(at);
         match key_of(self.keys, at) {

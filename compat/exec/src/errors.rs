@@ -25,7 +25,7 @@ struct Made(Vec<u8>);
 
 const _: () = assert!(size_of::<CmdResult>() == 16, "a result fits into two registers");
 
-/// What handlers return, and the parts of a handler.
+/// The result of handlers, and of their parts.
 pub type CmdResult<T = ()> = Result<T, CommandError>;
 
 impl CommandError {

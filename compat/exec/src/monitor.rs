@@ -60,7 +60,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What stands in the place of a secret.
+/// The text in place of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 /// An argument in quotes, what cannot be printed escaped.
 fn quote(arg: &[u8], into: &mut Vec<u8>) {

@@ -13,13 +13,13 @@ use crate::checks;
 use crate::command::Command;
 use crate::session::Session;
 
-/// What is held back at present.
+/// The commands that are held back at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
     /// Nothing.
     #[default]
     None,
-    /// What changes something.
+    /// Commands that change something.
     Writes,
     /// Everything.
     All,

@@ -1,4 +1,4 @@
-//! What commands know of a connection: one [`Session`] each, owned by the server's connection.
+//! A connection as commands see it: one [`Session`] each, owned by the server's connection.
 //!
 //! Sockets, buffers and timeouts are the server's.
 
@@ -8,7 +8,7 @@ use crate::tracking::Tracking;
 use crate::transaction::{Multi, Watching};
 use crate::{Blocked, Command};
 
-/// What CLIENT REPLY asked for.
+/// The mode that CLIENT REPLY set.
 ///
 /// ```text
 ///            OFF                      ON
@@ -45,7 +45,7 @@ pub struct Session {
     pub lib_ver: Vec<u8>,
     /// May run commands that need authentication.
     pub authenticated: bool,
-    /// Who it is authenticated as.
+    /// The user that it is authenticated as.
     pub user: String,
     /// Its reads do not move the keys' access clocks.
     pub no_touch: bool,
@@ -55,7 +55,7 @@ pub struct Session {
     pub no_evict: bool,
     /// The command that just ran waits for its keys; whoever ran it takes this.
     pub blocked: Option<Blocked>,
-    /// What CLIENT REPLY asked for.
+    /// The mode that CLIENT REPLY set.
     pub reply: ReplyMode,
     /// Channels, patterns and shard channels that it is subscribed to; the server keeps it up to date.
     pub subscriptions: u32,
@@ -73,7 +73,7 @@ pub struct Session {
     pub queued_bytes: usize,
     /// Commands queued since MULTI.
     pub multi: Option<Box<Multi>>,
-    /// What it watches.
+    /// The keys that it watches.
     pub watching: Option<Box<Watching>>,
     /// Bytes that watched keys take.
     pub watched_bytes: usize,

@@ -1,4 +1,4 @@
-//! What a worker counts of the commands it runs: calls, time, refusals, errors, and the slow ones.
+//! Counts of the commands that a worker runs: calls, time, refusals, errors, and the slow ones.
 //!
 //! ```text
 //! turn:  t0 |cmd cmd cmd (fast)| t1 |SLOW one| t2 |cmd cmd| t3
@@ -154,7 +154,7 @@ impl CommandStats {
 /// A command that the latency monitor is to remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spike {
-    /// What took so long.
+    /// The event that took long.
     pub event: SpikeEvent,
     /// When it ended, seconds of Unix time.
     pub at_s: i64,
@@ -162,7 +162,7 @@ pub struct Spike {
     pub millis: u64,
 }
 
-/// What may take long in a turn.
+/// Events of a turn that may take long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpikeEvent {
     /// A command.
@@ -173,7 +173,7 @@ pub enum SpikeEvent {
     Eviction,
 }
 
-/// What is noted of commands that took long, for the slow log and the latency monitor.
+/// Notes of commands that took long, for the slow log and the latency monitor.
 #[derive(Debug)]
 pub struct Slow {
     /// `slowlog-log-slower-than`, microseconds; negative: nothing is slow.

@@ -56,7 +56,7 @@ pub(crate) fn remember(d: &Command, ctx: &mut Ctx<'_, '_>) {
     let _ = d.for_each_key(args, |at| observer.read(client, args.get(at)));
 }
 
-/// What CLIENT CACHING said ends behind the next command that is not of the CLIENT family; a transaction is one command.
+/// CLIENT CACHING holds until the next command that is not of the CLIENT family; a transaction is one command.
 #[inline]
 pub fn ran(session: &mut Session, d: &Command) {
     if session.tracking.caching {

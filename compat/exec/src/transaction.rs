@@ -123,7 +123,7 @@ impl Multi {
     }
 }
 
-/// What a session watches.
+/// The watched keys of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Watching {
     pub(crate) watcher: Watcher,

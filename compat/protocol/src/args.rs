@@ -56,7 +56,7 @@ impl<'a> Args<'a> {
         Args { request, spans, outside: LargeSlices::NONE }
     }
 
-    /// As [`Args::new`], with the bodies that lie outside the request.
+    /// Arguments like those of [`Args::new`], some of which lie outside the request.
     #[inline]
     pub fn with_large(request: &'a [u8], spans: &'a [Span], outside: &'a LargeSlices<'a>) -> Args<'a> {
         Args { request, spans, outside }

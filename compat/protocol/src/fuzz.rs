@@ -1,8 +1,8 @@
-//! What the fuzz target does with its bytes, as a plain function that ordinary tests call too.
+//! The body of the fuzz target, as a plain function that ordinary tests call too.
 
 use crate::{Limits, OwnedArgs, Parsed, Parser, Span};
 
-/// What a stream of bytes came to: its requests, the error that ended it, the bytes left over.
+/// The result of a stream of bytes: its requests, the error that ended it, the bytes left over.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     requests: Vec<Vec<Vec<u8>>>,

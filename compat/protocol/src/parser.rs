@@ -29,7 +29,7 @@
 use crate::args::Span;
 use varve_base::number::parse_i64;
 
-/// What a request may be at most.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one argument (`proto-max-bulk-len`).
@@ -47,7 +47,7 @@ const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 /// Bytes of an argument before authentication, at most.
 const UNAUTHENTICATED_BULK_MAX: usize = 16384;
 
-/// What [`Parser::short_request`] takes needs no look at who may send it.
+/// A request that [`Parser::short_request`] takes is allowed without authentication too.
 const _: () = assert!(UNAUTHENTICATED_ARGS_MAX > 9 && UNAUTHENTICATED_BULK_MAX > 999);
 
 impl Default for Limits {
@@ -56,7 +56,7 @@ impl Default for Limits {
     }
 }
 
-/// What came of a call to [`Parser::parse`].
+/// The result of a call to [`Parser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A whole request; its spans were appended.
@@ -71,7 +71,7 @@ pub enum Parsed {
     },
     /// More input is needed: call again with all bytes of the request, those of this call included.
     Incomplete {
-        /// So many more bytes at least, never 0.
+        /// At least this number of bytes is missing; never 0.
         want: usize,
     },
     /// The connection cannot go on: reply the error and close.
@@ -371,7 +371,7 @@ impl Parser {
         self.any_length(input)
     }
 
-    /// What [`Parser::length`] means; the fast path there takes one to three digits.
+    /// The plain meaning of [`Parser::length`], whose fast path takes one to three digits.
     #[cold]
     fn any_length(&mut self, input: &[u8]) -> Result<usize, Parsed> {
         let (end, next) = self.line(input, ProtocolError::LengthTooLong)?;

@@ -10,7 +10,7 @@
 //!  stream  = buf[..14], value, buf[14..]        sent: a position in this stream
 //! ```
 //!
-//! What RESP2 lacks is written as Redis writes it there: maps as flat arrays, sets and pushes as arrays, doubles and big
+//! Types that RESP2 lacks are written as Redis writes them there: maps as flat arrays, sets and pushes as arrays, doubles and big
 //! numbers as bulk strings, booleans as integers, nulls as `$-1` or `*-1`. Not here: sockets, and when to send.
 
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl Reply {
         self.error_bytes(text.as_bytes());
     }
 
-    /// As [`Reply::error`], for a text that quotes a request and so may be no UTF-8.
+    /// Writes an error like [`Reply::error`], for a text that quotes a request and so may be no UTF-8.
     pub fn error_bytes(&mut self, text: &[u8]) {
         let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
         let from = text.iter().position(|b| !is_end(b)).unwrap_or(text.len());
@@ -174,13 +174,13 @@ impl Reply {
         }
     }
 
-    /// The head of an array of so many elements.
+    /// Writes the head of an array of `n` elements.
     #[inline]
     pub fn array(&mut self, n: usize) {
         self.head(b'*', n as i64);
     }
 
-    /// The head of a map of so many pairs.
+    /// Writes the head of a map of `n` pairs.
     pub fn map(&mut self, n: usize) {
         match self.resp {
             Resp::V2 => self.head(b'*', 2 * n as i64),
@@ -188,17 +188,17 @@ impl Reply {
         }
     }
 
-    /// The head of a set of so many members.
+    /// Writes the head of a set of `n` members.
     pub fn set(&mut self, n: usize) {
         self.by_version(b'*', b'~', n);
     }
 
-    /// The head of a message out of turn, of so many elements.
+    /// Writes the head of a message out of turn, of `n` elements.
     pub fn push(&mut self, n: usize) {
         self.by_version(b'*', b'>', n);
     }
 
-    /// The head of so many pairs that qualify the next value; RESP3 only, the caller asks [`Reply::resp`] first.
+    /// Writes the head of `n` pairs that qualify the next value; RESP3 only, the caller asks [`Reply::resp`] first.
     pub fn attribute(&mut self, n: usize) {
         assert!(self.resp == Resp::V3, "RESP2 has no attributes");
         self.head(b'|', n as i64);
@@ -261,12 +261,12 @@ impl Reply {
         Deferred { at: self.buf.len() }
     }
 
-    /// Makes what was written since an array of so many elements.
+    /// Makes an array of `n` elements of what was written since.
     pub fn end_array(&mut self, from: Deferred, n: usize) {
         self.end(from, b'*', n);
     }
 
-    /// Makes what was written since a map of so many pairs.
+    /// Makes a map of `n` pairs of what was written since.
     pub fn end_map(&mut self, from: Deferred, n: usize) {
         match self.resp {
             Resp::V2 => self.end(from, b'*', 2 * n),
@@ -274,13 +274,13 @@ impl Reply {
         }
     }
 
-    /// Makes what was written since a set of so many members.
+    /// Makes a set of `n` members of what was written since.
     pub fn end_set(&mut self, from: Deferred, n: usize) {
         let kind = if self.resp == Resp::V2 { b'*' } else { b'~' };
         self.end(from, kind, n);
     }
 
-    /// Makes what was written since a page of a scan: an array of the next cursor and an array of so many elements.
+    /// Makes a page of a scan of what was written since: an array of the next cursor and an array of `n` elements.
     pub fn end_page(&mut self, from: Deferred, next: u64, n: usize) {
         let written = self.buf.len();
         self.array(2);
@@ -404,7 +404,7 @@ impl Reply {
         pairs.chain([tail]).filter(|part| !part.is_empty())
     }
 
-    /// So many bytes were sent; values that are sent whole are let go.
+    /// Notes that `n` bytes were sent; values that are sent whole are released.
     pub fn consume(&mut self, mut n: usize) {
         assert!(n <= self.len(), "more sent than there was");
         while n > 0 {

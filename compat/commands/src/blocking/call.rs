@@ -54,12 +54,12 @@ const fn pop_score_row(name: &'static str, about: &'static str) -> Row {
 /// A blocking command, its arguments understood.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// What it waits for, if no key has anything.
+    /// The wish of the client that waits, if no key has anything.
     pub(super) wish: Wish,
     pub(super) what: What,
 }
 
-/// What is taken from a key.
+/// The part that is taken from a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// One element, replied with the key.
@@ -260,7 +260,7 @@ impl Call {
         Call { wish: Wish { wants, keys, target, timeout_ms }, what }
     }
 
-    /// What the command replies inside EXEC when there is nothing.
+    /// Replies what the command answers inside EXEC when there is nothing.
     fn reply_nothing(&self, out: &mut Reply) {
         match self.what {
             What::Move(..) => out.null(),

@@ -5,7 +5,7 @@
 //!                        |------> inside EXEC: the null that the command without blocking replies
 //!                        +------> varve_exec::blocking::block: the client waits, the Call is resumed when it is served
 //! ```
-//! The same code takes for the client itself and on its behalf (`take`).
+//! One piece of code takes elements both for a client that does not wait and for a waiter that is served (`take`).
 
 mod call;
 mod take;

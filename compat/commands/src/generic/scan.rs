@@ -17,7 +17,7 @@ pub(super) const ROWS: FileRows = &[SCAN, KEYS];
 
 const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
 
-/// Who scans: each command of the family takes options of its own beside MATCH and COUNT.
+/// The command that scans: each one of the family takes options of its own beside MATCH and COUNT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// SCAN: TYPE.
@@ -30,7 +30,7 @@ pub(crate) enum Family {
     Zset,
 }
 
-/// What a command of the SCAN family asks for.
+/// The options of a command of the SCAN family.
 pub(crate) struct Options<'a> {
     pattern: Option<&'a [u8]>,
     /// How many elements a call should look at.

@@ -90,7 +90,7 @@ const SORT_RO: Command = Command::new(
         .args(&[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA]),
 );
 
-/// What the arguments ask for.
+/// The options of SORT.
 #[derive(Default)]
 struct Plan<'a> {
     descending: bool,
@@ -148,7 +148,7 @@ impl<'a> Plan<'a> {
         !self.as_is && self.by.as_ref().is_some_and(leads_to_keys) || self.get.iter().any(leads_to_keys)
     }
 
-    /// The part of so many elements that LIMIT leaves.
+    /// The part of `len` elements that LIMIT leaves.
     fn limits(&self, len: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.offset).unwrap_or(0).min(len);
         let count = usize::try_from(self.count).unwrap_or(len).min(len - start);
@@ -224,7 +224,7 @@ fn arrange(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, ty: Option<Type>, items: &Ite
     Ok(order)
 }
 
-/// What the elements are compared by.
+/// Finds the weights that the elements are compared by.
 fn weigh(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items) -> CmdResult<Weights> {
     let mut scratch = Vec::new();
     match (&plan.by, plan.alpha) {

@@ -1,4 +1,4 @@
-//! What SORT sorts: the elements, and what they are compared by.
+//! The rows that SORT sorts: the elements, and the weights that they are compared by.
 //!
 //! Equal weights: numbers are then told apart by the elements' bytes; texts are not, and keep the order in which the
 //! elements came.
@@ -34,7 +34,7 @@ impl Items {
     }
 }
 
-/// What elements are compared by.
+/// The weights that elements are compared by.
 pub(super) enum Weights {
     /// The elements' bytes.
     Themselves,

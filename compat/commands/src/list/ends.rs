@@ -181,7 +181,7 @@ const LMPOP: Command = Command::new(
         ]),
 );
 
-/// What LMPOP and BLMPOP ask for.
+/// The arguments of LMPOP and BLMPOP.
 #[derive(Clone, Debug)]
 pub(crate) struct ManyKeys {
     /// The arguments that are keys.

@@ -5,9 +5,9 @@
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, block};
 use varve_exec::{Command, Exec, FileRows};
 
-/// What subscribing and its end have in common.
+/// The flags of commands that subscribe and unsubscribe.
 const LISTENING: &[Flags] = &[Flags::PUBSUB, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
-/// What asking has.
+/// The flags of commands that ask.
 const ASKING: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
 
 pub(super) const ROWS: FileRows = &[

@@ -1,4 +1,4 @@
-//! What is made of several sets: SINTER, SUNION and SDIFF, their STORE forms, SINTERCARD.
+//! Commands that combine several sets: SINTER, SUNION and SDIFF, their STORE forms, SINTERCARD.
 
 use smallvec::SmallVec;
 use varve_base::number::parse_i64;

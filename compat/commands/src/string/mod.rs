@@ -3,7 +3,7 @@
 //! `options` reads the options that SET, GETEX and MSETEX share; `set` and `get` are single keys, `count` the numbers,
 //! `range` parts of a string, `many` the commands over several keys, `lcs` the longest common subsequence.
 //!
-//! What OBJECT ENCODING later tells is decided by the writer ([`varve_store::StringForm`]): a value set whole is `Auto`, one
+//! The writer decides what OBJECT ENCODING reports later ([`varve_store::StringForm`]): a value set whole is `Auto`, one
 //! that grew or was changed in its middle `Raw`, the result of INCRBYFLOAT `Plain`.
 
 mod count;

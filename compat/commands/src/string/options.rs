@@ -35,7 +35,7 @@ pub(crate) enum Unit {
     UnixMillis,
 }
 
-/// What becomes of the time to live.
+/// The change of the time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life<'a> {
     Unsaid,
@@ -44,7 +44,7 @@ pub(super) enum Life<'a> {
     Until(Unit, &'a [u8]),
 }
 
-/// What was read.
+/// The options that were read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options<'a> {
     pub(super) when: When<'a>,
@@ -103,7 +103,7 @@ impl<'a> Options<'a> {
 }
 
 impl Life<'_> {
-    /// What a write does to the expiry; `command` names itself in the error.
+    /// The expiry that a write sets; the error names `command`.
     pub(super) fn ttl(self, now_ms: i64, command: &str) -> CmdResult<Ttl> {
         match self {
             Life::Unsaid | Life::Persist => Ok(Ttl::Clear),

@@ -41,7 +41,7 @@ fn check_length(bulk_max: usize, head: usize, tail: usize) -> CmdResult {
 /// Growth that a request's own bytes do not bound is admitted where it is known.
 const GROWTH_MIN: usize = 4096;
 
-/// Admits growth of so many bytes beside the request's own against the limit. The shards may be let go for it and
+/// Admits growth of `bytes` bytes beside the request's own against the limit. The shards may be released for it and
 /// taken again: nothing that was read before holds any more.
 fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> CmdResult {
     if bytes < GROWTH_MIN { Ok(()) } else { ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY) }

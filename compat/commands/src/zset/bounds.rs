@@ -16,7 +16,7 @@ use varve_store::{LexBound, ScoreBound, ZRange};
 
 use crate::grammar::integer;
 
-/// What the ends are.
+/// The kind of the ends of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -52,7 +52,7 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The range in a set of so many members; one of ranks ends with the last.
+    /// The range in a set of `length` members; a range of ranks ends with the last member.
     pub(super) fn within(self, length: usize) -> ZRange<'a> {
         let (start, stop) = match self {
             Bounds::Other(range) => return range,

@@ -27,7 +27,7 @@ enum Op {
     Diff,
 }
 
-/// What becomes of the result.
+/// The destination of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Answer,

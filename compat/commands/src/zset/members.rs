@@ -60,7 +60,7 @@ const ZINCRBY: Command = Command::new(
         .args(&[key("key", 0), arg("increment", ArgKind::Integer), arg("member", ArgKind::String)]),
 );
 
-/// What stands between the key and the first score.
+/// The options between the key and the first score.
 struct Options {
     how: ZAdd,
     /// The reply counts changed scores too.
@@ -88,7 +88,7 @@ impl Options {
         options.check(args.len() - options.first).map(|()| options)
     }
 
-    /// Whether the options go together, and with so many arguments behind them.
+    /// Checks whether the options go together, and with this number of arguments behind them.
     fn check(&self, behind: usize) -> CmdResult {
         const NX_XX: CommandError = CommandError::new(&"ERR XX and NX options at the same time are not compatible");
         const GT_LT_NX: CommandError =
@@ -109,7 +109,7 @@ impl Options {
     }
 }
 
-/// What became of the members of an addition.
+/// The counts of an addition: its members by what became of them.
 #[derive(Default)]
 struct Tally {
     added: i64,

@@ -47,7 +47,7 @@ const TAKES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)
 /// The whole set.
 const ALL: ZRange<'static> = ZRange::Rank { start: 0, stop: u64::MAX };
 
-/// The head of an array of so many members, with or without their scores.
+/// Writes the head of an array of `members` members, with or without their scores.
 fn reply_head(out: &mut Reply, members: usize, with_scores: bool) {
     let flat = with_scores && out.resp() == Resp::V2;
     out.array(if flat { 2 * members } else { members });

@@ -120,7 +120,7 @@ const ZMPOP: Command = Command::new(
         ]),
 );
 
-/// What ZMPOP and BZMPOP are told.
+/// The arguments of ZMPOP and BZMPOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PopMany {
     /// The first key's argument.

@@ -22,7 +22,7 @@ use crate::grammar::{integer, is};
 pub(super) const ROWS: FileRows =
     &[ZRANGE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX, ZREVRANGEBYLEX, ZRANGESTORE];
 
-/// What a command's name says of its ranges; None: the options say it.
+/// The kind of range that a command's name gives; None: the options give it.
 #[derive(Clone, Copy)]
 struct Form {
     by: Option<By>,
@@ -206,7 +206,7 @@ const ZRANGESTORE: Command = Command::new(
         ]),
 );
 
-/// What was asked for.
+/// The range and the options that were asked for.
 #[derive(Debug, PartialEq)]
 struct Query<'a> {
     bounds: Bounds<'a>,

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use varve_base::hash::hash64;
 use varve_exec::{CmdResult, CommandError, Ctx};
 
-/// What a member takes in the store beside its bytes, about.
+/// About the bytes that a member takes in the store beside its own.
 const MEMBER_OVERHEAD_BYTES: usize = 48;
 
 #[derive(Clone, Copy)]

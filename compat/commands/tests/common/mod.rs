@@ -97,7 +97,7 @@ impl Server {
         self.send(&mut input)
     }
 
-    /// As [`Server::run`], as another session on the same worker; 0 is the first.
+    /// Runs a request like [`Server::run`], from another session on the same worker; 0 is the first.
     #[allow(dead_code, reason = "not every test that shares this module has several sessions")]
     pub(crate) fn run_as(&mut self, who: usize, args: &[&[u8]]) -> Vec<u8> {
         self.switch(who);
@@ -118,7 +118,7 @@ impl Server {
         std::mem::swap(&mut self.session, &mut self.others[at].1);
     }
 
-    /// What the server does when a connection ends.
+    /// Ends a session as the server does when a connection ends.
     #[allow(dead_code, reason = "not every test that shares this module ends sessions")]
     pub(crate) fn end_session(&mut self, who: usize) {
         self.switch(who);
@@ -165,7 +165,7 @@ impl Server {
                 batch.turn(worker, commands, parser, session, self.now_ms, input, &LargeArguments::default(), out);
             match turn.state {
                 TurnState::Server { descriptor, start, spans } => {
-                    // What the server does not keep for itself.
+                    // DEBUG is the only command of the server that this crate runs.
                     assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
                     let store = Arc::clone(&self.store);
                     let args = Args::new(&input[start..], &spans);

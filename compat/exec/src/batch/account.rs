@@ -1,4 +1,4 @@
-//! What a command leaves behind beside its reply: counts, errors, time; and the replies that nobody wants.
+//! Accounts of a command beside its reply: counts, errors, time. And the replies that nobody wants.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(super) fn whole_ms(nanos: u64) -> i64 {
     (nanos / 1_000_000) as i64
 }
 
-/// What every command that was looked at ends with: what CLIENT CACHING said ends, a muted reply is dropped.
+/// Ends every command that was looked up: CLIENT CACHING holds no longer, a muted reply is dropped.
 #[inline]
 pub(super) fn finish(d: &'static Command, session: &mut Session, out: &mut Reply, mark: Mark) {
     session.last = Some(d);

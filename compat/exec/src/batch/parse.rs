@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) command: Result<&'static Command, Unresolved>,
 }
 
-/// What follows the last complete request.
+/// The input behind the last complete request.
 pub(super) enum Tail {
     Partial {
         want: usize,
@@ -274,7 +274,7 @@ impl Recent {
         }
     }
 
-    /// As [`CommandTable::resolve`].
+    /// Resolves a name like [`CommandTable::resolve`], after a look at the names found lately.
     #[inline(always)]
     fn resolve(
         &mut self,
@@ -356,7 +356,7 @@ mod tests {
         Command::container(Row::new("client", Group::Generic, -2, "1.0.0"), &[sub("client|id", "id", 2)]),
     ];
 
-    /// What a request names, in this table and among what was found lately.
+    /// The name of the command that a request leads to, in this table and among those found lately.
     fn found(recent: &mut Recent, table: &CommandTable, line: &str) -> String {
         let mut request = Vec::new();
         let mut spans = Vec::new();

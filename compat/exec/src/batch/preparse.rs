@@ -32,7 +32,7 @@ pub(super) struct Preparsed {
     /// How many of them hold something.
     used: usize,
     keys: usize,
-    /// What the next turn runs was parsed preparsed.
+    /// The requests of the next turn have been preparsed.
     resumed: bool,
 }
 

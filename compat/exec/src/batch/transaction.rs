@@ -378,7 +378,7 @@ impl Transaction {
         let mut ctx = Ctx { command: self.exec, args: nothing, keys: &[], bodies: &NO_BODIES, tx, out, session };
         let mut shards = Vec::new();
         for range in &keys.ranges {
-            // What a touched key has emptied has keys, and nothing to run.
+            // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };
             let before = Before { mark: ctx.out.mark(), start: Instant::now() };
             ctx.command = queued.command;
@@ -444,7 +444,7 @@ impl Transaction {
         blocking::recheck(&store, worker, ready, &batch.stats, &mut batch.served);
     }
 
-    /// What follows a command that the server ran itself: its reply dropped if it is not wanted.
+    /// Ends a command that the server ran itself: its reply is dropped if it is not wanted.
     pub fn ran(&self, session: &Session, out: &mut Reply, mark: Mark) {
         mute(self.muted, session, out, mark);
     }
@@ -514,7 +514,7 @@ impl Keys {
     }
 }
 
-/// What was before a command.
+/// The state before a command.
 struct Before {
     mark: Mark,
     start: Instant,

@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::errors::{CmdResult, CommandError};
 use crate::stats::CommandStats;
 
-/// What a waiter carries: its command.
+/// The command of a waiter.
 pub(super) struct Task {
     pub(super) resume: Box<dyn Resume>,
     pub(super) args: OwnedArgs,
@@ -30,7 +30,7 @@ pub trait Resume: Send + Sync {
     fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult;
 }
 
-/// What a client waits for.
+/// The wish of a client that waits.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// The type that its command takes from.

@@ -7,7 +7,7 @@ fn bytes(reply: &Reply) -> Vec<u8> {
     reply.parts().flatten().copied().collect()
 }
 
-/// What a writer writes in either version.
+/// The bytes that a writer writes in either version.
 fn both(write: impl Fn(&mut Reply)) -> [String; 2] {
     [Resp::V2, Resp::V3].map(|resp| {
         let mut reply = Reply::new();

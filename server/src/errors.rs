@@ -91,10 +91,10 @@ pub(crate) const SLOWLOG_COUNT: CommandError = CommandError::new(&"ERR count sho
 pub(crate) const SSUBSCRIBE_IN_EXEC: CommandError =
     CommandError::new(&"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 
-/// What is written to a connection over `maxclients`, before it is closed.
+/// The error for a connection over `maxclients`, before it is closed.
 pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// What is written to a connection from elsewhere in protected mode, before it is closed.
+/// The error for a connection from another machine in protected mode, before it is closed.
 pub(crate) const PROTECTED_MODE: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled \
 and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If \
 you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable \

@@ -47,7 +47,7 @@ impl fmt::Display for LoadError {
 
 /// Directives that Redis 7.0 takes with one value and forgets.
 const FORGOTTEN: [&[u8]; 3] = [b"list-max-ziplist-entries", b"list-max-ziplist-value", b"lua-replicate-commands"];
-/// A file that includes itself is told after so many levels.
+/// A file that includes itself is an error after this number of levels.
 const DEPTH_MAX: usize = 32;
 
 /// Collects lines until `finish`.
@@ -167,7 +167,7 @@ impl Loader {
     }
 }
 
-/// What a `Loader` comes to.
+/// The result of a `Loader`.
 pub(crate) struct Loaded {
     pub(crate) values: Values,
     pub(crate) config: Config,
@@ -229,7 +229,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
             continue;
         }
         paths = paths.iter().flat_map(|path| matching(path, &part)).collect();
-        // What follows a pattern must exist, or the pattern did not match.
+        // The path behind a pattern must exist, or the pattern did not match.
         paths.sort();
     }
     let has_pattern = table::bytes_of(pattern).iter().any(|byte| b"*?[".contains(byte));

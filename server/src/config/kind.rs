@@ -1,4 +1,4 @@
-//! What a directive's value may be, and its canonical text: the one that CONFIG GET answers and CONFIG REWRITE writes.
+//! Kinds of a directive's value, and its canonical text: the one that CONFIG GET answers and CONFIG REWRITE writes.
 //!
 //! Messages of `Kind::parse` are seen by clients and must be those of Redis 7.0.15. Kinds with a grammar of their own
 //! are in `special.rs`.

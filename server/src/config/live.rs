@@ -20,7 +20,7 @@ use super::table::{Change, DIRECTIVES, Role, Values, find};
 use super::{Config, Guard, rewrite};
 use crate::errors;
 
-/// What a change of the configuration does to the rest of the server.
+/// The effects that a change of the configuration has on the rest of the server.
 pub(crate) trait Effects {
     /// Brings a change about. An error means that nothing of it was done (or that it was undone).
     /// The old snapshot is still the current one.

@@ -34,7 +34,7 @@ use varve_store::{Policy, Store};
 
 use crate::system::logging::LogLevel;
 
-/// Who may use a guarded command or directive.
+/// The connections that may use a guarded command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// Nobody.
@@ -45,7 +45,7 @@ pub(crate) enum Guard {
     Local,
 }
 
-/// Who started this process and wants to hear that it is ready.
+/// The supervisor that started this process and waits to be notified that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supervised {
     No,
@@ -116,7 +116,7 @@ pub(crate) struct Config {
     pub(crate) slowlog_len_max: u64,
     /// Classes of keyspace events that are published, as the store takes them.
     pub(crate) event_mask: u32,
-    /// What takes at least so long goes to the latency monitor, in milliseconds; 0 for none.
+    /// Milliseconds from which on an event goes to the latency monitor; 0 for none.
     pub(crate) latency_threshold_ms: u64,
     /// Whether the time of each call goes into its command's histogram.
     pub(crate) latency_tracking: bool,
@@ -124,7 +124,7 @@ pub(crate) struct Config {
     pub(crate) latency_percentiles: Vec<f64>,
     /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
     pub(crate) lazy_user_flush: bool,
-    /// What CONFIG GET hz answers: background turns a second that an operator asked for.
+    /// The answer of CONFIG GET hz: background turns a second that an operator asked for.
     pub(crate) hz: u32,
     pub(crate) log_level: LogLevel,
     /// Path of the log file, None for standard output.

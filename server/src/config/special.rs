@@ -5,7 +5,7 @@
 
 use super::kind::{Refusal, memory, not_one_of, strict_i64};
 
-/// One `save` pair: a snapshot is due when so many changes are so old.
+/// One `save` pair: a snapshot is due when this number of changes is this old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SavePoint {
     pub(crate) seconds: u64,

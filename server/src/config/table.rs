@@ -13,14 +13,14 @@ use std::str::FromStr;
 use super::kind::Kind;
 use super::special::Special;
 
-/// What a directive means to Varve.
+/// The meaning of a directive for Varve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Varve acts on it.
     Live,
     /// Known and kept, of no meaning here or not yet: said once in the log when it is set.
     Accepted,
-    /// As `Accepted`, but whoever sets it counts on something that Varve does not do yet: a warning in the log at start,
+    /// Accepted, but whoever sets it counts on something that Varve does not do yet: a warning in the log at start,
     /// and CONFIG SET refuses to change it.
     Promised(&'static str),
     /// Any value but the default asks for something that would go wrong in silence: refused.
@@ -376,7 +376,7 @@ impl Values {
         self.text(name).parse().ok().expect("the table's bounds lie within the field's type")
     }
 
-    /// As `number`, with 0 for None.
+    /// A number; None for 0.
     pub(crate) fn above_zero(&self, name: &str) -> Option<u64> {
         Some(self.number(name)).filter(|&number| number > 0)
     }

@@ -52,7 +52,7 @@ fn threshold(text: &[u8]) -> CmdResult<u64> {
     }
 }
 
-/// What needs the keyspace at rest, or nothing at all.
+/// Runs the subcommands that need the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let store = Arc::clone(&ctx.state.store);
     // In a transaction the gate is held already.

@@ -1,4 +1,4 @@
-//! What the server does by matter, and the table of the commands that it runs itself (`Exec::Server`).
+//! The features of the server, by matter, and the table of the commands that it runs itself (`Exec::Server`).
 //!
 //! ```text
 //!   batch: TurnState::Server --> run(descriptor) --> handler of its id(&mut ServerCtx) --> Done | Close | Ask(question)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use crate::config::split;
 
-/// What the command line asks for.
+/// The requests of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Serve(Invocation),

@@ -40,7 +40,7 @@ impl PidFile {
     }
 }
 
-/// Who waits to hear of the start.
+/// The supervisor that waits to be notified of the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Supervisor {
     None,
@@ -71,7 +71,7 @@ impl Supervisor {
         }
     }
 
-    /// What INFO calls it.
+    /// Its name in INFO.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Supervisor::None => "no",

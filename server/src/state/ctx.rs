@@ -1,4 +1,4 @@
-//! What a handler of the server is given, and what it returns.
+//! The context and the result of a handler of the server.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::features::clients::state::Question;
 use crate::features::pubsub::state::Hub;
 use crate::net::conn::Conn;
 
-/// What a handler has at hand.
+/// The context of a handler.
 pub(crate) struct ServerCtx<'c> {
     /// The request; argument 0 is the name.
     pub(crate) args: Args<'c>,
@@ -19,19 +19,19 @@ pub(crate) struct ServerCtx<'c> {
     /// The configuration that this worker works by.
     pub(crate) config: &'c Arc<Config>,
     pub(crate) store: &'c mut varve_store::Worker,
-    /// What the worker's connections listen to.
+    /// The subscriptions of the worker's connections.
     pub(crate) hub: &'c mut Hub,
     pub(crate) conn: &'c mut Conn,
     pub(crate) out: &'c mut Reply,
     pub(crate) now: Now,
 }
 
-/// What becomes of the connection after a handler.
+/// The connection's next state after a handler.
 #[derive(Debug)]
 pub(crate) enum After {
     /// It has replied; on with the next request.
     Done,
-    /// What has been replied is sent, then the connection ends.
+    /// The replies are sent, then the connection ends.
     Close,
     /// All workers are asked; the reply comes when they have answered.
     Ask(Question),

@@ -14,7 +14,7 @@ use varve_exec::Served;
 use super::ask_all_workers::Gather;
 use crate::net::conn::Newcomer;
 
-/// What a worker can be told.
+/// A message to a worker.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A connection that worker 0 accepted is this worker's from now on.

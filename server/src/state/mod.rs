@@ -1,4 +1,4 @@
-//! What all workers share: the store, the configuration's snapshot, the mailboxes, the counters.
+//! The state that all workers share: the store, the configuration's snapshot, the mailboxes, the counters.
 //!
 //! ```text
 //!                      Arc<ServerState>

@@ -9,7 +9,7 @@ use super::mail::Mailbox;
 use crate::features::clients::state::weights::Weights;
 use varve_base::counter::Counter;
 
-/// What a worker counts.
+/// The counters of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStats {
     /// Connections served now.
@@ -49,9 +49,9 @@ pub(crate) struct WorkerStats {
 pub(crate) struct WorkerHandle {
     pub(crate) mailbox: Mailbox,
     pub(crate) stats: WorkerStats,
-    /// What the worker counts of each command.
+    /// The worker's counts of each command.
     pub(crate) commands: Arc<CommandStats>,
-    /// What its clients take.
+    /// The weights of its clients.
     pub(crate) weights: Weights,
     /// It has been told that clients are to be evicted, and has not got to it.
     pub(crate) crowded: AtomicBool,

@@ -66,7 +66,7 @@ impl Subscriber for Log {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // What libraries say about themselves is no concern of an operator's.
+        // Messages of libraries about themselves do not concern an operator.
         metadata.target().starts_with("varve") && level_of(*metadata.level()) as u8 >= LEVEL.load(Ordering::Relaxed)
     }
 

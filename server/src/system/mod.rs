@@ -1,4 +1,4 @@
-//! What the server asks of the operating system, the log, and the version. Knows no setting and no connection.
+//! Calls of the operating system, the log, and the version. This floor knows no setting and no connection.
 
 pub(crate) mod logging;
 pub(crate) mod open_files;

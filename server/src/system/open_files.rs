@@ -5,7 +5,7 @@ use super::sys;
 /// Descriptors that the server needs beside its clients' (as Redis reckons).
 const RESERVED_FILES: u64 = 32;
 
-/// Asks the system for the descriptors of so many clients; the number of clients that can be had.
+/// Asks the system for the descriptors of `wanted` clients. Returns the number of clients that it allows.
 pub(crate) fn allow_clients(wanted: u32) -> u32 {
     let Ok(limit) = sys::open_files() else {
         return wanted;

@@ -1,4 +1,4 @@
-//! What this build calls itself.
+//! Name and version of this build.
 
 /// Varve's own version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

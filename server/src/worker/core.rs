@@ -37,7 +37,7 @@ pub(super) struct Core {
     pub(super) conns: Conns,
     pub(super) batch: Batch,
     pub(super) store: StoreWorker,
-    /// What its connections listen to.
+    /// The subscriptions of its connections.
     pub(super) hub: Hub,
     pub(super) paused: PausedClients,
     pub(super) publishers: WaitingPublishers,

@@ -92,7 +92,7 @@ struct Worker {
     stopping: bool,
 }
 
-/// What the workers are started with.
+/// The parts that the workers are started with.
 pub(crate) struct Setup {
     pub(crate) store: Arc<varve_store::Store>,
     pub(crate) config: Live,

@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// What follows a turn: slow commands into the log, lines to monitors, replies to clients that waited.
+    /// Ends a turn: slow commands go into the log, lines to monitors, replies to clients that waited.
     fn account(&mut self, id: ConnId) {
         self.note_slow(id);
         if let Some(seen) = self.batch.take_monitored() {

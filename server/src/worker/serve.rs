@@ -47,7 +47,7 @@ impl Worker {
         self.finish_visit(id, served);
     }
 
-    /// What follows on what was done for a connection.
+    /// Acts on the result of serving a connection.
     pub(super) fn finish_visit(&mut self, id: ConnId, served: Result<Stop, Broken>) {
         match served {
             Ok(Stop::Ask(question)) => self.core.ask(id, question),

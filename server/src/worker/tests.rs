@@ -30,7 +30,7 @@ struct Server {
 }
 
 impl Server {
-    /// With so many workers and these lines of configuration.
+    /// Starts a server with `workers` workers and these lines of configuration.
     fn start(workers: usize, lines: &str) -> Server {
         Server::listening(workers, lines, Vec::new())
     }

@@ -1,4 +1,4 @@
-//! What happens by the clock: each 100 ms a slice of the connections is looked at, and worker 0 samples the rates.
+//! The clock: each 100 ms a slice of the connections is looked at, and worker 0 samples the rates.
 //!
 //! Each connection is looked at once in [`SLICES`] ticks (a second), so that ten thousand idle ones cost a thousand looks
 //! a tick. Looked for: idle longer than `timeout`, and output over its soft limit for too long (nothing else happens on

@@ -1,4 +1,4 @@
-//! What a client can learn of clients: the line of CLIENT LIST and CLIENT INFO; and the bytes that a client takes.
+//! A client as others see it: the line of CLIENT LIST and CLIENT INFO; and the bytes that it takes.
 //!
 //! ```text
 //!   id=4 addr=127.0.0.1:50812 laddr=127.0.0.1:6379 fd=8 name= age=0 ... cmd=client|list user=default redir=-1 resp=2
@@ -102,7 +102,7 @@ fn flags(conn: &Conn) -> String {
     out
 }
 
-/// What the connection waits for: reading, and writing where the socket is full.
+/// The events that the connection waits for: reading, and writing where the socket is full.
 fn events(conn: &Conn) -> &'static str {
     match (conn.waits(WaitReasons::CLOSING), conn.socket.is_full()) {
         (false, false) => "r",

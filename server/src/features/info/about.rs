@@ -1,4 +1,4 @@
-//! What INFO knows of the process from its start on, and where the counters stood at the last CONFIG RESETSTAT.
+//! Facts of the process from its start on for INFO, and the counters at the last CONFIG RESETSTAT.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -34,7 +34,7 @@ pub(crate) fn start(supervised: &'static str, used_bytes: u64) {
     ABOUT.get_or_init(|| About::new(supervised, used_bytes));
 }
 
-/// What was noted.
+/// The facts that were noted.
 pub(crate) fn about() -> &'static About {
     ABOUT.get_or_init(|| About::new("no", 0))
 }

@@ -1,4 +1,4 @@
-//! What INFO tells, as numbers: plain data that the server fills in.
+//! The figures of INFO: plain data that the server fills in.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub(crate) struct ClientFacts {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryFacts {
-    /// What `maxmemory` bounds: segments in use, tables, buffers.
+    /// Bytes that `maxmemory` bounds: segments in use, tables, buffers.
     pub(crate) used_bytes: u64,
     pub(crate) peak_bytes: u64,
     /// Of the used bytes, those that no key would miss: tables, buffers, what was there at start.
@@ -73,7 +73,7 @@ pub(crate) struct MemoryFacts {
     pub(crate) client_bytes: u64,
     /// Objects (collections, databases) that are being freed in the background.
     pub(crate) freeing_objects: u64,
-    /// What active defragmentation comes to.
+    /// The figures of active defragmentation.
     pub(crate) defragged: Defragged,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct StatFacts {
 }
 
 impl StatFacts {
-    /// What was counted since `before`; rates and what is no counter as they are.
+    /// The counts since `before`; rates and other figures that are no counters stay as they are.
     pub(crate) fn since(&self, before: &StatFacts) -> StatFacts {
         StatFacts {
             connections: self.connections.saturating_sub(before.connections),
@@ -132,7 +132,7 @@ impl StatFacts {
     }
 }
 
-/// What the background does, and how long it and commands keep others waiting.
+/// The background's work, and how long it and commands keep others waiting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackgroundFacts {
     /// Turns of the background, and the rounds of steps in them.
@@ -171,7 +171,7 @@ pub(crate) struct CommandFacts {
     pub(crate) rejected: u64,
     /// Ran and replied with an error.
     pub(crate) failed: u64,
-    /// Percent and the time in nanoseconds within which so many calls ended; empty if nobody measures it.
+    /// Percent of the calls, and the nanoseconds within which they ended; empty if this is not measured.
     pub(crate) percentiles_ns: Vec<(f64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the system tells of this process's memory.
+//! Figures that the system reports of this process's memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -15,7 +15,7 @@ use varve_exec::stats::{Spike, SpikeEvent};
 /// Samples that a series keeps.
 pub(crate) const SAMPLES: usize = 160;
 
-/// What takes long.
+/// Events that take long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Command,
@@ -82,7 +82,7 @@ impl Series {
         self.samples.push_back(sample);
     }
 
-    /// What LATENCY DOCTOR tells of it; None without a sample.
+    /// The summary that LATENCY DOCTOR reports; None without a sample.
     pub(crate) fn summary(&self) -> Option<Summary> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let count = self.samples.len() as u64;

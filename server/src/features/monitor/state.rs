@@ -20,7 +20,7 @@ pub(crate) struct Monitors {
 }
 
 impl Monitors {
-    /// None, at so many workers.
+    /// No monitors, with `workers` workers.
     pub(crate) fn new(workers: usize) -> Monitors {
         Monitors { all: AtomicUsize::new(0), of_worker: (0..workers).map(|_| AtomicUsize::new(0)).collect() }
     }

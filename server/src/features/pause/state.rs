@@ -44,7 +44,7 @@ impl Pauses {
         self.kind.store(Pause::None as u8, Ordering::Release);
     }
 
-    /// What is held back at this time.
+    /// The commands that are held back at this time.
     #[inline]
     pub(crate) fn now(&self, now_ms: i64) -> Pause {
         match self.kind.load(Ordering::Acquire) {

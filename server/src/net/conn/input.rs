@@ -52,7 +52,7 @@ impl Input {
         &self.bytes[self.start..self.end]
     }
 
-    /// The same, for the parser, which unescapes inline words in place.
+    /// The bytes to parse, for the parser, which unescapes inline words in place.
     pub(crate) fn data_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }

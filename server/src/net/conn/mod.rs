@@ -50,7 +50,7 @@ pub(crate) struct Conn {
     pub(crate) output: Reply,
     /// Questions of a transaction that are still to be asked, with the replies behind each.
     pub(crate) deferred: VecDeque<DeferredQuestion>,
-    /// What it listens to; None until it subscribes.
+    /// Its subscriptions; None until it subscribes.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     waits: WaitReasons,
     /// Stands in the worker's ready queue.

@@ -26,7 +26,7 @@ pub(crate) enum Flushed {
     More,
 }
 
-/// What a flush did.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flush {
     pub(crate) bytes: usize,

@@ -7,7 +7,7 @@
 
 use std::io;
 
-/// What the process may have open at once: the soft limit that applies and the hard limit it may be raised to.
+/// The number of files that may be open at once: the soft limit that applies, and the hard limit it may be raised to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFiles {
     pub(crate) soft: u64,
@@ -53,7 +53,7 @@ pub(crate) struct CpuTime {
     pub(crate) system_us: u64,
 }
 
-/// Whose CPU time is asked for.
+/// The thread or process whose CPU time is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// All threads of this process.

@@ -99,7 +99,7 @@ fn one_may_close_the_others() {
     }
     crowd.clients[0].send(&request(&["CLIENT", "KILL", "TYPE", "normal"]));
     crowd.clients[0].expect(b":12\r\n");
-    // Who was served before had its answer; all are closed by now.
+    // A connection that was served before had its answer; all are closed by now.
     let mut served = 0;
     for client in &mut crowd.clients[1..] {
         let mut rest = Vec::new();

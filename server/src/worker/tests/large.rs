@@ -227,7 +227,7 @@ fn the_limit_refuses_and_the_connection_goes_on() {
         client.ask(&["SETRANGE", "small", "30000000", "x"], DENIED);
         client.ask(&["STRLEN", "small"], ":1\r\n");
         wait_until("what came of them", || runs(&server).0 == 0);
-        // What needs no memory is not refused.
+        // A command that needs no memory is not refused.
         assert!(client.value(&[b"ECHO", &large]) == large);
         // The limit covers the connection's buffers, as they were at the last tick.
         wait_until("the buffers to be given back", || store(&server).used_memory() < 1 << 20);

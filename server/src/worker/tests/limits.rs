@@ -7,7 +7,7 @@ fn count_named(control: &mut Client, name: &str) -> usize {
     control.bulk(&["CLIENT", "LIST"]).matches(&format!(" name={name}")).count()
 }
 
-/// A client of this name with so many bytes of a request that is not whole.
+/// A client of this name that has sent `bytes` bytes of a request that is not complete.
 fn fill(server: &Server, name: &str, bytes: usize) -> Client {
     let mut client = server.connect();
     client.ask(&["CLIENT", "SETNAME", name], "+OK\r\n");
@@ -31,7 +31,7 @@ fn the_largest_clients_are_closed_on_whichever_worker_they_are() {
     assert_eq!((count_named(&mut control, "small"), count_named(&mut control, "large")), (6, 0));
     assert!(large.iter_mut().all(Client::is_closed));
     assert!(control.bulk(&["INFO", "stats"]).contains("\r\nevicted_clients:6\r\n"));
-    // Who is not to be evicted does not count either.
+    // A client that may not be evicted does not count either.
     let mut spared = server.connect();
     spared.ask(&["CLIENT", "NO-EVICT", "ON"], "+OK\r\n");
     spared.ask(&["CLIENT", "SETNAME", "spared"], "+OK\r\n");
@@ -68,7 +68,7 @@ fn subscriptions_and_replies_that_wait_weigh_too() {
     wait_until("it is closed", || control.bulk(&["CLIENT", "LIST"]).lines().count() == 1);
 }
 
-/// What was published and nobody has read is memory that is used: once, however many are to get it.
+/// A published message that nobody has read counts as used memory: once, however many are to get it.
 #[test]
 fn large_messages_that_wait_are_counted_once() {
     let server = Server::start(2, "client-output-buffer-limit pubsub 0 0 0");

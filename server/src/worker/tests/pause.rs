@@ -73,7 +73,7 @@ fn a_pause_of_everything_ends_by_itself() {
     assert!(start.elapsed() >= Duration::from_millis(199));
 }
 
-/// Who waited before a pause still waits no longer than it wanted, as with the peer, and can be unblocked.
+/// A client that waited before a pause waits no longer than it wanted, as in redis-server, and can be unblocked.
 #[test]
 fn waits_end_in_time_while_all_else_is_held_back() {
     for kind in ["ALL", "WRITE"] {
@@ -83,7 +83,7 @@ fn waits_end_in_time_while_all_else_is_held_back() {
         wait_until("it waits", || server.state().total(|stats| &stats.blocked) == 1);
         pauser.ask(&["CLIENT", "PAUSE", "100000", kind], "+OK\r\n");
         waiting.expect(b"*-1\r\n");
-        // What was not begun before has not begun: its time is counted from when it is let go.
+        // A wait that had not begun before the pause has not begun: its time counts from the end of the pause.
         other.send(&request(&["BLPOP", "q", "0.01"]));
         if kind == "WRITE" {
             wait_until("it is held back", || blocked(&server) == 1);

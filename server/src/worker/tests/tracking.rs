@@ -78,7 +78,7 @@ impl Near {
     }
 }
 
-/// Who has the reply to a write finds what others are told of it in their sockets, wherever they are: by the table, by
+/// A client that has the reply to a write finds the others' invalidations in their sockets, wherever they are: by the table, by
 /// prefixes, by FLUSHALL, and sent on to another connection.
 #[test]
 fn a_writer_is_answered_when_the_others_have_been_told() {

@@ -1,4 +1,4 @@
-//! What is known of clients as plain data: their classes, which of them a command means, and the questions about them
+//! Clients as plain data: their classes, filters that select some of them, and the questions about them
 //! that go to all workers.
 
 pub(crate) mod weights;
@@ -49,7 +49,7 @@ pub(crate) struct Filter {
     pub(crate) local_addr: Option<Vec<u8>>,
 }
 
-/// What is asked.
+/// The question.
 #[derive(Debug)]
 pub(crate) enum Question {
     /// The lines of CLIENT LIST.

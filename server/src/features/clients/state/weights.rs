@@ -1,4 +1,4 @@
-//! What the clients of a worker weigh: the bytes that each takes, by size.
+//! Weights of the clients of a worker: the bytes that each takes, by size.
 //!
 //! ```text
 //!   class     0          1         2                 18
@@ -45,7 +45,7 @@ impl Weights {
     }
 }
 
-/// The class of a client of so many bytes.
+/// The class of a client of `bytes` bytes.
 pub(crate) fn class(bytes: usize) -> usize {
     let log = (bytes as u64).max(1).ilog2();
     (log.saturating_sub(FIRST) as usize).min(CLASSES - 1)

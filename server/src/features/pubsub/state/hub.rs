@@ -14,10 +14,10 @@ use std::sync::Arc;
 use super::inbox::{Item, Message};
 use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 
-/// What a subscription takes beside its name: entries in the connection's set, the hub's table and the listeners' map.
+/// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
 
-/// What one connection listens to; empty sets take no memory.
+/// The subscriptions of one connection; empty sets take no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     names: [BTreeSet<Name>; Kind::COUNT],
@@ -96,7 +96,7 @@ pub(crate) struct Delivery<'h> {
     pub(crate) what: What<'h>,
 }
 
-/// What is delivered.
+/// A delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What<'h> {
     /// A message, and the pattern that it matched if it was subscribed by one.
@@ -105,7 +105,7 @@ pub(crate) enum What<'h> {
     Read(&'h Arc<Stale>),
     /// Keys under a prefix of a tracking connection; None: all keys.
     Stale(Option<&'h Arc<Stale>>),
-    /// The same, of another connection that sends its messages here.
+    /// Stale keys of another connection that sends its messages here.
     Redirected(&'h Stale),
     /// A line for a monitor.
     Line(&'h [u8]),
@@ -124,7 +124,7 @@ impl Hub {
         }
     }
 
-    /// Whose it is.
+    /// The worker that it belongs to.
     pub(crate) fn worker(&self) -> usize {
         self.worker
     }
@@ -271,7 +271,7 @@ impl Hub {
     }
 }
 
-/// What may still be delivered in this turn.
+/// The deliveries that this turn may still make.
 struct Slice {
     most: usize,
     given: usize,

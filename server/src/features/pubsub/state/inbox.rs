@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::{ConnRef, Kind, Name, Payload, Stale};
 
-/// What is delivered to connections out of turn.
+/// An item that is delivered to connections out of turn.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     /// A message of a channel, for its subscribers.
@@ -89,7 +89,7 @@ pub(crate) struct Inbox {
     waker: Arc<Waker>,
 }
 
-/// What [`Inbox::push`] came to.
+/// The result of [`Inbox::push`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pushed {
     /// The item is done when [`Inbox::delivered`] or [`Inbox::settled`] has come to this.
@@ -154,7 +154,7 @@ impl Inbox {
         self.delivered.load(Ordering::SeqCst)
     }
 
-    /// The same of what was passed on, too.
+    /// The number of items that were delivered or passed on.
     pub(crate) fn settled(&self) -> u64 {
         self.settled.load(Ordering::SeqCst)
     }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// The name of a channel, or a pattern.
 pub(crate) type Name = Arc<[u8]>;
 
-/// What can be listened to.
+/// The kinds of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A channel by its name.

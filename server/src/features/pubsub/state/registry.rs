@@ -49,7 +49,7 @@ struct Tried {
     len: AtomicUsize,
 }
 
-/// What a worker's commands have made stale, which their replies wait for: the counts that inboxes must come to.
+/// The stale keys that a worker's replies wait for: the counts that inboxes must reach.
 #[derive(Debug)]
 struct Owed {
     any: AtomicBool,
@@ -297,7 +297,7 @@ impl Registry {
         self.owed[worker].any.load(Ordering::Relaxed)
     }
 
-    /// What that is: inboxes, and the counts that they must come to.
+    /// Takes the inboxes, and the counts that they must reach.
     pub(crate) fn take_owed(&self, worker: usize) -> Vec<(usize, u64)> {
         let owed = &self.owed[worker];
         owed.any.store(false, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::Name;
 
-/// What changed.
+/// A change of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stale {
     /// These keys, each with the connection that changed it (0: none).
@@ -12,7 +12,7 @@ pub(crate) enum Stale {
 }
 
 impl Stale {
-    /// What is left to tell a connection that does not want to hear of its own changes; None if that is all of it.
+    /// The changes without those of `client`, which does not want to be notified of its own; None if none are its own.
     pub(crate) fn without(&self, client: u64) -> Option<Stale> {
         match self {
             Stale::Keys(keys) if keys.iter().any(|(_, by)| *by == client) => {

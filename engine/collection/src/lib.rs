@@ -56,7 +56,7 @@ impl CollectionId {
     }
 }
 
-/// What an operation that reads a big collection works with. The access is that of the lock which guards the collection.
+/// The context of an operation that reads a big collection. The access is that of the lock which guards the collection.
 #[derive(Clone, Copy)]
 pub struct ReadCtx<'a> {
     /// The log that holds the objects.
@@ -77,7 +77,7 @@ impl Rehash for ReadCtx<'_> {
     }
 }
 
-/// What an operation that changes a big collection works with. Its shard is locked: the access is that shard's.
+/// The context of an operation that changes a big collection. Its shard is locked: the access is that shard's.
 pub struct WriteCtx<'a> {
     /// The log that holds the objects.
     pub log: &'a Log,
@@ -92,13 +92,13 @@ pub struct WriteCtx<'a> {
 }
 
 impl WriteCtx<'_> {
-    /// The same collection, to read.
+    /// The context for reading the collection.
     #[inline]
     pub fn read(&self) -> ReadCtx<'_> {
         ReadCtx { log: self.log, access: self.access, seed: self.seed }
     }
 
-    /// The same collection to read, and what writes new objects beside it.
+    /// The context for reading the collection, and the appender for new objects beside it.
     #[inline]
     pub fn parts(&mut self) -> (ReadCtx<'_>, &mut Appender) {
         (ReadCtx { log: self.log, access: self.access, seed: self.seed }, self.appender)
@@ -110,7 +110,7 @@ impl WriteCtx<'_> {
     }
 }
 
-/// What a big collection consists of.
+/// A big collection, by its structure.
 pub enum Collection {
     /// A list.
     List(Quicklist),
@@ -199,7 +199,7 @@ impl Collection {
         }
     }
 
-    /// Moves a table on by about so many buckets, or kills so many nodes that were cut off.
+    /// Moves a table on by about `buckets` buckets, or kills as many nodes that were cut off.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, buckets: usize) {
         match self {
             Collection::List(c) => c.step(ctx, buckets),
@@ -208,7 +208,7 @@ impl Collection {
         }
     }
 
-    /// The same elements as objects of the collection `id`.
+    /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Collection {
         match self {
             Collection::List(c) => Collection::List(c.copy(from, appender, id)),

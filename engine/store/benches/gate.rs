@@ -1,4 +1,4 @@
-//! What a batch pays for the gate, and a background step for its histogram.
+//! The costs of the gate for a batch, and of a histogram for a background step.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use varve_base::hist::Hist;

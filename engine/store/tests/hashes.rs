@@ -277,7 +277,7 @@ impl Pair {
         }
     }
 
-    /// As `put`, for an operation that does not tell whether the field is new.
+    /// Puts a field by an operation that does not return whether the field is new.
     fn put_one_more(
         &mut self,
         db: u32,

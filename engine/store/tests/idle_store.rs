@@ -16,7 +16,7 @@ fn a_store_at_rest_has_next_to_nothing_to_do() {
     let mut worker = store.worker(0);
     let mut now_ms = 1_795_000_000_000;
     for round in 0..12 {
-        // What is replaced by something longer dies where it lay.
+        // A value that is replaced by a longer one dies where it lay.
         for n in 0..4000 {
             set(&mut worker, (n * 7 + round * 500) % 12_000, 1000 + 100 * round);
             if n % 16 == 0 {

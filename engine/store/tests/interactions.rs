@@ -1,10 +1,10 @@
-//! What must hold where two things meet, stepped by hand: two workers, one of which acts with its shards held while the
-//! other runs single steps of the background on a thread of its own; `verify()` after each step.
+//! Conditions that must hold where two matters meet, stepped by hand: two workers, one of which acts with its shards
+//! held while the other runs single steps of the background on a thread of its own; `verify()` after each step.
 //!
 //! ```text
 //! worker 0   commands, the gate alone        worker 1   background(0): one round of steps, by try_lock
 //! ```
-//! What a client sees of blocking commands is compared in compat/commands/tests/blocking.rs.
+//! Not here: the replies of blocking commands (compat/commands/tests/blocking.rs).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ fn reclaim_meets_a_sorted_set_that_moves_to_another_shard() {
     assert_eq!(members(&mut one, &names[at]), expected);
 }
 
-/// The same at full speed: whoever reads the slot's shard may find it gone once it has the lock.
+/// Both workers run at full speed: one that reads the collection's shard may find it gone once it has the lock.
 #[test]
 fn reclaim_beside_renames_loses_no_member() {
     let (store, mut one, mut two) = store();
@@ -264,7 +264,7 @@ fn a_push_serves_who_moves_it_on_and_who_waits_there() {
     store.verify();
 }
 
-/// What a database holds, in a form that compares.
+/// The contents of a database, in a form that compares.
 type Contents = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
 /// Fills a database with keys of every type, small and big.

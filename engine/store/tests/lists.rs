@@ -430,7 +430,7 @@ impl Pair {
     }
 }
 
-/// What an operation showed.
+/// The elements that an operation showed.
 #[derive(Default)]
 struct Parts {
     told: Option<u64>,

@@ -454,8 +454,8 @@ fn sets_are_those_of_the_model() {
     pair.store.verify();
 }
 
-/// The statistic of a chi-square test over so many cells, as a distance from its mean in standard deviations. What is
-/// drawn without repeats, a share of all each time, varies less by what is not drawn.
+/// The statistic of a chi-square test over these cells, as a distance from its mean in standard deviations. A count
+/// that is drawn without repeats, a share of all each time, varies less by what is not drawn.
 fn unevenness(counts: &[u64], share: f64) -> f64 {
     let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     let statistic: f64 = counts.iter().map(|&n| (n as f64 - mean).powi(2) / mean / (1.0 - share)).sum();

@@ -74,7 +74,7 @@ fn command_in<R>(worker: &mut Worker, db: u32, keys: &[(u32, &[u8])], f: impl Fn
     result
 }
 
-/// The same in database 0.
+/// Runs a command in database 0.
 fn command<R>(worker: &mut Worker, keys: &[&[u8]], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
     let keys: Vec<(u32, &[u8])> = keys.iter().map(|&k| (0, k)).collect();
     command_in(worker, 0, &keys, f)
@@ -86,7 +86,7 @@ fn alone(worker: &mut Worker, f: impl FnOnce(&mut Worker)) {
     f(worker);
 }
 
-/// What was done to what is kept, by all workers.
+/// The changes that all workers made to the kept keys.
 #[derive(Default)]
 struct Tally {
     counters: [AtomicU64; COUNTERS as usize],
@@ -288,7 +288,7 @@ fn look(tx: &mut Tx<'_>, k: &Key<'_>) {
     assert!(seen > 0, "no collection is empty");
 }
 
-/// What concerns everything, or limits.
+/// A command that concerns everything, or limits.
 fn wide(worker: &mut Worker, rng: &mut Rng, flush_all: bool) {
     match rng.below(8) {
         0..=2 => {
@@ -382,7 +382,7 @@ fn run(seed: u64, policy: Policy) {
     empty(&mut workers);
 }
 
-/// What is kept is what all the changes come to.
+/// Checks that the kept keys are the sum of all changes.
 fn check(worker: &mut Worker, tally: &Tally) {
     for (n, raised) in tally.counters.iter().enumerate() {
         let key = format!("counter:{n}").into_bytes();

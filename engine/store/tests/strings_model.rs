@@ -442,7 +442,8 @@ fn noeviction_refuses_and_random_eviction_makes_room() {
 
 #[test]
 fn keys_due_at_one_instant_leave_the_index_sound() {
-    // So many that chance makes many twelve-bit tags equal within a bucket: each entry of the wheel removes its own key.
+    // Enough keys that chance makes many twelve-bit tags equal within a bucket: each entry of the wheel removes its own
+    // key.
     let mut pair = Pair::new(13);
     for n in 0..100_000u32 {
         let key = n.to_le_bytes();
@@ -450,7 +451,7 @@ fn keys_due_at_one_instant_leave_the_index_sound() {
         pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), b"value", Ttl::At(due), StringForm::Auto));
         pair.worker.park();
     }
-    // What `verify` files again comes out a tick later, so time goes on.
+    // Entries that `verify` files again come out a tick later, so time goes on.
     for round in 0..10_000 {
         if pair.worker.background(pair.now, Duration::from_micros(100)).is_none_or(|at| at > pair.now) {
             pair.now += 1;

@@ -22,7 +22,7 @@ const VERIFY_EVERY: u64 = 50;
 /// Members in order, with their scores.
 type Members = Vec<(Vec<u8>, f64)>;
 
-/// What a range showed.
+/// The members that a range showed.
 #[derive(Default)]
 struct Shown {
     told: Option<usize>,

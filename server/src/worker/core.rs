@@ -75,12 +75,12 @@ impl Core {
         core
     }
 
-    /// What others see of this worker.
+    /// The handle through which others see this worker.
     pub(super) fn handle(&self) -> &WorkerHandle {
         &self.state.workers[self.index]
     }
 
-    /// What this worker counts.
+    /// The counters of this worker.
     #[inline]
     pub(super) fn stats(&self) -> &WorkerStats {
         &self.state.workers[self.index].stats

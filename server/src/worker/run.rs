@@ -113,7 +113,7 @@ impl Core {
         turn
     }
 
-    /// What a turn ends with that is not gone on from.
+    /// The stop that follows a turn's end.
     fn stop(&mut self, id: ConnId, state: TurnState) -> Stop {
         match state {
             TurnState::NeedInput { want, body } => {

@@ -6,8 +6,8 @@
 //!                          [ . . ] [ . . ]  [ . | leaf . ]
 //!                             detached              detached
 //! ```
-//! What is in detached counts no more and has no place, but its leaves keep their numbers and their objects, which may still
-//! move, until they are taken out one by one.
+//! Detached parts no longer count and have no place, but their leaves keep their numbers and their objects, which may
+//! still move, until they are taken out one by one.
 
 use super::{CountedTree, FAN, Leaf};
 

@@ -41,7 +41,7 @@ use arena::Arena;
 const FAN: usize = 32;
 /// A node with fewer children than this looks for a neighbour to join.
 const FAN_MIN: usize = FAN / 4;
-/// A joined node has at most so many children, so that the next insertion does not split it again.
+/// A joined node has at most this number of children, so that the next insertion does not split it again.
 const JOINED_MAX: usize = FAN * 3 / 4;
 /// Leaves in a chunk of an arena: 64 KB of references.
 const LEAVES_SHIFT: usize = 13;
@@ -98,7 +98,7 @@ pub(crate) struct CountedTree<R = Ref> {
     ends: [u32; 2],
     /// Elements of these that the sums in the nodes do not have yet. With one leaf only those of the first are used.
     pending: [i64; 2],
-    /// What was cut off and not taken out yet.
+    /// The parts that were cut off and not taken out yet.
     detached: Vec<cut::Subtree>,
 }
 
@@ -220,7 +220,7 @@ impl<R: Copy> CountedTree<R> {
     }
 
     /// The leaf that holds the element at `position`, and how many of its elements come before it. None if there are
-    /// not so many elements.
+    /// fewer elements.
     pub(crate) fn locate(&self, position: u64) -> Option<(Leaf, u64)> {
         if position >= self.count {
             return None;
@@ -236,7 +236,7 @@ impl<R: Copy> CountedTree<R> {
         loop {
             let Node { level, len, children, sums, .. } = self.node(node);
             let mut index = 0;
-            // What lies beyond all sums is in the last leaf.
+            // A position beyond all sums is in the last leaf.
             while index + 1 < *len as usize && left >= sums[index] {
                 left -= sums[index];
                 index += 1;

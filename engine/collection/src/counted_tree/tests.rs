@@ -4,7 +4,7 @@ use super::*;
 use std::num::NonZeroU64;
 use varve_base::rng::Rng;
 
-/// What a leaf should be.
+/// The leaf that the model expects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     leaf: Leaf,

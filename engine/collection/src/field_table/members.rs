@@ -1,4 +1,4 @@
-//! What only sets ask of their elements: members are their names alone, added if absent, and drawn at random.
+//! Operations of sets alone: members are their names alone, added if absent, and drawn at random.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 
 /// Buckets that are moved on for a member that was drawn and taken out.
 const MOVED_EACH: usize = 2;
-/// Distinct members are drawn one by one up to one in so many of all; beyond, all are gone through.
+/// Distinct members are drawn one by one if at most 1/3 of all are wanted; for more, all are gone through.
 const DRAW_UP_TO_ONE_IN: usize = 3;
 
 impl FieldTable {
@@ -32,8 +32,8 @@ impl FieldTable {
         self.add_beside(reader, appender, id, member)
     }
 
-    /// As `add`, for a set that is being built while others are read. The access may be that of any shard that is held:
-    /// nothing leads to this set's objects yet.
+    /// Adds a member to a set that is being built while others are read. The access may be that of any shard that is
+    /// held: nothing leads to this set's objects yet.
     #[inline]
     pub fn add_beside(&mut self, ctx: ReadCtx<'_>, appender: &mut Appender, id: CollectionId, member: &[u8]) -> bool {
         let ReadCtx { log, access, seed } = ctx;

@@ -3,8 +3,8 @@
 //! ```text
 //! hash64(seed, field) -> IndexTable (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
 //! ```
-//! The same buckets as a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest head;
-//! a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
+//! The buckets are like a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest
+//! head; a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
 
 mod members;
 
@@ -111,7 +111,7 @@ impl FieldTable {
         self.find_hashed(ctx, hash64(ctx.seed, field), field)
     }
 
-    /// As `find`, with the name's hash.
+    /// Finds the element with this name and hash.
     #[inline]
     fn find_hashed(&self, ctx: ReadCtx<'_>, hash: u64, field: &[u8]) -> Option<Found> {
         let mut found = None;
@@ -140,7 +140,7 @@ impl FieldTable {
         self.insert_hashed(ctx, hash64(ctx.seed, field), field, value)
     }
 
-    /// As `insert`, with the name's hash.
+    /// Inserts an element with this name and hash.
     fn insert_hashed(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
         let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
         self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
@@ -285,7 +285,7 @@ impl FieldTable {
         self.table.discard_step()
     }
 
-    /// The same elements as objects of the collection `id`.
+    /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> FieldTable {
         let mut copy = FieldTable { kind: self.kind, ..FieldTable::new(id, self.len()) };
         let ReadCtx { log, access, seed } = from;

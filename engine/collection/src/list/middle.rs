@@ -31,7 +31,7 @@ impl Quicklist {
         self.set_slowly(ctx, leaf, at, entry);
     }
 
-    /// The same in a node that is compressed, or full, or too small for the entry, or of an entry that is to be alone.
+    /// Sets an entry in a node that is compressed, full or too small for it, or an entry that needs a node of its own.
     fn set_slowly(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
         let node = open(value, &mut ctx.scratch.node);

@@ -114,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// Whether a node that has so many entries, of so many bytes together, may have one of `size` more.
+    /// Whether a node that has `entries` entries, of `bytes` bytes together, may have one of `size` more.
     #[inline]
     pub fn takes(&self, entries: usize, bytes: usize, size: usize) -> bool {
         entries < self.entries
@@ -140,7 +140,7 @@ impl Shape {
         buffer_bytes(many * size)
     }
 
-    /// Bytes for a node that is written anew with so many bytes of entries.
+    /// Bytes for a node that is written anew with `bytes` bytes of entries.
     fn roomy(&self, bytes: usize) -> usize {
         let needed = buffer_bytes(bytes);
         (needed + needed / 4).min(self.bytes).max(needed)
@@ -162,14 +162,14 @@ impl Shape {
         self.entries * 3 / 4
     }
 
-    /// Whether two neighbours with so many entries and bytes should be one.
+    /// Whether two neighbours with these numbers of entries and bytes should be one.
     fn joins(&self, a: (usize, usize), b: (usize, usize)) -> bool {
         let fit = a.0 + b.0 <= self.joined_entries() && a.1 + b.1 <= self.bytes * 3 / 4;
         fit && !self.has_own_node(a.0, a.1) && !self.has_own_node(b.0, b.1)
     }
 }
 
-/// What compressing and joining need: one a worker.
+/// Scratch memory for compressing and joining nodes: one a worker.
 #[derive(Default)]
 pub struct CompressScratch {
     compressor: Compressor,
@@ -190,9 +190,9 @@ impl CompressScratch {
     }
 }
 
-/// What an operation that changes a list works with.
+/// The context of an operation that changes a list.
 pub struct ListCtx<'a, 'h> {
-    /// What every collection is changed with.
+    /// The context that every change of a collection needs.
     pub write: &'a mut WriteCtx<'h>,
     /// Buffers for nodes that are compressed or joined.
     pub scratch: &'a mut CompressScratch,
@@ -206,7 +206,7 @@ impl ListCtx<'_, '_> {
     }
 }
 
-/// What became of an element that was to go into the node at an end.
+/// The outcome of putting an element into the node at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// It is there.
@@ -217,7 +217,7 @@ pub enum Pushed {
     No,
 }
 
-/// What a pop has left of an end's node.
+/// The state in which a pop has left an end's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Popped {
     /// Other entries.
@@ -441,7 +441,7 @@ impl Quicklist {
         self.tree.has_detached()
     }
 
-    /// Kills so many of the nodes that were cut off.
+    /// Kills at most `nodes` of the nodes that were cut off.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
         for _ in 0..nodes {
             let Some(r) = self.tree.take_detached() else { return };
@@ -463,7 +463,7 @@ impl Quicklist {
         true
     }
 
-    /// Kills about so many nodes; true when none is left.
+    /// Kills about `objects` nodes; true when none is left.
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         for _ in 0..objects {
             let detached = self.tree.take_detached();
@@ -478,7 +478,7 @@ impl Quicklist {
         self.tree.shrink_step()
     }
 
-    /// The same elements in nodes of the collection `id`.
+    /// Copies the elements into nodes of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Quicklist {
         let mut copy = Quicklist::empty();
         let mut next = self.tree.first();
@@ -681,7 +681,7 @@ fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> N
     NewObject { value, room, ..NewObject::new(kinds::NODE, Owner::Collection(id.number()), number, &[]) }
 }
 
-/// Whether a node that a pop leaves with so many entries is looked at, which may be small then. Now and then is often
+/// Whether a node that a pop leaves with `entries` entries is checked for being small. Now and then is often
 /// enough, and keeps the neighbour out of most pops.
 #[inline]
 fn looks_at_size(left: usize, shape: &Shape) -> bool {

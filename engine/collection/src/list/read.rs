@@ -12,13 +12,13 @@ use super::{CompressScratch, End, Leaf, Quicklist, open};
 pub struct QuicklistReader<'a> {
     /// The list.
     pub list: &'a Quicklist,
-    /// What opens its nodes.
+    /// The context that opens its nodes.
     pub ctx: ReadCtx<'a>,
     /// Where compressed nodes are expanded.
     pub scratch: &'a mut CompressScratch,
 }
 
-/// What to search for, and how far.
+/// The element to search for, and how far.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// The element to search for.

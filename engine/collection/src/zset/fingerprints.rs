@@ -1,4 +1,5 @@
-//! Where leaves begin, told without looking into them: for sets with so many equal scores that least keys do not tell.
+//! Fingerprints say where leaves begin without a look into them: for sets in which many scores are equal, so that
+//! separators do not say it.
 //!
 //! ```text
 //!   common prefix        of the first members of all leaves but the outermost
@@ -39,7 +40,7 @@ impl LeafFingerprints {
         size_of::<LeafFingerprints>() + self.fingerprints.bytes()
     }
 
-    /// What a member's place among the fingerprints is told by.
+    /// The bytes that decide a member's place among the fingerprints.
     #[inline]
     pub(super) fn key_prefix(&self, member: &[u8]) -> u128 {
         match rest(self.common.get(), member) {

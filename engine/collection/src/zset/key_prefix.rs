@@ -40,7 +40,7 @@ impl CommonPrefix {
         common
     }
 
-    /// What two members both begin with, up to the most that is kept.
+    /// The bytes that two members both begin with, at most as many as are kept.
     pub(super) fn common(a: &[u8], b: &[u8]) -> CommonPrefix {
         CommonPrefix::of(&a[..a.iter().zip(b).take_while(|(a, b)| a == b).count()])
     }
@@ -51,7 +51,7 @@ impl CommonPrefix {
     }
 }
 
-/// What follows the common prefix in a member; or on which side of all that begin with it the member is.
+/// The bytes behind the common prefix in a member; or on which side of all members with this prefix the member is.
 #[inline(always)]
 pub(super) fn rest<'m>(common: &[u8], member: &'m [u8]) -> Result<&'m [u8], Ordering> {
     match member.split_at_checked(common.len()) {
@@ -84,7 +84,7 @@ pub(super) enum Alphabet {
 
 /// The byte that is 0 among the digits.
 const ZERO: u8 = b'0' - 1;
-/// What stands for all bytes behind the digits.
+/// The code for all bytes that follow the digits in order.
 const BEHIND: u64 = 11;
 
 impl Alphabet {
@@ -145,7 +145,7 @@ fn eight_digits(bytes: &[u8]) -> Option<u32> {
     Some((word | word >> 16) as u32)
 }
 
-/// The same one by one, up to the first that is none.
+/// Reads digits one by one, up to the first byte that is none.
 fn mixed_digits(rest: &[u8]) -> u64 {
     let mut key_prefix = 0;
     for (&byte, at) in rest.iter().zip((0..u64::BITS).step_by(4)) {

@@ -37,7 +37,7 @@ use super::key_prefix::{Alphabet, COMMON_MAX, CommonPrefix, rest};
 
 /// Bytes before the cells of a leaf by score.
 const HEAD_BYTES: usize = 9;
-/// What a leaf by member has beside those and the common prefix.
+/// Bytes of a leaf by member beside its cells and the common prefix.
 const TIED_BYTES: usize = 9;
 /// Beside the shift: the leaf is by member.
 const TIED: u8 = 0x80;
@@ -65,7 +65,7 @@ const SPREAD_MIN: u64 = 1 << 11;
 /// How the prefixes of a leaf follow from the keys, or from the key prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scale {
-    /// What prefix 0 stands for.
+    /// The value that prefix 0 stands for.
     origin: u64,
     /// Bits that the keys are shifted by.
     shift: u32,
@@ -120,7 +120,7 @@ impl Scale {
     }
 }
 
-/// What the members of a leaf have in common that is in the order of members.
+/// The common prefix of a leaf whose cells are in the order of members.
 #[derive(Clone, Copy, Debug)]
 struct Tie<'a> {
     key: u64,
@@ -142,7 +142,8 @@ pub(super) fn head_bytes(value: &[u8]) -> usize {
     if value[8] & TIED == 0 { HEAD_BYTES } else { HEAD_BYTES + TIED_BYTES + usize::from(value[17]) }
 }
 
-/// The same with room for a common prefix of some bytes more: that of a leaf by member changes when its cells are dealt out anew.
+/// Bytes of the head with room for a longer common prefix: that of a leaf by member changes when its cells are dealt
+/// out anew.
 pub(super) fn head_room(value: &[u8]) -> usize {
     let common = head_bytes(value).saturating_sub(HEAD_BYTES + TIED_BYTES);
     head_bytes(value) + if value[8] & TIED == 0 { 0 } else { COMMON_SPARE.min(COMMON_MAX - common) }
@@ -253,7 +254,7 @@ impl<'a> Cells<'a> {
         (lo..hi).find(|&at| self.bits(at) == bits)
     }
 
-    /// What the cells have in common, for dealing them out anew.
+    /// The source of the cells' prefixes, for dealing them out anew.
     pub(super) fn source(&self) -> Source {
         Source {
             tie: self.tie.map(|tie| (tie.key, tie.alphabet, CommonPrefix::of(tie.common))),
@@ -277,7 +278,7 @@ impl<'a> Cells<'a> {
 pub(super) struct Source {
     /// Key, alphabet and common prefix, if the leaf was by member.
     tie: Option<(u64, Alphabet, CommonPrefix)>,
-    /// What is known of its cells is shifted by this, from 0 for everything to 64 for nothing.
+    /// The known part of its cells is shifted by this, from 0 for everything to 64 for nothing.
     shift: u32,
 }
 
@@ -325,7 +326,7 @@ struct KeyProjection {
     right: u32,
     mask: u64,
     more: u64,
-    /// What comes out is shifted by this.
+    /// The results are shifted by this.
     shift: u32,
 }
 
@@ -336,7 +337,7 @@ impl KeyProjection {
         (known >> self.right) & self.mask | self.more
     }
 
-    /// The same shifted by `wanted`, which is no less than it is already.
+    /// The prefix shifted by `wanted`, which is no less than it is already.
     #[inline]
     fn shifted_by(&self, wanted: u32, known: u64) -> u64 {
         self.project(known).checked_shr(wanted - self.shift).unwrap_or(0)
@@ -406,7 +407,7 @@ pub(super) fn build<'o, 'e>(
     write_cells(out, HEAD_BYTES, items, &projections, scale, |bits| if low == high { low } else { elements.key(bits) })
 }
 
-/// The same where all have one key.
+/// Builds a leaf whose cells all have one key.
 fn build_tied<'o, 'e>(
     out: &'o mut [u8; BYTES_MAX],
     key: u64,
@@ -425,7 +426,7 @@ fn build_tied<'o, 'e>(
     };
     let key_prefix = |member: &[u8]| alphabet.key_prefix(&member[common.len()..]);
     let (low, high) = (key_prefix(first), key_prefix(last));
-    // What is known less well than this would put too many cells under one prefix: their members are read.
+    // A key that is known less well than this would put too many cells under one prefix: their members are read.
     let enough = ((high - low) / SPREAD_MIN).checked_ilog2().unwrap_or(0);
     let projections: KeyProjections = sources.iter().map(|source| source.key_prefixes(common, alphabet)).collect();
     let shift =

@@ -39,9 +39,9 @@ use tree::{Probe, Tree};
 
 pub use types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 
-/// Removals at an end fetch the bucket of the element after so many more.
+/// Removals at an end fetch the bucket of the element that is this number of elements further on.
 const NEAR: usize = 4;
-/// And the object of the one after so many more.
+/// They fetch the object of the element that is this number of elements further on.
 const FAR: usize = 12;
 
 /// A big sorted set.
@@ -52,7 +52,7 @@ pub struct SortedSet {
     freeing: bool,
 }
 
-/// What an addition does to a member that is there.
+/// The effect of an addition on a member that is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// It gets this score, another than it had.
@@ -91,7 +91,7 @@ impl SortedSet {
         SortedSet::with_leaves(id, expected, CELLS_MAX)
     }
 
-    /// The same with leaves of at most `cells_max` cells.
+    /// An empty set with leaves of at most `cells_max` cells.
     fn with_leaves(id: CollectionId, expected: usize, cells_max: usize) -> SortedSet {
         SortedSet { elements: FieldTable::new(id, expected), tree: Tree::new(cells_max), freeing: false }
     }
@@ -351,7 +351,7 @@ impl SortedSet {
         self.elements.shrink_step() & self.tree.shrink_step()
     }
 
-    /// The same elements as objects of the collection `id`.
+    /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> SortedSet {
         let elements = self.elements.copy(from, appender, id);
         let mut tree = self.tree.fresh();

@@ -41,19 +41,20 @@ const WINDOW: usize = 5;
 /// Cells that are dealt out at once: those of a window, rounded up to a size that `SmallVec` has.
 const ITEMS_MAX: usize = 1024;
 const _: () = assert!(WINDOW * CELLS_MAX <= ITEMS_MAX);
-/// Of so many cells, one is left free in each leaf when a window is dealt out without another leaf.
+/// Full leaves keep 1/16 of their cells free when a window is dealt out without another leaf.
 const SPARE: usize = 16;
-/// A leaf that loses cells looks for a neighbour to join once in so many parts of a full one, not at each of them.
+/// A leaf that loses cells looks for a neighbour to join once per 1/16 of a full leaf, not at each cell.
 const JOIN_PARTS: usize = 16;
-/// From so many leaves on, leaves are made for as many cells as they may have; before, for a quarter more than they need.
+/// From this number of leaves on, a leaf is made for as many cells as it may have; before, for a quarter more than it
+/// needs.
 const LEAVES_MANY: usize = 4;
 
 /// Elements that are fetched ahead of a walk.
 const AHEAD: usize = 8;
 
-/// An insertion may look into one leaf in so many insertions for nothing.
+/// One insertion in this number may look into a leaf in vain.
 const LOOKS_EACH: u32 = 4;
-/// Fingerprints are made, or made anew, after so many looks beyond that, and so many more a leaf that they cost.
+/// Fingerprints are made, or made anew, after this number of looks beyond that, and as many more for each leaf.
 const LOOKS_MIN: u32 = 64;
 /// Leaves that are fingerprinted in one go at most: a third of a millisecond. Fingerprints that were made before follow any growth.
 const FINGERPRINTED_MAX: usize = 4096;
@@ -169,12 +170,12 @@ pub(super) struct Tree {
     fingerprints: Option<Box<LeafFingerprints>>,
     /// Leaves that insertions have looked into, [`LOOKS_EACH`] for one, less one for each insertion.
     looks: u32,
-    /// From so many on there are fingerprints to be made.
+    /// From this number of looks on, fingerprints are to be made.
     looks_max: u32,
 }
 
 impl Tree {
-    /// An empty tree with leaves of at most so many cells.
+    /// An empty tree with leaves of at most `cells_max` cells.
     pub(super) fn new(cells_max: usize) -> Tree {
         assert!((2..=CELLS_MAX).contains(&cells_max), "{cells_max} cells a leaf");
         Tree {
@@ -658,7 +659,7 @@ impl Tree {
                 Some(&leaf) => {
                     self.refill(ctx, leaf, bytes);
                     last = leaf;
-                    // What is before the first one stays, and so do its least key and its fingerprint.
+                    // The part before the first cut stays, and so do its separator and its fingerprint.
                     if n > 0 {
                         self.counted.set_separator(leaf, separator);
                         self.set_fingerprint(ctx.read(), leaf);

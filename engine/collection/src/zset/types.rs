@@ -1,4 +1,4 @@
-//! What sorted-set commands and the store say to each other: bounds, ranges, the conditions and outcomes of an addition.
+//! Types between sorted-set commands and the store: bounds, ranges, the conditions and outcomes of an addition.
 //!
 //! A sorted set is in the order of (score, member): scores as numbers (`-0` equals `0`, no NaN is ever stored), members
 //! by their bytes. Ranks count from 0 in that order.
@@ -69,7 +69,7 @@ pub struct ZAdd {
     pub incr: bool,
 }
 
-/// What became of an addition; the number is the member's score afterwards.
+/// The outcome of an addition; the number is the member's score afterwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ZAdded {
     /// The member is new.
@@ -84,9 +84,9 @@ pub enum ZAdded {
     NotANumber,
 }
 
-/// Who is shown the members of a range. A closure is, if it need not know beforehand how many there are.
+/// A receiver of the members of a range. A closure is one, if it need not know beforehand how many there are.
 pub trait ZShown {
-    /// So many members follow.
+    /// Announces that `members` members follow.
     fn begin(&mut self, members: usize);
     /// The next member and its score.
     fn member(&mut self, member: &[u8], score: f64);

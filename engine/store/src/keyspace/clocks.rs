@@ -40,7 +40,7 @@ impl Store {
         self.limit().bytes()
     }
 
-    /// What makes room at the limit.
+    /// The policy that makes room at the limit.
     pub fn policy(&self) -> Policy {
         self.limit().policy()
     }

@@ -33,7 +33,7 @@ use crate::state::walker::{Before, Walker};
 #[must_use = "it is what a change asks for"]
 pub(crate) struct Shown(());
 
-/// What becomes of the big collection of an object that is replaced.
+/// The fate of the big collection of an object that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootTransfer {
     /// It dies with the object.

@@ -80,7 +80,7 @@ struct Slot(AtomicU32);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
-/// What sleepers need to know of each other.
+/// The state that sleepers share.
 #[derive(Debug, Default)]
 struct Bed {
     /// Workers that sleep until their slot opens.
@@ -143,7 +143,7 @@ impl Gate {
     /// Goes in if nobody is alone or waits to be.
     ///
     /// # Panics
-    /// As [`Gate::enter`].
+    /// If the worker is inside already, like [`Gate::enter`].
     #[inline]
     pub fn try_enter(&self, worker: usize) -> Option<Shared<'_>> {
         let token = rank::enter(Rank::Gate);

@@ -7,13 +7,13 @@ use varve_segment::Log;
 use crate::state::collections::CollectionTable;
 use crate::state::pending::PendingWork;
 
-/// What shards need of their store.
+/// The parts of the store that shards need.
 pub(crate) struct Ground {
     log: Log,
     seed: u64,
     /// Where the roots of big collections are.
     collections: CollectionTable,
-    /// What the background owes to big collections.
+    /// The pending work of the background on big collections.
     pending: PendingWork,
     /// Bytes of all index tables and wheels, of roots and their tables.
     table_bytes: AtomicU64,
@@ -52,7 +52,7 @@ impl Ground {
         &self.collections
     }
 
-    /// What the background owes to big collections.
+    /// The pending work of the background on big collections.
     #[inline]
     pub(crate) fn pending(&self) -> &PendingWork {
         &self.pending

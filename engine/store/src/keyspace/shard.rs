@@ -45,7 +45,7 @@ pub(crate) struct ShardCell {
     due: AtomicI64,
 }
 
-/// What the lock guards.
+/// The content of a shard, which its lock guards.
 pub(crate) struct Shard {
     pub(super) index: IndexTable,
     pub(super) access: Access,
@@ -120,7 +120,7 @@ impl Shard {
         &self.index
     }
 
-    /// What opens the shard's objects to read.
+    /// The access that opens the shard's objects for reading.
     #[inline(always)]
     pub(crate) fn access(&self) -> &Access {
         &self.access
@@ -168,7 +168,7 @@ impl Shard {
         self.watched.is_none() && self.waiters.is_none()
     }
 
-    /// What hashes this shard's Refs.
+    /// The hash function of this shard's Refs.
     pub(crate) fn hashes<'a>(&'a self, log: &'a Log, seed: u64) -> KeyHashes<'a> {
         KeyHashes { log, access: &self.access, seed }
     }

@@ -179,7 +179,7 @@ impl Store {
         self.ground.collections()
     }
 
-    /// What the background owes to big collections.
+    /// The pending work of the background on big collections.
     #[inline]
     pub(crate) fn pending(&self) -> &PendingWork {
         self.ground.pending()
@@ -209,7 +209,7 @@ impl Store {
         &self.reclaim
     }
 
-    /// What FLUSHALL and FLUSHDB left to do.
+    /// The tables that FLUSHALL and FLUSHDB left to free.
     #[inline]
     pub(crate) fn detached(&self) -> &DetachedTables {
         &self.detached
@@ -233,12 +233,12 @@ impl Store {
         self.log().used_bytes() + tables + self.limit.outside.load(Relaxed)
     }
 
-    /// What the process takes, told by the server now and then.
+    /// Sets the memory of the process, which the server reports now and then.
     pub fn tell_process(&self, memory: ProcessMemory) {
         self.process.tell(memory);
     }
 
-    /// What the process took when the server last told.
+    /// The memory of the process when the server last reported it.
     pub fn process(&self) -> ProcessMemory {
         self.process.read()
     }

@@ -18,7 +18,7 @@ use crate::state::key::database_of;
 use crate::state::kinds::type_of_kind;
 use crate::state::types::Type;
 
-/// What is told of a key: its bytes, its type, its expiry in milliseconds of Unix time.
+/// A receiver of keys: bytes, type, expiry in milliseconds of Unix time.
 pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
 
 const POSITION_BITS: u32 = 36;

@@ -36,7 +36,7 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::touch`], for who has no hash at hand.
+    /// Touches a key like [`Shard::touch`], for callers without its hash.
     #[inline]
     pub(crate) fn touch_object(&mut self, log: &Log, r: Ref) {
         if let Some(watched) = &self.watched {
@@ -148,7 +148,8 @@ impl Shard {
 }
 
 impl Store {
-    /// Two physical numbers are about to be exchanged: what either database has is a change to who watches in the other.
+    /// Two physical numbers are about to be exchanged: every key of either database changes for the watchers in the
+    /// other one.
     pub(crate) fn swap_watched(&self, a: u16, b: u16, now_ms: i64) {
         for cell in self.cells() {
             let mut shard = cell.lock.lock();
@@ -194,7 +195,7 @@ impl Worker {
         unwatch_each(store, watcher, keys);
     }
 
-    /// As [`Worker::unwatch`], for who is alone in the gate or inside.
+    /// Ends watching like [`Worker::unwatch`], for a caller that is exclusive behind the gate or inside.
     pub fn unwatch_inside<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
         unwatch_each(&self.store, watcher, keys);
     }

@@ -1,4 +1,4 @@
-//! What one worker brings along: its appender, its counters, its random numbers, its time.
+//! The parts of one worker: its appender, its counters, its random numbers, its time.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ pub struct Local {
     pub(crate) now_ms: i64,
     /// The connection that is served, 0 for none.
     pub(crate) client: u64,
-    /// What is served leaves the clocks of the keys that it uses as they are.
+    /// The commands that run leave the access clocks of their keys as they are.
     pub(crate) no_touch: bool,
     pub(crate) counters: Arc<StoreCounters>,
-    /// What the command that runs has reported, and was not handed on yet.
+    /// The effects that the running command has reported and that were not handed on yet.
     pub(crate) reported: Reported,
-    /// What a drain that evicts lets go.
+    /// The cutoff of a drain that evicts.
     pub(crate) cutoff: Option<crate::state::candidates::Cutoff>,
     /// Keys drawn for eviction.
     pub(crate) candidates: crate::state::candidates::Candidates,
@@ -40,7 +40,7 @@ pub struct Local {
     pub(crate) room_ns: u64,
     /// Slices of reclaim done in this turn of the background.
     pub(crate) slices: u32,
-    /// What the last of them settled.
+    /// The tally of the last of them.
     pub(crate) tally: crate::state::meter::Tally,
     /// There were no more for this turn.
     pub(crate) slices_spent: bool,
@@ -48,7 +48,7 @@ pub struct Local {
     pub(crate) due: Vec<u64>,
     /// Scratch for a value that is written anew.
     pub(crate) scratch: Vec<u8>,
-    /// What lists squeeze and join nodes with, from the first use on.
+    /// Scratch memory for compressing and joining nodes of lists, from the first use on.
     pub(crate) press: Option<Box<varve_collection::list::CompressScratch>>,
     /// An element on its way from one list to another.
     pub(crate) moved: Vec<u8>,
@@ -135,7 +135,7 @@ impl Local {
         self.id
     }
 
-    /// As [`Worker::park`], for who has borrowed the store beside.
+    /// Parks like [`Worker::park`], for callers that have borrowed the store.
     #[inline]
     pub fn park(&mut self, store: &Store) {
         self.appender.park(store.log());

@@ -6,7 +6,8 @@
 //! pass 2   object -> root -> bucket of the element     (for commands that name an element, or draw one)
 //! pass 3   bucket -> the element's object
 //! ```
-//! What SPOP draws follows from the worker's next random number: the passes take the numbers that are going to come.
+//! The members that SPOP draws follow from the worker's next random numbers: the passes take the numbers that are going
+//! to come.
 //!
 //! A pass reads what the one before fetched, and gives places to fetch; the caller fetches them together. All of it is a
 //! guess: tags are compared, keys are not, and nothing is kept but hashes. Shards are held one by one.
@@ -55,7 +56,7 @@ impl Tx<'_> {
         line
     }
 
-    /// What the key with this hash has, if that is a big collection; the shard must be held.
+    /// The big collection of the key with this hash, if it has one; the shard must be held.
     pub fn collection(&self, key_hash: u64) -> Option<GuessedCollection> {
         let id = self.store.shard_of(key_hash);
         let shard = self.held.at(self.held.position(id));
@@ -81,7 +82,8 @@ impl Tx<'_> {
         self.local.rng.clone()
     }
 
-    /// As [`Tx::bucket_line`] of the element that a number draws, with a second bucket that may be looked at.
+    /// The bucket line of the element that a number draws, like [`Tx::bucket_line`], with a second bucket that may be
+    /// looked at.
     #[inline]
     pub fn drawn_lines(&self, collection: GuessedCollection, number: u64) -> Option<(Ahead, [Line; 2])> {
         let lines = self.elements_of(collection)?.draw_lines(number);

@@ -1,4 +1,4 @@
-//! What every type has: existence, expiry, removal, names.
+//! Operations that every type has: existence, expiry, removal, names.
 
 use varve_base::Ref;
 use varve_index::TableStats;
@@ -42,7 +42,7 @@ impl Tx<'_> {
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
-    /// As [`Tx::note_lookup`], and tells of a miss: what reads of all kinds do, OBJECT excepted.
+    /// Notes a lookup like [`Tx::note_lookup`], and reports a miss: all reads but OBJECT do so.
     #[inline]
     pub fn note_read(&mut self, k: &Key<'_>, found: bool) {
         self.note_lookup(found);
@@ -174,7 +174,7 @@ impl Tx<'_> {
         Some(if big { self.big_ref(p, |body, _| body.table_stats()) } else { None })
     }
 
-    /// What OBJECT and MEMORY USAGE tell of a key; the access clock stays.
+    /// The facts of a key that OBJECT and MEMORY USAGE report; the access clock stays.
     pub fn object(&mut self, k: &Key<'_>) -> Option<ObjectInfo> {
         let p = self.live(k)?;
         let now_ms = self.local.now_ms;

@@ -75,7 +75,7 @@ struct Found {
     r: Ref,
 }
 
-/// What a new object has of the one that it replaces.
+/// The parts that a new object keeps of the one that it replaces.
 struct Kept {
     /// The expiry, in milliseconds of Unix time.
     expiry_ms: Option<i64>,
@@ -117,7 +117,7 @@ impl<'s> Tx<'s> {
         self.held.try_take(self.store.cells(), shards)
     }
 
-    /// As [`Tx::try_hold`], for one shard.
+    /// Tries to hold one shard, like [`Tx::try_hold`].
     #[inline(always)]
     pub fn try_hold_one(&mut self, shard: u16) -> bool {
         if self.held.is(&[shard]) {
@@ -167,8 +167,8 @@ impl<'s> Tx<'s> {
         std::mem::take(&mut self.local.room_ns)
     }
 
-    /// As [`Tx::admit`], for a command that finds only in the keyspace how much it needs: its shards are held again
-    /// afterwards, but what it read before may no longer hold.
+    /// Admits bytes like [`Tx::admit`], for a command that finds only in the keyspace how much it needs. Its shards are
+    /// held again afterwards, but what it read before may no longer hold.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
@@ -177,7 +177,8 @@ impl<'s> Tx<'s> {
             return Ok(());
         }
         let (store, local) = (self.store, &mut *self.local);
-        // What the store removed on the way belongs before whatever others do once the shards are let go.
+        // Keys that the store removed on the way are reported before anything that others do once the shards are
+        // released.
         local.hand_on(store);
         self.held.step_back(store.cells(), || store.admit(local, bytes))
     }
@@ -264,7 +265,7 @@ impl<'s> Tx<'s> {
         self.live_inlined(k)
     }
 
-    /// As [`Tx::live`], for the commands that nearly every request is.
+    /// Finds a key like [`Tx::live`], inlined for the most frequent commands.
     #[inline(always)]
     fn live_inlined(&mut self, k: &Key<'_>) -> Option<Found> {
         let at = self.held.position(self.store.shard_of(k.hash));
@@ -339,7 +340,7 @@ impl<'s> Tx<'s> {
         Changing { found: p, shown: self.held.at(p.shard).before(self.store.log(), p.r) }
     }
 
-    /// What a new object keeps of the one that it is about to replace, with this expiry.
+    /// The parts that a new object keeps of the one that it is about to replace, with this expiry.
     #[inline]
     fn kept(&self, old: Option<&Changing>, expiry_ms: Option<i64>) -> Kept {
         Kept { expiry_ms, saved: self.saved_of(old) }
@@ -377,7 +378,7 @@ impl<'s> Tx<'s> {
                 let replaced = shard.open(store.log(), p.r);
                 old_expiry = replaced.expiry_ms();
                 if store.limit().lfu().is_some() {
-                    // What is replaced passes its counter on.
+                    // The replaced object passes its counter on.
                     let clock = replaced.clock();
                     shard.set_clock(store.log(), new, clock);
                 }

@@ -113,7 +113,7 @@ impl Tx<'_> {
         value
     }
 
-    /// As [`Tx::set`], of a key that was looked for.
+    /// Sets a key like [`Tx::set`], after it was looked for.
     fn set_found(&mut self, k: &Key<'_>, old: Option<Found>, value: &[u8], ttl: Ttl, form: StringForm) {
         let expiry = self.expiry_after(old, ttl);
         let old = old.map(|p| self.before(p));
@@ -126,7 +126,7 @@ impl Tx<'_> {
         self.publish(k, old, r, expiry);
     }
 
-    /// As [`Tx::set`] with a value that lies in a run already, which becomes the key's without a copy.
+    /// Sets a key like [`Tx::set`] to a value that lies in an extent already, which becomes the key's without a copy.
     #[cold]
     pub fn adopt(&mut self, k: &Key<'_>, value: &FilledExtent, ttl: Ttl, form: StringForm) {
         let old = self.live(k);

@@ -16,7 +16,7 @@
 //! changes a byte, so before a command that may make a key ready the shards of the targets of those who wait for it are
 //! taken too, and of those who wait for the targets, and so on ([`Tx::widen`]).
 //!
-//! What serving means is the caller's: a waiter carries a task that this crate does not look into.
+//! The meaning of serving is the caller's: a waiter carries a task that this crate does not look into.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

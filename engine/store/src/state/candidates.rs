@@ -1,4 +1,4 @@
-//! What eviction remembers between two evictions: the cutoff of a drain, and keys that were drawn and not evicted.
+//! State of eviction between two evictions: the cutoff of a drain, and keys that were drawn and not evicted.
 
 use varve_base::Ref;
 
@@ -7,11 +7,11 @@ use super::policy::Policy;
 /// Candidates that are kept from one eviction to the next.
 pub(crate) const CANDIDATES: usize = 16;
 
-/// What is beyond it is dropped by a drain that passes it.
+/// A drain drops the objects beyond it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cutoff {
     pub(crate) policy: Policy,
-    /// Of what has just this score, so many of 2^16 go; of what has more, all.
+    /// Of the objects with just this score a share is dropped, in parts of 2^16; of those with a higher one, all.
     pub(crate) score: u64,
     pub(crate) ties: u64,
     pub(crate) uses: u32,

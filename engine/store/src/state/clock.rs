@@ -1,4 +1,4 @@
-//! What a key's clock says of its use: 24 bits, read by the policies.
+//! A key's clock: 24 bits about its use, read by the policies.
 //!
 //! ```text
 //!  23                    8 7             0

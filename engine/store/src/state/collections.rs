@@ -100,7 +100,7 @@ impl CollectionTable {
 
     /// Gives a number back; under the lock of the root's shard.
     pub(crate) fn give(&self, id: CollectionId) {
-        // Who finds the number free must find its last objects dead.
+        // A thread that finds the number free must find its last objects dead.
         self.cell(id).store(0, Release);
         self.numbers.lock().free.push(Reverse(id.number()));
     }

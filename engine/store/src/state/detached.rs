@@ -3,7 +3,7 @@
 use varve_base::rank::{Rank, RankedMutex};
 use varve_index::IndexTable;
 
-/// What FLUSHALL and FLUSHDB left to do.
+/// The tables that FLUSHALL and FLUSHDB left to free.
 pub(crate) struct DetachedTables {
     /// Detached tables, given back one a step.
     pub(crate) tables: RankedMutex<Vec<IndexTable>>,

@@ -10,7 +10,7 @@ use varve_base::number::{INT_TEXT_MAX, write_i64};
 use super::events::{Event, EventClass, Queue};
 use super::key::Key;
 
-/// What a command did to a key.
+/// The effect of a command on a key.
 pub struct Effect<'e> {
     /// The class of its event.
     pub class: EventClass,
@@ -154,14 +154,14 @@ impl Words<'_> {
     }
 }
 
-/// Who keeps effects: a journal. Called with the shards of the keys held, so that units which have a key in common come
-/// in the order of its changes. It may take locks that are leaves, and waits for nobody.
+/// A keeper of effects: a journal. Called with the shards of the keys held, so that units which have a key in common
+/// come in the order of its changes. It may take locks that are leaves, and waits for nobody.
 pub trait EffectSink: Send + Sync {
     /// Takes a unit of one worker, which has at least one effect.
     fn append(&self, worker: usize, unit: &Unit);
 }
 
-/// Who publishes the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,
+/// A publisher of the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,
 /// and waits for nobody.
 pub trait EventSink: Send {
     /// Publishes an event; `mask` has the classes that are wanted, and on which channels.
@@ -174,7 +174,7 @@ pub(crate) const JOURNAL: u32 = 1 << 31;
 /// Keys that were written and not reported yet that are remembered.
 const WRITTEN_MAX: usize = 4;
 
-/// What a worker has reported and not handed on yet.
+/// The effects that a worker has reported and not handed on yet.
 #[derive(Default)]
 pub(crate) struct Reported {
     /// Something is here: what every command asks.

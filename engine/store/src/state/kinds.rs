@@ -1,4 +1,4 @@
-//! What the bits mean that the log keeps for its owner: kinds of key objects are types, tags of strings are forms.
+//! The meaning of the bits that the log keeps for its owner: kinds of key objects are types, tags of strings are forms.
 //!
 //! The kinds of parts of collections are in `varve_collection`, the tags of collections in `link::Encoding`.
 

@@ -1,4 +1,4 @@
-//! What a collection's key object holds: its encoding, and where the root of a big one is.
+//! The content of a collection's key object: its encoding, and where the root of a big one is.
 //!
 //! ```text
 //! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments

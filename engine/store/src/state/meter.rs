@@ -1,4 +1,4 @@
-//! What active defragmentation comes to, in Redis's terms, and what the process takes as its server tells it: figures for
+//! Figures of active defragmentation in Redis's terms, and of the process as the server reports them: for
 //! INFO, MEMORY STATS and MEMORY DOCTOR.
 //!
 //! ```text
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use varve_segment::Owner;
 
-/// What active defragmentation has done since the start or the last [`crate::Store::reset_measures`].
+/// The work of active defragmentation since the start or the last [`crate::Store::reset_measures`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragged {
     /// The share of its time, in percent, that the background may spend on it now; 0 if it has nothing to do.
@@ -31,7 +31,7 @@ pub struct Defragged {
     pub current_ms: u64,
 }
 
-/// What a slice of a drain settled.
+/// The tally of a slice of a drain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     moved: u64,

@@ -18,7 +18,7 @@ pub struct Author {
     pub client: u64,
 }
 
-/// Who wants to know. Called with shards held: it may take locks that are leaves, and waits for nobody.
+/// An observer of reads and changes. Called with shards held: it may take locks that are leaves, and waits for nobody.
 pub trait Observer: Send + Sync {
     /// A client has read a key and keeps what it read.
     fn read(&self, client: u64, key: &[u8]);

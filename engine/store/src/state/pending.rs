@@ -21,12 +21,12 @@ pub(crate) struct PendingWork {
     pub(crate) owed: AtomicUsize,
 }
 
-/// What has memory and no objects any more.
+/// Structures that have memory and no objects any more.
 #[derive(Default)]
 pub(crate) struct Dropped {
     /// Roots of a store that was emptied at once, as its shards had them.
     pub(crate) roots: Vec<Roots>,
-    /// What is shed first.
+    /// The structures that are shrunk first.
     pub(crate) bodies: Vec<Collection>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::clock::Lfu;
 
-/// What makes room when the limit is reached.
+/// The policy that makes room when the limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
@@ -28,7 +28,7 @@ pub enum Policy {
     VolatileTtl = 7,
 }
 
-/// What a policy judges a key by.
+/// The measure by which a policy judges a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Nothing: all are alike.

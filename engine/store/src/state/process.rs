@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the process takes, as far as its server tells; all 0 if nobody does.
+/// The memory of the process as its server reports it; all 0 without a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Resident bytes.
@@ -13,7 +13,7 @@ pub struct ProcessMemory {
     pub startup_used: u64,
 }
 
-/// The same, to be told by one thread and read by others.
+/// The memory of the process, set by one thread and read by others.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedMemory {
     pub(crate) resident: AtomicU64,

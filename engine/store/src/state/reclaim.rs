@@ -1,4 +1,4 @@
-//! What is known of the drain under way and of the bytes that it can free.
+//! State of the drain under way, and of the bytes that it can free.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
@@ -14,7 +14,7 @@ pub(crate) struct Reclaimer {
     /// How victims are chosen, and what they have cost.
     pub(crate) settings: Settings,
     pub(crate) cost: CostCounters,
-    /// What the background has moved for active defragmentation.
+    /// The objects that the background has moved for active defragmentation.
     pub(crate) meter: DefragMeter,
     pub(crate) cooling: PageCacheDecay,
     /// MEMORY PURGE has asked for all that is dead, and the background is at it.

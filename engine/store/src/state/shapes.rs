@@ -28,7 +28,7 @@ pub struct Shapes {
 /// Values for all limits at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `list-max-listpack-size`: -1 to -5 for nodes of 4, 8, 16, 32, 64 KB, or so many entries.
+    /// `list-max-listpack-size`: -1 to -5 for nodes of 4, 8, 16, 32, 64 KB, or a number of entries.
     pub list_fill: i64,
     /// `list-compress-depth`: nodes at either end that are never compressed; 0 compresses none at all.
     pub list_depth: u64,

@@ -4,7 +4,7 @@
 
 use varve_base::counter::Counter;
 
-/// What one worker has counted in the store.
+/// The counts of one worker in the store.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct StoreCounters {

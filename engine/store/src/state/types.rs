@@ -1,6 +1,6 @@
 //! The small types that commands and the store share.
 
-/// What a write does to a key's time to live.
+/// The effect of a write on a key's time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
     /// The key has no expiry afterwards.
@@ -45,7 +45,7 @@ pub struct WrongType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// What OBJECT, MEMORY USAGE and DEBUG OBJECT tell of a key.
+/// The facts of a key that OBJECT, MEMORY USAGE and DEBUG OBJECT report.
 #[derive(Clone, Debug)]
 pub struct ObjectInfo {
     /// Type of the value.

@@ -65,7 +65,8 @@ impl Defrag {
         Defrag { ignore_bytes, lower_percent, upper_percent, cycle_min, cycle_max }
     }
 
-    /// The share of its time, in percent, that the background spends with so many dead and live bytes; 0 for none.
+    /// The share of its time, in percent, that the background spends at these numbers of dead and live bytes; 0 for
+    /// none.
     pub(crate) fn cycle(&self, dead: u64, live: u64) -> u32 {
         let percent = dead * 100 / live.max(1);
         if dead < self.ignore_bytes || percent < u64::from(self.lower_percent) {
@@ -123,7 +124,7 @@ impl Settings {
     }
 }
 
-/// What reclaim has cost so far.
+/// The cost of reclaim so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReclaimCost {
     /// Segments chosen.
@@ -162,7 +163,7 @@ impl CostCounters {
     }
 }
 
-/// What is known of segments, beside the drain and under its lock.
+/// Estimates of segments, beside the drain and under its lock.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) segments: HashMap<u32, Estimate>,
@@ -170,7 +171,7 @@ pub(crate) struct Seen {
     pub(crate) began_ms: i64,
 }
 
-/// What was seen of one segment. It holds only while the segment is the same, told by when it was sealed.
+/// An estimate of one segment. It holds only while the segment is the same, which the time of its sealing shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimate {
     pub(crate) sealed: u64,

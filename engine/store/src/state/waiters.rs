@@ -12,7 +12,7 @@
 //!
 //! Queues belong to logical databases: a client that waits in database 3 goes on waiting there after SWAPDB and FLUSHDB.
 //!
-//! What serving means is the caller's: a waiter carries a task that this crate does not look into.
+//! The meaning of serving is the caller's: a waiter carries a task that this crate does not look into.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -28,7 +28,7 @@ pub(crate) const WAITING: u8 = 0;
 pub(crate) const CLAIMED: u8 = 1;
 pub(crate) const CANCELLED: u8 = 2;
 
-/// Who waits, and where.
+/// The client that waits, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Worker of the connection.
@@ -75,7 +75,7 @@ impl Waiter {
         Waiter { state: AtomicU8::new(WAITING), who, wants, keys, target, task }
     }
 
-    /// Who waits, and where.
+    /// The client that waits, and where.
     pub fn who(&self) -> Waiting {
         self.who
     }
@@ -123,13 +123,13 @@ pub enum NextWaiter {
     Far,
 }
 
-/// Who waits for the keys of one shard.
+/// The waiters for the keys of one shard.
 #[derive(Default)]
 pub(crate) struct Waiters {
     pub(crate) keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
 }
 
-/// Who waits for one key in one database, first come first.
+/// The waiters for one key in one database, first come first.
 pub(crate) struct Queue {
     pub(crate) db: u32,
     pub(crate) fifo: VecDeque<Arc<Waiter>>,

@@ -80,7 +80,7 @@ pub struct Wheel {
     levels: [Level; LEVELS],
     pool: Pool,
     len: usize,
-    /// What the cursors passed and the owner has not had yet. Boxed to keep unused wheels small.
+    /// Entries that the cursors passed and the owner has not had yet. Boxed to keep unused wheels small.
     pending: Option<Box<Pending>>,
     compaction: Option<Compaction>,
     /// The entries from before `drain_all` began.
@@ -90,11 +90,11 @@ pub struct Wheel {
 // A shard without volatile keys pays this and no more.
 const _: () = assert!(size_of::<Wheel>() < 200);
 
-/// What a step left to do.
+/// The work that a step left.
 #[must_use = "work may be left"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The same call would do more at the same time.
+    /// Another call at the same time would do more.
     pub more: bool,
 }
 
@@ -240,7 +240,7 @@ impl Wheel {
         if place < self.len as u128 { self.pool.sample(random) } else { aside.pool.sample(random) }
     }
 
-    /// True if so many entries are stale, with `live` volatile keys in the shard, that `drain_all` should be begun.
+    /// True if `drain_all` should be begun, because many entries are stale while the shard has `live` volatile keys.
     pub fn should_rebuild(&self, live: usize) -> bool {
         self.aside.is_none() && self.len > live * 2 + STALE_MIN
     }
@@ -304,7 +304,8 @@ impl Wheel {
         let mut slot = due;
         for (number, level) in self.levels.iter().enumerate().skip(1) {
             slot >>= LEVEL_BITS;
-            // What the level below cannot take is in no slot that this one has emptied: see the picture of the cursors.
+            // An entry that the level below cannot take is in no slot that this level has emptied: see the picture of
+            // the cursors.
             debug_assert!(slot >= level.cursor, "slot {slot} of level {number} is empty already");
             if slot < level.cursor + SLOTS as u64 {
                 return (number, slot);

@@ -66,7 +66,8 @@ impl Store {
         self.swap_db_at(i64::MIN, a, b);
     }
 
-    /// As [`Store::swap_db`], at this time: to who watches a key, one whose time has come is as good as gone.
+    /// Swaps databases like [`Store::swap_db`], at this time: for its watchers, a key whose time has come is gone
+    /// already.
     pub fn swap_db_at(&self, now_ms: i64, a: u32, b: u32) {
         self.swap_watched(self.database_map().physical(a), self.database_map().physical(b), now_ms);
         self.database_map().swap(a, b);

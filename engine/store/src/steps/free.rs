@@ -1,4 +1,4 @@
-//! What the background owes to big collections: dying ones are freed, tables on their way to another size moved on.
+//! The background's work on big collections: dying ones are freed, tables on their way to another size moved on.
 //!
 //! ```text
 //! DEL, overwrite, expiry, eviction, sweep --> root dying, id number queued

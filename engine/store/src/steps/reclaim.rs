@@ -52,8 +52,8 @@ const BARREN_MAX: u32 = 2;
 const BACKGROUND_ROUNDS: usize = 4;
 /// Slices that MEMORY PURGE does itself: some ten milliseconds.
 const PURGE_SLICES_MAX: usize = 2000;
-/// What it leaves: one part in so many of what is used, which would cost as many times its size to copy, and what sealing
-/// segments early leaves as fillers.
+/// MEMORY PURGE leaves 1/50 of the used bytes dead, since freeing a byte would cost 50 bytes of copying, and the bytes
+/// that sealing segments early leaves as fillers.
 const PURGE_LEAVES_PART: u64 = 50;
 /// How long the background waits where nothing helped, ms.
 const LIMIT_RETRY_MS: i64 = 100;
@@ -67,7 +67,7 @@ const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
 
-/// What making room has come to so far.
+/// An attempt to make room, and how far it has come.
 struct ReclaimAttempt {
     /// Bytes that draining cannot free, as far as is known.
     live: u64,
@@ -95,7 +95,7 @@ impl ReclaimAttempt {
     }
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// Objects were settled; more may be left.
@@ -161,7 +161,7 @@ impl Store {
         self.log().has_addresses(bytes)
     }
 
-    /// What draining and eviction cannot free: where that leaves no room, no other key must lose its place.
+    /// Bytes that draining and eviction cannot free: where these leave no room, no other key must lose its place.
     fn fixed_bytes(&self) -> u64 {
         let used = self.used_memory();
         used - self.log().used_bytes().min(used)
@@ -177,7 +177,7 @@ impl Store {
             && !self.stands_still(local.now_ms)
     }
 
-    /// What the background does while the limit is passed; true while it may do more.
+    /// The step of the background while the limit is passed; true while it may do more.
     pub(crate) fn limit_step(&self, local: &mut Local) -> bool {
         if !self.owes_eviction(local) {
             return false;
@@ -202,7 +202,7 @@ impl Store {
 
     /// One bounded piece of the work that makes room; false if nothing helps.
     fn pursue(&self, local: &mut Local, p: &mut ReclaimAttempt, bytes: u64, limit: u64) -> bool {
-        // What has died already: what a look of before says of it no longer holds.
+        // Parts that have died already: an earlier estimate of them no longer holds.
         if self.free_step(local) || self.log().release_step(1 << 20) {
             p.looked_ago = LOOK_SLICES;
             return true;
@@ -262,7 +262,7 @@ impl Store {
         let used = self.log().used_bytes();
         let live = self.reclaimer().live.load(Relaxed);
         if live == 0 && used > 0 {
-            // What has died as a whole costs nothing to drain.
+            // A victim that has died as a whole costs nothing to drain.
             return SLICES_MAX;
         }
         let dead = used.saturating_sub(live);
@@ -289,7 +289,7 @@ impl Store {
         self.reclaimer().meter.follow(self.defrag_cycle(used.saturating_sub(live), live), now_ms);
     }
 
-    /// What a slice of the background came to.
+    /// Counts the result of a slice of the background.
     pub(crate) fn count_background_slice(&self, slice: Slice, tally: &Tally) {
         if self.reclaimer().meter.is_active() {
             self.reclaimer().meter.add(tally);
@@ -334,7 +334,7 @@ impl Store {
         };
         let more = self.log().release_cached_step() || drained(self).unwrap_or(false);
         if !more {
-            // What is kept still is promised to the drain: there is nothing to do for as long again.
+            // The pages that are still cached are promised to the drain: there is nothing to do for as long again.
             self.reclaimer().cooling.since_ms.store(now_ms, Relaxed);
             on.store(false, Relaxed);
         }
@@ -397,7 +397,7 @@ fn purge_floor(used: u64) -> u64 {
 struct Mover<'a> {
     store: &'a Store,
     local: &'a mut Local,
-    /// What is beyond it is evicted.
+    /// Objects beyond it are evicted.
     cutoff: Option<Cutoff>,
     tally: Tally,
     /// Hashes of the heads read ahead, with the Refs that they belong to.
@@ -408,7 +408,7 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     /// Settles a part of a big collection: its root is where the slot says, which is read again under that shard's lock.
-    /// What the collection no longer has, it has killed.
+    /// The collection has killed every part that it no longer has.
     fn relocate_part(&mut self, head: &ObjectHead<'_>, id: CollectionId) -> Relocated {
         let Some(at) = self.store.collections().get(id) else { return Relocated::Dead };
         let Some(mut shard) = self.store.cells()[at.shard].lock.try_lock() else { return Relocated::Busy };

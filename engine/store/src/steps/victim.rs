@@ -11,7 +11,7 @@
 //! has lived long will live long. Only the few segments that lead by what is known are looked into, so a choice costs
 //! some ten microseconds, once a segment.
 //!
-//! What a victim costs is counted as the paper's formula (2) has it: the sum of u over all victims.
+//! The cost of victims is counted by the paper's formula (2): the sum of u over all victims.
 
 use varve_segment::{Drain, ObjectHead, Owner, SegmentInfo, SegmentState};
 
@@ -26,13 +26,13 @@ use crate::state::victims::{Defrag, Estimate, Formula, ReclaimCost, Seen};
 
 /// Objects looked at of a segment.
 const OBJECTS: usize = 64;
-/// Of the live objects of a small segment, at most one in so many is looked at.
+/// Of the live objects of a small segment, at most one in this number is looked at.
 const OBJECTS_PART: u64 = 16;
 /// Segments looked into at one choice.
 const LEADERS: usize = 4;
 /// How long what was seen of a segment holds, ms: the resolution of clocks.
 const FRESH_MS: i64 = 1000;
-/// What a drain that evicts is taken to drop of a segment that was not looked into.
+/// The share of a segment that a drain which evicts is expected to drop, where the segment was not looked into.
 const BEYOND_USUAL: f64 = 0.15;
 
 /// The formula over what is known.
@@ -132,7 +132,7 @@ impl Store {
         self.reclaimer().settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live))
     }
 
-    /// What active defragmentation has come to.
+    /// The figures of active defragmentation.
     pub fn defragged(&self, now_ms: i64) -> Defragged {
         self.reclaimer().meter.read(now_ms)
     }
@@ -142,7 +142,7 @@ impl Store {
         self.reclaimer().settings.set(formula, defrag);
     }
 
-    /// What reclaim has cost since the start or the last [`Store::reset_measures`].
+    /// The cost of reclaim since the start or the last [`Store::reset_measures`].
     pub fn reclaim_cost(&self) -> ReclaimCost {
         self.reclaimer().cost.read()
     }

@@ -1,4 +1,4 @@
-//! What a key of the model holds: the plainest form of each type.
+//! The values of the model's keys: the plainest form of each type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -113,7 +113,7 @@ pub(crate) fn ordered(zset: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
     all
 }
 
-/// What an operation on sets gives.
+/// The result of an operation on sets.
 pub(crate) fn combine(op: SetOp, sets: &[BTreeSet<Vec<u8>>]) -> BTreeSet<Vec<u8>> {
     let (first, others) = sets.split_first().expect("a set");
     others.iter().fold(first.clone(), |all, other| match op {

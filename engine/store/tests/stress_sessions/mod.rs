@@ -1,4 +1,4 @@
-//! What the stress test has beside data: transfers under WATCH, clients that wait for lists, an observer, events.
+//! The sessions of the stress test: transfers under WATCH, clients that wait for lists, an observer, events.
 //!
 //! ```text
 //! accounts   numbers, all in all 0: a transfer watches two, reads them, and writes where nothing was touched, and then
@@ -28,7 +28,7 @@ const BRIEF: u64 = 8;
 const JOBS: [&[u8]; 2] = [b"jobs:a", b"other jobs"];
 const MOVED: &[u8] = b"jobs that were moved";
 
-/// What all workers share.
+/// The state that all workers share.
 pub(crate) struct Mixed {
     /// By worker: what those who waited there were served with.
     posts: Vec<Mutex<Vec<u64>>>,
@@ -65,7 +65,7 @@ impl Observer for Counting {
     }
 }
 
-/// What one worker has going on.
+/// The state of one worker.
 #[derive(Default)]
 pub(crate) struct Hand {
     waits: Option<Arc<Waiter>>,

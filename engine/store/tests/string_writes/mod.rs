@@ -2,7 +2,7 @@
 
 use varve_store::{StringForm, Ttl, Tx, Worker};
 
-/// Sets key number `n` to so many bytes.
+/// Sets key number `n` to `bytes` bytes.
 pub(crate) fn set(worker: &mut Worker, n: usize, bytes: usize) {
     let name = format!("key:{n}").into_bytes();
     let Worker { store, local } = &mut *worker;

@@ -32,7 +32,7 @@ pub(crate) struct InvalidationBarrier {
     waiting: Vec<Waiting>,
     /// Oldest first.
     relays: VecDeque<Relay>,
-    /// What was last reported of the own inbox.
+    /// The last report of the own inbox.
     reported: Report,
 }
 

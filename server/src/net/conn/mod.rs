@@ -65,9 +65,9 @@ pub(crate) struct Conn {
 /// The bytes of a connection that its worker has counted last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// What the worker's weights have of it, 0 if it is not to be evicted.
+    /// Its share of the worker's weights, 0 if it may not be evicted.
     pub(crate) weight: usize,
-    /// What the worker's sum has of it, which is a part of `maxmemory`.
+    /// Its share of the worker's sum, which is a part of `maxmemory`.
     pub(crate) bytes: usize,
 }
 
@@ -214,7 +214,7 @@ impl Conn {
         is_there
     }
 
-    /// What the worker has counted of it.
+    /// The worker's counts of it.
     pub(crate) fn counted(&self) -> Counted {
         self.counted
     }

@@ -138,7 +138,7 @@ impl Requests {
         self.want = want;
     }
 
-    /// What a turn works with: the parser, and the large arguments of the request.
+    /// The parts that a turn works with: the parser, and the large arguments of the request.
     pub(crate) fn parts(&mut self) -> (&mut Parser, &LargeArguments) {
         (&mut self.parser, self.large.whole())
     }

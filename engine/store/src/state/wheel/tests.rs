@@ -74,7 +74,7 @@ impl Owner {
         self.adds += 1;
     }
 
-    /// What the owner does with entries that came out.
+    /// Does what the owner does with entries that came out.
     fn settle(&mut self, out: &[u64]) {
         for &bits in out {
             match self.due.get(&bits) {

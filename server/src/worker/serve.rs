@@ -69,11 +69,12 @@ impl Worker {
     ) -> Result<Stop, Broken> {
         let output = &mut self.core.conns[id].output;
         let mut unsent = if output.is_empty() { None } else { Some(mem::take(output)) };
+        let keeps_room = unsent.is_some() && self.core.state.outputs_kept.load(Ordering::Relaxed);
         let mut reply = mem::take(&mut self.buffers.reply);
         let out = unsent.as_mut().unwrap_or(&mut reply);
         let stop = self.execute(id, fresh, early, out);
         let written = self.core.send_replies(id, out);
-        if !out.is_empty() && written.is_ok() {
+        if written.is_ok() && (!out.is_empty() || keeps_room) {
             let output = mem::take(out);
             self.core.stats().output_peak_bytes.raise(output.len() as u64);
             self.core.conns[id].output = output;

@@ -17,7 +17,7 @@ use varve_exec::stats::CommandStats;
 use varve_commands::{commands};
 use varve_exec::{Blocked, LargeArguments, CommandTable, Session};
 use varve_protocol::{Parser, Reply};
-use varve_store::{LogGeometry, Limits, Options, Policy, Store, Worker};
+use varve_store::{LogGeometry, Limits, Options, Policy, Store, StoreWorker};
 
 const COMMANDS_MAX: usize = 600;
 const START_MS: i64 = 1_795_000_000_000;
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// One worker with one connection.
 struct Seat {
-    worker: Worker,
+    worker: StoreWorker,
     batch: Batch,
     parser: Parser,
     session: Session,

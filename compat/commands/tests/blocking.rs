@@ -10,13 +10,13 @@ use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{LogGeometry, Options, Store, Tx, Worker};
+use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
 /// One worker with one connection, whose number is the worker's and one.
 struct Hand {
-    worker: Worker,
+    worker: StoreWorker,
     batch: Batch,
     session: Session,
     parser: Parser,

@@ -12,13 +12,13 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{LogGeometry, Options, Store, Tx, Worker};
+use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
 /// One worker with one connection.
 struct Client {
-    worker: Worker,
+    worker: StoreWorker,
     batch: Batch,
     parser: Parser,
     session: Session,

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Parser, Reply, Span};
-use varve_store::{Tx, Worker};
+use varve_store::{StoreWorker, Tx};
 
 use crate::blocking::{self, Blocked, Served};
 use crate::command::{Command, CommandTable, Exec, Step, Unresolved};
@@ -204,7 +204,7 @@ impl Batch {
     }
 
     /// Sets who publishes the worker's keyspace events and its clients' messages.
-    pub fn set_events(&mut self, worker: &mut Worker, events: impl Events + Clone + Send + 'static) {
+    pub fn set_events(&mut self, worker: &mut StoreWorker, events: impl Events + Clone + Send + 'static) {
         worker.set_event_sink(Box::new(Publisher::new(events.clone())));
         self.told.events = Some(Box::new(events));
     }
@@ -248,7 +248,7 @@ impl Batch {
     #[allow(clippy::too_many_arguments, reason = "the parts of a connection and of a worker, borrowed apart")]
     pub fn turn(
         &mut self,
-        worker: &mut Worker,
+        worker: &mut StoreWorker,
         table: &CommandTable,
         parser: &mut Parser,
         session: &mut Session,
@@ -311,7 +311,7 @@ impl Batch {
 /// The running of a turn's requests.
 struct Running<'t> {
     batch: &'t mut Batch,
-    worker: &'t mut Worker,
+    worker: &'t mut StoreWorker,
     table: &'t CommandTable,
     session: &'t mut Session,
     input: &'t [u8],
@@ -352,7 +352,7 @@ impl Running<'_> {
 
     /// Runs requests on keys, one after the other, inside the gate.
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
-        let Worker { store, local } = &mut *self.worker;
+        let StoreWorker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
         self.batch.work.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
@@ -482,7 +482,7 @@ fn end_command(ctx: &mut Ctx<'_, '_>) {
 
 /// Hands on what a command on whole databases has reported, the gate still held.
 #[inline]
-fn end_wide_command(worker: &mut Worker, db: u32, args: Args<'_>) {
+fn end_wide_command(worker: &mut StoreWorker, db: u32, args: Args<'_>) {
     worker.end_command(db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
 }
 
@@ -507,7 +507,7 @@ fn admitted(d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
 fn run_unkeyed(
     d: &'static Command,
     args: Args<'_>,
-    worker: &mut Worker,
+    worker: &mut StoreWorker,
     table: &CommandTable,
     session: &mut Session,
     out: &mut Reply,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use varve_protocol::{Args, Reply};
-use varve_store::{Again, Effect, Key, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{Again, Effect, Key, Store, StoreWorker, StringForm, Ttl, Tx};
 
 use crate::command::{Command, CommandTable};
 use crate::large_arguments::LargeArguments;
@@ -44,7 +44,7 @@ pub struct WideCtx<'c> {
     /// The whole store.
     pub store: &'c Store,
     /// The worker that runs it: its time, its random numbers.
-    pub worker: &'c mut Worker,
+    pub worker: &'c mut StoreWorker,
     /// Where the reply goes.
     pub out: &'c mut Reply,
     /// The connection.

@@ -13,7 +13,7 @@
 use smallvec::SmallVec;
 use varve_catalog::Flags;
 use varve_protocol::{LargeArgument, Parser};
-use varve_store::{FilledExtent, OpenExtent, Worker};
+use varve_store::{FilledExtent, OpenExtent, StoreWorker};
 
 use crate::command::CommandTable;
 
@@ -91,7 +91,12 @@ impl LargeArguments {
 /// The body that the parser waits for, if it is to be read into a run: it is large enough for one, and the command may
 /// need memory.
 #[cold]
-pub(crate) fn wanted(parser: &Parser, table: &CommandTable, worker: &Worker, request: &[u8]) -> Option<LargeArgument> {
+pub(crate) fn wanted(
+    parser: &Parser,
+    table: &CommandTable,
+    worker: &StoreWorker,
+    request: &[u8],
+) -> Option<LargeArgument> {
     let body = parser.body()?;
     let name = body.name?;
     let command = table.get(&request[name.start..name.start + name.len])?;
@@ -103,13 +108,11 @@ pub(crate) fn wanted(parser: &Parser, table: &CommandTable, worker: &Worker, req
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.
-pub fn begin(worker: &Worker, len: usize) -> Option<OpenExtent> {
+pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
     worker.store.log().begin_extent(len)
 }
 
 /// Admits the next `bytes` of a body against the limit, making room if that may be; no shard is held.
-pub fn admit(worker: &mut Worker, bytes: usize) -> bool {
-    let Worker { store, local } = worker;
-    let _inside = store.gate().enter(local.id());
-    store.admit(local, bytes as u64).is_ok()
+pub fn admit(worker: &mut StoreWorker, bytes: usize) -> bool {
+    worker.inside(0, |tx| tx.admit(bytes as u64).is_ok())
 }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, Span};
-use varve_store::{Tx, Watcher, Worker};
+use varve_store::{StoreWorker, Tx, Watcher};
 
 use crate::command::{Command, Exec};
 use crate::session::Session;
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Forgets queued commands and watched keys: the end of the connection, RESET. The caller is not inside the gate.
-    pub fn leave_transaction(&mut self, worker: &mut Worker) {
+    pub fn leave_transaction(&mut self, worker: &mut StoreWorker) {
         self.multi = None;
         self.queued_bytes = 0;
         if let Some(watching) = self.watching.take() {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use varve_base::hash::mix64;
-use varve_store::{Options, ScoreBound, Store, Tx, Worker, ZAdd, ZRange};
+use varve_store::{Options, ScoreBound, Store, StoreWorker, Tx, ZAdd, ZRange};
 
 const LOOKS: u64 = 200_000;
 
@@ -36,10 +36,10 @@ fn cpu_ns() -> u64 {
 }
 
 /// Runs `work` `count` times on the key, 64 times in a batch, with what the background owes; nanoseconds each.
-fn time(worker: &mut Worker, count: u64, mut work: impl FnMut(&mut Tx<'_>, &varve_store::Key<'_>, u64)) -> f64 {
+fn time(worker: &mut StoreWorker, count: u64, mut work: impl FnMut(&mut Tx<'_>, &varve_store::Key<'_>, u64)) -> f64 {
     let start = cpu_ns();
     for first in (0..count).step_by(64) {
-        let Worker { store, local } = worker;
+        let StoreWorker { store, local } = worker;
         let mut tx = Tx::new(store, local, 0);
         let key = tx.key(b"zset");
         tx.hold(&[tx.shard_of(key.hash)]);

@@ -1,7 +1,7 @@
 //! The keyspace: joins the segment log and the index into shards; strings, expiry, eviction.
 //!
 //! ```text
-//!   Worker ----- Tx (one command's view) ---- held shards ---> index: hash -> Ref
+//!   StoreWorker ----- Tx (one command's view) ---- held shards ---> index: hash -> Ref
 //!     |                                                          |
 //!     +-- Appender (pieces of open segments) ---> Log <----------+   objects: key, expiry, value
 //! ```
@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod keyspace;
 mod ops;
 mod state;
@@ -25,7 +26,7 @@ mod steps;
 pub use keyspace::gate;
 pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
-pub use keyspace::worker::{Local, Worker};
+pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{AddError, Ahead, GuessedCollection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};

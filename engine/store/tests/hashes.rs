@@ -10,7 +10,7 @@ use std::time::Duration;
 use varve_base::number::{Extended, parse_i64};
 use varve_base::rng::Rng;
 use varve_store::{
-    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StringForm, Ttl, Tx, Worker, WrongType,
+    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StoreWorker, StringForm, Ttl, Tx, WrongType,
 };
 
 const KEYS: u64 = 8;
@@ -32,7 +32,7 @@ enum Value {
 
 struct Pair {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     model: BTreeMap<(u32, u64), Value>,
     limits: Limits,
     now: i64,
@@ -86,7 +86,7 @@ impl Pair {
     /// Runs `f` on a key, with the shards of all these keys held.
     fn with<R>(&mut self, db: u32, keys: &[(u32, u64)], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let Worker { store, local } = &mut self.worker;
+        let StoreWorker { store, local } = &mut self.worker;
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = keys.iter().map(|(db, n)| tx.shard_of(tx.key_in(*db, &name(*n)).hash)).collect();
         shards.sort_unstable();
@@ -153,7 +153,7 @@ impl Pair {
             35 if self.rng.below(10) == 0 => self.rare(db),
             36 | 37 => {
                 // A full log is drained; one that cannot be is full for real.
-                let _ = self.store.admit(&mut self.worker.local, 60_000);
+                let _ = self.worker.admit(60_000);
             }
             _ => {
                 self.worker.background(self.now, Duration::from_millis(1));

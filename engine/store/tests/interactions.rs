@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type,
-    Waiter, Waiting, Worker, ZAdd,
+    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StoreWorker, StringForm, Ttl,
+    Tx, Type, Waiter, Waiting, ZAdd,
 };
 
 const NOW: i64 = 1_000_000;
 
-fn store() -> (Arc<Store>, Worker, Worker) {
+fn store() -> (Arc<Store>, StoreWorker, StoreWorker) {
     let geometry = LogGeometry {
         segment_bytes: 16 << 10,
         piece_bytes: 1 << 10,
@@ -45,8 +45,8 @@ fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
 }
 
 /// Runs with the shards of these keys held.
-fn with<R>(worker: &mut Worker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let Worker { store, local } = worker;
+fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+    let StoreWorker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let shards = shards(&tx, keys);
@@ -57,7 +57,7 @@ fn with<R>(worker: &mut Worker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut T
 }
 
 /// One round of background steps on a thread of its own, since this one may hold shards; true if more is owed.
-fn step(worker: &mut Worker) -> bool {
+fn step(worker: &mut StoreWorker) -> bool {
     thread::scope(|s| {
         s.spawn(|| worker.background(NOW, Duration::ZERO).is_some_and(|at| at <= NOW)).join().expect("a step ends well")
     })
@@ -70,7 +70,7 @@ fn verify_now_and_then(store: &Store, n: usize) {
     }
 }
 
-fn work_off(store: &Store, worker: &mut Worker) {
+fn work_off(store: &Store, worker: &mut StoreWorker) {
     for n in 0..1_000_000 {
         if !step(worker) {
             return;
@@ -81,7 +81,7 @@ fn work_off(store: &Store, worker: &mut Worker) {
 }
 
 /// Two names in different shards.
-fn apart(worker: &mut Worker) -> [Vec<u8>; 2] {
+fn apart(worker: &mut StoreWorker) -> [Vec<u8>; 2] {
     with(worker, 0, &[], |tx| {
         let names = (0..).map(|n: u32| format!("name {n}").into_bytes());
         let first = b"name 0".to_vec();
@@ -90,7 +90,7 @@ fn apart(worker: &mut Worker) -> [Vec<u8>; 2] {
     })
 }
 
-fn add(worker: &mut Worker, key: &[u8], members: std::ops::Range<u32>) {
+fn add(worker: &mut StoreWorker, key: &[u8], members: std::ops::Range<u32>) {
     with(worker, 0, &[key], |tx| {
         for n in members {
             let score = f64::from(n % 50);
@@ -99,7 +99,7 @@ fn add(worker: &mut Worker, key: &[u8], members: std::ops::Range<u32>) {
     });
 }
 
-fn members(worker: &mut Worker, key: &[u8]) -> Vec<(Vec<u8>, f64)> {
+fn members(worker: &mut StoreWorker, key: &[u8]) -> Vec<(Vec<u8>, f64)> {
     let mut all = Vec::new();
     with(worker, 0, &[key], |tx| {
         tx.zset_for_each(&tx.key(key), &mut |member, score| all.push((member.to_vec(), score))).expect("a sorted set");
@@ -108,7 +108,7 @@ fn members(worker: &mut Worker, key: &[u8]) -> Vec<(Vec<u8>, f64)> {
 }
 
 /// Sets keys and removes them again, so that every segment has something dead.
-fn litter(worker: &mut Worker, many: u32) {
+fn litter(worker: &mut StoreWorker, many: u32) {
     for n in 0..many {
         let key = format!("litter {n}").into_bytes();
         with(worker, 0, &[&key], |tx| {
@@ -268,7 +268,7 @@ fn a_push_serves_who_moves_it_on_and_who_waits_there() {
 type Contents = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
 /// Fills a database with keys of every type, small and big.
-fn fill(worker: &mut Worker, db: u32, keys: u32, rng: &mut Rng) {
+fn fill(worker: &mut StoreWorker, db: u32, keys: u32, rng: &mut Rng) {
     for n in 0..keys {
         let key = format!("key {n}").into_bytes();
         let words: Vec<String> = (0..1 + rng.below(40)).map(|_| format!("word {}", rng.below(10_000))).collect();
@@ -288,7 +288,7 @@ fn fill(worker: &mut Worker, db: u32, keys: u32, rng: &mut Rng) {
     }
 }
 
-fn contents(worker: &mut Worker, db: u32) -> Contents {
+fn contents(worker: &mut StoreWorker, db: u32) -> Contents {
     let store = Arc::clone(&worker.store);
     let mut keys = Vec::new();
     store.for_each_key(worker, db, &mut |key, _, _| keys.push(key.to_vec()));
@@ -322,7 +322,7 @@ fn contents(worker: &mut Worker, db: u32) -> Contents {
     keys.into_iter().map(&mut read).collect()
 }
 
-fn alone(worker: &mut Worker, f: impl FnOnce(&Store, &mut Worker)) {
+fn alone(worker: &mut StoreWorker, f: impl FnOnce(&Store, &mut StoreWorker)) {
     let store = Arc::clone(&worker.store);
     let _alone = store.gate().alone(worker.id());
     f(&store, worker);

@@ -5,16 +5,16 @@ mod string_writes;
 use std::sync::Arc;
 
 use string_writes::set;
-use varve_store::{LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
 
-fn store() -> (Arc<Store>, Worker) {
+fn store() -> (Arc<Store>, StoreWorker) {
     let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
     let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
     let worker = store.worker(0);
     (store, worker)
 }
 
-fn fill(worker: &mut Worker, keys: usize) {
+fn fill(worker: &mut StoreWorker, keys: usize) {
     (0..keys).for_each(|n| set(worker, n, 1000));
 }
 
@@ -28,7 +28,7 @@ fn a_limit_far_below_what_lives_is_refused_without_work() {
     let moved = store.totals().moved;
     store.set_limit(1, Policy::NoEviction);
     for _ in 0..100 {
-        assert!(store.admit(&mut worker.local, 100).is_err());
+        assert!(worker.admit(100).is_err());
     }
     assert_eq!(store.totals().moved, moved);
     worker.park();
@@ -44,16 +44,16 @@ fn keys_are_evicted_for_what_buffers_take() {
     store.set_limit(full + 100_000, Policy::AllKeysRandom);
     store.set_outside_bytes(full / 2);
     for _ in 0..10 {
-        assert!(store.admit(&mut worker.local, 1000).is_ok(), "there are keys to evict: {} left", store.len(0));
+        assert!(worker.admit(1000).is_ok(), "there are keys to evict: {} left", store.len(0));
     }
     assert!(store.len(0) > 200, "no more than needed: {} left", store.len(0));
     assert!(store.used_memory() <= full + 100_000);
     // With buffers over the limit, or for more bytes than fit in any case, no key's place would help: none is taken.
     let left = store.len(0);
     store.set_outside_bytes(full * 2);
-    assert!(store.admit(&mut worker.local, 1000).is_err());
+    assert!(worker.admit(1000).is_err());
     store.set_outside_bytes(0);
-    assert!(store.admit(&mut worker.local, full + 200_000).is_err());
+    assert!(worker.admit(full + 200_000).is_err());
     assert_eq!(store.len(0), left);
     worker.park();
     store.verify();
@@ -64,7 +64,7 @@ fn a_write_over_the_limit_is_refused_without_eviction() {
     let (store, mut worker) = store();
     fill(&mut worker, 100);
     store.set_limit(store.used_memory(), Policy::NoEviction);
-    assert!(store.admit(&mut worker.local, 1000).is_err());
+    assert!(worker.admit(1000).is_err());
     assert_eq!(store.len(0), 100);
     worker.park();
     store.verify();
@@ -81,11 +81,11 @@ fn a_limit_of_two_segments_holds() {
         for n in 0..80_000_u32 {
             // Without eviction nine MB live, each key written anew again and again.
             let name = format!("key:{}", if policy == Policy::NoEviction { n % 9000 } else { n }).into_bytes();
-            if store.admit(&mut worker.local, 1100).is_err() {
+            if worker.admit(1100).is_err() {
                 refused += 1;
                 continue;
             }
-            let Worker { store, local } = &mut worker;
+            let StoreWorker { store, local } = &mut worker;
             let _inside = store.gate().enter(local.id());
             let mut tx = Tx::new(store, local, 0);
             let key = tx.key(&name);
@@ -117,8 +117,8 @@ fn addresses_that_are_used_up_are_an_error() {
     let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
     let mut worker = store.worker(0);
     let value = vec![b'v'; 10_000];
-    let act = |worker: &mut Worker, n: u32, write: bool| {
-        if write && store.admit(&mut worker.local, 10_100).is_err() {
+    let act = |worker: &mut StoreWorker, n: u32, write: bool| {
+        if write && worker.admit(10_100).is_err() {
             return false;
         }
         let name = format!("key:{n}").into_bytes();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Key, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker, WrongType,
+    Key, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx, WrongType,
 };
 
 const KEYS: u64 = 6;
@@ -31,7 +31,7 @@ struct List {
 
 struct Pair {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     model: BTreeMap<Id, List>,
     now: i64,
     rng: Rng,
@@ -85,7 +85,7 @@ impl Pair {
     /// Runs `f` on a key, with the shards of these keys held.
     fn with<R>(&mut self, db: u32, ids: &[Id], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let Worker { store, local } = &mut self.worker;
+        let StoreWorker { store, local } = &mut self.worker;
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = ids.iter().map(|(db, n)| tx.shard_of(tx.key_in(*db, &name(*n)).hash)).collect();
         shards.sort_unstable();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_base::rng::Rng;
-use varve_store::{Eviction, LogGeometry, Options, Policy, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{Eviction, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
 
 const SECOND: i64 = 1000;
 
@@ -13,7 +13,7 @@ fn seed() -> u64 {
     seed
 }
 
-fn store() -> (Arc<Store>, Worker) {
+fn store() -> (Arc<Store>, StoreWorker) {
     // Segments small enough that some MB are many of them.
     let geometry = LogGeometry {
         reserve_bytes: 1 << 30,
@@ -30,12 +30,12 @@ fn store() -> (Arc<Store>, Worker) {
 
 /// Runs a command on one key, with room admitted as the executor does.
 fn on<R>(
-    worker: &mut Worker,
+    worker: &mut StoreWorker,
     name: &[u8],
     bytes: u64,
     run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R,
 ) -> Option<R> {
-    let Worker { store, local } = worker;
+    let StoreWorker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let admitted = bytes == 0 || tx.admit(bytes).is_ok();
@@ -48,15 +48,15 @@ fn on<R>(
     done
 }
 
-fn set(worker: &mut Worker, name: &[u8], len: usize, ttl: Ttl) -> bool {
+fn set(worker: &mut StoreWorker, name: &[u8], len: usize, ttl: Ttl) -> bool {
     on(worker, name, len as u64 + 100, |tx, k| tx.set(k, &vec![b'v'; len], ttl, StringForm::Auto)).is_some()
 }
 
-fn get(worker: &mut Worker, name: &[u8]) -> bool {
+fn get(worker: &mut StoreWorker, name: &[u8]) -> bool {
     on(worker, name, 0, |tx, k| tx.get(k).is_ok_and(|v| v.is_some())).expect("nothing is admitted")
 }
 
-fn exists(worker: &mut Worker, name: &[u8]) -> bool {
+fn exists(worker: &mut StoreWorker, name: &[u8]) -> bool {
     on(worker, name, 0, |tx, k| tx.exists(k)).expect("nothing is admitted")
 }
 
@@ -64,11 +64,11 @@ fn name(n: usize) -> Vec<u8> {
     format!("key:{n}").into_bytes()
 }
 
-fn pass(worker: &mut Worker, ms: i64) {
+fn pass(worker: &mut StoreWorker, ms: i64) {
     worker.set_now(worker.now_ms() + ms);
 }
 
-fn survivors(worker: &mut Worker, names: std::ops::Range<usize>) -> usize {
+fn survivors(worker: &mut StoreWorker, names: std::ops::Range<usize>) -> usize {
     names.filter(|&n| exists(worker, &name(n))).count()
 }
 
@@ -174,7 +174,8 @@ fn the_background_evicts_where_the_limit_was_lowered() {
 #[test]
 fn clocks_tell_idle_time_or_uses() {
     let (store, mut worker) = store();
-    let info = |worker: &mut Worker, n| on(worker, &name(n), 0, |tx, k| tx.object(k)).flatten().expect("it is there");
+    let info =
+        |worker: &mut StoreWorker, n| on(worker, &name(n), 0, |tx, k| tx.object(k)).flatten().expect("it is there");
     assert!(set(&mut worker, &name(1), 10, Ttl::Clear));
     pass(&mut worker, 9 * SECOND);
     assert_eq!(info(&mut worker, 1).idle_s, 9);

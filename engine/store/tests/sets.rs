@@ -11,7 +11,7 @@ use std::time::Duration;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_store::{
-    Key, Limits, LogGeometry, Options, PackedEntry, Pick, Policy, SetOp, Store, StringForm, Ttl, Tx, Type, Worker,
+    Key, Limits, LogGeometry, Options, PackedEntry, Pick, Policy, SetOp, Store, StoreWorker, StringForm, Ttl, Tx, Type,
     WrongType,
 };
 
@@ -42,7 +42,7 @@ enum Value {
 
 struct Pair {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     model: BTreeMap<u64, Value>,
     limits: Limits,
     now: i64,
@@ -107,7 +107,7 @@ impl Pair {
     fn on<R>(&mut self, numbers: &[u64], f: impl FnOnce(&mut Tx<'_>, &[Key<'_>]) -> R) -> R {
         self.worker.set_now(self.now);
         let names: Vec<Vec<u8>> = numbers.iter().map(|&n| name(n)).collect();
-        let Worker { store, local } = &mut self.worker;
+        let StoreWorker { store, local } = &mut self.worker;
         let mut tx = Tx::new(store, local, 0);
         let keys: Vec<Key<'_>> = names.iter().map(|name| tx.key(name)).collect();
         let mut shards: Vec<u16> = keys.iter().map(|key| tx.shard_of(key.hash)).collect();
@@ -166,7 +166,7 @@ impl Pair {
             33 => self.now += self.rng.below(50) as i64,
             34 | 35 => {
                 // A full log is drained; one that cannot be is full for real.
-                let _ = self.store.admit(&mut self.worker.local, 60_000);
+                let _ = self.worker.admit(60_000);
             }
             _ => {
                 self.worker.background(self.now, Duration::from_millis(1));

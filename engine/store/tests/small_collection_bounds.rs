@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use varve_store::{Limits, LogGeometry, Options, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Store, Tx, Worker, ZAdd};
+use varve_store::{Limits, LogGeometry, Options, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Store, StoreWorker, Tx, ZAdd};
 
 const NOW: i64 = 1_000_000;
 
-fn store() -> (Arc<Store>, Worker) {
+fn store() -> (Arc<Store>, StoreWorker) {
     let geometry = LogGeometry {
         segment_bytes: 1 << 20,
         piece_bytes: 64 << 10,
@@ -33,8 +33,8 @@ fn store() -> (Arc<Store>, Worker) {
 }
 
 /// Runs with the key's shard held, and tells the key's encoding afterwards.
-fn on(worker: &mut Worker, key: &str, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>)) -> &'static str {
-    let Worker { store, local } = worker;
+fn on(worker: &mut StoreWorker, key: &str, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>)) -> &'static str {
+    let StoreWorker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let key = tx.key(key.as_bytes());
@@ -45,7 +45,7 @@ fn on(worker: &mut Worker, key: &str, run: impl FnOnce(&mut Tx<'_>, &varve_store
     encoding
 }
 
-fn add(worker: &mut Worker, kind: &str, from: u64, to: u64, bytes: usize) -> &'static str {
+fn add(worker: &mut StoreWorker, kind: &str, from: u64, to: u64, bytes: usize) -> &'static str {
     on(worker, kind, |tx, key| {
         for n in from..to {
             let name = format!("{n:0bytes$}");

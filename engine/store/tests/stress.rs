@@ -20,7 +20,7 @@ use stress_sessions::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
     Effect, EventClass, Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store,
-    StringForm, Ttl, Tx, Worker, ZAdd, ZRange,
+    StoreWorker, StringForm, Ttl, Tx, ZAdd, ZRange,
 };
 
 const WORKERS: usize = 4;
@@ -57,8 +57,8 @@ fn store(seed: u64, policy: Policy) -> Arc<Store> {
 }
 
 /// Runs `f` as one command on these keys of databases, trying again while a shard is busy.
-fn command_in<R>(worker: &mut Worker, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let Worker { store, local, .. } = worker;
+fn command_in<R>(worker: &mut StoreWorker, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+    let StoreWorker { store, local, .. } = worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let mut shards: Vec<u16> = keys.iter().map(|(db, k)| tx.shard_of(tx.key_in(*db, k).hash)).collect();
@@ -75,12 +75,12 @@ fn command_in<R>(worker: &mut Worker, db: u32, keys: &[(u32, &[u8])], f: impl Fn
 }
 
 /// Runs a command in database 0.
-fn command<R>(worker: &mut Worker, keys: &[&[u8]], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+fn command<R>(worker: &mut StoreWorker, keys: &[&[u8]], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
     let keys: Vec<(u32, &[u8])> = keys.iter().map(|&k| (0, k)).collect();
     command_in(worker, 0, &keys, f)
 }
 
-fn alone(worker: &mut Worker, f: impl FnOnce(&mut Worker)) {
+fn alone(worker: &mut StoreWorker, f: impl FnOnce(&mut StoreWorker)) {
     let store = Arc::clone(&worker.store);
     let _alone = store.gate().alone(worker.id());
     f(worker);
@@ -98,7 +98,7 @@ struct Tally {
     members: AtomicU64,
 }
 
-fn raise(worker: &mut Worker, key: &[u8]) {
+fn raise(worker: &mut StoreWorker, key: &[u8]) {
     command(worker, &[key], |tx| {
         let k = tx.key(key);
         let old: u64 = match tx.peek(&k).expect("a string") {
@@ -111,7 +111,7 @@ fn raise(worker: &mut Worker, key: &[u8]) {
 }
 
 /// Runs `f` on the one of two names that has a key (the first without one), which is then often renamed to the other.
-fn kept<R>(worker: &mut Worker, rng: &mut Rng, name: &str, f: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+fn kept<R>(worker: &mut StoreWorker, rng: &mut Rng, name: &str, f: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
     let names = [format!("{name}:a").into_bytes(), format!("kept {name} elsewhere").into_bytes()];
     let rename = rng.below(20) == 0;
     command(worker, &[&names[0], &names[1]], |tx| {
@@ -131,7 +131,7 @@ fn number(entry: &[u8]) -> u64 {
 }
 
 /// One change of something that is kept.
-fn keep(worker: &mut Worker, rng: &mut Rng, tally: &Tally, growing: bool) {
+fn keep(worker: &mut StoreWorker, rng: &mut Rng, tally: &Tally, growing: bool) {
     let field = format!("field {}", rng.below(FIELDS));
     match rng.below(5) {
         0 => {
@@ -165,7 +165,7 @@ fn keep(worker: &mut Worker, rng: &mut Rng, tally: &Tally, growing: bool) {
     }
 }
 
-fn keep_list(worker: &mut Worker, rng: &mut Rng, tally: &Tally, growing: bool) {
+fn keep_list(worker: &mut StoreWorker, rng: &mut Rng, tally: &Tally, growing: bool) {
     let end = if rng.below(2) == 0 { ListEnd::Front } else { ListEnd::Back };
     if growing || rng.below(3) == 0 {
         let values: Vec<u64> = (0..1 + rng.below(8)).map(|_| rng.below(1 << 40)).collect();
@@ -206,7 +206,7 @@ fn words(rng: &mut Rng, many: u64) -> Vec<Vec<u8>> {
 }
 
 /// One command on shared keys. The key may be of another type: then it does nothing.
-fn shared(worker: &mut Worker, rng: &mut Rng, now: i64) {
+fn shared(worker: &mut StoreWorker, rng: &mut Rng, now: i64) {
     let ((db, key), (db2, other)) = (shared_key(rng), shared_key(rng));
     let many = if rng.below(30) == 0 { 400 } else { 1 + rng.below(12) };
     let words = words(rng, many);
@@ -289,7 +289,7 @@ fn look(tx: &mut Tx<'_>, k: &Key<'_>) {
 }
 
 /// A command that concerns everything, or limits.
-fn wide(worker: &mut Worker, rng: &mut Rng, flush_all: bool) {
+fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
     match rng.below(8) {
         0..=2 => {
             let (a, b) = (1 + rng.below(3) as u32, 1 + rng.below(3) as u32);
@@ -321,7 +321,13 @@ fn wide(worker: &mut Worker, rng: &mut Rng, flush_all: bool) {
     }
 }
 
-fn work(mut worker: Worker, mut rng: Rng, (tally, mixed): (&Tally, &Mixed), keeps: bool, length: Duration) -> Worker {
+fn work(
+    mut worker: StoreWorker,
+    mut rng: Rng,
+    (tally, mixed): (&Tally, &Mixed),
+    keeps: bool,
+    length: Duration,
+) -> StoreWorker {
     let (begin, mut hand) = (Instant::now(), Hand::default());
     let mut growing = true;
     mixed.listen(&mut worker);
@@ -329,11 +335,7 @@ fn work(mut worker: Worker, mut rng: Rng, (tally, mixed): (&Tally, &Mixed), keep
         let now = 1_000_000 + begin.elapsed().as_millis() as i64;
         worker.set_now(now);
         growing ^= rng.below(2000) == 0;
-        let admitted = {
-            let Worker { store, local, .. } = &mut worker;
-            let _inside = store.gate().enter(local.id());
-            store.admit(local, 100_000).is_ok()
-        };
+        let admitted = worker.inside(0, |tx| tx.admit(100_000).is_ok());
         if admitted {
             shared(&mut worker, &mut rng, now);
         } else {
@@ -359,7 +361,7 @@ fn run(seed: u64, policy: Policy) {
     let (store, tally, keeps) = (store(seed, policy), Tally::default(), policy == Policy::NoEviction);
     let mixed = Mixed::new(&store, WORKERS, COUNTERS as usize);
     let (start, length) = (Barrier::new(WORKERS), length());
-    let mut workers: Vec<Worker> = std::thread::scope(|scope| {
+    let mut workers: Vec<StoreWorker> = std::thread::scope(|scope| {
         let work = |id| {
             let (worker, both, start) = (store.worker(id), (&tally, &mixed), &start);
             scope.spawn(move || {
@@ -383,7 +385,7 @@ fn run(seed: u64, policy: Policy) {
 }
 
 /// Checks that the kept keys are the sum of all changes.
-fn check(worker: &mut Worker, tally: &Tally) {
+fn check(worker: &mut StoreWorker, tally: &Tally) {
     for (n, raised) in tally.counters.iter().enumerate() {
         let key = format!("counter:{n}").into_bytes();
         let found = command(worker, &[&key], |tx| tx.get(&tx.key(&key)).expect("a string").map_or(0, number));
@@ -409,7 +411,7 @@ fn check(worker: &mut Worker, tally: &Tally) {
 }
 
 /// Runs background steps until none is owed.
-fn work_off(workers: &mut [Worker]) {
+fn work_off(workers: &mut [StoreWorker]) {
     for _ in 0..100_000 {
         let mut left = false;
         for worker in &mut *workers {
@@ -424,7 +426,7 @@ fn work_off(workers: &mut [Worker]) {
 }
 
 /// Removes every key, and looks for anything that is left.
-fn empty(workers: &mut [Worker]) {
+fn empty(workers: &mut [StoreWorker]) {
     let store = Arc::clone(&workers[0].store);
     work_off(workers);
     store.verify();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{FilledExtent, LogGeometry, Options, Pin, Policy, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{FilledExtent, LogGeometry, Options, Pin, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
 struct Pair {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     model: Model,
     now: i64,
     rng: Rng,
@@ -79,7 +79,7 @@ impl Pair {
     /// Runs `f` with the shards of these keys held.
     fn with<R>(&mut self, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let Worker { store, local, .. } = &mut self.worker;
+        let StoreWorker { store, local, .. } = &mut self.worker;
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = keys.iter().map(|(db, k)| tx.shard_of(tx.key_in(*db, k).hash)).collect();
         shards.sort_unstable();
@@ -419,7 +419,7 @@ fn noeviction_refuses_and_random_eviction_makes_room() {
     pair.store.set_limit(2 << 20, Policy::NoEviction);
     let mut written = 0u32;
     let mut key = written.to_le_bytes();
-    while pair.store.admit(&mut pair.worker.local, 100).is_ok() {
+    while pair.worker.admit(100).is_ok() {
         key = written.to_le_bytes();
         pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[7; 50], Ttl::Clear, StringForm::Auto));
         pair.worker.park();
@@ -430,7 +430,7 @@ fn noeviction_refuses_and_random_eviction_makes_room() {
     assert!(pair.with(0, &[(0, &key)], |tx| tx.exists(&tx.key(&key))));
     pair.store.set_limit(2 << 20, Policy::AllKeysRandom);
     for n in written..written * 3 {
-        pair.store.admit(&mut pair.worker.local, 100).expect("eviction makes room");
+        pair.worker.admit(100).expect("eviction makes room");
         let key = n.to_le_bytes();
         pair.with(0, &[(0, &key)], |tx| tx.set(&tx.key(&key), &[8; 50], Ttl::Clear, StringForm::Auto));
         pair.worker.park();

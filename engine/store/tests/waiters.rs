@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use varve_store::{
-    Effect, EventClass, LogGeometry, NextWaiter, Options, Store, StringForm, Ttl, Tx, Type, Waiter, Waiting, Worker,
+    Effect, EventClass, LogGeometry, NextWaiter, Options, Store, StoreWorker, StringForm, Ttl, Tx, Type, Waiter,
+    Waiting,
 };
 
 fn store(workers: usize) -> Arc<Store> {
@@ -19,8 +20,8 @@ fn waiter(client: u64, db: u32, keys: &[&[u8]], target: Option<&[u8]>) -> Arc<Wa
 }
 
 /// Runs with the shards of these keys held.
-fn with<R>(worker: &mut Worker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let Worker { store, local } = worker;
+fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+    let StoreWorker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let shards = shards(&tx, keys);
@@ -37,7 +38,7 @@ fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
     shards
 }
 
-fn wait(worker: &mut Worker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {
+fn wait(worker: &mut StoreWorker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {
     with(worker, waiter.who().db, keys, |tx| tx.wait(waiter));
 }
 
@@ -49,7 +50,7 @@ fn put(tx: &mut Tx<'_>, key: &[u8]) {
 }
 
 /// Sets a key and gives the clients that are next, in order; each is claimed.
-fn set(worker: &mut Worker, db: u32, key: &[u8]) -> Vec<u64> {
+fn set(worker: &mut StoreWorker, db: u32, key: &[u8]) -> Vec<u64> {
     with(worker, db, &[key], |tx| {
         put(tx, key);
         take_all(tx)

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    LexBound, Limits, LogGeometry, Options, Pick, Policy, ScoreBound, Store, StringForm, Ttl, Tx, Worker, WrongType,
-    ZAdd, ZAdded, ZRange, ZShown,
+    LexBound, Limits, LogGeometry, Options, Pick, Policy, ScoreBound, Store, StoreWorker, StringForm, Ttl, Tx,
+    WrongType, ZAdd, ZAdded, ZRange, ZShown,
 };
 
 const KEYS: u64 = 6;
@@ -103,7 +103,7 @@ enum Value {
 
 struct Pair {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     model: BTreeMap<(u32, u64), Value>,
     limits: Limits,
     now: i64,
@@ -159,7 +159,7 @@ impl Pair {
     /// Runs `f` on a key, with the shards of all these keys held.
     fn with<R>(&mut self, db: u32, keys: &[(u32, u64)], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let Worker { store, local } = &mut self.worker;
+        let StoreWorker { store, local } = &mut self.worker;
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = keys.iter().map(|(db, n)| tx.shard_of(tx.key_in(*db, &name(*n)).hash)).collect();
         shards.sort_unstable();

@@ -18,7 +18,7 @@ pub(crate) struct ServerCtx<'c> {
     pub(crate) state: &'c Arc<ServerState>,
     /// The configuration that this worker works by.
     pub(crate) config: &'c Arc<Config>,
-    pub(crate) store: &'c mut varve_store::Worker,
+    pub(crate) store: &'c mut varve_store::StoreWorker,
     /// The subscriptions of the worker's connections.
     pub(crate) hub: &'c mut Hub,
     pub(crate) conn: &'c mut Conn,

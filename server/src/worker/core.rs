@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use varve_exec::batch::Batch;
 use varve_exec::{Blocked, CommandTable};
 use varve_protocol::Reply;
-use varve_store::Worker as StoreWorker;
+use varve_store::StoreWorker;
 
 use crate::config::Config;
 use crate::features::clients::blocked::BlockedClients;

@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
-use varve_store::{Options, Store, StringForm, Ttl, Tx, Worker};
+use varve_store::{Options, Store, StoreWorker, StringForm, Ttl, Tx};
 use varve_testkit::Random;
 
 /// Operations that are handed over at once: a turn of the executor.
@@ -232,7 +232,7 @@ impl Kind {
 type Bytes = Box<[u8]>;
 
 enum Map {
-    Store(Vec<Worker>, Instant),
+    Store(Vec<StoreWorker>, Instant),
     Dash(dashmap::DashMap<Bytes, Bytes>, usize),
     Mutex(Mutex<HashMap<Bytes, Bytes>>, usize),
 }
@@ -259,7 +259,7 @@ impl Map {
 }
 
 struct OfStore<'m> {
-    worker: &'m mut Worker,
+    worker: &'m mut StoreWorker,
     /// When the store began.
     start: Instant,
     hashes: Vec<u64>,
@@ -280,7 +280,7 @@ impl Hands for OfStore<'_> {
 impl OfStore<'_> {
     fn turn(&mut self, ops: &[u32], now_ms: i64) -> usize {
         self.worker.set_now(now_ms);
-        let Worker { store, local } = &mut *self.worker;
+        let StoreWorker { store, local } = &mut *self.worker;
         self.out.clear();
         self.hashes.clear();
         for &op in ops {

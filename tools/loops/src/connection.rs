@@ -6,7 +6,7 @@ use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session};
 use varve_protocol::{Limits, Parser, Reply};
-use varve_store::{Author, LogGeometry, Observer, Options, Store, Worker};
+use varve_store::{Author, LogGeometry, Observer, Options, Store, StoreWorker};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,7 +46,7 @@ struct Client {
 }
 
 pub(crate) struct Connections {
-    worker: Worker,
+    worker: StoreWorker,
     batch: Batch,
     commands: CommandTable,
     clients: Vec<Client>,

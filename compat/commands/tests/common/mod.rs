@@ -9,7 +9,7 @@ use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Limits, Parser, Reply, Resp};
-use varve_store::{LogGeometry, Options, Policy, Store, Worker};
+use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -29,7 +29,7 @@ impl Events for Told {
 /// One store with one connection.
 pub(crate) struct Server {
     store: Arc<Store>,
-    worker: Worker,
+    worker: StoreWorker,
     batch: Batch,
     parser: Parser,
     session: Session,

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use varve_protocol::{Args, LargeSlices, Parsed, Parser, ProtocolError, Span};
-use varve_store::{Store, Worker};
+use varve_store::{Store, StoreWorker};
 
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
 use crate::command::{Command, CommandTable, Exec, Unresolved};
@@ -73,7 +73,7 @@ impl Batch {
     #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
     pub(super) fn parse(
         &mut self,
-        worker: &Worker,
+        worker: &StoreWorker,
         table: &CommandTable,
         parser: &mut Parser,
         db: u32,
@@ -127,7 +127,7 @@ impl Batch {
 impl Work {
     /// Nothing, at the front of an input.
     #[inline]
-    pub(super) fn clear(&mut self, worker: &Worker) {
+    pub(super) fn clear(&mut self, worker: &StoreWorker) {
         self.requests.clear();
         self.spans.clear();
         self.keys.clear();
@@ -145,7 +145,7 @@ impl Work {
     /// Fetches the buckets of the keys from the `from`th on: one right behind the other, so that their waits for
     /// translations overlap.
     #[inline]
-    fn prefetch(&self, worker: &Worker, from: usize) {
+    fn prefetch(&self, worker: &StoreWorker, from: usize) {
         self.keys[from..].iter().for_each(|key| worker.store.prefetch(key.hash));
     }
 
@@ -160,7 +160,7 @@ impl Work {
     #[inline]
     pub(super) fn short_requests(
         &mut self,
-        worker: &Worker,
+        worker: &StoreWorker,
         (table, recent): (&CommandTable, &mut Recent),
         parser: &mut Parser,
         db: u32,
@@ -182,7 +182,7 @@ impl Work {
     #[allow(clippy::too_many_arguments, reason = "a request, and what it is looked up in")]
     fn resolve(
         &mut self,
-        worker: &Worker,
+        worker: &StoreWorker,
         (table, recent): (&CommandTable, &mut Recent),
         db: u32,
         request: &[u8],

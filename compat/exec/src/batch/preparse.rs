@@ -10,7 +10,7 @@
 //! for A may close B, or hold everything back.
 
 use varve_protocol::Parser;
-use varve_store::{Tx, Worker};
+use varve_store::{StoreWorker, Tx};
 
 use super::Batch;
 use super::parse::Work;
@@ -61,7 +61,7 @@ impl Batch {
     /// common form, or must wait.
     pub fn preparse(
         &mut self,
-        worker: &Worker,
+        worker: &StoreWorker,
         table: &CommandTable,
         parser: &mut Parser,
         session: &Session,
@@ -87,12 +87,12 @@ impl Batch {
     }
 
     /// Asks for the objects of all keys that were parsed preparsed.
-    pub fn prefetch_preparsed(&mut self, worker: &mut Worker) {
+    pub fn prefetch_preparsed(&mut self, worker: &mut StoreWorker) {
         let Batch { preparsed: Preparsed { works, used, keys, .. }, prefetcher, .. } = self;
         if *keys == 0 {
             return;
         }
-        let Worker { store, local } = worker;
+        let StoreWorker { store, local } = worker;
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
         for work in &mut works[..*used] {

@@ -19,7 +19,7 @@ use std::time::Instant;
 use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Mark, Reply};
-use varve_store::{ReadyKey, Store, Tx, Worker};
+use varve_store::{ReadyKey, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
@@ -232,8 +232,8 @@ impl Running<'_> {
 }
 
 /// Whether `bytes` more may be used, room made for them if that must be; nothing is held.
-fn admit(worker: &mut Worker, bytes: u64) -> bool {
-    let Worker { store, local } = worker;
+fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
+    let StoreWorker { store, local } = worker;
     let _inside = store.gate().enter(local.id());
     Tx::new(store, local, 0).admit(bytes).is_ok()
 }
@@ -289,7 +289,12 @@ pub struct Transaction {
 
 impl Transaction {
     /// Takes the session's transaction, compares what it watches and begins the reply. The gate is held alone.
-    pub fn begin(exec: &'static Command, worker: &mut Worker, session: &mut Session, out: &mut Reply) -> Transaction {
+    pub fn begin(
+        exec: &'static Command,
+        worker: &mut StoreWorker,
+        session: &mut Session,
+        out: &mut Reply,
+    ) -> Transaction {
         let store = Arc::clone(&worker.store);
         let mut tx = Tx::new(&store, &mut worker.local, session.db);
         if let Some(watching) = &session.watching {
@@ -339,7 +344,7 @@ impl Transaction {
     pub fn run(
         &mut self,
         batch: &mut Batch,
-        worker: &mut Worker,
+        worker: &mut StoreWorker,
         table: &CommandTable,
         session: &mut Session,
         out: &mut Reply,
@@ -434,7 +439,7 @@ impl Transaction {
 
     /// Serves those who wait for keys that the transaction has made ready, as if it were one command. Where all shards
     /// were held, that is done.
-    fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut Worker) {
+    fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut StoreWorker) {
         let store = Arc::clone(&worker.store);
         worker.end_unit();
         if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
@@ -455,7 +460,7 @@ impl Transaction {
     }
 
     /// Ends EXEC: the session is an ordinary one again.
-    pub fn end(mut self, batch: &mut Batch, worker: &mut Worker, session: &mut Session, out: &mut Reply) {
+    pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) {
         self.serve_waiters(batch, worker);
         session.in_exec = false;
         session.last = Some(self.exec);

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use varve_protocol::Reply;
-use varve_store::{Key, NextWaiter, ReadyKey, Store, Tx, Waiter, Waiting, Worker};
+use varve_store::{Key, NextWaiter, ReadyKey, Store, StoreWorker, Tx, Waiter, Waiting};
 
 use super::wait::{Served, task};
 use crate::stats::CommandStats;
@@ -89,7 +89,7 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, 
 #[cold]
 pub(crate) fn recheck(
     store: &Store,
-    worker: &mut Worker,
+    worker: &mut StoreWorker,
     ready: VecDeque<ReadyKey>,
     stats: &CommandStats,
     served: &mut Vec<Served>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_protocol::{Args, OwnedArgs, Reply, Resp};
-use varve_store::{Key, Tx, Type, Waiter, Waiting, Worker};
+use varve_store::{Key, StoreWorker, Tx, Type, Waiter, Waiting};
 
 use crate::Ctx;
 use crate::command::Command;
@@ -87,7 +87,7 @@ impl Blocked {
     }
 
     /// Takes it out of the queues once it waits no longer. The worker holds nothing and is outside the gate.
-    pub fn forget(&self, worker: &Worker) {
+    pub fn forget(&self, worker: &StoreWorker) {
         worker.store.forget(worker, &self.0);
     }
 

@@ -3,23 +3,23 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::store::Store;
-use super::worker::Local;
+use super::worker::WorkerState;
 use crate::state::clock::{Lfu, seconds};
 use crate::state::policy::{Eviction, Policy};
 
-impl Local {
+impl WorkerState {
     /// The clock of an object that is new.
     #[inline]
     pub(crate) fn new_clock(&self, store: &Store) -> u32 {
-        if store.limit().lfu().is_some() { Lfu::first(self.now_ms) } else { seconds(self.now_ms) }
+        if store.limit().lfu().is_some() { Lfu::first(self.now_ms()) } else { seconds(self.now_ms()) }
     }
 
     /// An object's clock after one more use.
     #[inline]
     pub(crate) fn used_clock(&mut self, store: &Store, clock: u32) -> u32 {
         match store.limit().lfu() {
-            None => seconds(self.now_ms),
-            Some(lfu) => lfu.used(clock, self.now_ms, &mut self.rng),
+            None => seconds(self.now_ms()),
+            Some(lfu) => lfu.used(clock, self.now_ms(), self.rng()),
         }
     }
 }

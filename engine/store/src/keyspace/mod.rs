@@ -8,11 +8,13 @@
 //! | `store`, `worker` | what all workers share, what each brings along |
 //! | `guards` | the shards that a command holds |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
+//! | `expiry` | the end of a key whose time has come |
 //! | `walk`, `verify` | the keyspace as a whole, and what must hold in it |
 
 mod clocks;
 pub(crate) mod databases;
 pub(crate) mod door;
+mod expiry;
 pub mod gate;
 pub(crate) mod ground;
 pub(crate) mod guards;

@@ -1,7 +1,7 @@
 //! Keyspace events: what happened to which key, for those who asked to be told.
 //!
 //! ```text
-//!  mask (bits of the classes wanted, 0: none)  --one load and a branch-->  Local::events  --the worker takes them-->
+//!  mask (bits of the classes wanted, 0: none)  --one load and a branch-->  WorkerState::events  --the worker takes them-->
 //! ```
 //! Operations and handlers queue events in the worker's own list; the executor takes them after each command, with its
 //! shards still held, so that events of one key stand in the order of its changes. What a background step finds (keys
@@ -16,7 +16,7 @@ use varve_index::IndexEntry;
 
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::{Local, Worker};
+use super::worker::{StoreWorker, WorkerState};
 use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, Words};
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-impl Worker {
+impl StoreWorker {
     /// Sets who publishes this worker's events.
     pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
         self.local.reported.set_sink(sink);
@@ -94,7 +94,7 @@ impl Worker {
     }
 }
 
-impl Local {
+impl WorkerState {
     /// Keeps an event of a key of a physical database, if its class is wanted.
     #[inline]
     pub(crate) fn emit(&mut self, store: &Store, class: EventClass, name: &'static str, db: u16, key: &[u8]) {
@@ -156,7 +156,7 @@ impl Local {
     }
 
     pub(crate) fn end_unit(&mut self, store: &Store) {
-        let id = self.id;
+        let id = self.id();
         self.reported.end_unit(|unit| store.journal.get().expect("effects are kept for a journal").append(id, unit));
     }
 }
@@ -180,33 +180,19 @@ impl Store {
     }
 
     /// Reports that a database was emptied.
-    pub(crate) fn report_emptied(&self, local: &Local) {
+    pub(crate) fn report_emptied(&self, local: &WorkerState) {
         if let Some(observer) = self.observer() {
-            observer.emptied(Author { worker: local.id, client: local.client });
+            observer.emptied(Author { worker: local.id(), client: local.client });
         }
     }
 }
 
-impl Worker {
-    /// Sets on whose behalf the next commands run: a connection's number, 0 for nobody's.
-    #[inline]
-    pub fn set_client(&mut self, client: u64) {
-        self.local.client = client;
-    }
-
-    /// Sets whether the next commands leave the clocks of the keys that they use as they are (CLIENT NO-TOUCH).
-    #[inline]
-    pub fn set_no_touch(&mut self, no_touch: bool) {
-        self.local.no_touch = no_touch;
-    }
-}
-
-impl Local {
+impl WorkerState {
     /// Reports a change on behalf of the client that is served.
     #[inline]
     pub(crate) fn report_changed(&self, store: &Store, key: &[u8]) {
         if let Some(observer) = store.observer() {
-            observer.changed(Author { worker: self.id, client: self.client }, key);
+            observer.changed(Author { worker: self.id(), client: self.client }, key);
         }
     }
 
@@ -215,7 +201,7 @@ impl Local {
     pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, slot: IndexEntry) {
         if let Some(observer) = store.observer() {
             let object = shard.open(store.log(), shard.index().get(slot));
-            observer.changed(Author { worker: self.id, client: 0 }, object.key());
+            observer.changed(Author { worker: self.id(), client: 0 }, object.key());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::Worker;
+use super::worker::StoreWorker;
 use crate::state::key::hash_of;
 use crate::state::waiters::Waiter;
 
@@ -36,7 +36,7 @@ impl Shard {
 
 impl Store {
     /// Removes the entries of a waiter that waits no longer. The worker holds nothing and is outside the gate.
-    pub fn forget(&self, worker: &Worker, waiter: &Waiter) {
+    pub fn forget(&self, worker: &StoreWorker, waiter: &Waiter) {
         debug_assert!(!waiter.is_waiting(), "a client that waits is not forgotten");
         let _inside = self.gate().enter(worker.id());
         for key in &waiter.keys {

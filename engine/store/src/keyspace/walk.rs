@@ -13,7 +13,8 @@ use varve_base::Ref;
 
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::Worker;
+use super::worker::StoreWorker;
+use crate::state::clock::is_over;
 use crate::state::key::database_of;
 use crate::state::kinds::type_of_kind;
 use crate::state::types::Type;
@@ -49,7 +50,14 @@ impl Store {
 
     /// SCAN's step: emits some keys from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A cursor
     /// beyond the last shard ends the scan.
-    pub fn scan(&self, w: &mut Worker, db: u32, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], Type)) -> u64 {
+    pub fn scan(
+        &self,
+        w: &mut StoreWorker,
+        db: u32,
+        cursor: u64,
+        count: usize,
+        emit: &mut dyn FnMut(&[u8], Type),
+    ) -> u64 {
         let physical = self.database_map().physical(db);
         let (mut id, mut position) = ((cursor >> POSITION_BITS) as usize, cursor & POSITION_MASK);
         let (mut emitted, mut looked) = (0, 0);
@@ -74,7 +82,7 @@ impl Store {
     /// Shows an entry if it is of this database and not expired; tells whether it did.
     fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
         let object = shard.access.open(self.log(), r);
-        let shown = database_of(&object) == physical && object.expiry_ms().is_none_or(|t| t > now_ms);
+        let shown = database_of(&object) == physical && !is_over(object.expiry_ms(), now_ms);
         if shown {
             emit(object.key(), type_of_kind(object.kind()), object.expiry_ms());
         }
@@ -82,7 +90,7 @@ impl Store {
     }
 
     /// Visits every key of a logical database: key, type, expiry in milliseconds of Unix time.
-    pub fn for_each_key(&self, w: &mut Worker, db: u32, emit: EmitKey<'_>) {
+    pub fn for_each_key(&self, w: &mut StoreWorker, db: u32, emit: EmitKey<'_>) {
         let physical = self.database_map().physical(db);
         for cell in self.cells() {
             let shard = cell.lock.lock();
@@ -93,13 +101,13 @@ impl Store {
     }
 
     /// A key of a logical database at random, None without any.
-    pub fn random_key(&self, w: &mut Worker, db: u32) -> Option<Vec<u8>> {
+    pub fn random_key(&self, w: &mut StoreWorker, db: u32) -> Option<Vec<u8>> {
         let physical = self.database_map().physical(db);
         let total = self.len(db);
         if total == 0 {
             return None;
         }
-        let mut skip = w.local.rng.below(total);
+        let mut skip = w.local.rng().below(total);
         for pass in 0..2 {
             for cell in self.cells() {
                 let shard = cell.lock.lock();
@@ -117,11 +125,11 @@ impl Store {
     }
 
     /// A key at random of one shard: by sampling, or the first that fits where samples hit other databases.
-    fn random_in(&self, shard: &Shard, w: &mut Worker, physical: u16) -> Option<Vec<u8>> {
+    fn random_in(&self, shard: &Shard, w: &mut StoreWorker, physical: u16) -> Option<Vec<u8>> {
         let now = w.now_ms();
         let mut found = None;
         for _ in 0..64 {
-            let r = shard.index.sample(&mut w.local.rng)?;
+            let r = shard.index.sample(w.local.rng())?;
             if self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
                 return found;
             }

@@ -23,7 +23,8 @@ use varve_segment::Log;
 use super::ground::Ground;
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::Worker;
+use super::worker::StoreWorker;
+use crate::state::clock::is_over;
 use crate::state::key::{Key, database_of, hash_of};
 use crate::state::watch::{Entry, Watched, Watcher};
 
@@ -125,7 +126,7 @@ impl Shard {
         let k = Key { bytes: key, hash: hash_of(ground.seed(), db, key), db };
         let Some(slot) = self.find(ground.log(), &k) else { return false };
         let due = self.access.open(ground.log(), self.index.get(slot)).expiry_ms();
-        now_ms.is_none_or(|now| due.is_none_or(|t| t > now))
+        now_ms.is_none_or(|now| !is_over(due, now))
     }
 
     /// Removes a key that is here, and whose time has come, before it is watched.
@@ -186,16 +187,16 @@ impl Store {
     }
 }
 
-impl Worker {
+impl StoreWorker {
     /// Ends a round of watching; the keys are given with their logical databases. Holds no more than one shard at a
     /// time. The caller is not inside the gate.
     pub fn unwatch<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-        let Worker { store, local } = self;
-        let _inside = store.gate().enter(local.id);
+        let StoreWorker { store, local } = self;
+        let _inside = store.gate().enter(local.id());
         unwatch_each(store, watcher, keys);
     }
 
-    /// Ends watching like [`Worker::unwatch`], for a caller that is exclusive behind the gate or inside.
+    /// Ends watching like [`StoreWorker::unwatch`], for a caller that is exclusive behind the gate or inside.
     pub fn unwatch_inside<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
         unwatch_each(&self.store, watcher, keys);
     }

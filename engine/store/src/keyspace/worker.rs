@@ -3,82 +3,64 @@
 use std::sync::Arc;
 
 use varve_base::rng::Rng;
+use varve_collection::list::CompressScratch;
 use varve_segment::Appender;
 
 use super::store::Store;
+use crate::state::background::BackgroundState;
 use crate::state::effects::Reported;
 use crate::state::stats::StoreCounters;
 
 /// One worker's part of the store; used by one thread.
-pub struct Worker {
+pub struct StoreWorker {
     /// The store that it works on.
     pub store: Arc<Store>,
     /// Its own things, apart so that the store can be borrowed beside them.
-    pub local: Local,
+    pub local: WorkerState,
 }
 
 /// A worker's own things.
-pub struct Local {
-    pub(crate) id: usize,
-    pub(crate) appender: Appender,
-    pub(crate) rng: Rng,
-    pub(crate) now_ms: i64,
+pub struct WorkerState {
+    id: usize,
+    appender: Appender,
+    rng: Rng,
+    now_ms: i64,
     /// The connection that is served, 0 for none.
-    pub(crate) client: u64,
-    /// The commands that run leave the access clocks of their keys as they are.
-    pub(crate) no_touch: bool,
-    pub(crate) counters: Arc<StoreCounters>,
-    /// The effects that the running command has reported and that were not handed on yet.
-    pub(crate) reported: Reported,
-    /// The cutoff of a drain that evicts.
-    pub(crate) cutoff: Option<crate::state::candidates::Cutoff>,
-    /// Keys drawn for eviction.
-    pub(crate) candidates: crate::state::candidates::Candidates,
-    /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
-    pub(crate) limit_retry_ms: i64,
-    /// Time spent on making room since somebody asked, ns.
-    pub(crate) room_ns: u64,
-    /// Slices of reclaim done in this turn of the background.
-    pub(crate) slices: u32,
-    /// The tally of the last of them.
-    pub(crate) tally: crate::state::meter::Tally,
-    /// There were no more for this turn.
-    pub(crate) slices_spent: bool,
-    /// Scratch for hashes that the wheel fires.
-    pub(crate) due: Vec<u64>,
+    pub(super) client: u64,
+    /// What is served leaves the clocks of the keys that it uses as they are.
+    no_touch: bool,
+    counters: Arc<StoreCounters>,
+    /// What the command that runs has reported, and was not handed on yet.
+    pub(super) reported: Reported,
+    /// What the background remembers between its steps.
+    background: BackgroundState,
+    /// Time spent on making room since this was last asked, ns.
+    room_ns: u64,
     /// Scratch for a value that is written anew.
-    pub(crate) scratch: Vec<u8>,
-    /// Scratch memory for compressing and joining nodes of lists, from the first use on.
-    pub(crate) press: Option<Box<varve_collection::list::CompressScratch>>,
+    scratch: Vec<u8>,
+    /// Scratch with which lists compress and join nodes, from the first use on.
+    compress: Option<Box<CompressScratch>>,
     /// An element on its way from one list to another.
-    pub(crate) moved: Vec<u8>,
-    /// Turns the background round over the shards.
-    pub(crate) turn: u64,
-    /// The home shard after the last one in which something was due.
-    pub(crate) expiry_at: usize,
-    /// Lower bound of the next expiry in the home shards, as of the last look.
-    pub(crate) next_due: Option<i64>,
-    /// When that look was, ms of Unix time.
-    pub(crate) due_checked_ms: i64,
+    moved: Vec<u8>,
 }
 
-impl std::fmt::Debug for Worker {
+impl std::fmt::Debug for StoreWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("id", &self.local.id).finish_non_exhaustive()
+        f.debug_struct("StoreWorker").field("id", &self.local.id).finish_non_exhaustive()
     }
 }
 
 impl Store {
     /// The part of worker `id`, to be used by one thread; each id is asked for once.
-    pub fn worker(self: &Arc<Self>, id: usize) -> Worker {
-        Worker::new(Arc::clone(self), id, Arc::clone(self.counters(id)))
+    pub fn worker(self: &Arc<Self>, id: usize) -> StoreWorker {
+        StoreWorker::new(Arc::clone(self), id, Arc::clone(self.counters(id)))
     }
 }
 
-impl Worker {
-    fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> Worker {
+impl StoreWorker {
+    fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> StoreWorker {
         let rng = Rng::seeded(store.seed() ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let local = Local {
+        let local = WorkerState {
             id,
             appender: Appender::new(),
             rng,
@@ -87,23 +69,13 @@ impl Worker {
             no_touch: false,
             counters,
             reported: Reported::default(),
-            cutoff: None,
-            candidates: Default::default(),
-            limit_retry_ms: 0,
+            background: BackgroundState::new(id),
             room_ns: 0,
-            slices: 0,
-            tally: Default::default(),
-            slices_spent: false,
-            due: Vec::new(),
             scratch: Vec::new(),
-            press: None,
+            compress: None,
             moved: Vec::new(),
-            turn: 0,
-            expiry_at: id,
-            next_due: None,
-            due_checked_ms: 0,
         };
-        Worker { store, local }
+        StoreWorker { store, local }
     }
 
     /// The worker's number, from 0.
@@ -129,15 +101,163 @@ impl Worker {
     }
 }
 
-impl Local {
+impl StoreWorker {
+    /// The store, and the worker's own things beside it.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (&Store, &mut WorkerState) {
+        (&self.store, &mut self.local)
+    }
+
+    /// The store that it works on.
+    #[inline]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Sets on whose behalf the next commands run: a connection's number, 0 for nobody's.
+    #[inline]
+    pub fn set_client(&mut self, client: u64) {
+        self.local.client = client;
+    }
+
+    /// Sets whether the next commands leave the clocks of the keys that they use as they are (CLIENT NO-TOUCH).
+    #[inline]
+    pub fn set_no_touch(&mut self, no_touch: bool) {
+        self.local.no_touch = no_touch;
+    }
+}
+
+impl WorkerState {
     /// The worker's number, from 0.
+    #[inline]
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// Parks like [`Worker::park`], for callers that have borrowed the store.
+    /// Gives the pieces of open segments back: the end of a batch that may have appended.
     #[inline]
     pub fn park(&mut self, store: &Store) {
         self.appender.park(store.log());
+    }
+
+    /// The pieces of open segments to which this worker appends.
+    #[inline(always)]
+    pub(crate) fn appender(&mut self) -> &mut Appender {
+        &mut self.appender
+    }
+
+    /// The worker's random numbers.
+    #[inline(always)]
+    pub(crate) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// The random numbers that are to come.
+    #[inline]
+    pub(crate) fn coming_draws(&self) -> Rng {
+        self.rng.clone()
+    }
+
+    /// The time of the batch that runs, milliseconds of Unix time.
+    #[inline(always)]
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Moves the time of the batch on.
+    #[inline]
+    pub(crate) fn pass_ms(&mut self, ms: i64) {
+        self.now_ms += ms;
+    }
+
+    /// True if what is served leaves the clocks of keys as they are.
+    #[inline(always)]
+    pub(crate) fn no_touch(&self) -> bool {
+        self.no_touch
+    }
+
+    /// What the command that runs has reported.
+    #[inline(always)]
+    pub(crate) fn reported(&self) -> &Reported {
+        &self.reported
+    }
+
+    /// What the command that runs has reported, to add to it.
+    #[inline(always)]
+    pub(crate) fn reported_mut(&mut self) -> &mut Reported {
+        &mut self.reported
+    }
+
+    /// What this worker has counted.
+    #[inline(always)]
+    pub(crate) fn counters(&self) -> &StoreCounters {
+        &self.counters
+    }
+
+    /// What the background remembers between its steps.
+    #[inline]
+    pub(crate) fn background(&self) -> &BackgroundState {
+        &self.background
+    }
+
+    /// What the background remembers between its steps, to change it.
+    #[inline]
+    pub(crate) fn background_mut(&mut self) -> &mut BackgroundState {
+        &mut self.background
+    }
+
+    /// Counts time spent on making room, ns.
+    pub(crate) fn add_room_ns(&mut self, ns: u64) {
+        self.room_ns += ns;
+    }
+
+    /// Nanoseconds that admissions have spent on making room since this was last asked.
+    #[inline]
+    pub(crate) fn take_room_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.room_ns)
+    }
+
+    /// Runs `work` with the scratch buffer, which keeps its memory from one use to the next.
+    pub(crate) fn with_scratch<R>(&mut self, work: impl FnOnce(&mut WorkerState, &mut Vec<u8>) -> R) -> R {
+        let mut scratch = self.lend_scratch();
+        let done = work(self, &mut scratch);
+        self.return_scratch(scratch);
+        done
+    }
+
+    /// Lends the scratch buffer, to be returned by [`WorkerState::return_scratch`].
+    #[inline]
+    pub(crate) fn lend_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    /// Takes the scratch buffer back.
+    #[inline]
+    pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
+    }
+
+    /// Lends what lists compress nodes with, to be returned by [`WorkerState::return_compress`].
+    #[inline]
+    pub(crate) fn lend_compress(&mut self) -> Box<CompressScratch> {
+        self.compress.take().unwrap_or_default()
+    }
+
+    /// Takes back what lists compress nodes with.
+    #[inline]
+    pub(crate) fn return_compress(&mut self, scratch: Box<CompressScratch>) {
+        self.compress = Some(scratch);
+    }
+
+    /// Lends the buffer of an element on its way, to be returned by [`WorkerState::return_moved`].
+    #[inline]
+    pub(crate) fn lend_moved(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Takes the buffer of an element on its way back.
+    #[inline]
+    pub(crate) fn return_moved(&mut self, moved: Vec<u8>) {
+        self.moved = moved;
     }
 }

@@ -79,7 +79,7 @@ impl Tx<'_> {
 
     /// The worker's random numbers from here on.
     pub fn coming_draws(&self) -> Rng {
-        self.local.rng.clone()
+        self.local.coming_draws()
     }
 
     /// The bucket line of the element that a number draws, like [`Tx::bucket_line`], with a second bucket that may be

@@ -38,7 +38,7 @@ impl Tx<'_> {
 
     /// Counts a hit or miss, for a command that looks at a key without touching it (EXISTS, TYPE, TTL, OBJECT).
     pub fn note_lookup(&mut self, found: bool) {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
@@ -82,7 +82,7 @@ impl Tx<'_> {
         if object.set_expiry_ms(at) {
             shard.recount_volatile(k.db, before, at);
             if let Some(t) = at {
-                shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
+                shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
             }
             self.changed(k, 1);
             return true;
@@ -110,7 +110,7 @@ impl Tx<'_> {
             class: class_of(kept.expiry_ms),
             ..NewObject::like(&object)
         };
-        self.local.appender.append(self.store.log(), &new)
+        self.local.appender().append(self.store.log(), &new)
     }
 
     /// Moves a key's value and expiry to another key, which is replaced; false without the source. A large value stays
@@ -177,7 +177,7 @@ impl Tx<'_> {
     /// The facts of a key that OBJECT and MEMORY USAGE report; the access clock stays.
     pub fn object(&mut self, k: &Key<'_>) -> Option<ObjectInfo> {
         let p = self.live(k)?;
-        let now_ms = self.local.now_ms;
+        let now_ms = self.local.now_ms();
         let shard = self.held.at(p.shard);
         let object = shard.open(self.store.log(), p.r);
         let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).body.memory());

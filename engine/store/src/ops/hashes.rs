@@ -313,12 +313,12 @@ impl Tx<'_> {
             }
             bytes += Coded::of(field).size() + Coded::of(value).size();
         }
-        let mut scratch = std::mem::take(&mut self.local.scratch);
+        let mut scratch = self.local.lend_scratch();
         scratch.clear();
         scratch.resize(varve_packed::node::buffer_bytes(bytes.min(SMALL_BYTES_MAX)), 0);
         NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits");
         let p = self.put_small(k, None, Type::Hash, Encoding::Packed, &scratch);
-        self.local.scratch = scratch;
+        self.local.return_scratch(scratch);
         p
     }
 

@@ -67,12 +67,12 @@ impl Tx<'_> {
     /// [`WrongType`] if the key holds another type.
     pub fn hash_pick(&mut self, k: &Key<'_>, pick: Pick, show: impl FnMut(&[u8], &[u8])) -> Result<(), WrongType> {
         let Some(p) = self.typed(k, Type::Hash)? else { return Ok(()) };
-        let mut rng = self.local.rng.clone();
+        let mut rng = self.local.coming_draws();
         match pick {
             Pick::Distinct(many) => self.pick_distinct(p, &mut rng, many, show),
             Pick::Any(many) => self.pick_any(p, &mut rng, many, show),
         }
-        self.local.rng = rng;
+        *self.local.rng() = rng;
         Ok(())
     }
 

@@ -136,7 +136,7 @@ impl Tx<'_> {
             self.typed(to, Type::List)?;
             p = self.typed(from, Type::List)?.expect("it was there just now");
         }
-        let mut moved = std::mem::take(&mut self.local.moved);
+        let mut moved = self.local.lend_moved();
         moved.clear();
         self.pop_at(from, &mut p, from_end, |entry| moved.extend_from_slice(entry.text(&mut [0; 20])));
         if same {
@@ -149,7 +149,7 @@ impl Tx<'_> {
         }
         emit(&moved);
         if moved.capacity() <= MOVED_KEPT {
-            self.local.moved = moved;
+            self.local.return_moved(moved);
         }
         Ok(true)
     }
@@ -265,22 +265,22 @@ impl Tx<'_> {
         work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R,
     ) -> R {
         let shape = self.list_shape();
-        let mut press = self.local.press.take().unwrap_or_default();
+        let mut press = self.local.lend_compress();
         let done = self.big(p, |body, hands| {
             let Collection::List(chain) = body else { unreachable!("a list's root is a chain") };
             work(chain, &mut ListCtx { write: hands, scratch: &mut press, shape })
         });
         press.relax();
-        self.local.press = Some(press);
+        self.local.return_compress(press);
         done
     }
 
     /// Reads a chain.
     pub(super) fn with_view<R>(&mut self, p: Found, read: impl FnOnce(QuicklistReader<'_>) -> R) -> R {
-        let mut press: Box<CompressScratch> = self.local.press.take().unwrap_or_default();
+        let mut press: Box<CompressScratch> = self.local.lend_compress();
         let done = self.big_ref(p, |body, ctx| read(QuicklistReader { list: chain(body), ctx, scratch: &mut press }));
         press.relax();
-        self.local.press = Some(press);
+        self.local.return_compress(press);
         done
     }
 
@@ -308,7 +308,7 @@ impl Tx<'_> {
 
     #[cold]
     fn repack(&mut self, k: &Key<'_>, p: &mut Found) {
-        let (shape, mut scratch) = (self.list_shape(), std::mem::take(&mut self.local.scratch));
+        let (shape, mut scratch) = (self.list_shape(), self.local.lend_scratch());
         let small = self.big_ref(*p, |body, ctx| match chain(body).single(ctx, shape) {
             Some(node) => {
                 compact(node, &mut scratch);
@@ -319,7 +319,7 @@ impl Tx<'_> {
         if small {
             self.make_small(k, p, Encoding::Packed, &scratch);
         }
-        self.local.scratch = scratch;
+        self.local.return_scratch(scratch);
     }
 
     /// Takes an element out of an end's node if nothing else follows from it; else gives `emit` back, and has done nothing.
@@ -449,13 +449,13 @@ impl Tx<'_> {
         let mut p = if entries == 0 {
             self.put_big(k, None, Type::List, |_| Collection::List(Quicklist::empty()))
         } else {
-            let mut value = std::mem::take(&mut self.local.scratch);
+            let mut value = self.local.lend_scratch();
             value.clear();
             value.resize(buffer_bytes(bytes), 0);
             let mut node = NodeMut::init(&mut value, Grow::Back).expect("the bytes were counted");
             rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
             let p = self.put_small(k, None, Type::List, Encoding::Packed, &value);
-            self.local.scratch = value;
+            self.local.return_scratch(value);
             p
         };
         self.push_all(k, &mut p, end, rest).1

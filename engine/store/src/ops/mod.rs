@@ -17,15 +17,16 @@ use varve_segment::Object;
 use crate::keyspace::door::{RootTransfer, Shown};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
-use crate::keyspace::worker::Local;
+use crate::keyspace::worker::WorkerState;
+use crate::state::clock::is_over;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
-use crate::state::types::OutOfMemory;
 use crate::state::waiters::ReadyKey;
 mod ahead;
 mod generic;
 mod hashes;
 mod hashes_walk;
+mod inside;
 mod lists;
 mod lists_middle;
 mod packed;
@@ -47,11 +48,11 @@ pub use sets_algebra::{SetOp, SetViews};
 
 /// A view for the commands of one batch.
 pub struct Tx<'s> {
-    pub(crate) store: &'s Store,
-    pub(crate) local: &'s mut Local,
-    pub(crate) held: ShardGuards<'s>,
+    store: &'s Store,
+    local: &'s mut WorkerState,
+    held: ShardGuards<'s>,
     /// Keys that got something while somebody waits for them, in that order.
-    pub(crate) ready: VecDeque<ReadyKey>,
+    ready: VecDeque<ReadyKey>,
     db: u32,
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
@@ -92,7 +93,7 @@ struct Changing {
 
 impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
-    pub fn new(store: &'s Store, local: &'s mut Local, db: u32) -> Tx<'s> {
+    pub fn new(store: &'s Store, local: &'s mut WorkerState, db: u32) -> Tx<'s> {
         let physical = store.database_map().physical(db);
         Tx {
             physical,
@@ -142,45 +143,34 @@ impl<'s> Tx<'s> {
         self.hold(&all);
     }
 
+    /// Lets go of all shards, and lends store and worker to `work`, which may wait.
+    #[inline]
+    pub(crate) fn let_go<R>(&mut self, work: impl FnOnce(&Store, &mut WorkerState) -> R) -> R {
+        self.held.release();
+        work(self.store, self.local)
+    }
+
+    /// Lets go of all shards while `work` runs, and takes them again. `None`, and nothing is done, in a transaction.
+    pub(crate) fn step_back<R>(&mut self, work: impl FnOnce(&Store, &mut WorkerState) -> R) -> Option<R> {
+        if self.atomic {
+            return None;
+        }
+        let (store, local) = (self.store, &mut *self.local);
+        // What the store removed on the way belongs before whatever others do once the shards are let go.
+        local.hand_on(store);
+        Some(self.held.step_back(store.cells(), || work(store, local)))
+    }
+
     /// Lets go of all shards.
     #[inline]
     pub fn release(&mut self) {
         self.held.release();
     }
 
-    /// Admits a write of at most `bytes`; if room must be made, the shards held are let go first.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
-    #[inline]
-    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
-        if self.store.has_room(bytes) {
-            return Ok(());
-        }
-        self.held.release();
-        self.store.admit(self.local, bytes)
-    }
-
     /// Nanoseconds that admissions have spent on making room, with no shard held, since this was last asked.
     #[inline]
     pub fn take_room_ns(&mut self) -> u64 {
-        std::mem::take(&mut self.local.room_ns)
-    }
-
-    /// Admits bytes like [`Tx::admit`], for a command that finds only in the keyspace how much it needs. Its shards are
-    /// held again afterwards, but what it read before may no longer hold.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
-    pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
-        if self.atomic || self.store.has_room(bytes) {
-            return Ok(());
-        }
-        let (store, local) = (self.store, &mut *self.local);
-        // Keys that the store removed on the way are reported before anything that others do once the shards are
-        // released.
-        local.hand_on(store);
-        self.held.step_back(store.cells(), || store.admit(local, bytes))
+        self.local.take_room_ns()
     }
 
     /// Keeps the shards that are held to the end, come what may: what [`Tx::admit_more`] asks for is overdrawn then, and
@@ -194,7 +184,7 @@ impl<'s> Tx<'s> {
         debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
         debug_assert!(!self.has_effects(), "effects are handed on with their shards held");
         self.held.release();
-        self.local.appender.park(self.store.log());
+        self.local.park(self.store);
     }
 
     /// The shard number of a hash, for [`Tx::try_hold`].
@@ -218,13 +208,13 @@ impl<'s> Tx<'s> {
     /// The batch's time, milliseconds of Unix time.
     #[inline]
     pub fn now_ms(&self) -> i64 {
-        self.local.now_ms
+        self.local.now_ms()
     }
 
     /// Moves the time on, behind a command that took milliseconds, for those after it.
     #[inline]
     pub fn pass_ms(&mut self, ms: i64) {
-        self.local.now_ms += ms;
+        self.local.pass_ms(ms);
     }
 
     /// The selected (logical) database.
@@ -280,7 +270,7 @@ impl<'s> Tx<'s> {
             is_it
         })?;
         let (r, due) = found.expect("what was found was looked at");
-        if due.is_some_and(|t| t <= self.local.now_ms) {
+        if is_over(due, self.local.now_ms()) {
             if !self.keeps_expired {
                 self.expire(at, slot);
             }
@@ -293,10 +283,7 @@ impl<'s> Tx<'s> {
     fn expire(&mut self, at: usize, slot: IndexEntry) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
-        self.local.report_removed(self.store, EventClass::Expired, shard, slot);
-        shard.remove(self.store.ground(), slot);
-        shard.follow_index(self.store.ground(), id);
-        self.local.counters.expired.add(1);
+        self.local.expire_entry(self.store, shard, id, slot);
     }
 
     #[inline(always)]
@@ -307,7 +294,7 @@ impl<'s> Tx<'s> {
     /// Moves a key's access clock, unless the client's uses do not count.
     #[inline]
     fn touch_at(&mut self, p: Found) {
-        if !self.local.no_touch {
+        if !self.local.no_touch() {
             self.use_at(p);
         }
     }
@@ -328,7 +315,7 @@ impl<'s> Tx<'s> {
     fn used_at(&mut self, p: Found) -> Object<'_> {
         let (store, local) = (self.store, &mut *self.local);
         let shard = self.held.at_mut(p.shard);
-        if local.no_touch {
+        if local.no_touch() {
             return shard.open(store.log(), p.r);
         }
         shard.use_object(store.log(), p.r, |clock| local.used_clock(store, clock))
@@ -362,7 +349,7 @@ impl<'s> Tx<'s> {
     #[inline(always)]
     pub(crate) fn changed(&mut self, k: &Key<'_>, count: u64) {
         if count > 0 {
-            self.local.reported.mark_written(k);
+            self.local.reported_mut().mark_written(k);
         }
     }
 
@@ -391,7 +378,7 @@ impl<'s> Tx<'s> {
             }
         }
         if let Some(t) = new_expiry {
-            shard.file_expiry(&store.cells()[id], k.hash, old_expiry, t, self.local.now_ms);
+            shard.file_expiry(&store.cells()[id], k.hash, old_expiry, t, self.local.now_ms());
         }
     }
 

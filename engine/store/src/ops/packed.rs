@@ -19,6 +19,7 @@ use super::strings::class_of;
 use super::{Found, Kept, Tx};
 use crate::keyspace::door::RootTransfer;
 use crate::keyspace::shard::Shard;
+use crate::state::clock::is_over;
 use crate::state::key::Key;
 use crate::state::kinds;
 use crate::state::kinds::kind_of;
@@ -56,7 +57,7 @@ impl Tx<'_> {
             is_it
         });
         let (Some(slot), Some((r, object))) = (slot, found) else { return Ok(None) };
-        if object.expiry_ms().is_some_and(|due| due <= self.local.now_ms) {
+        if is_over(object.expiry_ms(), self.local.now_ms()) {
             if !self.keeps_expired {
                 self.expire(at, slot);
             }
@@ -65,7 +66,7 @@ impl Tx<'_> {
         let is_right = object.kind() == kind_of(ty);
         let is_big = is_right && ty != Type::String && Encoding::of(object.tag()) == Encoding::Big;
         let link = is_big.then(|| Link::read(object.value()));
-        if !self.local.no_touch {
+        if !self.local.no_touch() {
             let before = object.clock();
             let clock = self.local.used_clock(store, before);
             if clock != before {
@@ -142,7 +143,7 @@ impl Tx<'_> {
     /// Writes a packed value anew, with room for `more` bytes of entries and a quarter of it all.
     #[cold]
     fn rewrite_packed(&mut self, k: &Key<'_>, p: &mut Found, more: usize) {
-        let mut scratch = std::mem::take(&mut self.local.scratch);
+        let mut scratch = self.local.lend_scratch();
         let node = self.packed(*p);
         let needed = node.needed_bytes(more);
         scratch.clear();
@@ -150,7 +151,7 @@ impl Tx<'_> {
         let grow = if self.object_at(*p).kind() == kinds::LIST { Grow::Both } else { Grow::Back };
         node.copy_into(&mut scratch, grow).expect("it has the bytes that the node asked for");
         self.rewrite_small(k, p, Encoding::Packed, &scratch);
-        self.local.scratch = scratch;
+        self.local.return_scratch(scratch);
     }
 
     /// Changes a set of integers, which has room for `value` when `edit` runs. Counts no change.
@@ -163,14 +164,14 @@ impl Tx<'_> {
     ) -> R {
         let (needed, has) = (self.integers(*p).needed_bytes(value), self.object_at(*p).value().len());
         if needed > has || self.is_pinned(*p) {
-            let mut scratch = std::mem::take(&mut self.local.scratch);
+            let mut scratch = self.local.lend_scratch();
             let set = self.integers(*p);
             scratch.clear();
             let spare = needed / 4 / Width::of(value).bytes() * Width::of(value).bytes();
             scratch.resize(needed.max(set.copied_bytes()) + spare, 0);
             set.copy_into(&mut scratch).expect("it has the bytes that the set asked for");
             self.rewrite_small(k, p, Encoding::Integers, &scratch);
-            self.local.scratch = scratch;
+            self.local.return_scratch(scratch);
         }
         let shown = self.before(*p).shown;
         let mut object = self.held.at_mut(p.shard).open_mut(self.store.log(), p.r, shown);
@@ -244,7 +245,7 @@ impl Tx<'_> {
             saved: kept.saved,
             class: class_of(kept.expiry_ms),
         };
-        self.local.appender.append(self.store.log(), &new)
+        self.local.appender().append(self.store.log(), &new)
     }
 
     /// Where a big collection is.
@@ -288,7 +289,7 @@ impl Tx<'_> {
         work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
     ) -> R {
         let (place, shown) = (link.place, self.before(p).shown);
-        let (ground, appender) = (self.store.ground(), &mut self.local.appender);
+        let (ground, appender) = (self.store.ground(), self.local.appender());
         self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
 
@@ -303,7 +304,7 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn big<R>(&mut self, p: Found, work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R) -> R {
         let (place, shown) = (self.link(p).place, self.before(p).shown);
-        let (ground, appender) = (self.store.ground(), &mut self.local.appender);
+        let (ground, appender) = (self.store.ground(), self.local.appender());
         self.held.at_mut(p.shard).change_root(ground, appender, place, shown, |root, hands| work(&mut root.body, hands))
     }
 
@@ -316,11 +317,11 @@ impl Tx<'_> {
     ) {
         let object = self.object_at(*p);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
-        let mut old = std::mem::take(&mut self.local.scratch);
+        let mut old = self.local.lend_scratch();
         old.clear();
         old.extend_from_slice(self.object_at(*p).value());
         let link = self.found(p.shard, |hands| build(hands, &old));
-        self.local.scratch = old;
+        self.local.return_scratch(old);
         let changing = self.before(*p);
         let r = self.append_key(k, kind, Encoding::Big, &link.bytes(), self.kept(Some(&changing), expiry));
         self.install(k, Some(changing), r, expiry, RootTransfer::None);
@@ -370,7 +371,7 @@ impl Tx<'_> {
     fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
         let store = self.store;
         let id = self.held.id(shard);
-        let appender = &mut self.local.appender;
+        let appender = self.local.appender();
         self.held.at_mut(shard).found_root(store.ground(), appender, id, build)
     }
 
@@ -383,7 +384,7 @@ impl Tx<'_> {
         let shard = self.held.at(source.shard);
         let root = shard.root(self.link(source).place);
         let from = ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() };
-        let body = root.body.copy(from, &mut self.local.appender, slot);
+        let body = root.body.copy(from, self.local.appender(), slot);
         let shard = self.held.at_mut(self.held.position(id));
         let link = shard.place_root(store.ground(), id, slot, body);
         let old = old.map(|p| self.before(p));

@@ -24,8 +24,8 @@ impl Tx<'_> {
     #[inline(always)]
     pub fn did(&mut self, k: &Key<'_>, effect: Effect<'_>) {
         if effect.modified {
-            self.local.reported.unmark_written(k);
-            self.local.counters.changes.add(effect.changes);
+            self.local.reported_mut().unmark_written(k);
+            self.local.counters().changes.add(effect.changes);
             let at = self.held.position(self.store.shard_of(k.hash));
             let shard = self.held.at(at);
             if !shard.is_unobserved() || self.store.observer().is_some() {
@@ -49,7 +49,7 @@ impl Tx<'_> {
     /// Checks, in debug builds, that every key which was written has been reported.
     #[inline(always)]
     pub fn assert_reported(&mut self) {
-        self.local.reported.assert_reported();
+        self.local.reported_mut().assert_reported();
     }
 
     /// Keeps an event that is no change of a key: a read that found nothing, a key that is new.
@@ -67,7 +67,7 @@ impl Tx<'_> {
     /// True if the command has reported something that [`Tx::end_command`] must hand on.
     #[inline(always)]
     pub fn has_effects(&self) -> bool {
-        self.local.reported.any()
+        self.local.reported().any()
     }
 
     /// Ends a command: hands its events on and, outside of a transaction, its unit of effects, with the shards of all its
@@ -87,7 +87,7 @@ impl Tx<'_> {
 
     /// Begins a unit of several commands: a transaction.
     pub fn begin_unit(&mut self) {
-        self.local.reported.open();
+        self.local.reported_mut().open();
     }
 
     /// Ends a unit of several commands, the shards of all its keys still held.

@@ -286,12 +286,12 @@ impl Tx<'_> {
         if count == 0 {
             return self.put_big(k, None, Type::Set, |hands| Collection::Set(FieldTable::members(hands.id, 1)));
         }
-        let mut scratch = std::mem::take(&mut self.local.scratch);
+        let mut scratch = self.local.lend_scratch();
         scratch.clear();
         scratch.resize(intset::buffer_bytes(count, width), 0);
         IntSetMut::init(&mut scratch).expect("there is room for a head");
         let p = self.put_small(k, None, Type::Set, Encoding::Integers, &scratch);
-        self.local.scratch = scratch;
+        self.local.return_scratch(scratch);
         p
     }
 
@@ -373,12 +373,12 @@ impl Tx<'_> {
         }
         let (used, has) = (IntSet::open(object.value()).used(), object.value().len());
         if has > SHRINK_FROM && used * 4 < has {
-            let mut scratch = std::mem::take(&mut self.local.scratch);
+            let mut scratch = self.local.lend_scratch();
             scratch.clear();
             scratch.resize(used + used / 4, 0);
             self.integers(*p).copy_into(&mut scratch).expect("the narrowest form is no longer");
             self.rewrite_small(k, p, Encoding::Integers, &scratch);
-            self.local.scratch = scratch;
+            self.local.return_scratch(scratch);
         }
     }
 

@@ -237,7 +237,7 @@ impl Tx<'_> {
         let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
         let id = store.shard_of(to.hash);
         let access = held.at(held.position(id)).access();
-        let mut result = Build::new((store, id), access, &mut self.local.appender, integers_max);
+        let mut result = Build::new((store, id), access, self.local.appender(), integers_max);
         result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
         sets.show(op, |member| {
             result.add(member);

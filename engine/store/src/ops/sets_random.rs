@@ -42,7 +42,7 @@ impl Tx<'_> {
     #[inline]
     pub fn set_view_and_rng(&mut self, k: &Key<'_>) -> Result<(Option<SetView<'_>>, &mut Rng), WrongType> {
         let found = self.typed_read(k, Type::Set)?;
-        Ok((found.map(|p| SetView::open(&self.held, self.store, p)), &mut self.local.rng))
+        Ok((found.map(|p| SetView::open(&self.held, self.store, p)), self.local.rng()))
     }
 
     /// Takes up to `count` members out at random, showing each; how many. A set of which none is left is no key any more.
@@ -91,14 +91,14 @@ impl Tx<'_> {
             show(PackedEntry::Int(set.get(0)));
             return 0;
         }
-        let at = self.local.rng.below(len as u64) as usize;
+        let at = self.local.rng().below(len as u64) as usize;
         show(PackedEntry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
         len - 1
     }
 
     /// The same with a big set. The member follows from one random number, so that it can be told ahead.
     fn pop_member(&mut self, p: Found, link: Link, show: &mut impl FnMut(PackedEntry<'_>)) -> usize {
-        let number = self.local.rng.next_u64();
+        let number = self.local.rng().next_u64();
         self.big_at(p, link, |body, hands| {
             members_of_mut(body).take_drawn(hands, number, |member| show(PackedEntry::Bytes(member)))
         })
@@ -107,13 +107,14 @@ impl Tx<'_> {
     fn pop_integers(&mut self, k: &Key<'_>, p: &mut Found, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         if count < REWRITE_FROM {
             for _ in 0..count {
-                let at = self.local.rng.below(self.integers(*p).len() as u64) as usize;
+                let len = self.integers(*p).len();
+                let at = self.local.rng().below(len as u64) as usize;
                 show(PackedEntry::Int(self.thin_integers(k, p, |set| set.remove_at(at))));
             }
             return;
         }
         let all = self.integers(*p).len();
-        let mut chosen = indices(&mut self.local.rng, all, count);
+        let mut chosen = indices(self.local.rng(), all, count);
         let set = self.integers(*p);
         chosen.iter().for_each(|&at| show(PackedEntry::Int(set.get(at))));
         chosen.sort_unstable();
@@ -133,7 +134,7 @@ impl Tx<'_> {
 
     fn pop_members(&mut self, p: Found, count: usize, show: &mut dyn FnMut(PackedEntry<'_>)) {
         let mut chosen = Vec::with_capacity(count);
-        SetView::open(&self.held, self.store, p).draw_refs(&mut self.local.rng, count, |r, member| {
+        SetView::open(&self.held, self.store, p).draw_refs(self.local.rng(), count, |r, member| {
             show(member);
             chosen.push(r);
         });

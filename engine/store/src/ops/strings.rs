@@ -30,7 +30,7 @@ impl Tx<'_> {
             self.missed(k);
             return Ok(None);
         };
-        self.local.counters.hits.add(1);
+        self.local.counters().hits.add(1);
         let object = self.used_at(p);
         if object.kind() == kinds::STRING { Ok(Some(object.value())) } else { Err(WrongType) }
     }
@@ -38,7 +38,7 @@ impl Tx<'_> {
     /// Counts a read of a key that is not there.
     #[cold]
     fn missed(&mut self, k: &Key<'_>) {
-        self.local.counters.misses.add(1);
+        self.local.counters().misses.add(1);
         self.emit(EventClass::Miss, "keymiss", k);
     }
 
@@ -122,7 +122,7 @@ impl Tx<'_> {
         }
         self.count_use(old.map(|old| old.found));
         let new = self.new_string(k, NewValue::Bytes(value), expiry, form, self.saved_of(old.as_ref()));
-        let r = self.local.appender.append(self.store.log(), &new);
+        let r = self.local.appender().append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
     }
 
@@ -134,7 +134,7 @@ impl Tx<'_> {
         self.count_use(old);
         let old = old.map(|p| self.before(p));
         let new = self.new_string(k, NewValue::Zeroed(0), expiry, form, self.saved_of(old.as_ref()));
-        let r = self.local.appender.adopt(self.store.log(), value, &new);
+        let r = self.local.appender().adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
     }
 
@@ -206,7 +206,7 @@ impl Tx<'_> {
         let clock = self.local.used_clock(store, object.read().clock());
         object.set_clock(clock);
         if let Some(t) = expiry {
-            shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms);
+            shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
         }
         self.changed(k, 1);
         true
@@ -235,7 +235,7 @@ impl Tx<'_> {
         let Some(place) = self.live(k) else {
             let value = NewValue::Patched { old: &[], at: offset, part };
             let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw, false));
-            let r = self.local.appender.append(self.store.log(), &new);
+            let r = self.local.appender().append(self.store.log(), &new);
             self.publish(k, None, r, None);
             return Ok(offset + part.len());
         };
@@ -269,7 +269,7 @@ impl Tx<'_> {
         let expiry = object.expiry_ms();
         let value = NewValue::Patched { old: object.value(), at: offset, part };
         let new = with_room_to_grow(self.new_string(k, value, expiry, StringForm::Raw, object.saved()));
-        let r = self.local.appender.append(self.store.log(), &new);
+        let r = self.local.appender().append(self.store.log(), &new);
         self.publish(k, Some(changing), r, expiry);
     }
 }

@@ -29,7 +29,7 @@ use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
 impl Tx<'_> {
     /// The number of the worker that runs this.
     pub fn worker(&self) -> usize {
-        self.local.id
+        self.local.id()
     }
 
     /// Lets a client wait for its keys, whose shards are held.

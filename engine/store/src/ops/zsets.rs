@@ -222,12 +222,12 @@ impl Tx<'_> {
     /// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
     /// entries. Counts no change.
     fn put_zset(&mut self, k: &Key<'_>, old: Option<Found>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
-        let mut scratch = std::mem::take(&mut self.local.scratch);
+        let mut scratch = self.local.lend_scratch();
         scratch.clear();
         scratch.resize(buffer_bytes(bytes), 0);
         fill(&mut NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits"));
         self.put_small(k, old, Type::Zset, Encoding::Packed, &scratch);
-        self.local.scratch = scratch;
+        self.local.return_scratch(scratch);
     }
 
     /// Makes a packed sorted set a big one, which SORT does to what it sorts.

@@ -156,7 +156,7 @@ impl Tx<'_> {
     pub fn zset_pick(&mut self, k: &Key<'_>, pick: Pick, emit: &mut dyn FnMut(&[u8], f64)) -> Result<(), WrongType> {
         let Some(p) = self.typed(k, Type::Zset)? else { return Ok(()) };
         let len = self.zset_len_at(p) as u64;
-        let mut rng = self.local.rng.clone();
+        let mut rng = self.local.coming_draws();
         match pick {
             Pick::Any(many) => {
                 for _ in 0..many {
@@ -166,7 +166,7 @@ impl Tx<'_> {
             }
             Pick::Distinct(many) => self.pick_distinct_at(p, &mut rng, many, emit),
         }
-        self.local.rng = rng;
+        *self.local.rng() = rng;
         Ok(())
     }
 

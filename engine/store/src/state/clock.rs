@@ -67,6 +67,12 @@ pub(crate) fn idle_s(clock: u32, now_ms: i64) -> u32 {
     if idle > 0xff_ff00 { 0 } else { idle }
 }
 
+/// True if a key with this expiry counts as gone at `now_ms`, milliseconds of Unix time.
+#[inline(always)]
+pub(crate) fn is_over(expiry_ms: Option<i64>, now_ms: i64) -> bool {
+    expiry_ms.is_some_and(|t| t <= now_ms)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -170,7 +170,6 @@ pub trait EventSink: Send {
 
 /// The bit of the event mask that says that the store has an [`EffectSink`].
 pub(crate) const JOURNAL: u32 = 1 << 31;
-
 /// Keys that were written and not reported yet that are remembered.
 const WRITTEN_MAX: usize = 4;
 

@@ -6,11 +6,13 @@
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
-//! | `watch`, `waiters`, `events`, `effects`, `observe`, `walker` | watched keys, clients that wait, queued events, effects of commands, the observer, the walker |
-//! | `candidates`, `victims`, `reclaim` | what eviction and reclaim remember |
+//! | `watch`, `waiters`, `events`, `effects` | watched keys, clients that wait, queued events, effects of commands |
+//! | `observe`, `walker` | the observer of reads and changes, the walker that sees objects before they change |
+//! | `candidates`, `victims`, `reclaim`, `background` | what eviction, reclaim and a worker's background remember |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `pending`, `detached` | what the background owes |
 
+pub(crate) mod background;
 pub(crate) mod candidates;
 pub(crate) mod clock;
 pub(crate) mod collections;

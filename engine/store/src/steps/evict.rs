@@ -20,7 +20,7 @@ use varve_segment::Object;
 
 use crate::keyspace::shard::{NEVER, Shard};
 use crate::keyspace::store::Store;
-use crate::keyspace::worker::Local;
+use crate::keyspace::worker::WorkerState;
 use crate::state::candidates::{Candidate, Cutoff};
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
@@ -38,152 +38,157 @@ const WHEEL_DRAWS: usize = 8;
 /// Rounds of draws without an eviction, until every shard is searched.
 const ROUNDS_MAX: usize = 8;
 
-impl Store {
-    /// How much a key deserves to go, the more the sooner.
-    fn score(&self, measure: Measure, object: &Object<'_>, now_ms: i64) -> u64 {
-        match measure {
-            Measure::Chance => 0,
-            Measure::Idle => idle_s(object.clock(), now_ms).into(),
-            Measure::Uses => {
-                let counter = self.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms));
-                u64::from(255 - counter)
+/// How much a key deserves to go, the more the sooner.
+fn score(store: &Store, measure: Measure, object: &Object<'_>, now_ms: i64) -> u64 {
+    match measure {
+        Measure::Chance => 0,
+        Measure::Idle => idle_s(object.clock(), now_ms).into(),
+        Measure::Uses => {
+            let counter = store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms));
+            u64::from(255 - counter)
+        }
+        Measure::Ttl => object.expiry_ms().map_or(0, |t| u64::MAX / 2 - t.max(0) as u64),
+    }
+}
+
+/// The cutoff for the next objects that a drain passes; None if the policy evicts only by draws.
+pub(crate) fn cutoff(store: &Store, worker: &mut WorkerState, objects: usize) -> Option<Cutoff> {
+    let policy = store.limit().policy();
+    if !policy.takes_all_keys() {
+        return None;
+    }
+    let known = worker.background().cutoff.filter(|known| known.policy == policy && known.uses > 0);
+    let mut cutoff = known.unwrap_or_else(|| find_cutoff(store, worker, policy));
+    cutoff.uses = cutoff.uses.saturating_sub(objects as u32);
+    worker.background_mut().cutoff = Some(cutoff);
+    Some(cutoff)
+}
+
+fn find_cutoff(store: &Store, worker: &mut WorkerState, policy: Policy) -> Cutoff {
+    if policy.measure() == Measure::Chance {
+        return Cutoff { policy, score: 0, ties: 1 << 15, uses: CUTOFF_USES };
+    }
+    let mut scores = [0; CUTOFF_SAMPLES];
+    let mut found = 0;
+    for _ in 0..CUTOFF_SAMPLES {
+        if let Some(candidate) = draw(store, worker, policy, false) {
+            scores[found] = candidate.score;
+            found += 1;
+        }
+    }
+    let scores = &mut scores[..found];
+    scores.sort_unstable_by(|a, b| b.cmp(a));
+    let one_in = (u64::from(store.limit().samples()) + 1).min(ONE_IN_MAX);
+    cutoff_of(policy, scores, one_in)
+}
+
+/// Does the cutoff drop this object?
+pub(crate) fn is_beyond(store: &Store, cutoff: &Cutoff, object: &Object<'_>, worker: &mut WorkerState) -> bool {
+    let score = score(store, cutoff.policy.measure(), object, worker.now_ms());
+    score > cutoff.score || score == cutoff.score && worker.rng().next_u64() & 0xffff < cutoff.ties
+}
+
+/// Removes an entry to make room; the bytes that it and its parts took.
+pub(crate) fn evict_entry(
+    store: &Store,
+    worker: &mut WorkerState,
+    shard: &mut Shard,
+    id: usize,
+    slot: IndexEntry,
+) -> u64 {
+    let r = shard.index().get(slot);
+
+    let parts = shard.link_of(store.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
+    let bytes = shard.open(store.log(), r).live_bytes() + parts;
+    worker.report_removed(store, EventClass::Evicted, shard, slot);
+    shard.remove(store.ground(), slot);
+    worker.hand_on(store);
+    shard.follow_index(store.ground(), id);
+    worker.counters().evicted.add(1);
+    bytes as u64
+}
+
+/// Evicts the best of some keys drawn; the bytes that it took, None if no key may be evicted.
+pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> Option<u64> {
+    let policy = store.limit().policy();
+    worker.background_mut().candidates.follow(policy);
+    let draws = if policy.measure() == Measure::Chance { 1 } else { store.limit().samples() };
+    for round in 0..=ROUNDS_MAX {
+        for _ in 0..draws {
+            let drawn = draw(store, worker, policy, round == ROUNDS_MAX);
+            if let Some(candidate) = drawn {
+                worker.background_mut().candidates.add(candidate);
             }
-            Measure::Ttl => object.expiry_ms().map_or(0, |t| u64::MAX / 2 - t.max(0) as u64),
         }
-    }
-
-    /// The cutoff for the next objects that a drain passes; None if the policy evicts only by draws.
-    pub(crate) fn cutoff(&self, local: &mut Local, objects: usize) -> Option<Cutoff> {
-        let policy = self.limit().policy();
-        if !policy.takes_all_keys() {
-            return None;
-        }
-        let known = local.cutoff.filter(|known| known.policy == policy && known.uses > 0);
-        let mut cutoff = known.unwrap_or_else(|| self.find_cutoff(local, policy));
-        cutoff.uses = cutoff.uses.saturating_sub(objects as u32);
-        local.cutoff = Some(cutoff);
-        Some(cutoff)
-    }
-
-    fn find_cutoff(&self, local: &mut Local, policy: Policy) -> Cutoff {
-        if policy.measure() == Measure::Chance {
-            return Cutoff { policy, score: 0, ties: 1 << 15, uses: CUTOFF_USES };
-        }
-        let mut scores = [0; CUTOFF_SAMPLES];
-        let mut found = 0;
-        for _ in 0..CUTOFF_SAMPLES {
-            if let Some(candidate) = self.draw(local, policy, false) {
-                scores[found] = candidate.score;
-                found += 1;
+        while let Some(best) = worker.background_mut().candidates.best.pop() {
+            if let Some(bytes) = evict_candidate(store, worker, policy, best) {
+                return Some(bytes);
             }
         }
-        let scores = &mut scores[..found];
-        scores.sort_unstable_by(|a, b| b.cmp(a));
-        let one_in = (u64::from(self.limit().samples()) + 1).min(ONE_IN_MAX);
-        cutoff_of(policy, scores, one_in)
     }
+    None
+}
 
-    /// Does the cutoff drop this object?
-    pub(crate) fn is_beyond(&self, cutoff: &Cutoff, object: &Object<'_>, local: &mut Local) -> bool {
-        let score = self.score(cutoff.policy.measure(), object, local.now_ms);
-        score > cutoff.score || score == cutoff.score && local.rng.next_u64() & 0xffff < cutoff.ties
+/// Evicts a candidate, unless it is gone or was used since it was drawn.
+fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> Option<u64> {
+    let id = store.shard_of(candidate.hash);
+    let mut shard = store.cells()[id].lock.lock();
+    let slot = shard.index().find_ref(candidate.hash, candidate.r)?;
+    let object = shard.open(store.log(), candidate.r);
+    if score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
+        return None;
     }
+    Some(evict_entry(store, worker, &mut shard, id, slot))
+}
 
-    /// Removes an entry to make room; the bytes that it and its parts took.
-    pub(crate) fn evict_entry(&self, local: &mut Local, shard: &mut Shard, id: usize, slot: IndexEntry) -> u64 {
-        let r = shard.index().get(slot);
-        let parts = shard.link_of(self.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
-        let bytes = shard.open(self.log(), r).live_bytes() + parts;
-        local.report_removed(self, EventClass::Evicted, shard, slot);
-        shard.remove(self.ground(), slot);
-        local.hand_on(self);
-        shard.follow_index(self.ground(), id);
-        local.counters.evicted.add(1);
-        bytes as u64
-    }
-
-    /// Evicts the best of some keys drawn; the bytes that it took, None if no key may be evicted.
-    pub(crate) fn evict_drawn(&self, local: &mut Local) -> Option<u64> {
-        let policy = self.limit().policy();
-        local.candidates.follow(policy);
-        let draws = if policy.measure() == Measure::Chance { 1 } else { self.limit().samples() };
-        for round in 0..=ROUNDS_MAX {
-            for _ in 0..draws {
-                let drawn = self.draw(local, policy, round == ROUNDS_MAX);
-                if let Some(candidate) = drawn {
-                    local.candidates.add(candidate);
-                }
-            }
-            while let Some(best) = local.candidates.best.pop() {
-                if let Some(bytes) = self.evict_candidate(local, policy, best) {
-                    return Some(bytes);
-                }
-            }
+/// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may
+/// miss what there is, `search` looks through all of a shard.
+fn draw(store: &Store, worker: &mut WorkerState, policy: Policy, search: bool) -> Option<Candidate> {
+    let shards = store.cells().len();
+    let first = worker.rng().below(shards as u64) as usize;
+    let volatile = !policy.takes_all_keys();
+    for id in (first..shards).chain(0..first) {
+        let cell = &store.cells()[id];
+        if volatile && cell.due() == NEVER {
+            continue;
         }
-        None
+        let shard = cell.lock.lock();
+        let drawn = match volatile {
+            false => shard.index().sample(worker.rng()),
+            true if shard.counts().volatile() == 0 => None,
+            true if search => first_volatile(store, &shard),
+            true => draw_volatile(store, &shard, worker),
+        };
+        let Some(r) = drawn else { continue };
+        let object = shard.open(store.log(), r);
+        let score = score(store, policy.measure(), &object, worker.now_ms());
+        return Some(Candidate { score, hash: shard.hashes(store.log(), store.seed()).hash(r), r });
     }
+    None
+}
 
-    /// Evicts a candidate, unless it is gone or was used since it was drawn.
-    fn evict_candidate(&self, local: &mut Local, policy: Policy, candidate: Candidate) -> Option<u64> {
-        let id = self.shard_of(candidate.hash);
-        let mut shard = self.cells()[id].lock.lock();
-        let slot = shard.index().find_ref(candidate.hash, candidate.r)?;
-        let object = shard.open(self.log(), candidate.r);
-        if self.score(policy.measure(), &object, local.now_ms) < candidate.score {
-            return None;
+/// A volatile key of a shard by its wheel, whose entries may be stale.
+fn draw_volatile(store: &Store, shard: &Shard, worker: &mut WorkerState) -> Option<Ref> {
+    (0..WHEEL_DRAWS).find_map(|_| {
+        let bits = shard.wheel().sample(|| worker.rng().next_u64())?;
+        let slot = shard.index().find_partial(bits, |r| {
+            let object = shard.open(store.log(), r);
+            let hash = || hash_of(store.seed(), database_of(&object), object.key());
+            object.expiry_ms().is_some() && wheel_bits(hash()) == bits
+        })?;
+        Some(shard.index().get(slot))
+    })
+}
+
+/// Some volatile key of a shard.
+fn first_volatile(store: &Store, shard: &Shard) -> Option<Ref> {
+    let mut found = None;
+    shard.index().for_each(|r| {
+        if found.is_none() && shard.open(store.log(), r).expiry_ms().is_some() {
+            found = Some(r);
         }
-        Some(self.evict_entry(local, &mut shard, id, slot))
-    }
-
-    /// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may
-    /// miss what there is, `search` looks through all of a shard.
-    fn draw(&self, local: &mut Local, policy: Policy, search: bool) -> Option<Candidate> {
-        let shards = self.cells().len();
-        let first = local.rng.below(shards as u64) as usize;
-        let volatile = !policy.takes_all_keys();
-        for id in (first..shards).chain(0..first) {
-            let cell = &self.cells()[id];
-            if volatile && cell.due() == NEVER {
-                continue;
-            }
-            let shard = cell.lock.lock();
-            let drawn = match volatile {
-                false => shard.index().sample(&mut local.rng),
-                true if shard.counts().volatile() == 0 => None,
-                true if search => self.first_volatile(&shard),
-                true => self.draw_volatile(&shard, local),
-            };
-            let Some(r) = drawn else { continue };
-            let object = shard.open(self.log(), r);
-            let score = self.score(policy.measure(), &object, local.now_ms);
-            return Some(Candidate { score, hash: shard.hashes(self.log(), self.seed()).hash(r), r });
-        }
-        None
-    }
-
-    /// A volatile key of a shard by its wheel, whose entries may be stale.
-    fn draw_volatile(&self, shard: &Shard, local: &mut Local) -> Option<Ref> {
-        (0..WHEEL_DRAWS).find_map(|_| {
-            let bits = shard.wheel().sample(|| local.rng.next_u64())?;
-            let slot = shard.index().find_partial(bits, |r| {
-                let object = shard.open(self.log(), r);
-                let hash = || hash_of(self.seed(), database_of(&object), object.key());
-                object.expiry_ms().is_some() && wheel_bits(hash()) == bits
-            })?;
-            Some(shard.index().get(slot))
-        })
-    }
-
-    /// Some volatile key of a shard.
-    fn first_volatile(&self, shard: &Shard) -> Option<Ref> {
-        let mut found = None;
-        shard.index().for_each(|r| {
-            if found.is_none() && shard.open(self.log(), r).expiry_ms().is_some() {
-                found = Some(r);
-            }
-        });
-        found
-    }
+    });
+    found
 }
 
 /// The cutoff beyond which one in `one_in` of these scores, greatest first, is.

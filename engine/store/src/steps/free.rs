@@ -10,79 +10,67 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::Step;
 use crate::keyspace::store::Store;
-use crate::keyspace::worker::Local;
+use crate::keyspace::worker::WorkerState;
 
 /// Objects killed in one step with the shard locked: some ten microseconds.
 const FREE_OBJECTS: usize = 64;
 /// Buckets moved in one step.
 const MOVE_BUCKETS: usize = 32;
 
-impl Store {
-    /// One step of freeing, of moving tables and of shedding; true while work that is not held up is left.
-    pub(crate) fn collections_step(&self, local: &mut Local) -> bool {
-        if !self.pending().any() {
-            return false;
-        }
-        let mut left = self.free_step(local);
-        left |= self.settle_table_step(local);
-        left | self.pending().shrink_step()
+/// Kills some objects of a dying collection; true if there was one.
+pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
+    let Some(id) = store.pending().dying.lock().pop_front() else { return Step::Done };
+    let at = store.collections().get(id).expect("a dying collection keeps its id");
+    let Some(mut shard) = store.cells()[at.shard].lock.try_lock() else {
+        store.pending().dying.lock().push_back(id);
+        return Step::Busy;
+    };
+    let empty = shard
+        .with_root(store.ground(), worker.appender(), at.place, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
+    if empty {
+        let root = shard.take_root(at.place);
+        debug_assert!(root.dying, "only what no key leads to is freed");
+        store.table_bytes().fetch_sub(root.reported as u64, Relaxed);
+        store.collections().give(id);
+        drop(shard);
+        store.pending().drop_later(root.body);
+        store.pending().done();
+    } else {
+        store.pending().dying.lock().push_front(id);
     }
+    Step::More
+}
 
-    /// Kills some objects of a dying collection; true if there was one.
-    pub(crate) fn free_step(&self, local: &mut Local) -> bool {
-        let Some(id) = self.pending().dying.lock().pop_front() else { return false };
-        let at = self.collections().get(id).expect("a dying collection keeps its id");
-        let Some(mut shard) = self.cells()[at.shard].lock.try_lock() else {
-            self.pending().dying.lock().push_back(id);
-            return true;
-        };
-        let empty = shard.with_root(self.ground(), &mut local.appender, at.place, |root, hands| {
-            root.body.free_step(hands, FREE_OBJECTS)
-        });
-        if empty {
-            let root = shard.take_root(at.place);
-            debug_assert!(root.dying, "only what no key leads to is freed");
-            self.table_bytes().fetch_sub(root.reported as u64, Relaxed);
-            self.collections().give(id);
-            drop(shard);
-            self.pending().drop_later(root.body);
-            self.pending().done();
-        } else {
-            self.pending().dying.lock().push_front(id);
-        }
-        true
+/// Moves a collection's table on; true if there was one.
+pub(super) fn rehash_step(store: &Store, worker: &mut WorkerState) -> Step {
+    let Some(id) = store.pending().restless.lock().pop_front() else { return Step::Done };
+    let Some(at) = store.collections().get(id) else {
+        store.pending().done();
+        return Step::More;
+    };
+    let locked = store.cells()[at.shard].lock.try_lock();
+    let Some(mut shard) = locked.filter(|_| store.collections().get(id) == Some(at)) else {
+        store.pending().restless.lock().push_back(id);
+        return Step::Busy;
+    };
+    if !shard.find_root(at.place, id).is_some_and(|root| root.restless) {
+        // Another collection has the number by now.
+        store.pending().done();
+        return Step::More;
     }
-
-    /// Moves a collection's table on; true if there was one.
-    fn settle_table_step(&self, local: &mut Local) -> bool {
-        let Some(id) = self.pending().restless.lock().pop_front() else { return false };
-        let Some(at) = self.collections().get(id) else {
-            self.pending().done();
-            return true;
-        };
-        let locked = self.cells()[at.shard].lock.try_lock();
-        let Some(mut shard) = locked.filter(|_| self.collections().get(id) == Some(at)) else {
-            self.pending().restless.lock().push_back(id);
-            return true;
-        };
-        if !shard.find_root(at.place, id).is_some_and(|root| root.restless) {
-            // Another collection has the number by now.
-            self.pending().done();
-            return true;
+    let left = shard.with_root(store.ground(), worker.appender(), at.place, |root, hands| {
+        if !root.dying {
+            root.body.step(hands, MOVE_BUCKETS);
         }
-        let left = shard.with_root(self.ground(), &mut local.appender, at.place, |root, hands| {
-            if !root.dying {
-                root.body.step(hands, MOVE_BUCKETS);
-            }
-            root.restless = !root.dying && root.body.wants_step();
-            root.restless
-        });
-        if left {
-            self.pending().restless.lock().push_front(id);
-        } else {
-            self.pending().done();
-        }
-        true
+        root.restless = !root.dying && root.body.wants_step();
+        root.restless
+    });
+    if left {
+        store.pending().restless.lock().push_front(id);
+    } else {
+        store.pending().done();
     }
+    Step::More
 }

@@ -1,16 +1,51 @@
 //! Steps: bounded pieces of background work, and of the room that writers need.
 //!
+//! Each step is a function of the store and a worker. It takes shards by `try_lock` only.
+//!
 //! | file | what |
 //! |---|---|
-//! | `free` | dying collections, tables that change size |
-//! | `flush` | whole databases at once, and their sweep |
+//! | `free`, `sweep`, `index_growth` | dying collections; emptied databases; indexes that grow or shrink |
+//! | `expiry` | keys whose time has come |
 //! | `evict`, `victim` | which keys go, which segment is drained |
-//! | `reclaim` | room: admission, the drain |
-//! | `background` | the scheduler, expiry, growth of the index |
+//! | `debt`, `drain`, `page_cache` | how much is dead, the drain, memory kept for new segments |
+//! | `room` | admission of writes, and the limit |
+//! | `purge`, `flush` | MEMORY PURGE; FLUSHALL, FLUSHDB, SWAPDB |
+//! | `background` | the scheduler |
 
 mod background;
+mod debt;
+mod drain;
 mod evict;
+mod expiry;
 mod flush;
 mod free;
-mod reclaim;
+mod index_growth;
+mod page_cache;
+mod purge;
+pub(crate) mod room;
+mod sweep;
 mod victim;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the scheduler needs to know whether work is left"]
+pub(crate) enum Step {
+    /// It did something, and there may be more.
+    More,
+    /// There is nothing, or nothing more, to do.
+    Done,
+    /// A lock was busy: the work is left for another round.
+    Busy,
+}
+
+impl Step {
+    /// `More` if there is more, else `Done`.
+    pub(crate) fn more(more: bool) -> Step {
+        if more { Step::More } else { Step::Done }
+    }
+
+    /// True if another round may find work.
+    pub(crate) fn is_left(self) -> bool {
+        self != Step::Done
+    }
+}

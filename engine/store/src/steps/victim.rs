@@ -15,14 +15,14 @@
 
 use varve_segment::{Drain, ObjectHead, Owner, SegmentInfo, SegmentState};
 
+use super::evict;
 use crate::keyspace::store::Store;
-use crate::keyspace::worker::Local;
+use crate::keyspace::worker::WorkerState;
 use crate::state::candidates::Cutoff;
 use crate::state::clock::idle_s;
 use crate::state::key::hash_of;
-use crate::state::meter::Defragged;
 use crate::state::policy::Measure;
-use crate::state::victims::{Defrag, Estimate, Formula, ReclaimCost, Seen};
+use crate::state::victims::{Estimate, Formula, Seen};
 
 /// Objects looked at of a segment.
 const OBJECTS: usize = 64;
@@ -56,95 +56,79 @@ impl varve_segment::VictimPolicy for Judge<'_> {
     }
 }
 
-impl Store {
-    /// Chooses a victim; with a cutoff, for a drain that evicts what is beyond it.
-    pub(crate) fn choose(&self, local: &mut Local, seen: &mut Seen, cutoff: Option<&Cutoff>) -> Option<Drain> {
-        let segments = self.log().segments();
-        let seals = self.log().seals();
-        if seen.began_ms == 0 {
-            seen.began_ms = local.now_ms;
-        }
-        let seal_s = (local.now_ms - seen.began_ms).max(1) as f64 / 1000.0 / seals.max(1) as f64;
-        let formula = self.reclaimer().settings.formula();
-        let worth = worth(formula, &segments, cutoff.is_some());
-        if formula != Formula::Greedy || cutoff.is_some() {
-            let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
-            let mut scored: Vec<(f64, SegmentInfo)> = segments
-                .iter()
-                .filter(|info| info.state == SegmentState::Sealed && info.live_objects > 0 && worth(info))
-                .map(|info| (varve_segment::VictimPolicy::score(&judge, info), *info))
-                .collect();
-            let leaders = LEADERS.min(scored.len());
-            if leaders < scored.len() {
-                scored.select_nth_unstable_by(leaders, |a, b| b.0.total_cmp(&a.0));
-            }
-            for (_, info) in &scored[..leaders] {
-                let fresh = seen.of(info).is_some_and(|known| local.now_ms - known.at_ms < FRESH_MS);
-                if !fresh {
-                    let estimate = self.look_into(local, info, cutoff);
-                    seen.segments.insert(info.segment, estimate);
-                }
-            }
-        }
+/// Chooses a victim; with a cutoff, for a drain that evicts what is beyond it.
+pub(crate) fn choose(
+    store: &Store,
+    worker: &mut WorkerState,
+    seen: &mut Seen,
+    cutoff: Option<&Cutoff>,
+) -> Option<Drain> {
+    let segments = store.log().segments();
+
+    let seals = store.log().seals();
+    if seen.began_ms == 0 {
+        seen.began_ms = worker.now_ms();
+    }
+    let seal_s = (worker.now_ms() - seen.began_ms).max(1) as f64 / 1000.0 / seals.max(1) as f64;
+    let formula = store.reclaimer().settings.formula();
+    let worth = worth(formula, &segments, cutoff.is_some());
+    if formula != Formula::Greedy || cutoff.is_some() {
         let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
-        let drain = self.log().choose_victim_by(&judge, worth)?;
-        seen.segments.remove(&drain.chosen().segment);
-        self.reclaimer().cost.count(drain.chosen());
-        Some(drain)
-    }
-
-    /// Looks at some objects of a segment.
-    fn look_into(&self, local: &mut Local, info: &SegmentInfo, cutoff: Option<&Cutoff>) -> Estimate {
-        let wanted = OBJECTS.min((info.live_objects / OBJECTS_PART) as usize + 1);
-        let measure = self.limit().policy().measure();
-        let (mut looked, mut beyond) = (0, 0);
-        let (mut known, mut sum_s) = (0, 0.0);
-        self.log().peek(info.segment, wanted, |head: &ObjectHead<'_>| {
-            let Owner::Database(db) = head.owner else { return };
-            let hash = hash_of(self.seed(), db, head.key);
-            let Some(shard) = self.cells()[self.shard_of(hash)].lock.try_lock() else { return };
-            if shard.index().find_ref(hash, head.r).is_none() {
-                return;
+        let mut scored: Vec<(f64, SegmentInfo)> = segments
+            .iter()
+            .filter(|info| info.state == SegmentState::Sealed && info.live_objects > 0 && worth(info))
+            .map(|info| (varve_segment::VictimPolicy::score(&judge, info), *info))
+            .collect();
+        let leaders = LEADERS.min(scored.len());
+        if leaders < scored.len() {
+            scored.select_nth_unstable_by(leaders, |a, b| b.0.total_cmp(&a.0));
+        }
+        for (_, info) in &scored[..leaders] {
+            let fresh = seen.of(info).is_some_and(|known| worker.now_ms() - known.at_ms < FRESH_MS);
+            if !fresh {
+                let estimate = look_into(store, worker, info, cutoff);
+                seen.segments.insert(info.segment, estimate);
             }
-            let object = shard.open(self.log(), head.r);
-            looked += 1;
-            beyond += usize::from(cutoff.is_some_and(|cutoff| self.is_beyond(cutoff, &object, local)));
-            let until_evicted = || {
-                let oldest_s = cutoff.filter(|_| measure == Measure::Idle)?.score;
-                Some((oldest_s as f64 - f64::from(idle_s(object.clock(), local.now_ms))).abs())
-            };
-            let until_due = object.expiry_ms().map(|t| (t - local.now_ms).unsigned_abs() as f64 / 1000.0);
-            if let Some(s) = until_due.or_else(until_evicted) {
-                known += 1;
-                sum_s += s;
-            }
-        });
-        Estimate {
-            sealed: info.sealed,
-            at_ms: local.now_ms,
-            lifetime_s: (known * 2 > looked).then(|| sum_s / f64::from(known)),
-            beyond: if looked == 0 { BEYOND_USUAL } else { f64::from(beyond as u32) / f64::from(looked) },
         }
     }
+    let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
+    let drain = store.log().choose_victim_by(&judge, worth)?;
+    seen.segments.remove(&drain.chosen().segment);
+    store.reclaimer().cost.count(drain.chosen());
+    Some(drain)
+}
 
-    /// The share of its time, in percent, that active defragmentation has the background spend; 0 without it.
-    pub(crate) fn defrag_cycle(&self, dead: u64, live: u64) -> u32 {
-        self.reclaimer().settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live))
-    }
-
-    /// The figures of active defragmentation.
-    pub fn defragged(&self, now_ms: i64) -> Defragged {
-        self.reclaimer().meter.read(now_ms)
-    }
-
-    /// Sets how victims are chosen, and whether the background reclaims earlier than by itself.
-    pub fn set_reclaim(&self, formula: Formula, defrag: Option<Defrag>) {
-        self.reclaimer().settings.set(formula, defrag);
-    }
-
-    /// The cost of reclaim since the start or the last [`Store::reset_measures`].
-    pub fn reclaim_cost(&self) -> ReclaimCost {
-        self.reclaimer().cost.read()
+/// Looks at some objects of a segment.
+fn look_into(store: &Store, worker: &mut WorkerState, info: &SegmentInfo, cutoff: Option<&Cutoff>) -> Estimate {
+    let wanted = OBJECTS.min((info.live_objects / OBJECTS_PART) as usize + 1);
+    let measure = store.limit().policy().measure();
+    let (mut looked, mut beyond) = (0, 0);
+    let (mut known, mut sum_s) = (0, 0.0);
+    store.log().peek(info.segment, wanted, |head: &ObjectHead<'_>| {
+        let Owner::Database(db) = head.owner else { return };
+        let hash = hash_of(store.seed(), db, head.key);
+        let Some(shard) = store.cells()[store.shard_of(hash)].lock.try_lock() else { return };
+        if shard.index().find_ref(hash, head.r).is_none() {
+            return;
+        }
+        let object = shard.open(store.log(), head.r);
+        looked += 1;
+        beyond += usize::from(cutoff.is_some_and(|cutoff| evict::is_beyond(store, cutoff, &object, worker)));
+        let until_evicted = || {
+            let oldest_s = cutoff.filter(|_| measure == Measure::Idle)?.score;
+            Some((oldest_s as f64 - f64::from(idle_s(object.clock(), worker.now_ms()))).abs())
+        };
+        let until_due = object.expiry_ms().map(|t| (t - worker.now_ms()).unsigned_abs() as f64 / 1000.0);
+        if let Some(s) = until_due.or_else(until_evicted) {
+            known += 1;
+            sum_s += s;
+        }
+    });
+    Estimate {
+        sealed: info.sealed,
+        at_ms: worker.now_ms(),
+        lifetime_s: (known * 2 > looked).then(|| sum_s / f64::from(known)),
+        beyond: if looked == 0 { BEYOND_USUAL } else { f64::from(beyond as u32) / f64::from(looked) },
     }
 }
 

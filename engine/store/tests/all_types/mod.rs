@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use value::{Plain, combine};
 use varve_store::{
-    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, SetOp, Store, StringForm, Ttl, Tx, Type, Worker,
-    WrongType,
+    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, SetOp, Store, StoreWorker, StringForm, Ttl, Tx,
+    Type, WrongType,
 };
 
 const DATABASES: u32 = 3;
@@ -38,7 +38,7 @@ pub(crate) struct Op {
 
 pub(crate) struct World {
     store: Arc<Store>,
-    workers: Vec<Worker>,
+    workers: Vec<StoreWorker>,
     model: BTreeMap<Name, (Plain, Option<i64>)>,
     now: i64,
     done: u32,
@@ -111,7 +111,7 @@ impl World {
         self.now += 1;
         for _ in 0..100_000 {
             let now = self.now;
-            let owes = |w: &mut Worker| w.background(now, Duration::from_millis(1)).is_some_and(|at| at <= now);
+            let owes = |w: &mut StoreWorker| w.background(now, Duration::from_millis(1)).is_some_and(|at| at <= now);
             if !self.workers.iter_mut().fold(false, |left, w| owes(w) | left) {
                 self.verify();
                 return self.check_all();
@@ -121,7 +121,7 @@ impl World {
     }
 
     fn verify(&mut self) {
-        self.workers.iter_mut().for_each(Worker::park);
+        self.workers.iter_mut().for_each(StoreWorker::park);
         self.store.verify();
     }
 
@@ -144,7 +144,7 @@ impl World {
     fn with<R>(&mut self, op: Op, names: &[&Name], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         let worker = &mut self.workers[usize::from(op.what >> 7)];
         worker.set_now(self.now);
-        let Worker { store, local, .. } = worker;
+        let StoreWorker { store, local, .. } = worker;
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, names[0].0);
         let mut shards: Vec<u16> = names.iter().map(|(db, key)| tx.shard_of(tx.key_in(*db, key).hash)).collect();

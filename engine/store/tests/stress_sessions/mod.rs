@@ -19,7 +19,7 @@ use varve_store::{
     Author, Effect, EventClass, EventSink, Key, ListEnd, ListPart, NextWaiter, Observer, Store, StringForm, Ttl, Tx,
     Type,
 };
-use varve_store::{Waiter, Waiting, Watcher, Worker};
+use varve_store::{StoreWorker, Waiter, Waiting, Watcher};
 
 use super::{command, number};
 
@@ -101,12 +101,12 @@ impl Mixed {
     }
 
     /// Counts the events of a worker.
-    pub(crate) fn listen(&self, worker: &mut Worker) {
+    pub(crate) fn listen(&self, worker: &mut StoreWorker) {
         worker.set_event_sink(Box::new(Ear(Arc::clone(&self.heard))));
     }
 
     /// One command, or what comes of an earlier one.
-    pub(crate) fn step(&self, worker: &mut Worker, rng: &mut Rng, hand: &mut Hand, admitted: bool) {
+    pub(crate) fn step(&self, worker: &mut StoreWorker, rng: &mut Rng, hand: &mut Hand, admitted: bool) {
         match rng.below(7) {
             0 | 1 => self.transfer(worker, rng),
             2 => brief(worker, rng, admitted),
@@ -117,7 +117,7 @@ impl Mixed {
     }
 
     /// Moves an amount from one account to another, if both are still as they were when it looked.
-    fn transfer(&self, worker: &mut Worker, rng: &mut Rng) {
+    fn transfer(&self, worker: &mut StoreWorker, rng: &mut Rng) {
         let from = rng.below(ACCOUNTS);
         let names = [from, (from + 1 + rng.below(ACCOUNTS - 1)) % ACCOUNTS].map(|n| format!("account:{n}"));
         let names = [names[0].as_bytes(), names[1].as_bytes()];
@@ -137,12 +137,12 @@ impl Mixed {
     }
 
     /// Pushes numbers, and serves those who wait for the list.
-    fn push(&self, worker: &mut Worker, rng: &mut Rng) {
+    fn push(&self, worker: &mut StoreWorker, rng: &mut Rng) {
         let key = JOBS[rng.below(2) as usize];
         let numbers: Vec<u64> = (0..1 + rng.below(3)).map(|_| rng.below(1 << 40)).collect();
         let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
         self.pushed.fetch_add(numbers.iter().sum(), Relaxed);
-        let Worker { store, local, .. } = worker;
+        let StoreWorker { store, local, .. } = worker;
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
         let mut shards = vec![tx.shard_of_bytes(key)];
@@ -192,7 +192,7 @@ impl Mixed {
         self.posts[waiter.who().worker].lock().push(given);
     }
 
-    fn pop(&self, worker: &mut Worker, rng: &mut Rng) {
+    fn pop(&self, worker: &mut StoreWorker, rng: &mut Rng) {
         let names = [JOBS[0], JOBS[1], MOVED];
         let name = names[rng.below(3) as usize];
         let mut sum = 0;
@@ -202,7 +202,7 @@ impl Mixed {
     }
 
     /// Begins to wait, or looks whether it was served, or has enough of it.
-    fn wait(&self, worker: &mut Worker, rng: &mut Rng, hand: &mut Hand) {
+    fn wait(&self, worker: &mut StoreWorker, rng: &mut Rng, hand: &mut Hand) {
         if let Some(waiter) = &hand.waits {
             if !waiter.is_waiting() || rng.below(10) == 0 {
                 self.end(worker, hand);
@@ -231,7 +231,7 @@ impl Mixed {
     }
 
     /// Ends the wait; who was claimed gets what was taken for it, once.
-    fn end(&self, worker: &mut Worker, hand: &mut Hand) {
+    fn end(&self, worker: &mut StoreWorker, hand: &mut Hand) {
         let Some(waiter) = hand.waits.take() else { return };
         let post = &self.posts[worker.id()];
         if waiter.cancel() {
@@ -252,12 +252,12 @@ impl Mixed {
     }
 
     /// The end of a worker's part.
-    pub(crate) fn finish(&self, worker: &mut Worker, mut hand: Hand) {
+    pub(crate) fn finish(&self, worker: &mut StoreWorker, mut hand: Hand) {
         self.end(worker, &mut hand);
     }
 
     /// After all workers' parts: nothing was lost, nothing doubled, nobody is left.
-    pub(crate) fn check(&self, worker: &mut Worker, counters: &[AtomicU64]) {
+    pub(crate) fn check(&self, worker: &mut StoreWorker, counters: &[AtomicU64]) {
         println!(
             "transfers {:?} made, {:?} refused; waits {:?} served, {:?} cancelled",
             self.made, self.refused, self.served, self.cancelled
@@ -318,7 +318,7 @@ fn read_all(tx: &mut Tx<'_>, keys: &[Key<'_>]) -> Vec<Option<Vec<u8>>> {
 }
 
 /// Watches keys and reads them.
-fn watch(worker: &mut Worker, names: &[&[u8]]) -> (Watcher, Vec<Option<Vec<u8>>>) {
+fn watch(worker: &mut StoreWorker, names: &[&[u8]]) -> (Watcher, Vec<Option<Vec<u8>>>) {
     let watcher = Watcher::default();
     let held = command(worker, names, |tx| {
         let keys: Vec<Key<'_>> = names.iter().map(|name| tx.key(name)).collect();
@@ -330,7 +330,7 @@ fn watch(worker: &mut Worker, names: &[&[u8]]) -> (Watcher, Vec<Option<Vec<u8>>>
 
 /// Ends the watch as EXEC does, and does `then` if nothing was touched: then all is as it was `held`.
 fn unwatch(
-    worker: &mut Worker,
+    worker: &mut StoreWorker,
     names: &[&[u8]],
     watcher: &Watcher,
     held: &[Option<Vec<u8>>],
@@ -352,7 +352,7 @@ fn unwatch(
 }
 
 /// Writes a key that is gone soon, or watches two over some steps of the background.
-fn brief(worker: &mut Worker, rng: &mut Rng, admitted: bool) {
+fn brief(worker: &mut StoreWorker, rng: &mut Rng, admitted: bool) {
     let names = [rng.below(BRIEF), rng.below(BRIEF)].map(|n| format!("brief:{n}").into_bytes());
     if rng.below(2) == 0 {
         let (value, until) = (rng.next_u64().to_string(), worker.now_ms() + rng.below(6) as i64);

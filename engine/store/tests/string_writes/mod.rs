@@ -1,11 +1,11 @@
 //! Strings written one by one, as commands of a batch of their own write them.
 
-use varve_store::{StringForm, Ttl, Tx, Worker};
+use varve_store::{StoreWorker, StringForm, Ttl, Tx};
 
 /// Sets key number `n` to `bytes` bytes.
-pub(crate) fn set(worker: &mut Worker, n: usize, bytes: usize) {
+pub(crate) fn set(worker: &mut StoreWorker, n: usize, bytes: usize) {
     let name = format!("key:{n}").into_bytes();
-    let Worker { store, local } = &mut *worker;
+    let StoreWorker { store, local } = &mut *worker;
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let key = tx.key(&name);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use varve_exec::Blocked;
 use varve_protocol::Reply;
-use varve_store::Worker as StoreWorker;
+use varve_store::StoreWorker;
 
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::{Conn, WaitReasons};

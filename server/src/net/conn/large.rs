@@ -66,7 +66,7 @@ impl Large {
 
     /// An argument of `len` bytes begins, of which `begun` have come already. False if no extent is to be had: it is read
     /// as any other input.
-    pub(super) fn begin(&mut self, store: &mut varve_store::Worker, begun: &[u8], len: usize) -> bool {
+    pub(super) fn begin(&mut self, store: &mut varve_store::StoreWorker, begun: &[u8], len: usize) -> bool {
         assert!(self.filling.is_none(), "one argument at a time");
         let Some(mut extent) = large_arguments::begin(store, len) else { return false };
         if large_arguments::admit(store, begun.len()) {
@@ -87,7 +87,7 @@ impl Large {
         &mut self,
         socket: &mut Socket,
         scratch: &mut [u8],
-        store: &mut varve_store::Worker,
+        store: &mut varve_store::StoreWorker,
     ) -> io::Result<Option<usize>> {
         if let Some(Filling::Extent(extent)) = &mut self.filling {
             let bytes = extent.rest().len().min(READ_BYTES);

@@ -111,7 +111,7 @@ impl Requests {
         socket: &mut Socket,
         scratch: &mut [u8],
         pool: &mut Pool,
-        store: &mut varve_store::Worker,
+        store: &mut varve_store::StoreWorker,
     ) -> io::Result<Reading> {
         if self.large.is_filling() {
             let count = self.large.read(socket, scratch, store)?;
@@ -167,7 +167,7 @@ impl Requests {
     /// Takes a large argument out of the input, from where it begins: bytes that are here go into an extent, those that
     /// are missing are read into it.
     #[cold]
-    pub(crate) fn take_large(&mut self, argument: &LargeArgument, store: &mut varve_store::Worker) {
+    pub(crate) fn take_large(&mut self, argument: &LargeArgument, store: &mut varve_store::StoreWorker) {
         let begun = &self.input.data()[argument.at..];
         // All there but for the line's end: no extent saves anything any more.
         if begun.len() < argument.len && self.large.begin(store, begun, argument.len) {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates (directories) and their floors, lowest first.
 const FLOORS: &[(&str, &[&[&str]])] = &[
-    ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"]]),
+    ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
     (
         "server",
         &[

@@ -1,0 +1,55 @@
+//! Admission of writes: the place where a command's view and the steps that make room meet.
+//!
+//! A command lets go of its shards before room is made, since that takes locks and may take long.
+
+use crate::ops::Tx;
+use crate::state::types::OutOfMemory;
+use crate::steps::room;
+use crate::{Store, StoreWorker};
+
+impl Store {
+    /// True if a write of at most `bytes` fits under the limit as things are, and there are addresses for it.
+    #[inline]
+    pub fn has_room(&self, bytes: u64) -> bool {
+        room::has_room(self, bytes)
+    }
+}
+
+impl StoreWorker {
+    /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after. The worker is
+    /// inside the gate, or alone in it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left.
+    #[inline]
+    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        let (store, local) = self.parts();
+        room::admit(store, local, bytes)
+    }
+}
+
+impl Tx<'_> {
+    /// Admits a write of at most `bytes`; if room must be made, the shards held are let go first.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    #[inline]
+    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.store().has_room(bytes) {
+            return Ok(());
+        }
+        self.let_go(|store, local| room::admit(store, local, bytes))
+    }
+
+    /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are
+    /// held again afterwards, but what it read before may no longer hold.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if self.store().has_room(bytes) {
+            return Ok(());
+        }
+        self.step_back(|store, local| room::admit(store, local, bytes)).unwrap_or(Ok(()))
+    }
+}

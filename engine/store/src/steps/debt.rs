@@ -1,0 +1,104 @@
+//! The debt of reclaim: how much is dead, and how many slices the background owes for it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::drain::Slice;
+use crate::keyspace::store::Store;
+use crate::state::meter::{Defragged, Tally};
+use crate::state::victims::{Defrag, Formula, ReclaimCost};
+
+/// Dead bytes, in percent of what is appended, from which the background reclaims: without a limit, and under one, where
+/// writers make room as they need it and reclaiming earlier would copy more for the same room (at 80% live, draining at
+/// 15% dead copied half as much again as draining at the limit).
+const BACKGROUND_DEAD_PERCENT: u64 = 18;
+const BACKGROUND_DEAD_PERCENT_LIMITED: u64 = 30;
+/// Dead bytes from which the background reclaims when they are more than what lives; over what sealing a segment early
+/// can leave as fillers.
+const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
+/// Slices that the background does in one turn at most: they fill the turn.
+const SLICES_MAX: u32 = 16;
+/// What it leaves: one part in so many of what is used, which would cost as many times its size to copy, and what sealing
+/// segments early leaves as fillers.
+const PURGE_LEAVES_PART: u64 = 50;
+
+impl Store {
+    /// What active defragmentation has come to.
+    pub fn defragged(&self, now_ms: i64) -> Defragged {
+        self.reclaimer().meter.read(now_ms)
+    }
+
+    /// Sets how victims are chosen, and whether the background reclaims earlier than by itself.
+    pub fn set_reclaim(&self, formula: Formula, defrag: Option<Defrag>) {
+        self.reclaimer().settings.set(formula, defrag);
+    }
+
+    /// What reclaim has cost since the start or the last [`Store::reset_measures`].
+    pub fn reclaim_cost(&self) -> ReclaimCost {
+        self.reclaimer().cost.read()
+    }
+}
+
+/// True if the background should reclaim: there is much dead in all, or some and little else.
+pub(crate) fn owes_reclaim(store: &Store) -> bool {
+    reclaim_slices(store) > 0
+}
+
+/// How many slices the background may do in one turn, by how much is dead; 0 if it should not.
+pub(crate) fn reclaim_slices(store: &Store) -> u32 {
+    let used = store.log().used_bytes();
+    let live = store.reclaimer().live.load(Relaxed);
+    if live == 0 && used > 0 {
+        // What has died as a whole costs nothing to drain.
+        return SLICES_MAX;
+    }
+    let dead = used.saturating_sub(live);
+    let purging = store.reclaimer().purging.load(Relaxed);
+    if purging && dead <= purge_floor(used) {
+        store.reclaimer().purging.store(false, Relaxed);
+    } else if purging || (dead * 2 > used && dead > BACKGROUND_DEAD_BYTES) {
+        return SLICES_MAX;
+    }
+    let limited = store.limit().bytes() != 0;
+    let percent = if limited { BACKGROUND_DEAD_PERCENT_LIMITED } else { BACKGROUND_DEAD_PERCENT };
+    let over = (dead * 100).saturating_sub(used * percent);
+    let mut slices = 0;
+    if over > 0 && dead > store.log().geometry().segment_bytes as u64 / 2 {
+        // At half as much again as is tolerated, all that there is time for.
+        slices = 1 + (over * u64::from(SLICES_MAX) / (used * percent / 2).max(1)).min(SLICES_MAX.into()) as u32;
+    }
+    slices.max((defrag_cycle(store, dead, live) * SLICES_MAX).div_ceil(100))
+}
+
+/// Tells the meter of active defragmentation whether there is something to do; after a look at what lives.
+pub(crate) fn follow_defrag(store: &Store, now_ms: i64) {
+    let (used, live) = (store.log().used_bytes(), store.reclaimer().live.load(Relaxed));
+    store.reclaimer().meter.follow(defrag_cycle(store, used.saturating_sub(live), live), now_ms);
+}
+
+/// What a slice of the background came to.
+pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally) {
+    if store.reclaimer().meter.is_active() {
+        store.reclaimer().meter.add(tally);
+    }
+    if slice == Slice::Nothing {
+        store.reclaimer().purging.store(false, Relaxed);
+    }
+}
+
+/// Adds up the bytes that draining cannot free, for the decisions until the next look.
+pub(crate) fn look_at_live(store: &Store) -> u64 {
+    let (live, runs) = store.log().unreclaimable_bytes();
+    store.reclaimer().runs.store(runs, Relaxed);
+    store.reclaimer().live.store(live, Relaxed);
+    live
+}
+
+/// The share of its time, in percent, that active defragmentation has the background spend; 0 without it.
+pub(crate) fn defrag_cycle(store: &Store, dead: u64, live: u64) -> u32 {
+    store.reclaimer().settings.defrag().map_or(0, |defrag| defrag.cycle(dead, live))
+}
+
+/// Dead bytes that a purge leaves.
+pub(crate) fn purge_floor(used: u64) -> u64 {
+    (used / PURGE_LEAVES_PART).max(BACKGROUND_DEAD_BYTES)
+}

@@ -1,0 +1,189 @@
+//! The drain: objects of a victim are moved out of it, slice by slice, until it is empty.
+//!
+//! One drain runs at a time, under a lock that ranks between the gate and the shards. Each object of the victim is
+//! looked up under its own shard's lock: it is dead if the index does not hold this very Ref, else it is copied and
+//! repointed. A busy shard ends a slice; nothing here waits for one while it holds another lock.
+
+use varve_base::hash::hash64;
+use varve_collection::CollectionId;
+use varve_packed::intset::IntSet;
+use varve_packed::node::{Grow, Node};
+use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE};
+
+use super::{evict, victim};
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::WorkerState;
+use crate::state::candidates::Cutoff;
+use crate::state::clock::is_over;
+use crate::state::key::hash_of;
+use crate::state::kinds;
+use crate::state::link::Encoding;
+use crate::state::meter::Tally;
+use crate::state::reclaim::Draining;
+
+/// Objects of a slice: some microseconds of work.
+pub(crate) const SLICE_OBJECTS: usize = 64;
+
+/// What a slice came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// Objects were relocated; more may be left.
+    Progress,
+    /// Objects were relocated, and the victim is empty.
+    Drained,
+    /// A lock was busy.
+    Busy,
+    /// There is no victim.
+    Nothing,
+}
+
+/// Relocates up to `objects` of the victim, choosing one if none is being drained.
+pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evicting: bool) -> Slice {
+    worker.background_mut().tally = Tally::default();
+    let Some(mut draining) = store.reclaimer().drain.try_lock() else { return Slice::Busy };
+    let Draining { drain, seen } = &mut *draining;
+    let cutoff = if evicting { evict::cutoff(store, worker, objects) } else { None };
+    if drain.is_none() {
+        *drain = victim::choose(store, worker, seen, cutoff.as_ref());
+    }
+    let Some(victim) = drain.as_mut() else { return Slice::Nothing };
+    let tally = Tally::default();
+    let mut mover = Mover { store, worker, cutoff, tally, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
+    let state = store.log().drain_step(victim, &mut mover, objects);
+    mover.worker.background_mut().tally = mover.tally;
+    mover.worker.park(store);
+    match state {
+        DrainState::More => Slice::Progress,
+        DrainState::Done => {
+            *drain = None;
+            Slice::Drained
+        }
+        DrainState::Busy => Slice::Busy,
+    }
+}
+
+/// Tells the log what becomes of each object: the [`Relocate`] of a drain.
+struct Mover<'a> {
+    store: &'a Store,
+    worker: &'a mut WorkerState,
+    /// Objects beyond it are evicted.
+    cutoff: Option<Cutoff>,
+    tally: Tally,
+    /// Hashes of the heads read ahead, with the Refs that they belong to.
+    hashes: [u64; SLICE],
+    refs: [u64; SLICE],
+    len: usize,
+}
+
+impl Mover<'_> {
+    /// Relocates a part of a big collection. Its root is where the table of collections says, which is read again under that
+    /// shard's lock. An object that the collection no longer has is dead.
+    fn relocate_part(&mut self, head: &ObjectHead<'_>, id: CollectionId) -> Relocated {
+        let Some(at) = self.store.collections().get(id) else { return Relocated::Dead };
+        let Some(mut shard) = self.store.cells()[at.shard].lock.try_lock() else { return Relocated::Busy };
+        if self.store.collections().get(id) != Some(at) {
+            return Relocated::Busy;
+        }
+        let moved = shard.with_root(self.store.ground(), self.worker.appender(), at.place, |root, hands| {
+            root.body.relocate(hands, head)
+        });
+        if !moved {
+            return Relocated::Dead;
+        }
+        self.worker.counters().moved.add(1);
+        Relocated::Moved
+    }
+
+    fn hash(&self, head: &ObjectHead<'_>) -> u64 {
+        match self.refs[..self.len].iter().position(|&r| r == head.r.bits()) {
+            Some(at) => self.hashes[at],
+            None => self.compute(head),
+        }
+    }
+
+    fn compute(&self, head: &ObjectHead<'_>) -> u64 {
+        match head.owner {
+            Owner::Database(db) => hash_of(self.store.seed(), db, head.key),
+            Owner::Collection(_) => hash64(self.store.seed(), head.key),
+        }
+    }
+}
+
+/// Writes the value of a small collection without its free room into `scratch`, where that saves an eighth or more.
+fn trim(object: &Object<'_>, scratch: &mut Vec<u8>) -> bool {
+    let value = object.value();
+    let worth = |needed: usize| needed + value.len() / 8 < value.len();
+    if object.kind() == kinds::STRING {
+        return false;
+    }
+    match Encoding::of(object.tag()) {
+        Encoding::Packed if worth(Node::open(value).needed_bytes(0)) => {
+            let node = Node::open(value);
+            scratch.clear();
+            scratch.resize(node.needed_bytes(0), 0);
+            node.copy_into(scratch, Grow::Both).expect("it has the bytes that the node asked for");
+            true
+        }
+        Encoding::Integers if worth(IntSet::open(value).copied_bytes()) => {
+            let set = IntSet::open(value);
+            scratch.clear();
+            scratch.resize(set.copied_bytes(), 0);
+            set.copy_into(scratch).expect("it has the bytes that the set asked for");
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Relocate for Mover<'_> {
+    fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
+        self.len = heads.len().min(SLICE);
+        for (at, head) in heads.iter().take(SLICE).enumerate() {
+            self.refs[at] = head.r.bits();
+            self.hashes[at] = self.compute(head);
+            match head.owner {
+                Owner::Database(_) => self.store.prefetch(self.hashes[at]),
+                Owner::Collection(_) => {}
+            }
+        }
+    }
+
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
+        let settled = match head.owner {
+            Owner::Collection(number) => self.relocate_part(head, CollectionId::new(number)),
+            Owner::Database(_) => self.relocate_key(head),
+        };
+        if matches!(settled, Relocated::Moved | Relocated::Dead) {
+            self.tally.count(head.owner, settled == Relocated::Moved);
+        }
+        settled
+    }
+}
+
+impl Mover<'_> {
+    fn relocate_key(&mut self, head: &ObjectHead<'_>) -> Relocated {
+        let hash = self.hash(head);
+        let id = self.store.shard_of(hash);
+        let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
+        let log = self.store.log();
+        let Some(slot) = shard.index().find_ref(hash, head.r) else { return Relocated::Dead };
+        let over = is_over(shard.open(log, head.r).expiry_ms(), self.worker.now_ms());
+        if over && self.store.expires_actively() && !self.store.stands_still(self.worker.now_ms()) {
+            self.worker.expire_entry(self.store, &mut shard, id, slot);
+            self.worker.hand_on(self.store);
+            return Relocated::Evicted;
+        }
+        if let Some(cutoff) = self.cutoff
+            && evict::is_beyond(self.store, &cutoff, &shard.open(log, head.r), self.worker)
+        {
+            evict::evict_entry(self.store, self.worker, &mut shard, id, slot);
+            return Relocated::Evicted;
+        }
+        self.worker.with_scratch(|worker, scratch| {
+            let value = trim(&shard.open(log, head.r), scratch).then_some(scratch.as_slice());
+            shard.relocate(log, worker.appender(), slot, value);
+        });
+        self.worker.counters().moved.add(1);
+        Relocated::Moved
+    }
+}

@@ -1,0 +1,109 @@
+//! Keys whose time has come: the wheels of a worker's home shards fire them.
+//!
+//! A shard's home worker is its number modulo the workers.
+
+use std::time::Duration;
+
+use super::{Step, debt, page_cache};
+use crate::keyspace::shard::{NEVER, Shard};
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::WorkerState;
+use crate::state::key::{database_of, hash_of, wheel_bits};
+
+/// Fired entries looked up before the clock is read again.
+const EXPIRY_ENTRIES: usize = 32;
+/// How often the due times of the home shards are looked through, ms.
+const DUE_CHECK_MS: i64 = 8;
+
+/// Looks through the home shards' due times every few milliseconds; true if one has come. The figures that the background
+/// decides by are brought up to date on the way.
+pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) -> bool {
+    if now_ms.abs_diff(worker.background().due_checked_ms) >= DUE_CHECK_MS as u64 {
+        worker.background_mut().due_checked_ms = now_ms;
+        debt::look_at_live(store);
+        debt::follow_defrag(store, now_ms);
+        page_cache::look_at_cached(store, now_ms);
+        let still = store.still_until();
+        let due = home_shards(store, worker).map(|id| store.cells()[id].due()).min().unwrap_or(NEVER);
+        worker.background_mut().next_due = (due != NEVER && store.expires_actively()).then_some(due.max(still));
+    }
+    worker.background().next_due.is_some_and(|t| t <= now_ms)
+}
+
+/// The next home shard, round and round, where something is due. If the search always began at the first one, the last
+/// ones would wait for as long as there is too much to do.
+fn due_shard(store: &Store, worker: &mut WorkerState, now_ms: i64) -> Option<usize> {
+    let (first, count, step) = (worker.id(), store.cells().len(), store.workers());
+    let from = worker.background().expiry_at.max(first);
+    let mut round = (from..count).step_by(step).chain((first..from).step_by(step));
+    let id = round.find(|&id| store.cells()[id].due() <= now_ms)?;
+    worker.background_mut().expiry_at = id + step;
+    Some(id)
+}
+
+fn home_shards(store: &Store, worker: &WorkerState) -> impl Iterator<Item = usize> + use<> {
+    (worker.id()..store.cells().len()).step_by(store.workers())
+}
+
+/// Removes some keys whose time has come from the next due home shard.
+pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
+    if !store.expires_actively() || store.stands_still(worker.now_ms()) {
+        return Step::Done;
+    }
+    let now = worker.now_ms();
+    let Some(id) = due_shard(store, worker, now) else { return Step::Done };
+    let cell = &store.cells()[id];
+    let Some(mut shard) = cell.lock.try_lock() else { return Step::Busy };
+    if cell.due() > 0 {
+        store.expiry_lag.record(Duration::from_millis((now - cell.due()).max(0) as u64));
+    }
+    let mut due = std::mem::take(&mut worker.background_mut().due);
+    due.clear();
+    let more = shard.fire_wheel(now, EXPIRY_ENTRIES, &mut due);
+    for &bits in &due {
+        shard.index().prefetch(hash_with_bits(id, bits));
+    }
+    for &bits in &due {
+        fire(store, worker, &mut shard, id, bits);
+    }
+    worker.background_mut().due = due;
+    if !more {
+        cell.set_due(shard.wheel().next_due(now).unwrap_or(NEVER));
+    }
+    shard.follow_index(store.ground(), id);
+    Step::More
+}
+
+/// Removes the keys behind a fired entry whose time has come, and files again those whose time is to come: they were
+/// prolonged, or fired ahead of their time. An entry without a key does nothing.
+fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, bits: u64) {
+    let now = worker.now_ms();
+    loop {
+        let mut again = None;
+        let slot = shard.index().find_partial(bits, |r| {
+            let object = shard.open(store.log(), r);
+            let Some(t) = object.expiry_ms() else { return false };
+            // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
+            if wheel_bits(hash_of(store.seed(), database_of(&object), object.key())) != bits {
+                return false;
+            }
+            if t > now {
+                again = Some(again.map_or(t, |a: i64| a.min(t)));
+            }
+            t <= now
+        });
+        let Some(slot) = slot else {
+            if let Some(t) = again {
+                shard.refile(bits, t);
+            }
+            return;
+        };
+        worker.expire_entry(store, shard, id, slot);
+        worker.hand_on(store);
+    }
+}
+
+/// A hash that falls in the bucket of a wheel entry; its tag is not whole.
+fn hash_with_bits(shard: usize, bits: u64) -> u64 {
+    (shard as u64) << 52 | (bits >> 12) << 16 | (bits & 0xfff)
+}

@@ -1,0 +1,207 @@
+//! Room: admission of writes before their locks are taken, and the limit in the background.
+//!
+//! ```text
+//! writer over the limit --> admit --> slice of drain (+ eviction in passing) --> room, or Redis's OOM error
+//! background over it    --> limit_step --^
+//! ```
+//! Not here: what a slice does (`drain.rs`), which keys go (`evict.rs`).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::drain::{SLICE_OBJECTS, Slice};
+use super::{Step, debt, drain, evict, free};
+use crate::keyspace::store::Store;
+use crate::keyspace::worker::WorkerState;
+use crate::state::policy::Policy;
+use crate::state::types::OutOfMemory;
+
+/// Slices between looks at the live bytes of all segments.
+const LOOK_SLICES: u32 = 16;
+/// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
+/// write is refused.
+const FULL_PERCENT: u64 = 92;
+/// Slices in a row of a drain that should evict and does not, until keys are drawn: it passes parts of collections.
+const BARREN_MAX: u32 = 2;
+/// Pieces of work in one step of the background over the limit.
+const BACKGROUND_ROUNDS: usize = 4;
+/// How long the background waits where nothing helped, ms.
+const LIMIT_RETRY_MS: i64 = 100;
+/// Megabytes of dead large values that one admission gives back for their addresses.
+const RELEASES_MAX: usize = 1024;
+/// Slices that one admission may run before it gives up; far more than room for the largest value needs.
+const ADMIT_SLICES_MAX: u32 = 1 << 20;
+/// Victims that an admission drains without the memory in use having come lower than before, until it gives up: what it
+/// could still free is held by segments that are open, or taken by other writers at once.
+const FRUITLESS_DRAINS_MAX: u32 = 32;
+
+/// What making room has come to so far.
+struct ReclaimAttempt {
+    /// Bytes that draining cannot free, as far as is known.
+    live: u64,
+    /// Slices since that was looked at.
+    looked_ago: u32,
+    /// Slices in a row without a victim.
+    idle: u32,
+    /// Victims drained in a row without a gain, and what was in use at the least.
+    fruitless: u32,
+    lowest: u64,
+    /// Slices in a row that evicted nothing.
+    barren: u32,
+}
+
+impl ReclaimAttempt {
+    fn new(live: u64) -> ReclaimAttempt {
+        ReclaimAttempt { live, looked_ago: 0, idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0 }
+    }
+
+    /// Nothing helps as far as is known: true if that is worth another look.
+    fn look_again(&mut self) -> bool {
+        let stale = self.looked_ago > 1;
+        self.looked_ago = LOOK_SLICES;
+        stale
+    }
+}
+
+/// True if a write of at most `bytes` fits under the limit as things are, and there are addresses for it.
+#[inline]
+pub(crate) fn has_room(store: &Store, bytes: u64) -> bool {
+    let limit = store.limit().bytes();
+    (limit == 0 || store.used_memory() + bytes <= limit) && store.log().has_addresses(bytes)
+}
+
+/// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after.
+///
+/// # Errors
+/// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left.
+#[inline]
+pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64) -> Result<(), OutOfMemory> {
+    if has_room(store, bytes) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    let made = make_room(store, worker, bytes, store.limit().bytes());
+    worker.add_room_ns(start.elapsed().as_nanos() as u64);
+    made
+}
+
+#[cold]
+fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
+    if !find_addresses(store, bytes) || (limit != 0 && bytes + fixed_bytes(store) > limit) {
+        return Err(OutOfMemory);
+    }
+    if limit == 0 {
+        return Ok(());
+    }
+    let mut attempt = ReclaimAttempt::new(debt::look_at_live(store));
+    for _ in 0..ADMIT_SLICES_MAX {
+        if store.used_memory() + bytes <= limit {
+            return Ok(());
+        }
+        if !step(store, worker, &mut attempt, bytes, limit) {
+            return Err(OutOfMemory);
+        }
+    }
+    Err(OutOfMemory)
+}
+
+/// True if there are addresses for a write, once those of large values that have died are free again.
+fn find_addresses(store: &Store, bytes: u64) -> bool {
+    for _ in 0..RELEASES_MAX {
+        if store.log().has_addresses(bytes) || !store.log().release_step(1 << 20) {
+            break;
+        }
+    }
+    store.log().has_addresses(bytes)
+}
+
+/// What draining and eviction cannot free: where that leaves no room, no other key must lose its place.
+fn fixed_bytes(store: &Store) -> u64 {
+    let used = store.used_memory();
+    used - store.log().used_bytes().min(used)
+}
+
+/// True if the limit is passed (lowered, or by buffers), keys may be evicted, and that was not just tried in vain.
+pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
+    let limit = store.limit().bytes();
+    limit != 0
+        && store.used_memory() > limit
+        && store.limit().policy() != Policy::NoEviction
+        && worker.now_ms() >= worker.background().limit_retry_ms
+        && !store.stands_still(worker.now_ms())
+}
+
+/// Makes room in the background while the limit is passed.
+pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
+    if !owes_eviction(store, worker) {
+        return Step::Done;
+    }
+    let limit = store.limit().bytes();
+    let mut attempt = ReclaimAttempt::new(debt::look_at_live(store));
+    for _ in 0..BACKGROUND_ROUNDS {
+        // Buffers may take the place of keys, but not of all: no key goes for what they take over 3/4 of the limit.
+        let excess = store.limit().outside.load(Relaxed).saturating_sub(limit / 4 * 3);
+        let limit = limit + excess;
+        // As in redis-server: where the limit cannot be met at all, every key that may be evicted is.
+        if store.used_memory() <= limit || !step(store, worker, &mut attempt, 0, limit) {
+            worker.background_mut().limit_retry_ms = worker.now_ms() + LIMIT_RETRY_MS;
+            return Step::Done;
+        }
+        if store.used_memory() <= limit {
+            return Step::Done;
+        }
+    }
+    Step::More
+}
+
+/// One bounded piece of the work that makes room; false if nothing helps.
+fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: u64, limit: u64) -> bool {
+    // What has died already: what a look of before says of it no longer holds.
+    if free::step(store, worker).is_left() || store.log().release_step(1 << 20) {
+        p.looked_ago = LOOK_SLICES;
+        return true;
+    }
+    if p.looked_ago >= LOOK_SLICES {
+        (p.live, p.looked_ago) = (debt::look_at_live(store), 0);
+    }
+    p.looked_ago += 1;
+    let policy = store.limit().policy();
+    let full = is_full(store, p.live, bytes, limit);
+    let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
+    if full && !evicting {
+        return p.look_again();
+    }
+    let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker, p.live);
+    if evicting && drawing {
+        let Some(freed) = evict::evict_drawn(store, worker) else { return p.look_again() };
+        p.live = p.live.saturating_sub(freed);
+        (p.barren, p.idle) = (0, 0);
+        return true;
+    }
+    let evicted = worker.counters().evicted.get();
+    let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting);
+    p.barren = if worker.counters().evicted.get() == evicted { p.barren + 1 } else { 0 };
+    match slice {
+        Slice::Progress => p.idle = 0,
+        Slice::Drained if store.used_memory() >= p.lowest => p.fruitless += 1,
+        Slice::Drained => (p.fruitless, p.lowest) = (0, store.used_memory()),
+        Slice::Busy => std::thread::yield_now(),
+        Slice::Nothing if evicting => p.barren = BARREN_MAX,
+        Slice::Nothing => p.idle += 1,
+    }
+    p.idle <= 2 && p.fruitless < FRUITLESS_DRAINS_MAX
+}
+
+/// No drain passes large values: keys are drawn as often as those have a part in what lives.
+fn draws_for_extent(store: &Store, worker: &mut WorkerState, live: u64) -> bool {
+    let runs = store.reclaimer().runs.load(Relaxed);
+    runs > 0 && worker.rng().below(live.max(1)) < runs
+}
+
+/// True if draining alone frees too little for `bytes` more: there is hardly anything dead, or what lives and what is
+/// not the log's leave no room even if all that is dead were gone.
+fn is_full(store: &Store, live: u64, bytes: u64, limit: u64) -> bool {
+    let used = store.log().used_bytes();
+    let least = store.used_memory().saturating_sub(used.saturating_sub(live));
+    live * 100 > used * FULL_PERCENT || least + bytes > limit
+}

@@ -123,6 +123,62 @@ pub enum Collection {
 }
 
 impl Collection {
+    /// The list; the key's object says that this is one.
+    #[inline]
+    pub fn list(&self) -> &Quicklist {
+        let Collection::List(list) = self else { unreachable!("a list") };
+        list
+    }
+
+    /// The list, to change.
+    #[inline]
+    pub fn list_mut(&mut self) -> &mut Quicklist {
+        let Collection::List(list) = self else { unreachable!("a list") };
+        list
+    }
+
+    /// The fields of the hash; the key's object says that this is one.
+    #[inline]
+    pub fn hash(&self) -> &FieldTable {
+        let Collection::Hash(fields) = self else { unreachable!("a hash") };
+        fields
+    }
+
+    /// The fields of the hash, to change.
+    #[inline]
+    pub fn hash_mut(&mut self) -> &mut FieldTable {
+        let Collection::Hash(fields) = self else { unreachable!("a hash") };
+        fields
+    }
+
+    /// The members of the set; the key's object says that this is one.
+    #[inline]
+    pub fn set(&self) -> &FieldTable {
+        let Collection::Set(members) = self else { unreachable!("a set") };
+        members
+    }
+
+    /// The members of the set, to change.
+    #[inline]
+    pub fn set_mut(&mut self) -> &mut FieldTable {
+        let Collection::Set(members) = self else { unreachable!("a set") };
+        members
+    }
+
+    /// The sorted set; the key's object says that this is one.
+    #[inline]
+    pub fn zset(&self) -> &SortedSet {
+        let Collection::Zset(set) = self else { unreachable!("a sorted set") };
+        set
+    }
+
+    /// The sorted set, to change.
+    #[inline]
+    pub fn zset_mut(&mut self) -> &mut SortedSet {
+        let Collection::Zset(set) = self else { unreachable!("a sorted set") };
+        set
+    }
+
     /// Bytes of the collection's objects in the log and of its tables. O(1).
     pub fn memory(&self) -> usize {
         match self {

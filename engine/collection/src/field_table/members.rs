@@ -1,12 +1,9 @@
 //! Operations of sets alone: members are their names alone, added if absent, and drawn at random.
 
-use std::collections::HashSet;
-
 use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::hash::{hash64, mix64};
 use varve_base::mem::{Line, equal};
-use varve_base::rng::Rng;
 use varve_segment::{Appender, Log};
 
 use super::{FieldTable, Found};
@@ -15,8 +12,6 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 
 /// Buckets that are moved on for a member that was drawn and taken out.
 const MOVED_EACH: usize = 2;
-/// Distinct members are drawn one by one if at most 1/3 of all are wanted; for more, all are gone through.
-const DRAW_UP_TO_ONE_IN: usize = 3;
 
 impl FieldTable {
     /// No members yet, for the set with this number, which will at once have so many.
@@ -98,27 +93,6 @@ impl FieldTable {
         }
     }
 
-    /// `count` elements at random, none twice, in random order; all of them if there are not more.
-    pub fn sample_distinct(&self, rng: &mut Rng, count: usize) -> Vec<Ref> {
-        let all = self.len();
-        let count = count.min(all);
-        if count * DRAW_UP_TO_ONE_IN > all {
-            let mut refs = Vec::with_capacity(all);
-            self.table.for_each(|r| refs.push(r));
-            shuffle_front(rng, &mut refs, count);
-            refs.truncate(count);
-            return refs;
-        }
-        let (mut refs, mut drawn) = (Vec::with_capacity(count), HashSet::with_capacity(count));
-        while refs.len() < count {
-            let r = self.table.sample(rng).expect("there are more elements than were drawn");
-            if drawn.insert(r) {
-                refs.push(r);
-            }
-        }
-        refs
-    }
-
     /// Removes the element whose object is at `r`.
     pub fn remove_ref(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
         let field = ctx.access.open(ctx.log, r).key();
@@ -134,13 +108,5 @@ fn draws(mut number: u64) -> impl FnMut(u64) -> u64 {
         let drawn = ((u128::from(number) * u128::from(below)) >> 64) as u64;
         number = mix64(number.wrapping_add(0x9e37_79b9_7f4a_7c15));
         drawn
-    }
-}
-
-/// Brings `count` of the items to the front, any selection in any order as likely as any other.
-pub fn shuffle_front<T>(rng: &mut Rng, items: &mut [T], count: usize) {
-    for at in 0..count.min(items.len()) {
-        let other = at + rng.below((items.len() - at) as u64) as usize;
-        items.swap(at, other);
     }
 }

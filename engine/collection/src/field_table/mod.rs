@@ -8,8 +8,6 @@
 
 mod members;
 
-pub use members::shuffle_front;
-
 use std::collections::HashSet;
 
 use varve_base::Ref;

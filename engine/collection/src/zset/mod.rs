@@ -231,6 +231,11 @@ impl SortedSet {
         }
     }
 
+    /// Member and score of an element of a sorted set.
+    pub fn element<'a>(ctx: ReadCtx<'a>, r: Ref) -> (&'a [u8], f64) {
+        ctx.element(r)
+    }
+
     /// Shows `count` elements from `position` on, upwards or downwards.
     #[inline]
     pub fn walk(&self, reader: ReadCtx<'_>, position: u64, rev: bool, count: u64, mut emit: impl FnMut(&[u8], f64)) {

@@ -4,16 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_collection::{CollectionId, ReadCtx};
-use varve_packed::intset::IntSet;
-use varve_packed::node::Node;
-use varve_segment::Object;
 
 use super::shard::Shard;
 use super::store::Store;
 use crate::state::collections::RootLocation;
 use crate::state::key::{database_of, hash_of, wheel_bits};
 use crate::state::kinds;
-use crate::state::link::Encoding;
+use crate::state::small::Small;
 
 impl Store {
     /// Checks that every entry leads to a live object of this shard, that counts, live bytes and live objects agree,
@@ -45,7 +42,9 @@ impl Store {
             if let Some(link) = shard.link_of(self.log(), r) {
                 assert!(linked.insert(link.id, link.place).is_none(), "two keys of {:?}", link.id);
             }
-            verify_small(&object);
+            if let Some(small) = Small::of(&object) {
+                small.verify(matches!(object.kind(), kinds::HASH | kinds::ZSET));
+            }
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;
             count.1 += u64::from(object.expiry_ms().is_some());
@@ -107,26 +106,5 @@ impl Store {
             assert!(entries.contains(&bits), "a volatile key is on the wheel");
             wheel.add(bits, at);
         });
-    }
-}
-
-/// A small collection is what its encoding says, and not empty.
-fn verify_small(object: &Object<'_>) {
-    if object.kind() == kinds::STRING {
-        return;
-    }
-    match Encoding::of(object.tag()) {
-        Encoding::Packed => {
-            let node = Node::open(object.value());
-            node.verify();
-            let pairs = matches!(object.kind(), kinds::HASH | kinds::ZSET);
-            assert!(!node.is_empty() && (!pairs || node.len().is_multiple_of(2)), "{} entries", node.len());
-        }
-        Encoding::Integers => {
-            let set = IntSet::open(object.value());
-            set.verify();
-            assert!(!set.is_empty(), "an empty set has no key");
-        }
-        Encoding::Big => {}
     }
 }

@@ -157,8 +157,8 @@ impl Tx<'_> {
         // An expired destination is removed by `live`, and the source's slot is valid only until a change.
         let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
         let expiry = self.object_at(source).expiry_ms();
-        if self.encoding(source) == Some(Encoding::Big) {
-            self.copy_big(to, source, old, expiry);
+        if let Some(link) = self.held.at(source.shard).link_of(self.store.log(), source.r) {
+            self.copy_big(to, (source, link), old, expiry);
         } else {
             let replaced = old.map(|p| self.before(p));
             let r = self.append_copy(to, source.shard, source.r, self.kept(replaced.as_ref(), expiry), true);
@@ -170,8 +170,9 @@ impl Tx<'_> {
     /// Figures of the index that a big hash, set or sorted set has: `None` without the key, `Some(None)` without an index.
     pub fn table_stats(&mut self, k: &Key<'_>) -> Option<Option<TableStats>> {
         let p = self.live(k)?;
-        let big = self.encoding(p) == Some(Encoding::Big);
-        Some(if big { self.big_ref(p, |body, _| body.table_stats()) } else { None })
+        let shard = self.held.at(p.shard);
+        let link = shard.link_of(self.store.log(), p.r);
+        Some(link.and_then(|link| shard.root(link.place).body.table_stats()))
     }
 
     /// The facts of a key that OBJECT and MEMORY USAGE report; the access clock stays.

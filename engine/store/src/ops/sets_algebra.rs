@@ -5,7 +5,7 @@
 //! union          integers alone: merged by sorting; few sets: each one's members that no set before it has;
 //!                many: all members through one table of those that were shown
 //! difference     one: the first set's members that no other has, the largest asked first
-//!                two: the others' members that the first has are barred, then the first set's that are not
+//!                two: the others' members that the first has are excluded, then the first set's that are not
 //! ```
 //! A difference goes way one unless that asks more than twice as often as there are members in all, as the peer
 //! decides it; what is stored has the encoding that the peer's result has. What is built to be stored is written
@@ -21,8 +21,9 @@ use varve_packed::intset::{IntSet, IntSetMut};
 use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
 
+use super::Tx;
+use super::opened::Opened;
 use super::sets::SetView;
-use super::{Found, Tx};
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
@@ -33,7 +34,7 @@ const PROBED_SETS_MAX: usize = 4;
 /// Bytes that an integer may need as a member of a big set.
 const INTEGER_AS_MEMBER_BYTES: usize = 40;
 
-type Places = SmallVec<[Option<Found>; 8]>;
+type OpenedSets = SmallVec<[Option<Opened>; 8]>;
 
 /// What is made of several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,26 +106,26 @@ impl<'a> SetViews<'a> {
     fn difference(&self, show: &mut dyn FnMut(PackedEntry<'a>)) {
         let Some(first) = self.0.first().copied().flatten() else { return };
         let mut others: SmallVec<[SetView<'a>; 8]> = self.0[1..].iter().flatten().copied().collect();
-        if !self.bars_first() {
+        if !self.uses_exclusion_set() {
             others.sort_by_key(|set| std::cmp::Reverse(set.len()));
             return first.without(&others, show);
         }
-        let mut barred = HashSet::new();
+        let mut excluded = HashSet::new();
         for set in others {
-            set.for_each(|member| barred.extend(first.seat(member)));
-            if barred.len() == first.len() {
+            set.for_each(|member| excluded.extend(first.member_id(member)));
+            if excluded.len() == first.len() {
                 return;
             }
         }
-        first.for_each_seat(|seat, member| {
-            if !barred.contains(&seat) {
+        first.for_each_id(|id, member| {
+            if !excluded.contains(&id) {
                 show(member);
             }
         });
     }
 
     /// Whether a difference goes way two.
-    fn bars_first(&self) -> bool {
+    fn uses_exclusion_set(&self) -> bool {
         let first = self.0.first().copied().flatten().map_or(0, |set| set.len());
         let (one, two) = self.0.iter().flatten().fold((0, 0), |(one, two), set| (one + first, two + set.len()));
         one / 2 > two
@@ -133,7 +134,7 @@ impl<'a> SetViews<'a> {
     /// Whether the peer makes a hash table of the result of a difference even if integers are left: going way two, it
     /// begins with all members of the first set.
     fn leaves_hash_table(&self, integers_max: u64) -> bool {
-        let Some(first) = self.0.first().copied().flatten().filter(|_| self.bars_first()) else { return false };
+        let Some(first) = self.0.first().copied().flatten().filter(|_| self.uses_exclusion_set()) else { return false };
         let mut text = false;
         first.groups(&mut |group| {
             text = group.iter().any(|&member| integer(member).is_none());
@@ -199,12 +200,12 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if one of them holds another type.
     pub fn set_views(&mut self, keys: &[Key<'_>]) -> Result<SetViews<'_>, WrongType> {
-        let places: Places = keys.iter().map(|k| self.typed_read(k, Type::Set)).collect::<Result<_, _>>()?;
-        Ok(self.views_at(&places))
+        let sets: OpenedSets = keys.iter().map(|k| self.open_read(k, Type::Set)).collect::<Result<_, _>>()?;
+        Ok(self.views_at(&sets))
     }
 
-    fn views_at(&self, places: &[Option<Found>]) -> SetViews<'_> {
-        SetViews(places.iter().map(|p| p.map(|p| SetView::open(&self.held, self.store, p))).collect())
+    fn views_at(&self, sets: &[Option<Opened>]) -> SetViews<'_> {
+        SetViews(sets.iter().map(|set| set.map(|set| SetView::open(&self.held, self.store, set))).collect())
     }
 
     /// A bound on the bytes that storing the result needs, for [`Tx::admit_more`]. Counts hits and misses.
@@ -221,8 +222,8 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if one of the sets' keys holds another type.
     pub fn set_store(&mut self, op: SetOp, to: &Key<'_>, keys: &[Key<'_>]) -> Result<usize, WrongType> {
-        let places: Places = keys.iter().map(|k| self.typed(k, Type::Set)).collect::<Result<_, _>>()?;
-        let (integers, big) = self.built(op, to, &places);
+        let sets: OpenedSets = keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>()?;
+        let (integers, big) = self.built(op, to, &sets);
         self.put_result(to, &integers, big)
     }
 
@@ -230,11 +231,11 @@ impl Tx<'_> {
         &mut self,
         op: SetOp,
         to: &Key<'_>,
-        places: &[Option<Found>],
+        sets: &[Option<Opened>],
     ) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
-        let sets = SetViews(places.iter().map(|p| p.map(|p| SetView::open(held, store, p))).collect());
+        let sets = SetViews(sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect());
         let id = store.shard_of(to.hash);
         let access = held.at(held.position(id)).access();
         let mut result = Build::new((store, id), access, self.local.appender(), integers_max);
@@ -262,7 +263,8 @@ impl Tx<'_> {
                 self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
             }
             (None, Some(p)) if len == 0 => {
-                self.remove_at(to, self.before(p));
+                let p = self.before(p);
+                self.remove_at(to, p);
                 return Ok(0);
             }
             (None, None) if len == 0 => return Ok(0),

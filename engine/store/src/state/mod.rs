@@ -31,6 +31,7 @@ pub(crate) mod process;
 pub(crate) mod reclaim;
 pub(crate) mod roots;
 pub(crate) mod shapes;
+pub(crate) mod small;
 pub(crate) mod stats;
 pub(crate) mod types;
 pub(crate) mod victims;

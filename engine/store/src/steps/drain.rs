@@ -6,8 +6,7 @@
 
 use varve_base::hash::hash64;
 use varve_collection::CollectionId;
-use varve_packed::intset::IntSet;
-use varve_packed::node::{Grow, Node};
+use varve_packed::node::Grow;
 use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE};
 
 use super::{evict, victim};
@@ -16,10 +15,9 @@ use crate::keyspace::worker::WorkerState;
 use crate::state::candidates::Cutoff;
 use crate::state::clock::is_over;
 use crate::state::key::hash_of;
-use crate::state::kinds;
-use crate::state::link::Encoding;
 use crate::state::meter::Tally;
 use crate::state::reclaim::Draining;
+use crate::state::small::Small;
 
 /// Objects of a slice: some microseconds of work.
 pub(crate) const SLICE_OBJECTS: usize = 64;
@@ -111,28 +109,15 @@ impl Mover<'_> {
 
 /// Writes the value of a small collection without its free room into `scratch`, where that saves an eighth or more.
 fn trim(object: &Object<'_>, scratch: &mut Vec<u8>) -> bool {
-    let value = object.value();
-    let worth = |needed: usize| needed + value.len() / 8 < value.len();
-    if object.kind() == kinds::STRING {
-        return false;
+    let Some(small) = Small::of(object) else { return false };
+    let (needs, has) = (small.copied_bytes(), object.value().len());
+    let worth = needs + has / 8 < has;
+    if worth {
+        scratch.clear();
+        scratch.resize(needs, 0);
+        small.copy_into(scratch, Grow::Both);
     }
-    match Encoding::of(object.tag()) {
-        Encoding::Packed if worth(Node::open(value).needed_bytes(0)) => {
-            let node = Node::open(value);
-            scratch.clear();
-            scratch.resize(node.needed_bytes(0), 0);
-            node.copy_into(scratch, Grow::Both).expect("it has the bytes that the node asked for");
-            true
-        }
-        Encoding::Integers if worth(IntSet::open(value).copied_bytes()) => {
-            let set = IntSet::open(value);
-            scratch.clear();
-            scratch.resize(set.copied_bytes(), 0);
-            set.copy_into(scratch).expect("it has the bytes that the set asked for");
-            true
-        }
-        _ => false,
-    }
+    worth
 }
 
 impl Relocate for Mover<'_> {

@@ -1,0 +1,107 @@
+//! Elements drawn at random: of hashes, sets and sorted sets alike.
+//!
+//! Each element has an id, which no other shares and which is valid until the collection changes: the number of an entry
+//! of a small collection, the Ref of an element of a big one. Every element is as likely as any other, and so is every
+//! selection and every order of it. Distinct elements are drawn one by one up to a third of all; above that, the ids of
+//! all (8 bytes each) are brought into a random order as far as they are wanted.
+
+use std::collections::HashSet;
+
+use varve_base::Ref;
+use varve_base::rng::Rng;
+use varve_collection::ReadCtx;
+use varve_collection::field_table::FieldTable;
+
+/// Up to a third of all elements, distinct ones are drawn one by one.
+const ONE_BY_ONE_UP_TO: usize = 3;
+/// Elements that are fetched into the cache ahead of the one that is shown.
+const AHEAD: usize = 8;
+
+/// How many elements to choose at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// This many, each any of all.
+    Any(usize),
+    /// This many different ones, or all if there are fewer.
+    Distinct(usize),
+}
+
+/// The elements that are drawn from; there is at least one.
+#[derive(Clone, Copy)]
+pub(super) enum Lot<'a> {
+    /// Entries of a small collection, by number from 0.
+    Numbers(usize),
+    /// Elements of a big one, by the bits of their Refs.
+    Elements(&'a FieldTable, ReadCtx<'a>),
+}
+
+impl Lot<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Lot::Numbers(count) => *count,
+            Lot::Elements(table, _) => table.len(),
+        }
+    }
+
+    /// Shows the ids that are picked.
+    pub(super) fn pick(&self, rng: &mut Rng, pick: Pick, mut show: impl FnMut(u64)) {
+        match pick {
+            Pick::Any(count) => (0..count).for_each(|_| show(self.any(rng))),
+            Pick::Distinct(count) => {
+                let ids = self.distinct(rng, count);
+                for (n, &id) in ids.iter().enumerate() {
+                    if let Some(&next) = ids.get(n + AHEAD) {
+                        self.fetch(next);
+                    }
+                    show(id);
+                }
+            }
+        }
+    }
+
+    /// The id of one element, each as likely as any other.
+    fn any(&self, rng: &mut Rng) -> u64 {
+        match self {
+            Lot::Numbers(count) => rng.below(*count as u64),
+            Lot::Elements(table, _) => table.sample(rng).expect("no collection is empty").bits(),
+        }
+    }
+
+    /// The ids of `count` elements, none twice; all of them if there are not more.
+    pub(super) fn distinct(&self, rng: &mut Rng, count: usize) -> Vec<u64> {
+        let all = self.len();
+        let count = count.min(all);
+        if count * ONE_BY_ONE_UP_TO <= all {
+            let (mut ids, mut drawn) = (Vec::with_capacity(count), HashSet::with_capacity(count));
+            while ids.len() < count {
+                let id = self.any(rng);
+                if drawn.insert(id) {
+                    ids.push(id);
+                }
+            }
+            return ids;
+        }
+        let mut ids = Vec::with_capacity(all);
+        match self {
+            Lot::Numbers(count) => ids.extend(0..*count as u64),
+            Lot::Elements(table, ctx) => table.for_each_ref(ctx.log, |r| ids.push(r.bits())),
+        }
+        for at in 0..count {
+            let other = at + rng.below((all - at) as u64) as usize;
+            ids.swap(at, other);
+        }
+        ids.truncate(count);
+        ids
+    }
+
+    fn fetch(&self, id: u64) {
+        if let Lot::Elements(_, ctx) = self {
+            ctx.log.prefetch(ctx.log.recall(id));
+        }
+    }
+}
+
+/// The Ref that an id of a big collection's element stands for.
+pub(super) fn element(ctx: ReadCtx<'_>, id: u64) -> Ref {
+    ctx.log.recall(id)
+}

@@ -1,0 +1,110 @@
+//! Finding a key that must hold a type. Type and encoding of a key's object are asked here and nowhere else: what follows
+//! has an [`Opened`], from which the view of the type is made.
+
+use varve_collection::{Collection, ReadCtx};
+
+use super::{Found, Tx};
+use crate::keyspace::guards::ShardGuards;
+use crate::keyspace::store::Store;
+use crate::state::clock::is_over;
+use crate::state::key::Key;
+use crate::state::kinds::kind_of;
+use crate::state::link::{Encoding, Link};
+use crate::state::types::{Type, WrongType};
+
+/// A live key that holds the type which was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Opened {
+    pub(super) at: Found,
+    /// Where the root of a big collection is; `None` for a string or a small collection.
+    pub(super) link: Option<Link>,
+}
+
+/// The value of a small collection's key.
+#[inline(always)]
+pub(super) fn small<'a>(held: &'a ShardGuards<'_>, store: &'a Store, at: Found) -> &'a [u8] {
+    held.at(at.shard).open(store.log(), at.r).value()
+}
+
+/// The big collection behind a link, and what opens its objects.
+#[inline(always)]
+pub(super) fn big<'a>(
+    held: &'a ShardGuards<'_>,
+    store: &'a Store,
+    at: Found,
+    link: Link,
+) -> (&'a Collection, ReadCtx<'a>) {
+    let shard = held.at(at.shard);
+    let ctx = ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() };
+    (&shard.root(link.place).body, ctx)
+}
+
+impl Tx<'_> {
+    /// The key that must hold this type, if there is one. No hit or miss is counted; the access clock moves.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub(super) fn open(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Opened>, WrongType> {
+        self.open_inlined(k, ty)
+    }
+
+    /// [`Tx::open`] inlined, for the commands that nearly every request is.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn open_inlined(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Opened>, WrongType> {
+        let store = self.store;
+        let at = self.held.position(store.shard_of(k.hash));
+        let shard = self.held.at(at);
+        let mut found = None;
+        let slot = shard.index().find(k.hash, |r| {
+            let object = shard.open(store.log(), r);
+            let is_it = k.is_of(&object);
+            if is_it {
+                found = Some((r, object));
+            }
+            is_it
+        });
+        let (Some(slot), Some((r, object))) = (slot, found) else { return Ok(None) };
+        if is_over(object.expiry_ms(), self.local.now_ms()) {
+            if !self.keeps_expired {
+                self.expire(at, slot);
+            }
+            return Ok(None);
+        }
+        let is_right = object.kind() == kind_of(ty);
+        let is_big = is_right && ty != Type::String && Encoding::of(object.tag()) == Encoding::Big;
+        let link = is_big.then(|| Link::read(object.value()));
+        if !self.local.no_touch() {
+            let before = object.clock();
+            let clock = self.local.used_clock(store, before);
+            if clock != before {
+                self.held.at_mut(at).set_clock(store.log(), r, clock);
+            }
+        }
+        if is_right { Ok(Some(Opened { at: Found { shard: at, slot, r }, link })) } else { Err(WrongType) }
+    }
+
+    /// [`Tx::open`] for readers: counts a hit or a miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline]
+    pub(super) fn open_read(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Opened>, WrongType> {
+        let found = self.open(k, ty);
+        self.note_read(k, !matches!(found, Ok(None)));
+        found
+    }
+
+    /// [`Tx::open_inlined`] for readers: counts a hit or a miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn open_read_inlined(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Opened>, WrongType> {
+        let found = self.open_inlined(k, ty);
+        self.note_read(k, !matches!(found, Ok(None)));
+        found
+    }
+}

@@ -1,0 +1,355 @@
+//! Changing a collection: a key is opened for a change once, and what changes it asks for the [`Writable`] that came of it.
+//!
+//! ```text
+//! open_mut --> Writable --+-- small   edit_packed, edit_integers, shrink; make_big
+//!                         `-- big     change_big, change_near;            make_small
+//! no key   --> put_small, put_big --> Writable
+//! ```
+//! A walker, if one is set, sees the key's object when the key is opened for a change: before any of its bytes changes,
+//! and once for all changes of one command.
+//!
+//! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that fits
+//! changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing here counts a
+//! change.
+
+use varve_base::Ref;
+use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
+use varve_packed::intset::{IntSet, IntSetMut, Width};
+use varve_packed::node::{Grow, Node, NodeMut};
+use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
+
+use super::opened::Opened;
+use super::strings::class_of;
+use super::{Changing, Found, Kept, Tx};
+use crate::keyspace::door::RootTransfer;
+use crate::state::key::Key;
+use crate::state::kinds;
+use crate::state::kinds::kind_of;
+use crate::state::link::{Encoding, Link};
+use crate::state::small::Small;
+use crate::state::types::{Type, WrongType};
+
+/// A small value of at most this many bytes is not written anew only because it has become too large for what it holds.
+const SHRINK_FROM: usize = 256;
+
+/// A key that may be changed: the walker has seen it as it was.
+pub(super) struct Writable {
+    key: Changing,
+    link: Option<Link>,
+}
+
+/// What a new key holds.
+enum NewForm<'v> {
+    Small(Encoding, &'v [u8]),
+    Big(Link),
+}
+
+impl Writable {
+    /// The key, to read.
+    #[inline(always)]
+    pub(super) fn opened(&self) -> Opened {
+        Opened { at: self.key.found, link: self.link }
+    }
+
+    /// True for a big collection.
+    #[inline(always)]
+    pub(super) fn is_big(&self) -> bool {
+        self.link.is_some()
+    }
+
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        self.link.expect("a big collection has a link").place
+    }
+}
+
+impl Tx<'_> {
+    /// Opens a key that must hold this type for a change, if there is one. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub(super) fn open_mut(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Writable>, WrongType> {
+        self.open_mut_inlined(k, ty)
+    }
+
+    /// [`Tx::open_mut`] inlined, for the commands that nearly every request is.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    #[inline(always)]
+    pub(super) fn open_mut_inlined(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Writable>, WrongType> {
+        let Some(Opened { at, link }) = self.open_inlined(k, ty)? else { return Ok(None) };
+        Ok(Some(Writable { key: self.before(at), link }))
+    }
+
+    /// A packed value.
+    #[inline]
+    pub(super) fn packed(&self, w: &Writable) -> Node<'_> {
+        debug_assert!(!w.is_big(), "a big collection has no packed value");
+        Node::open(self.object_at(w.key.found).value())
+    }
+
+    /// A set of integers.
+    #[inline]
+    pub(super) fn integers(&self, w: &Writable) -> IntSet<'_> {
+        debug_assert!(!w.is_big(), "a big collection is no set of integers");
+        IntSet::open(self.object_at(w.key.found).value())
+    }
+
+    /// Changes a packed value. Before `edit` runs the node has room for `more` bytes of entries beyond those that it has,
+    /// so nothing that adds no more can fail for lack of it.
+    pub(super) fn edit_packed<R>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        more: usize,
+        edit: impl FnOnce(&mut NodeMut<'_>) -> R,
+    ) -> R {
+        if more > 0 && self.packed(w).room() < more || self.is_pinned(w) {
+            let needed = self.packed(w).needed_bytes(more);
+            self.resize(k, w, needed + needed / 4);
+        }
+        let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
+        let mut node = NodeMut::open(object.value_mut());
+        let done = edit(&mut node);
+        let (has, needs) = (object.value().len(), Node::open(object.value()).needed_bytes(0));
+        if is_sparse(has, needs) {
+            self.resize(k, w, needs + needs / 4);
+        }
+        done
+    }
+
+    /// Changes a set of integers, which has room for `value` when `edit` runs.
+    pub(super) fn edit_integers<R>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        value: i64,
+        edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
+    ) -> R {
+        let (needed, has) = (self.integers(w).needed_bytes(value), self.object_at(w.key.found).value().len());
+        if needed > has || self.is_pinned(w) {
+            let spare = needed / 4 / Width::of(value).bytes() * Width::of(value).bytes();
+            let copied = self.integers(w).copied_bytes();
+            self.resize(k, w, needed.max(copied) + spare);
+        }
+        let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
+        edit(&mut IntSetMut::open(object.value_mut()))
+    }
+
+    /// Takes integers out of a set of integers.
+    pub(super) fn thin_integers<R>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        edit: impl FnOnce(&mut IntSetMut<'_>) -> R,
+    ) -> R {
+        // A value that the set has needs no room.
+        let has = self.integers(w).get(0);
+        self.edit_integers(k, w, has, edit)
+    }
+
+    /// Writes a small value anew whose free room is most of it.
+    pub(super) fn shrink(&mut self, k: &Key<'_>, w: &mut Writable) {
+        let object = self.object_at(w.key.found);
+        let Some(small) = Small::of(&object) else { return };
+        let (has, needs) = (object.value().len(), small.copied_bytes());
+        if is_sparse(has, needs) {
+            self.resize(k, w, needs + needs / 4);
+        }
+    }
+
+    /// Writes a small value anew in `bytes` bytes.
+    #[cold]
+    fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
+        let mut scratch = self.local.lend_scratch();
+        let object = self.object_at(w.key.found);
+        let grow = if object.kind() == kinds::LIST { Grow::Both } else { Grow::Back };
+        let small = Small::of(&object).expect("a small collection");
+        scratch.clear();
+        scratch.resize(bytes, 0);
+        small.copy_into(&mut scratch, grow);
+        let encoding = small.encoding();
+        self.replace_value(k, w, encoding, &scratch);
+        self.local.return_scratch(scratch);
+    }
+
+    /// A value that is being sent from where it lies cannot change there.
+    fn is_pinned(&mut self, w: &Writable) -> bool {
+        self.held.at_mut(w.key.found.shard).is_pinned(self.store.log(), w.key.found.r)
+    }
+
+    /// Gives a collection a small value, its expiry kept. A big one that it had is freed in the background.
+    pub(super) fn make_small(&mut self, k: &Key<'_>, w: &mut Writable, encoding: Encoding, value: &[u8]) {
+        debug_assert!(encoding != Encoding::Big, "a small value");
+        self.replace_value(k, w, encoding, value);
+        w.link = None;
+    }
+
+    /// Turns a small collection into a big one, which `build` makes of the old value.
+    pub(super) fn make_big(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        build: impl FnOnce(&mut WriteCtx<'_>, &[u8]) -> Collection,
+    ) {
+        debug_assert!(!w.is_big(), "it is big already");
+        let mut old = self.local.lend_scratch();
+        old.clear();
+        old.extend_from_slice(self.object_at(w.key.found).value());
+        let link = self.found(w.key.found.shard, |ctx| build(ctx, &old));
+        self.local.return_scratch(old);
+        self.replace_value(k, w, Encoding::Big, &link.bytes());
+        w.link = Some(link);
+    }
+
+    /// Puts another object in the place of a key's.
+    fn replace_value(&mut self, k: &Key<'_>, w: &mut Writable, encoding: Encoding, value: &[u8]) {
+        let object = self.object_at(w.key.found);
+        let (kind, expiry) = (object.kind(), object.expiry_ms());
+        let r = self.append_key(k, kind, encoding, value, self.kept(Some(&w.key), expiry));
+        self.install(k, Some(w.key), r, expiry, RootTransfer::None);
+        w.key.found.r = r;
+    }
+
+    /// Makes a key with a small collection, in the place of whatever it held.
+    pub(super) fn put_small(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Found>,
+        ty: Type,
+        encoding: Encoding,
+        value: &[u8],
+    ) -> Writable {
+        self.put(k, old, ty, NewForm::Small(encoding, value))
+    }
+
+    /// Makes a key with a big collection, in the place of whatever it held.
+    pub(super) fn put_big(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Found>,
+        ty: Type,
+        build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
+    ) -> Writable {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        let link = self.found(at, build);
+        self.put(k, old, ty, NewForm::Big(link))
+    }
+
+    /// Makes a key with a big collection that was built before under a number of its own.
+    pub(super) fn put_built(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Found>,
+        ty: Type,
+        id: CollectionId,
+        collection: Collection,
+    ) -> Writable {
+        let shard = self.store.shard_of(k.hash);
+        let at = self.held.position(shard);
+        let link = self.held.at_mut(at).place_root(self.store.ground(), shard, id, collection);
+        self.put(k, old, ty, NewForm::Big(link))
+    }
+
+    fn put(&mut self, k: &Key<'_>, old: Option<Found>, ty: Type, form: NewForm<'_>) -> Writable {
+        let old = old.map(|p| self.before(p));
+        let kept = self.kept(old.as_ref(), None);
+        let (r, link) = match form {
+            NewForm::Small(encoding, value) => (self.append_key(k, kind_of(ty), encoding, value, kept), None),
+            NewForm::Big(link) => (self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), kept), Some(link)),
+        };
+        self.install(k, old, r, None, RootTransfer::None);
+        let at = self.live(k).expect("it was put there just now");
+        Writable { key: self.before(at), link }
+    }
+
+    fn append_key(&mut self, k: &Key<'_>, kind: ObjectKind, encoding: Encoding, value: &[u8], kept: Kept) -> Ref {
+        let new = NewObject {
+            kind,
+            owner: Owner::Database(k.db),
+            key: k.bytes,
+            value: NewValue::Bytes(value),
+            room: value.len(),
+            expiry_ms: kept.expiry_ms,
+            saved: kept.saved,
+            clock: self.local.new_clock(self.store),
+            tag: encoding.tag(),
+            class: class_of(kept.expiry_ms),
+        };
+        self.local.appender().append(self.store.log(), &new)
+    }
+
+    /// Makes a big collection in a held shard: a number, its elements, a root.
+    fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
+        let (store, id) = (self.store, self.held.id(shard));
+        let appender = self.local.appender();
+        self.held.at_mut(shard).found_root(store.ground(), appender, id, build)
+    }
+
+    /// Changes a big collection.
+    #[inline(always)]
+    pub(super) fn change_big<R>(
+        &mut self,
+        w: &Writable,
+        work: impl FnOnce(&mut Collection, &mut WriteCtx<'_>) -> R,
+    ) -> R {
+        let (ground, appender) = (self.store.ground(), self.local.appender());
+        let shard = self.held.at_mut(w.key.found.shard);
+        shard.change_root(ground, appender, w.place(), w.key.shown, |root, ctx| work(&mut root.body, ctx))
+    }
+
+    /// A big collection, for a change that needs neither its tables nor room in the log.
+    #[inline(always)]
+    pub(super) fn change_near(&mut self, w: &Writable) -> (&mut Collection, &Log, &mut Access) {
+        let (collection, access) = self.held.at_mut(w.key.found.shard).change_near(w.place(), w.key.shown);
+        (collection, self.store.log(), access)
+    }
+
+    /// Removes the key of a collection. The removal is a change by itself.
+    pub(super) fn remove_opened(&mut self, k: &Key<'_>, w: &Writable) {
+        self.remove_at(k, w.key);
+    }
+
+    /// Copies a big collection to another key.
+    pub(super) fn copy_big(
+        &mut self,
+        to: &Key<'_>,
+        (source, link): (Found, Link),
+        old: Option<Found>,
+        expiry: Option<i64>,
+    ) {
+        let (store, id) = (self.store, self.store.shard_of(to.hash));
+        let (number, kind) = (store.collections().take(id), self.object_at(source).kind());
+        let shard = self.held.at(source.shard);
+        let from = ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() };
+        let copy = shard.root(link.place).body.copy(from, self.local.appender(), number);
+        let target = self.held.position(id);
+        let link = self.held.at_mut(target).place_root(store.ground(), id, number, copy);
+        let old = old.map(|p| self.before(p));
+        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(old.as_ref(), expiry));
+        self.publish(to, old, r, expiry);
+    }
+
+    /// Brings the root of a detached key object to the shard of the key `to`, if it has one and the shard is another.
+    /// Gives the object, written anew with the link if the root has moved.
+    pub(super) fn carry_root(&mut self, from: usize, r: Ref, to: &Key<'_>) -> Ref {
+        let store = self.store;
+        let shard = self.held.at_mut(from);
+        let Some(link) = shard.link_of(store.log(), r) else { return r };
+        let id = store.shard_of(to.hash);
+        let target = self.held.position(id);
+        if target == from {
+            return r;
+        }
+        let root = self.held.at_mut(from).take_root(link.place);
+        let link = self.held.at_mut(target).adopt_root(store.ground(), id, root);
+        self.held.at_mut(from).relink_detached(store.log(), r, link);
+        r
+    }
+}
+
+/// Most of a small value's bytes are free room.
+fn is_sparse(has: usize, needs: usize) -> bool {
+    has > SHRINK_FROM && needs * 4 < has
+}

@@ -1,0 +1,306 @@
+//! Sorted sets to change: members added, removed and popped.
+//!
+//! A packed one becomes big when a member is added that would make it longer than `zset_entries` or `SMALL_BYTES_MAX`, or
+//! has more than `zset_value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew.
+
+use varve_collection::Collection;
+use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge, packed};
+use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
+
+use super::writable::Writable;
+use super::zsets::{ZsetView, cut};
+use super::{Found, Tx};
+use crate::state::key::Key;
+use crate::state::link::Encoding;
+use crate::state::shapes::SMALL_BYTES_MAX;
+use crate::state::types::{Type, WrongType};
+
+const ROOM: &str = "the node has the room that was asked for";
+
+/// The sorted set at a key, to change; without one, the first member makes it.
+struct ZsetViewMut<'t, 's> {
+    tx: &'t mut Tx<'s>,
+    k: &'t Key<'t>,
+    w: Option<Writable>,
+}
+
+impl<'s> Tx<'s> {
+    #[inline]
+    fn zset_mut<'t>(&'t mut self, k: &'t Key<'t>) -> Result<ZsetViewMut<'t, 's>, WrongType> {
+        let w = self.open_mut(k, Type::Zset)?;
+        Ok(ZsetViewMut { tx: self, k, w })
+    }
+
+    /// Adds a member or changes its score, under conditions; makes the key.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_add(&mut self, k: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> Result<ZAdded, WrongType> {
+        Ok(self.zset_mut(k)?.add(member, score, how))
+    }
+
+    /// Removes a member, and the key with the last one; true if it was there.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_remove(&mut self, k: &Key<'_>, member: &[u8]) -> Result<bool, WrongType> {
+        Ok(self.zset_mut(k)?.remove(member))
+    }
+
+    /// Removes the members of a range, and the key with the last one; gives how many.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_remove_range(&mut self, k: &Key<'_>, range: &ZRange<'_>) -> Result<usize, WrongType> {
+        Ok(self.zset_mut(k)?.remove_range(range))
+    }
+
+    /// Removes up to `count` members from the low end, or from the high end if `max`, and emits them in the order of
+    /// removal; removes the key with the last one. Gives how many.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_pop(
+        &mut self,
+        k: &Key<'_>,
+        max: bool,
+        count: usize,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) -> Result<usize, WrongType> {
+        Ok(self.zset_mut(k)?.take(|len| cut((0, len), max, 0, count), max, emit))
+    }
+
+    /// Makes the key a sorted set of these members (none twice, in any order: they are sorted here), whatever it held, without
+    /// an expiry; removes it if there are none.
+    pub fn zset_store<M: AsRef<[u8]>>(&mut self, k: &Key<'_>, items: &mut [(M, f64)]) {
+        let old = self.live(k);
+        if items.is_empty() {
+            if let Some(p) = old {
+                let p = self.before(p);
+                self.remove_at(k, p);
+            }
+            return;
+        }
+        items.sort_unstable_by(|a, b| {
+            a.1.partial_cmp(&b.1).expect("no score is NaN").then_with(|| a.0.as_ref().cmp(b.0.as_ref()))
+        });
+        let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
+        let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
+        if zset_fits(self, items.len(), longest, bytes) {
+            put_packed(self, k, old, bytes, |node| {
+                for (member, score) in &*items {
+                    packed::push(node, member.as_ref(), *score).expect(ROOM);
+                }
+            });
+        } else {
+            self.put_big(k, old, Type::Zset, |ctx| {
+                Collection::Zset(Box::new(SortedSet::build(ctx, items.len(), |push| {
+                    items.iter().for_each(|(member, score)| push(member.as_ref(), *score))
+                })))
+            });
+        }
+        self.changed(k, 1);
+    }
+
+    /// Makes a packed sorted set a big one, which SORT does to what it sorts.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_spread(&mut self, k: &Key<'_>) -> Result<(), WrongType> {
+        if let Some(mut w) = self.open_mut(k, Type::Zset)?
+            && !w.is_big()
+        {
+            spread(self, k, &mut w);
+        }
+        Ok(())
+    }
+}
+
+impl ZsetViewMut<'_, '_> {
+    fn add(self, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+        let ZsetViewMut { tx, k, w } = self;
+        let outcome = match w {
+            Some(w) if w.is_big() => add_big(tx, &w, member, score, how),
+            Some(w) => add_packed(tx, k, w, member, score, how),
+            None if how.xx => ZAdded::Refused,
+            None => {
+                new_zset(tx, k, member, score);
+                ZAdded::Added(score)
+            }
+        };
+        if matches!(outcome, ZAdded::Added(_) | ZAdded::Updated(_)) {
+            tx.changed(k, 1);
+        }
+        outcome
+    }
+
+    fn remove(self, member: &[u8]) -> bool {
+        let ZsetViewMut { tx, k, w } = self;
+        let Some(mut w) = w else { return false };
+        let (removed, left) = if w.is_big() {
+            tx.change_big(&w, |collection, ctx| {
+                let set = collection.zset_mut();
+                (set.remove(ctx, member), set.len())
+            })
+        } else {
+            tx.edit_packed(k, &mut w, 0, |node| {
+                let found = packed::find(node.node(), member);
+                if let Some((pos, ..)) = found {
+                    packed::remove(node, pos);
+                }
+                (found.is_some(), packed::len(node.node()))
+            })
+        };
+        if removed {
+            after_removal(tx, k, &w, 1, left);
+        }
+        removed
+    }
+
+    fn remove_range(self, range: &ZRange<'_>) -> usize {
+        let Some(w) = &self.w else { return 0 };
+        let set = ZsetView::open(&self.tx.held, self.tx.store, w.opened());
+        let (from, to) = set.span(range, false);
+        let removed = (to - from) as usize;
+        if removed == set.len() {
+            // What goes with its key is freed in the background.
+            after_removal(self.tx, self.k, w, removed, 0);
+            return removed;
+        }
+        self.take(|_| (from, to), false, &mut |_, _| {})
+    }
+
+    /// Removes the members at the positions that `span` chooses, given their number, from the high end if `rev`, and shows
+    /// them; the key goes with the last one. Gives how many.
+    #[inline]
+    fn take(self, span: impl FnOnce(u64) -> (u64, u64), rev: bool, emit: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let ZsetViewMut { tx, k, w } = self;
+        let Some(mut w) = w else { return 0 };
+        let (taken, left) = if w.is_big() {
+            tx.change_big(&w, |collection, ctx| {
+                let set = collection.zset_mut();
+                let (from, to) = span(set.len() as u64);
+                ((to - from) as usize, set.take_span(ctx, (from, to), rev, emit))
+            })
+        } else {
+            let (from, to) = span(packed::len(tx.packed(&w)) as u64);
+            ((to - from) as usize, take_packed(tx, k, &mut w, (from, to), rev, emit))
+        };
+        if taken > 0 {
+            after_removal(tx, k, &w, taken, left);
+        }
+        taken
+    }
+}
+
+/// Removes the members at some positions of a packed set, but not all: those go with the key. Gives how many are left.
+fn take_packed(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    w: &mut Writable,
+    (from, to): (u64, u64),
+    rev: bool,
+    emit: &mut dyn FnMut(&[u8], f64),
+) -> usize {
+    let left = packed::len(tx.packed(w)) - (to - from) as usize;
+    if from == to {
+        return left;
+    }
+    let first = if rev { to - 1 } else { from };
+    if left == 0 {
+        packed::walk(tx.packed(w), first, rev, to - from, emit);
+        return 0;
+    }
+    tx.edit_packed(k, w, 0, |node| {
+        packed::walk(node.node(), first, rev, to - from, emit);
+        packed::remove_span(node, (from, to));
+    });
+    left
+}
+
+/// Follows the removal of `removed` members, after which `left` are left.
+fn after_removal(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, removed: usize, left: usize) {
+    if left == 0 {
+        // The removal of the key is a change by itself.
+        tx.changed(k, removed as u64 - 1);
+        tx.remove_opened(k, w);
+    } else {
+        tx.changed(k, removed as u64);
+    }
+}
+
+/// True if a sorted set of this many members is packed: `longest` is the longest member, `bytes` all entries, in bytes.
+fn zset_fits(tx: &Tx<'_>, members: usize, longest: usize, bytes: usize) -> bool {
+    let shapes = tx.store.shapes();
+    let few = members as u64 <= shapes.zset_entries() && bytes <= SMALL_BYTES_MAX;
+    few && longest as u64 <= shapes.zset_value()
+}
+
+#[inline]
+fn add_big(tx: &mut Tx<'_>, w: &Writable, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    tx.change_big(w, |collection, ctx| collection.zset_mut().add(ctx, member, score, how))
+}
+
+fn add_packed(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    let node = tx.packed(&w);
+    let Some((_, _, old)) = packed::find(node, member) else {
+        if how.xx {
+            return ZAdded::Refused;
+        }
+        let bytes = packed::pair_bytes(member, score);
+        if !zset_fits(tx, packed::len(node) + 1, member.len(), node.bytes() + bytes) {
+            spread(tx, k, &mut w);
+            return add_big(tx, &w, member, score, how);
+        }
+        tx.edit_packed(k, &mut w, bytes, |node| {
+            packed::insert(node, member, score).expect(ROOM);
+        });
+        return ZAdded::Added(score);
+    };
+    let new = match judge(old, score, how) {
+        Verdict::Put(new) => new,
+        Verdict::Leave(outcome) => return outcome,
+    };
+    let more = packed::pair_bytes(member, new).saturating_sub(packed::pair_bytes(member, old));
+    tx.edit_packed(k, &mut w, more, |node| {
+        let (pos, ..) = packed::find(node.node(), member).expect("found just now");
+        packed::remove(node, pos);
+        packed::insert(node, member, new).expect(ROOM);
+    });
+    ZAdded::Updated(new)
+}
+
+/// Makes the key a sorted set of one member.
+fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, member: &[u8], score: f64) {
+    let bytes = packed::pair_bytes(member, score);
+    if zset_fits(tx, 1, member.len(), bytes) {
+        put_packed(tx, k, None, bytes, |node| {
+            packed::push(node, member, score).expect(ROOM);
+        });
+    } else {
+        tx.put_big(k, None, Type::Zset, |ctx| {
+            Collection::Zset(Box::new(SortedSet::build(ctx, 1, |push| push(member, score))))
+        });
+    }
+}
+
+/// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
+/// entries.
+fn put_packed(tx: &mut Tx<'_>, k: &Key<'_>, old: Option<Found>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
+    let mut scratch = tx.local.lend_scratch();
+    scratch.clear();
+    scratch.resize(buffer_bytes(bytes), 0);
+    fill(&mut NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits"));
+    tx.put_small(k, old, Type::Zset, Encoding::Packed, &scratch);
+    tx.local.return_scratch(scratch);
+}
+
+/// Makes a packed sorted set a big one.
+#[cold]
+fn spread(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
+    tx.make_big(k, w, |ctx, old| {
+        Collection::Zset(Box::new(SortedSet::build(ctx, packed::len(Node::open(old)), |push| {
+            packed::for_each(Node::open(old), push)
+        })))
+    });
+}

@@ -1,0 +1,75 @@
+//! The value of a small collection: a packed node or a set of integers, each the whole buffer, free room included.
+
+use varve_packed::intset::IntSet;
+use varve_packed::node::{Grow, Node};
+use varve_segment::Object;
+
+use super::kinds;
+use super::link::Encoding;
+
+/// The value of a small collection.
+#[derive(Clone, Copy)]
+pub(crate) enum Small<'a> {
+    /// Lists, hashes, sorted sets.
+    Packed(Node<'a>),
+    /// Sets of nothing but integers.
+    Integers(IntSet<'a>),
+}
+
+impl<'a> Small<'a> {
+    /// The value of a key's object; `None` for a string and for a big collection.
+    pub(crate) fn of(object: &Object<'a>) -> Option<Small<'a>> {
+        if object.kind() == kinds::STRING {
+            return None;
+        }
+        match Encoding::of(object.tag()) {
+            Encoding::Packed => Some(Small::Packed(Node::open(object.value()))),
+            Encoding::Integers => Some(Small::Integers(IntSet::open(object.value()))),
+            Encoding::Big => None,
+        }
+    }
+
+    /// Its encoding.
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            Small::Packed(_) => Encoding::Packed,
+            Small::Integers(_) => Encoding::Integers,
+        }
+    }
+
+    /// Entries, or integers.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Small::Packed(node) => node.len(),
+            Small::Integers(set) => set.len(),
+        }
+    }
+
+    /// Bytes of a copy without free room.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        match self {
+            Small::Packed(node) => node.needed_bytes(0),
+            Small::Integers(set) => set.copied_bytes(),
+        }
+    }
+
+    /// Writes a copy into `out`, which has at least [`Small::copied_bytes`] bytes; what is over is free room. A node gets
+    /// that room where `grow` says.
+    pub(crate) fn copy_into(&self, out: &mut [u8], grow: Grow) {
+        debug_assert!(out.len() >= self.copied_bytes(), "{} bytes for a copy of {}", out.len(), self.copied_bytes());
+        let copied = match self {
+            Small::Packed(node) => node.copy_into(out, grow),
+            Small::Integers(set) => set.copy_into(out),
+        };
+        copied.expect("the copy has the bytes that it asked for");
+    }
+
+    /// Checks the bytes. No small collection is empty; `pairs` says that entries come in pairs. O(N).
+    pub(crate) fn verify(&self, pairs: bool) {
+        match self {
+            Small::Packed(node) => node.verify(),
+            Small::Integers(set) => set.verify(),
+        }
+        assert!(self.len() > 0 && (!pairs || self.len().is_multiple_of(2)), "{} entries", self.len());
+    }
+}

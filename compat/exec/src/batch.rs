@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_catalog::Flags;
-use varve_protocol::{Args, LargeArgument, LargeSlices, Parser, Reply, Span};
+use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, Reply, Span};
 use varve_store::{StoreWorker, Tx};
 
 use crate::blocking::{self, Blocked, Served};
-use crate::command::{Command, CommandTable, Exec, Step, Unresolved};
+use crate::command::{Command, CommandTable, Exec, Unresolved};
 use crate::errors::{CmdResult, CommandError};
+use crate::invoke::{Caller, Observers, Ran, WideCall, invoke_wide};
 use crate::large_arguments::{self, LargeArguments, Slices};
 use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
@@ -31,7 +32,7 @@ use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::transaction::KEY_OVERHEAD_BYTES;
-use crate::{Ctx, SessionCtx, WideCtx, checks, tracking};
+use crate::{Ctx, SessionCtx, checks};
 
 mod account;
 mod parse;
@@ -39,7 +40,7 @@ mod prefetch;
 mod preparse;
 mod transaction;
 
-use account::{SharedTime, drop_muted, finish, whole_ms};
+use account::{SharedTime, whole_ms};
 pub use parse::KeyArg;
 use parse::{Recent, Tail, Work};
 use prefetch::Prefetcher;
@@ -66,46 +67,12 @@ pub struct Batch {
     work: Work,
     preparsed: Preparsed,
     shards: Vec<u16>,
-    stats: Arc<CommandStats>,
-    slow: Slow,
-    told: Told,
-    /// The commands that are held back (CLIENT PAUSE).
+    observers: Observers,
+    /// What is held back (CLIENT PAUSE).
     pause: Pause,
-    /// Replies to clients that waited, in the order in which they were served.
-    served: Vec<Served>,
     prefetcher: Prefetcher,
     /// Commands found lately.
     recent: Recent,
-}
-
-/// Receivers of what commands do, beside the client.
-#[derive(Default)]
-struct Told {
-    /// Publishes clients' messages.
-    events: Option<Box<dyn Events + Send>>,
-    /// The commands that ran in this turn, while somebody monitors.
-    monitored: Option<Vec<Seen>>,
-}
-
-impl Told {
-    /// Ends a command on keys, with its shards still held: events are published, the keys that a tracking client has read
-    /// are remembered, the command is shown to monitors.
-    #[inline]
-    fn after(&mut self, d: &'static Command, ctx: &mut Ctx<'_, '_>) {
-        end_command(ctx);
-        if ctx.session.tracking.on {
-            tracking::remember(d, ctx);
-        }
-        self.note(d, ctx.args, ctx.session);
-    }
-
-    /// Notes a command that ran, while somebody monitors.
-    #[inline]
-    fn note(&mut self, d: &Command, args: Args<'_>, session: &Session) {
-        if let Some(seen) = &mut self.monitored {
-            seen.extend(Seen::new(d, args, session.db));
-        }
-    }
 }
 
 /// How a turn ended.
@@ -139,7 +106,7 @@ pub enum TurnState {
     /// The server runs this request, which counts as consumed, and goes on with the next turn.
     Server {
         /// The command, or its subcommand where it has such.
-        descriptor: &'static Command,
+        command: &'static Command,
         /// Where the request starts in the input.
         start: usize,
         /// Its arguments, relative to `start`.
@@ -177,11 +144,8 @@ impl Batch {
             work: Work::default(),
             preparsed: Preparsed::default(),
             shards: Vec::new(),
-            stats,
-            slow: Slow::default(),
-            told: Told::default(),
+            observers: Observers::new(stats),
             pause: Pause::None,
-            served: Vec::new(),
             prefetcher: Prefetcher::default(),
             recent: Recent::default(),
         }
@@ -189,13 +153,13 @@ impl Batch {
 
     /// The counters.
     pub fn stats(&self) -> &Arc<CommandStats> {
-        &self.stats
+        &self.observers.stats
     }
 
     /// The commands that took long; whoever runs a turn takes them out.
     #[inline]
     pub fn slow(&mut self) -> &mut Slow {
-        &mut self.slow
+        &mut self.observers.slow
     }
 
     /// The arguments of a parsed request.
@@ -206,13 +170,18 @@ impl Batch {
     /// Sets who publishes the worker's keyspace events and its clients' messages.
     pub fn set_events(&mut self, worker: &mut StoreWorker, events: impl Events + Clone + Send + 'static) {
         worker.set_event_sink(Box::new(Publisher::new(events.clone())));
-        self.told.events = Some(Box::new(events));
+        self.observers.events = Some(Box::new(events));
+    }
+
+    /// What follows a command that the server ran: the same as behind all others.
+    pub fn after(&mut self, ran: Ran<'_>, caller: Caller<'_>, out: &mut Reply) {
+        self.observers.after(ran, caller, None, out);
     }
 
     /// The replies to clients that waited, since the last call: to be given to their workers before the replies of the
     /// commands that served them leave.
     pub fn take_served(&mut self) -> Option<Vec<Served>> {
-        (!self.served.is_empty()).then(|| std::mem::take(&mut self.served))
+        (!self.observers.served.is_empty()).then(|| std::mem::take(&mut self.observers.served))
     }
 
     /// Holds commands back from now on, or no longer.
@@ -224,22 +193,14 @@ impl Batch {
     /// Notes every command that runs from now on, or not (MONITOR).
     #[inline]
     pub fn set_monitoring(&mut self, on: bool) {
-        if on != self.told.monitored.is_some() {
-            self.told.monitored = on.then(Vec::new);
-        }
-    }
-
-    /// Notes a parsed request that ran, while somebody monitors.
-    fn note_request(&mut self, n: usize, d: &Command, input: &[u8], outside: &LargeSlices<'_>, session: &Session) {
-        if self.told.monitored.is_some() {
-            let seen = Seen::new(d, self.args_of(n, input, outside), session.db);
-            self.told.monitored.iter_mut().for_each(|noted| noted.extend(seen.clone()));
+        if on != self.observers.monitored.is_some() {
+            self.observers.monitored = on.then(Vec::new);
         }
     }
 
     /// The commands noted since the last call, oldest first.
     pub fn take_monitored(&mut self) -> Option<Vec<Seen>> {
-        self.told.monitored.as_mut().filter(|seen| !seen.is_empty()).map(std::mem::take)
+        self.observers.monitored.as_mut().filter(|seen| !seen.is_empty()).map(std::mem::take)
     }
 
     /// Parses and runs complete requests at the front of `input`, at most 64 commands or 64 KB. Replies go to `out`.
@@ -281,14 +242,14 @@ impl Batch {
         let state = match stop {
             Some(Stop::Busy) => TurnState::Busy,
             Some(Stop::Paused) => TurnState::Paused,
-            Some(Stop::Exec(descriptor)) => TurnState::Exec(descriptor),
+            Some(Stop::Exec(exec)) => TurnState::Exec(exec),
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
-            Some(Stop::Server(descriptor)) => {
+            Some(Stop::Server(command)) => {
                 let request = &self.work.requests[done - 1];
                 let spans = self.work.spans[request.spans.clone()].to_vec();
-                TurnState::Server { descriptor, start: request.start, spans }
+                TurnState::Server { command, start: request.start, spans }
             }
             None => match tail {
                 Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
@@ -299,7 +260,7 @@ impl Batch {
                 Tail::More => TurnState::Yield,
                 Tail::Paused => TurnState::Paused,
                 Tail::Error(error) => {
-                    self.stats.refuse(&CommandError::owned(error.message()), out.mark(), out);
+                    self.observers.stats.refuse(&CommandError::owned(error.message()), out.mark(), out);
                     TurnState::Close
                 }
             },
@@ -329,19 +290,23 @@ impl Running<'_> {
     /// Runs requests in order until the last or until something stops it.
     fn all(&mut self) -> Option<Stop> {
         while let Some(request) = self.batch.work.requests.get(self.next) {
-            if self.out.len() > self.out_max {
-                return Some(Stop::Full);
-            }
-            if let Ok(d) = request.command
-                && self.batch.pause.holds(d, self.session)
-            {
-                return Some(Stop::Paused);
-            }
             let stop = match request.command {
-                _ if self.session.multi.is_some() => self.in_multi(),
-                Ok(first @ Command { exec: Exec::Keys(_), .. }) => self.on_shards(first),
-                Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
-                _ => self.other(),
+                Ok(first @ Command { exec: Exec::Keys(_), .. }) if self.session.multi.is_none() => {
+                    self.on_shards(first)
+                }
+                command => {
+                    if let Some(stop) =
+                        stands_back(self.out.len() > self.out_max, self.batch.pause, command, self.session)
+                    {
+                        return Some(stop);
+                    }
+                    match command {
+                        _ if self.session.multi.is_some() => self.in_multi(),
+                        Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
+                        Ok(command) => self.other(command),
+                        Err(unresolved) => self.unresolved(&unresolved),
+                    }
+                }
             };
             if stop.is_some() {
                 return stop;
@@ -356,115 +321,113 @@ impl Running<'_> {
         let _inside = store.gate().enter(local.id());
         self.batch.work.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
-        let Batch { work, shards, stats, slow, served, told, prefetcher, .. } = &mut *self.batch;
+        let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
-        let plain = self.session.is_plain() && pause == Pause::None && told.monitored.is_none() && !slow.times_each();
+        let plain = self.session.is_plain() && pause == Pause::None && observers.are_idle();
         let tx = Tx::new(store, local, self.session.db);
-        let (out, session) = (&mut *self.out, &mut *self.session);
+        let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
         let mut ctx =
             Ctx { command: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
-        let (input, outside) = (self.input, self.outside);
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
-        let mut clock = SharedTime::start();
-        let mut kept = 0;
-        let mut stop = None;
+        let (mut clock, mut kept, mut stop, begin) = (SharedTime::start(), Kept(0), None, self.next);
         ctx.tx.keep_expired(pause != Pause::None);
         while let Some(request) = work.requests.get(self.next) {
-            if ctx.out.len() > self.out_max {
-                stop = Some(Stop::Full);
-                break;
-            }
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
-            if !plain && pause.holds(d, ctx.session) {
+            stop = stands_back(ctx.out.len() > self.out_max, pause, request.command, ctx.session);
+            if stop.is_some() {
                 break;
             }
-            ctx.command = d;
             ctx.args = work.args(request, input, outside);
             ctx.keys = &work.keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.argument_bytes = request.end - request.start;
-            if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, slow, stats, &mut ctx, &mut clock) {
+            if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, observers, &mut ctx, &mut clock) {
                 self.next += 1;
                 continue;
             }
-            if !hold(&mut ctx, d, shards, (&mut kept, &mut clock), work.patient) {
+            kept.follow(&mut ctx, &mut clock);
+            if !hold(&mut ctx, d, shards, work.patient) {
                 stop = Some(Stop::Busy);
                 break;
             }
             self.next += 1;
-            let alone = d.timed || !plain && slow.times_each();
-            if alone {
-                clock.settle(stats);
+            ctx.command = d;
+            let apart = d.timed || !plain && observers.slow.times_each();
+            if apart {
+                clock.settle(&observers.stats);
             }
-            let failed = run(&mut ctx).map_err(|error| stats.fail(d, &error, mark, ctx.out)).is_err();
+            let result = run(&mut ctx);
             ctx.tx.assert_reported();
-            if !plain || ctx.tx.has_effects() {
-                told.after(d, &mut ctx);
+            if !plain || result.is_err() || ctx.tx.has_effects() {
+                after(&mut ctx, result, mark, observers);
             }
             clock.ran(d);
-            if alone {
+            if apart {
                 clock.skip(ctx.tx.take_room_ns());
-                took(clock.settle(stats), d, slow, &mut ctx);
+                took(clock.settle(&observers.stats), d, &mut observers.slow, &mut ctx);
             }
-            if let Some(blocked) = serve(&mut ctx, d, stats, served) {
+            if ctx.tx.has_ready() {
+                observers.serve_ready(&mut ctx.tx);
+            }
+            if let Some(blocked) = ctx.session.blocked.take() {
                 stop = Some(Stop::Blocked(blocked));
                 break;
             }
-            if !plain || failed {
-                finish(d, ctx.session, ctx.out, mark);
-            }
-            ctx.session.last = Some(d);
         }
-        clock.settle(stats);
+        if self.next > begin {
+            ctx.session.last = Some(ctx.command);
+        }
+        clock.settle(&observers.stats);
         ctx.tx.finish();
         stop
     }
 
-    /// Runs one request that holds no shards: a refused one, or one that touches no key or all of them.
-    fn other(&mut self) -> Option<Stop> {
-        let Batch { work, stats, slow, served, told, .. } = &mut *self.batch;
-        let request = &work.requests[self.next];
+    /// Answers a request that names no command that can run.
+    fn unresolved(&mut self, unresolved: &Unresolved) -> Option<Stop> {
+        let request = &self.batch.work.requests[self.next];
         self.next += 1;
-        let args = work.args(request, self.input, self.outside);
+        let args = self.batch.work.args(request, self.input, self.outside);
         self.session.argument_bytes = request.end - request.start;
         let mark = self.out.mark();
-        let d = match request.command {
-            Ok(d) => d,
-            Err(unresolved) => {
-                if let Unresolved::Arity(d) = unresolved {
-                    stats.of(d).rejected.add(1);
-                    if let Exec::Transaction(Step::Exec) = d.exec {
-                        self.session.leave_transaction(self.worker);
-                    }
-                }
-                stats.refuse(&unresolved.error(args), mark, self.out);
-                drop_muted(self.session, self.out, mark);
-                return None;
-            }
-        };
-        if let Err(refusal) = checks::allowed(d, self.session) {
+        let stats = &self.batch.observers.stats;
+        if let Unresolved::Arity(d) = unresolved {
             stats.of(d).rejected.add(1);
-            stats.refuse(&refusal, mark, self.out);
-            finish(d, self.session, self.out, mark);
+            if d.is_exec() {
+                self.session.leave_transaction(self.worker);
+            }
+        }
+        stats.refuse(&unresolved.error(args), mark, self.out);
+        if self.session.drop_reply() {
+            self.out.truncate(mark);
+        }
+        None
+    }
+
+    /// Runs one request that holds no shards: it touches no key, or all of them.
+    fn other(&mut self, d: &'static Command) -> Option<Stop> {
+        let request = &self.batch.work.requests[self.next];
+        self.next += 1;
+        let args = self.batch.work.args(request, self.input, self.outside);
+        self.session.argument_bytes = request.end - request.start;
+        let mark = self.out.mark();
+        if let Err(refusal) = checks::allowed(d, self.session) {
+            self.batch.observers.stats.of(d).rejected.add(1);
+            self.batch.observers.refused(d, &refusal, self.session, self.out);
             return None;
         }
-        // A client that publishes and listens itself gets the message before the reply: the server sees to that.
+        // A client that publishes and listens itself gets what it has published before the reply: the server sees to that.
         let to_itself = d.publishes() && self.session.subscriptions > 0;
         if matches!(d.exec, Exec::Server) || to_itself {
             return Some(Stop::Server(d));
         }
         let db = self.session.db;
         let start = Instant::now();
-        let result =
-            run_unkeyed(d, args, self.worker, self.table, self.session, self.out, (stats, served, &mut told.events));
-        if let Err(error) = result {
-            stats.fail(d, &error, mark, self.out);
-        }
+        let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
+        let result = run_unkeyed(d, call, self.table, &mut self.batch.observers);
         let nanos = start.elapsed().as_nanos() as u64;
-        stats.count(d, 1, nanos);
-        slow.note(d, args, self.worker.now_ms(), nanos);
-        finish(d, self.session, self.out, mark);
-        self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
+        let now_ms = self.worker.now_ms();
+        let ran = Ran { command: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
@@ -473,17 +436,30 @@ impl Running<'_> {
     }
 }
 
-/// Hands on what a command has reported, the shards of its keys still held.
-#[inline]
-fn end_command(ctx: &mut Ctx<'_, '_>) {
-    let args = ctx.args;
-    ctx.tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
+/// Why a request does not run now, if it does not: enough was replied, or it is held back.
+#[inline(always)]
+fn stands_back(
+    full: bool,
+    pause: Pause,
+    command: Result<&'static Command, Unresolved>,
+    session: &Session,
+) -> Option<Stop> {
+    if full {
+        return Some(Stop::Full);
+    }
+    match command {
+        Ok(d) if pause.holds(d, session) => Some(Stop::Paused),
+        _ => None,
+    }
 }
 
-/// Hands on what a command on whole databases has reported, the gate still held.
-#[inline]
-fn end_wide_command(worker: &mut StoreWorker, db: u32, args: Args<'_>) {
-    worker.end_command(db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
+/// As [`Observers::after`], for a client's command on keys.
+#[cold]
+fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) {
+    let Ctx { command, args, tx, session, out, .. } = ctx;
+    let now_ms = tx.now_ms();
+    let ran = Ran { command, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
+    observers.after(ran, Caller::Client(session), Some(tx), out);
 }
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
@@ -503,59 +479,51 @@ fn admitted(d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// Runs a command that names no keys to be held.
-#[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
 fn run_unkeyed(
     d: &'static Command,
-    args: Args<'_>,
-    worker: &mut StoreWorker,
-    table: &CommandTable,
-    session: &mut Session,
-    out: &mut Reply,
-    (stats, served, events): (&CommandStats, &mut Vec<Served>, &mut Option<Box<dyn Events + Send>>),
+    call: WideCall<'_>,
+    commands: &CommandTable,
+    observers: &mut Observers,
 ) -> CmdResult {
-    if let Exec::Session(run) = d.exec {
-        let databases = worker.store.databases();
-        let events = events.as_mut();
-        return run(&mut SessionCtx { args, out, session, commands: table, databases, events });
-    }
+    let WideCall { args, worker, session, out } = call;
     let store = Arc::clone(&worker.store);
     let (_alone, _inside);
-    let run = match d.exec {
-        Exec::Exclusive(run) => {
-            _alone = store.gate().alone(worker.id());
-            run
+    match d.exec {
+        Exec::Session(run) => {
+            let (databases, events) = (store.databases(), observers.events.as_mut());
+            return run(&mut SessionCtx { args, out, session, commands, databases, events });
         }
-        Exec::Keyspace(run) => {
-            _inside = store.gate().enter(worker.id());
-            run
-        }
-        _ => unreachable!("{} is run elsewhere", d.full_name),
-    };
-    let changes = store.database_changes();
-    let result = run(&mut WideCtx { args, store: &store, worker, out, session });
-    end_wide_command(worker, session.db, args);
-    if changes != store.database_changes() {
-        blocking::recheck(&store, worker, VecDeque::new(), stats, served);
+        Exec::Exclusive(_) => _alone = store.gate().alone(worker.id()),
+        _ => _inside = store.gate().enter(worker.id()),
     }
-    worker.park();
+    let changes = store.database_changes();
+    let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
+    if changes != store.database_changes() {
+        blocking::recheck(&store, worker, VecDeque::new(), observers);
+        worker.park();
+    }
     result
+}
+
+/// For how long shards are kept from command to command: commands, and what their arguments count for.
+struct Kept(usize);
+
+impl Kept {
+    /// Lets the shards go if they were kept for long enough; another command follows.
+    #[inline]
+    fn follow(&mut self, ctx: &mut Ctx<'_, '_>, clock: &mut SharedTime) {
+        if self.0 >= KEEP_MAX {
+            ctx.tx.release();
+            self.0 = 0;
+            clock.let_go();
+        }
+        self.0 += 1 + ctx.args.len() / KEEP_ARGS;
+    }
 }
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
-fn hold(
-    ctx: &mut Ctx<'_, '_>,
-    d: &Command,
-    shards: &mut Vec<u16>,
-    (kept, clock): (&mut usize, &mut SharedTime),
-    patient: bool,
-) -> bool {
-    if *kept >= KEEP_MAX {
-        ctx.tx.release();
-        *kept = 0;
-        clock.let_go();
-    }
-    *kept += 1 + ctx.args.len() / KEEP_ARGS;
+fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut Vec<u16>, patient: bool) -> bool {
     let taken = if let [only] = ctx.keys {
         let shard = ctx.tx.shard_of(only.hash);
         if patient { take(&mut ctx.tx, &[shard], true) } else { ctx.tx.try_hold_one(shard) }
@@ -591,49 +559,28 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool)
     blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
 }
 
-/// Admits a command like [`admitted`]. If it returns false, the error has been written.
+/// Whether a command is [`admitted`]; one that is not has been answered.
 #[inline]
 fn admitted_or_refused(
     d: &'static Command,
-    slow: &mut Slow,
-    stats: &CommandStats,
+    observers: &mut Observers,
     ctx: &mut Ctx<'_, '_>,
     clock: &mut SharedTime,
 ) -> bool {
-    let admitted = admitted(d, slow, ctx);
+    let admitted = admitted(d, &mut observers.slow, ctx);
     clock.skip(ctx.tx.take_room_ns());
-    admitted.map_err(|refusal| refuse(&refusal, d, stats, ctx)).is_ok()
+    admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }
 
 /// Ends a command on keys that may not run.
 #[cold]
-fn refuse(refusal: &CommandError, d: &'static Command, stats: &CommandStats, ctx: &mut Ctx<'_, '_>) {
-    let mark = ctx.out.mark();
-    stats.of(d).rejected.add(1);
-    stats.refuse(refusal, mark, ctx.out);
-    finish(d, ctx.session, ctx.out, mark);
+fn refuse(refusal: &CommandError, d: &'static Command, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) {
+    observers.stats.of(d).rejected.add(1);
+    observers.refused(d, refusal, ctx.session, ctx.out);
 }
 
-/// A command that is timed by itself took so long.
+/// A command that is timed by itself took this long.
 fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
     slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
     ctx.tx.pass_ms(whole_ms(nanos));
-}
-
-/// Serves the clients that wait for the keys of a command that has run. Returns the client's own wait if it has to wait itself.
-#[inline]
-fn serve(
-    ctx: &mut Ctx<'_, '_>,
-    d: &'static Command,
-    stats: &CommandStats,
-    served: &mut Vec<Served>,
-) -> Option<Blocked> {
-    if ctx.tx.has_ready() {
-        blocking::serve_ready(&mut ctx.tx, stats, served);
-    }
-    if ctx.session.blocked.is_some() {
-        ctx.session.last = Some(d);
-        return ctx.session.blocked.take();
-    }
-    None
 }

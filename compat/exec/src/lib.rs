@@ -27,11 +27,13 @@ pub mod transaction;
 
 mod ctx;
 mod errors;
+mod invoke;
 
 pub use batch::KeyArg;
 pub use blocking::{Blocked, Served};
 pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, Step, Unresolved};
 pub use ctx::{Ctx, SessionCtx, WideCtx};
 pub use errors::{CmdResult, CommandError};
+pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
 pub use session::{ReplyMode, Session};

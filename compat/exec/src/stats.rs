@@ -64,8 +64,6 @@ pub struct CommandStats {
     errors: Mutex<BTreeMap<String, u64>>,
     /// Whether durations go into the histograms (`latency-tracking`).
     tracking: AtomicBool,
-    /// Commands that ran.
-    pub processed: Counter,
     /// Errors replied.
     pub error_replies: Counter,
 }
@@ -79,7 +77,6 @@ impl CommandStats {
             commands,
             errors: Mutex::default(),
             tracking: AtomicBool::new(true),
-            processed: Counter::default(),
             error_replies: Counter::default(),
         })
     }
@@ -146,7 +143,6 @@ impl CommandStats {
         }
         self.errors.lock().expect("no holder panics").clear();
         self.holds.reset();
-        self.processed.reset();
         self.error_replies.reset();
     }
 }

@@ -11,9 +11,11 @@
 //! Not here: the table of what was read, and the messages (the server).
 
 use varve_catalog::{Behaviour, Flags};
+use varve_protocol::Args;
+use varve_store::Tx;
 
+use crate::Session;
 use crate::command::Command;
-use crate::{Ctx, Session};
 
 /// See the module's picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,14 +48,13 @@ impl Tracking {
 
 /// Remembers the keys that a command of a tracking connection has read; their shards are still held.
 #[cold]
-pub(crate) fn remember(d: &Command, ctx: &mut Ctx<'_, '_>) {
-    if !d.flags.has(Flags::READONLY) || !ctx.session.tracking.remembers() {
+pub(crate) fn remember(d: &Command, args: Args<'_>, session: &Session, tx: &mut Tx<'_>) {
+    if !d.flags.has(Flags::READONLY) || !session.tracking.remembers() {
         return;
     }
-    let Some(observer) = ctx.tx.store().observer() else { return };
-    let (args, client) = (ctx.args, ctx.session.id);
+    let Some(observer) = tx.store().observer() else { return };
     // Arguments that name no keys have been refused.
-    let _ = d.for_each_key(args, |at| observer.read(client, args.get(at)));
+    let _ = d.for_each_key(args, |at| observer.read(session.id, args.get(at)));
 }
 
 /// CLIENT CACHING holds until the next command that is not of the CLIENT family; a transaction is one command.

@@ -7,10 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use varve_exec::Command;
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
-use varve_exec::monitor::Seen;
-use varve_exec::tracking;
+use varve_exec::{Caller, Command, Ran};
 use varve_protocol::{Args, LargeArgument, Reply};
 
 use super::core::Core;
@@ -75,10 +73,9 @@ impl Core {
                     turns += 1;
                     (turns == TURNS_MAX || out.len() >= WRITE_BYTES).then_some(Stop::Again)
                 }
-                TurnState::Server { descriptor, start, spans } => {
-                    let after =
-                        self.run_own(id, descriptor, Args::new(&part[start..], &spans), part.len() - start, out);
-                    stop_after(after)
+                TurnState::Server { command, start, spans } => {
+                    let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
+                    stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
                 }
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
@@ -131,14 +128,19 @@ impl Core {
         }
     }
 
-    /// Ends a turn: slow commands go into the log, lines to monitors, replies to clients that waited.
-    fn account(&mut self, id: ConnId) {
+    /// Ends a turn or a transaction, outside the gate: replies go to clients that waited, beside what [`Core::report`] does.
+    pub(super) fn account(&mut self, id: ConnId) {
+        self.report(id);
+        self.deliver_served();
+    }
+
+    /// Slow commands go into the log, lines to monitors.
+    fn report(&mut self, id: ConnId) {
         self.note_slow(id);
         if let Some(seen) = self.batch.take_monitored() {
             let address = self.conns[id].socket.ends().peer();
             self.state.monitors.send(&self.state.pubsub, self.index, &address, &seen);
         }
-        self.deliver_served();
     }
 
     /// Puts commands that took long into the slow log and the latency monitor.
@@ -157,20 +159,13 @@ impl Core {
         }
     }
 
-    /// Runs a command of the server itself, with the counting and timing that the executor does for all others. `bytes`
-    /// is the length of the request.
-    pub(super) fn run_own(
-        &mut self,
-        id: ConnId,
-        descriptor: &'static Command,
-        args: Args<'_>,
-        bytes: usize,
-        out: &mut Reply,
-    ) -> After {
+    /// Runs a command of the server itself. What follows it is the executor's account, as for all others.
+    pub(super) fn run_own(&mut self, id: ConnId, request: OwnRequest<'_>, out: &mut Reply) -> After {
+        let OwnRequest { command, args, bytes, exec_muted } = request;
         let conn = &mut self.conns[id];
         conn.requests.set_running(bytes);
         conn.session.argument_bytes = args.bytes();
-        conn.session.last = Some(descriptor);
+        conn.session.last = Some(command);
         let mark = out.mark();
         let start = Instant::now();
         let mut ctx = ServerCtx {
@@ -183,43 +178,43 @@ impl Core {
             out,
             now: self.now,
         };
-        let after = features::run(descriptor, &mut ctx).unwrap_or_else(|error| {
-            self.batch.stats().fail(descriptor, &error, mark, out);
-            After::Done
-        });
-        let conn = &self.conns[id];
-        if conn.listens() && !conn.session.in_exec && self.owes_delivery() {
-            self.deliver_before_reply(id, mark, out);
-        }
-        self.observe_own(id, descriptor, args);
+        let (after, result) = match features::run(command, &mut ctx) {
+            Ok(after) => (after, Ok(())),
+            Err(error) => (After::Done, Err(error)),
+        };
         let took = start.elapsed();
-        self.batch.stats().count(descriptor, 1, took.as_nanos() as u64);
-        self.batch.slow().note(descriptor, args, self.now.unix_ms, took.as_nanos() as u64);
-        self.note_slow(id);
+        let is_pending = matches!(after, After::Ask(_));
+        let conn = &mut self.conns[id];
+        conn.requests.set_running(if is_pending { bytes } else { 0 });
+        let session = &mut conn.session;
+        let caller = match exec_muted {
+            Some(muted) => Caller::Exec { session, muted },
+            None => Caller::Client(session),
+        };
+        let (nanos, now_ms) = (Some(took.as_nanos() as u64), self.now.unix_ms);
+        // A MONITOR may have begun or ended since the turn began.
+        self.batch.set_monitoring(self.state.monitors.any());
+        self.batch.after(Ran { command, args, result, mark, nanos, now_ms, is_pending }, caller, out);
+        self.report(id);
         if took >= CLOCK_STEP {
             self.now = Now::read();
         }
-        let conn = &mut self.conns[id];
-        let asks = matches!(after, After::Ask(_));
-        if !asks && !conn.session.in_exec && conn.session.drop_reply() && !descriptor.confirms_always() {
-            out.truncate(mark);
+        if exec_muted.is_none() && self.conns[id].listens() && self.owes_delivery() {
+            self.deliver_before_reply(id, mark, out);
         }
-        conn.requests.set_running(if asks { bytes } else { 0 });
         self.follow_config();
         after
     }
+}
 
-    /// Tracking's and MONITOR's part of what follows a command, as the executor does it for all others.
-    fn observe_own(&mut self, id: ConnId, descriptor: &'static Command, args: Args<'_>) {
-        let conn = &mut self.conns[id];
-        tracking::ran(&mut conn.session, descriptor);
-        if !self.state.monitors.any() {
-            return;
-        }
-        if let Some(seen) = Seen::new(descriptor, args, conn.session.db) {
-            self.state.monitors.send(&self.state.pubsub, self.index, &conn.socket.ends().peer(), &[seen]);
-        }
-    }
+/// A request that the server itself runs.
+pub(super) struct OwnRequest<'a> {
+    pub(super) command: &'static Command,
+    pub(super) args: Args<'a>,
+    /// Length of the request as it was sent.
+    pub(super) bytes: usize,
+    /// Inside EXEC: whether EXEC's own reply is dropped.
+    pub(super) exec_muted: Option<bool>,
 }
 
 /// How a visit goes on after a command of the server itself; None: with the next request.

@@ -15,6 +15,7 @@ use varve_exec::batch::Transaction;
 use varve_protocol::Reply;
 
 use super::core::Core;
+use super::run::OwnRequest;
 use crate::features::clients::state::Question;
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::DeferredQuestion;
@@ -33,8 +34,9 @@ impl Core {
             let session = &mut self.conns[id].session;
             let own = transaction.run(&mut self.batch, &mut self.store, &self.table, session, current);
             let Some(queued) = own.cloned() else { break };
-            let (mark, args) = (current.mark(), queued.args());
-            match self.run_own(id, queued.command, args, args.bytes(), current) {
+            let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
+            let request = OwnRequest { command: queued.command, args, bytes: args.bytes(), exec_muted };
+            match self.run_own(id, request, current) {
                 After::Done => {}
                 After::Close => self.conns[id].session.close_after_reply = true,
                 After::Ask(question) => {
@@ -47,15 +49,13 @@ impl Core {
                         wanted,
                         replies,
                     });
-                    continue;
                 }
             }
-            transaction.ran(&self.conns[id].session, current, mark);
         }
         let session = &mut self.conns[id].session;
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
-        self.deliver_served();
+        self.account(id);
         self.conns[id].deferred = deferred;
         self.next_question(id)
     }

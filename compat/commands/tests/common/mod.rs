@@ -164,9 +164,9 @@ impl Server {
             let turn =
                 batch.turn(worker, commands, parser, session, self.now_ms, input, &LargeArguments::default(), out);
             match turn.state {
-                TurnState::Server { descriptor, start, spans } => {
-                    // DEBUG is the only command of the server that this crate runs.
-                    assert_eq!(descriptor.name, "debug", "{} needs a server", descriptor.full_name);
+                TurnState::Server { command, start, spans } => {
+                    // What the server does not keep for itself.
+                    assert_eq!(command.name, "debug", "{} needs a server", command.full_name);
                     let store = Arc::clone(&self.store);
                     let args = Args::new(&input[start..], &spans);
                     if let Err(error) = debug::run(&mut WideCtx { args, store: &store, worker, out, session }) {

@@ -1,31 +1,13 @@
-//! Accounts of a command beside its reply: counts, errors, time. And the replies that nobody wants.
+//! Time of commands: shared out among those of a turn, or measured one by one.
 
 use std::time::{Duration, Instant};
 
-use varve_protocol::{Mark, Reply};
-
 use crate::command::Command;
-use crate::session::Session;
 use crate::stats::CommandStats;
 
 /// By how much a command that took so long moves the time of those after it.
 pub(super) fn whole_ms(nanos: u64) -> i64 {
     (nanos / 1_000_000) as i64
-}
-
-/// Ends every command that was looked up: CLIENT CACHING holds no longer, a muted reply is dropped.
-#[inline]
-pub(super) fn finish(d: &'static Command, session: &mut Session, out: &mut Reply, mark: Mark) {
-    session.last = Some(d);
-    crate::tracking::ran(session, d);
-    drop_muted(session, out, mark);
-}
-
-#[inline]
-pub(super) fn drop_muted(session: &mut Session, out: &mut Reply, mark: Mark) {
-    if session.reply != crate::session::ReplyMode::On && session.drop_reply() {
-        out.truncate(mark);
-    }
 }
 
 /// Time of a turn, shared out evenly among the commands that ran between two readings of the clock.
@@ -89,7 +71,6 @@ impl SharedTime {
         for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
             stats.count(d, calls, each * calls);
         }
-        stats.processed.add(self.ran);
         (self.last, self.same, self.ran) = (None, 0, 0);
         nanos
     }

@@ -25,18 +25,19 @@ use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::errors::{CmdResult, CommandError};
+use crate::invoke::{Caller, Ran, WideCall, drops_in_exec, invoke, invoke_wide};
 use crate::large_arguments::LargeArguments;
 use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
 use crate::stats::SpikeEvent;
 use crate::transaction::{Multi, Queued, Reach};
-use crate::{Ctx, SessionCtx, WideCtx, blocking, checks, tracking};
+use crate::{Ctx, blocking, checks, tracking};
 
 /// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
 const TRIES_MAX: u32 = 3;
 
 /// Queued arguments lie in the queue, all of them.
-static NO_BODIES: LargeArguments = LargeArguments::NONE;
+static NO_LARGE: LargeArguments = LargeArguments::NONE;
 
 impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
@@ -45,21 +46,18 @@ impl Running<'_> {
         let d = match self.batch.work.requests[self.next].command {
             Ok(d) if d.behaviour.has(Behaviour::NEVER_QUEUED) => match d.exec {
                 Exec::Transaction(step) => return self.transaction(step),
-                Exec::Keys(_) => {
-                    return self.answer(d, false, Err(CommandError::WATCH_INSIDE));
-                }
-                _ => return self.other(),
+                Exec::Keys(_) => return self.refuse(d, CommandError::WATCH_INSIDE),
+                _ => return self.other(d),
             },
             Ok(d) => d,
-            Err(_) => {
+            Err(unresolved) => {
                 self.spoil();
-                return self.other();
+                return self.unresolved(&unresolved);
             }
         };
         if let Err(refusal) = self.queueable(d) {
             self.spoil();
-            self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, false, Err(refusal));
+            return self.reject(d, refusal);
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
         if let Some(multi) = &mut self.session.multi {
@@ -69,7 +67,9 @@ impl Running<'_> {
         self.next += 1;
         out.simple("QUEUED");
         self.session.last = Some(d);
-        super::account::drop_muted(self.session, out, mark);
+        if self.session.drop_reply() {
+            out.truncate(mark);
+        }
         None
     }
 
@@ -93,19 +93,30 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Ends a request of which nothing is left but its answer, OK or an error; `ran` says whether it counts as run.
-    fn answer(&mut self, d: &'static Command, ran: bool, result: CmdResult) -> Option<Stop> {
-        let (mark, stats) = (self.out.mark(), &self.batch.stats);
+    /// Ends a request that the executor itself has run: its answer is OK or an error.
+    fn answer(&mut self, d: &'static Command, nanos: u64, result: CmdResult) -> Option<Stop> {
+        let mark = self.out.mark();
+        if result.is_ok() {
+            self.out.ok();
+        }
+        let args = self.batch.work.args(&self.batch.work.requests[self.next], self.input, self.outside);
         self.next += 1;
-        match result {
-            Ok(()) => self.out.ok(),
-            Err(error) if ran => stats.fail(d, &error, mark, self.out),
-            Err(error) => stats.refuse(&error, mark, self.out),
-        }
-        super::finish(d, self.session, self.out, mark);
-        if ran {
-            self.batch.note_request(self.next - 1, d, self.input, self.outside, self.session);
-        }
+        let now_ms = self.worker.now_ms();
+        let ran = Ran { command: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
+        None
+    }
+
+    /// Ends a request that may not run, and counts that.
+    fn reject(&mut self, d: &'static Command, refusal: CommandError) -> Option<Stop> {
+        self.batch.observers.stats.of(d).rejected.add(1);
+        self.refuse(d, refusal)
+    }
+
+    /// Ends a request that may not run.
+    fn refuse(&mut self, d: &'static Command, refusal: CommandError) -> Option<Stop> {
+        self.next += 1;
+        self.batch.observers.refused(d, &refusal, self.session, self.out);
         None
     }
 
@@ -114,12 +125,11 @@ impl Running<'_> {
     pub(super) fn transaction(&mut self, step: Step) -> Option<Stop> {
         let Ok(d) = self.batch.work.requests[self.next].command else { unreachable!("the step is a command's") };
         if let Err(refusal) = checks::allowed(d, self.session) {
-            self.batch.stats.of(d).rejected.add(1);
             if step == Step::Exec {
                 self.session.leave_transaction(self.worker);
-                return self.answer(d, false, Err(CommandError::exec_abort(&refusal)));
+                return self.reject(d, CommandError::exec_abort(&refusal));
             }
-            return self.answer(d, false, Err(refusal));
+            return self.reject(d, refusal);
         }
         let queueing = self.session.multi.is_some();
         let start = Instant::now();
@@ -133,14 +143,13 @@ impl Running<'_> {
             Step::Unwatch => self.session.leave_transaction(self.worker),
             _ => {}
         }
-        self.batch.stats.count(d, 1, start.elapsed().as_nanos() as u64);
         let result = match (step, queueing) {
             (Step::Multi, true) => Err(CommandError::NESTED_MULTI),
             (Step::Exec, _) => Err(CommandError::NO_MULTI_EXEC),
             (Step::Discard, false) => Err(CommandError::NO_MULTI_DISCARD),
             _ => Ok(()),
         };
-        self.answer(d, true, result)
+        self.answer(d, start.elapsed().as_nanos() as u64, result)
     }
 
     /// Remembers how the client wrote EXEC.
@@ -158,13 +167,11 @@ impl Running<'_> {
         let multi = self.session.multi.as_mut().expect("EXEC inside MULTI");
         if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
             self.session.leave_transaction(self.worker);
-            self.batch.stats.of(d).rejected.add(1);
-            return self.answer(d, false, Err(CommandError::exec_abort(&CommandError::OUT_OF_MEMORY)));
+            return self.reject(d, CommandError::exec_abort(&CommandError::OUT_OF_MEMORY));
         }
         if multi.spoilt {
             self.session.leave_transaction(self.worker);
-            self.batch.stats.count(d, 1, 0);
-            return self.answer(d, true, Err(CommandError::EXEC_ABORT));
+            return self.answer(d, 0, Err(CommandError::EXEC_ABORT));
         }
         let (db, reach) = (self.session.db, multi.reach);
         match reach {
@@ -224,7 +231,7 @@ impl Running<'_> {
         let touched = compare(&mut tx, session);
         let mut t = Transaction::new(d, touched, session, out);
         tx.keep_held();
-        t.stretch(batch, (tx, &keys), table, session, out);
+        t.stretch(batch, Held { tx, keys: &keys }, table, session, out);
         assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
         t.end(batch, worker, session, out);
         true
@@ -252,7 +259,8 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut Vec<u16>, pa
     blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, patient))
 }
 
-/// Begins the unit of a transaction: ends the session's watching, all shards of its keys held; true if a key was touched or its time has come.
+/// Begins the transaction's unit of effects and ends the session's watching, all shards of its keys held; true if a key
+/// was touched or its time has come.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
     tx.begin_unit();
     let Some(watching) = session.watching.take() else { return false };
@@ -353,19 +361,20 @@ impl Transaction {
         loop {
             let keys = Keys::of(&self.queue[self.next..], &store, session.db);
             let tx = Tx::new(&store, &mut worker.local, session.db);
-            self.stretch(batch, (tx, &keys), table, session, out);
+            self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = queued.command;
-            let (Exec::Exclusive(run) | Exec::Keyspace(run)) = d.exec else {
+            if !matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_)) {
                 return Some(&self.queue[self.next - 1]);
-            };
-            let before = Before { mark: out.mark(), start: Instant::now() };
-            let result = run(&mut WideCtx { args: queued.args(), store: &store, worker, out, session });
-            worker.park();
-            super::end_wide_command(worker, session.db, queued.args());
-            account(batch, queued, &before, &result, worker.now_ms(), session, out);
-            mute(self.muted, session, out, before.mark);
+            }
+            let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
+            let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
+            let result = invoke_wide(d, &store, call);
+            let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
+            let ran = Ran { command: d, args, result, mark, nanos, now_ms, is_pending: false };
+            let caller = Caller::Exec { session: &mut *session, muted: self.muted };
+            batch.after(ran, caller, out);
         }
     }
 
@@ -373,57 +382,34 @@ impl Transaction {
     fn stretch<'s>(
         &mut self,
         batch: &mut Batch,
-        (tx, keys): (Tx<'s>, &'s Keys),
+        held: Held<'s>,
         table: &CommandTable,
         session: &'s mut Session,
         out: &'s mut Reply,
     ) {
-        let databases = tx.databases();
+        let Held { tx, keys } = held;
         let nothing = Queued::args_of_nothing();
-        let mut ctx = Ctx { command: self.exec, args: nothing, keys: &[], bodies: &NO_BODIES, tx, out, session };
+        let mut ctx = Ctx { command: self.exec, args: nothing, keys: &[], bodies: &NO_LARGE, tx, out, session };
         let mut shards = Vec::new();
         for range in &keys.ranges {
             // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };
-            let before = Before { mark: ctx.out.mark(), start: Instant::now() };
-            ctx.command = queued.command;
-            ctx.args = queued.args();
+            let (mark, start) = (ctx.out.mark(), Instant::now());
+            (ctx.command, ctx.args) = (queued.command, queued.args());
             ctx.keys = &keys.keys[range.clone()];
             ctx.session.argument_bytes = ctx.args.bytes();
-            let result = match queued.command.exec {
-                Exec::Keys(run) => {
-                    if self.alone {
-                        shards.clear();
-                        shards.extend(ctx.keys.iter().map(|key| ctx.tx.shard_of(key.hash)));
-                        shards.sort_unstable();
-                        shards.dedup();
-                        ctx.tx.hold(&shards);
-                    }
-                    let result = run(&mut ctx);
-                    if ctx.session.tracking.on {
-                        tracking::remember(queued.command, &mut ctx);
-                    }
-                    result
-                }
-                Exec::Session(run) => {
-                    let Ctx { args, out, session, .. } = &mut ctx;
-                    let events = batch.told.events.as_mut();
-                    let result = run(&mut SessionCtx { args: *args, out, session, commands: table, databases, events });
-                    ctx.tx.select(ctx.session.db);
-                    result
-                }
-                // EXEC has ended the watching.
-                Exec::Transaction(_) => {
-                    ctx.out.ok();
-                    Ok(())
-                }
-                _ => unreachable!("{} ends a stretch", queued.command.full_name),
-            };
-            self.next += 1;
+            if self.alone && matches!(ctx.command.exec, Exec::Keys(_)) {
+                super::list_shards(&ctx, &mut shards);
+                ctx.tx.hold(&shards);
+            }
+            let result = invoke(&mut ctx, table, &mut batch.observers);
             ctx.tx.assert_reported();
-            super::end_command(&mut ctx);
-            account(batch, queued, &before, &result, ctx.tx.now_ms(), ctx.session, ctx.out);
-            mute(self.muted, ctx.session, ctx.out, before.mark);
+            self.next += 1;
+            let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), ctx.tx.now_ms());
+            let Ctx { command, args, tx, session, out, .. } = &mut ctx;
+            let ran = Ran { command, args: *args, result, mark, nanos, now_ms, is_pending: false };
+            let caller = Caller::Exec { session, muted: self.muted };
+            batch.observers.after(ran, caller, Some(tx), out);
         }
         let Ctx { mut tx, .. } = ctx;
         if self.alone {
@@ -431,7 +417,7 @@ impl Transaction {
         } else {
             tx.end_unit();
             if tx.has_ready() {
-                blocking::serve_ready(&mut tx, &batch.stats, &mut batch.served);
+                batch.observers.serve_ready(&mut tx);
             }
         }
         tx.finish();
@@ -446,17 +432,17 @@ impl Transaction {
             return;
         }
         let ready = std::mem::take(&mut self.ready);
-        blocking::recheck(&store, worker, ready, &batch.stats, &mut batch.served);
+        blocking::recheck(&store, worker, ready, &mut batch.observers);
     }
 
-    /// Ends a command that the server ran itself: its reply is dropped if it is not wanted.
-    pub fn ran(&self, session: &Session, out: &mut Reply, mark: Mark) {
-        mute(self.muted, session, out, mark);
+    /// EXEC's own reply is dropped: see [`Caller::Exec`].
+    pub fn is_muted(&self) -> bool {
+        self.muted
     }
 
     /// True if the reply of a command is wanted now.
     pub fn wants(&self, session: &Session) -> bool {
-        !is_mute(self.muted, session)
+        !drops_in_exec(self.muted, session)
     }
 
     /// Ends EXEC: the session is an ordinary one again.
@@ -465,7 +451,7 @@ impl Transaction {
         session.in_exec = false;
         session.last = Some(self.exec);
         tracking::ran(session, self.exec);
-        if let Some(seen) = &mut batch.told.monitored {
+        if let Some(seen) = &mut batch.observers.monitored {
             seen.push(Seen::exec(self.word, session.db));
         }
         session.reply = match session.reply {
@@ -474,9 +460,8 @@ impl Transaction {
             other => other,
         };
         let nanos = self.start.elapsed().as_nanos() as u64;
-        batch.stats.count(self.exec, 1, nanos);
-        batch.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
-        batch.stats.processed.add(1);
+        batch.observers.stats.count(self.exec, 1, nanos);
+        batch.observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
     }
@@ -519,42 +504,8 @@ impl Keys {
     }
 }
 
-/// The state before a command.
-struct Before {
-    mark: Mark,
-    start: Instant,
-}
-
-/// Counts a command of a transaction.
-#[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
-fn account(
-    batch: &mut Batch,
-    queued: &Queued,
-    before: &Before,
-    result: &CmdResult,
-    now_ms: i64,
-    session: &mut Session,
-    out: &mut Reply,
-) {
-    let d = queued.command;
-    let nanos = before.start.elapsed().as_nanos() as u64;
-    batch.stats.count(d, 1, nanos);
-    batch.stats.processed.add(1);
-    if let Err(error) = result {
-        batch.stats.fail(d, error, before.mark, out);
-    }
-    batch.slow.note(d, queued.args(), now_ms, nanos);
-    session.last = Some(d);
-    batch.told.note(d, queued.args(), session);
-}
-
-/// Drops the reply of a command of a transaction, if replies are off by now.
-fn mute(muted: bool, session: &Session, out: &mut Reply, mark: Mark) {
-    if is_mute(muted, session) {
-        out.truncate(mark);
-    }
-}
-
-fn is_mute(muted: bool, session: &Session) -> bool {
-    muted && session.reply != ReplyMode::On || session.reply == ReplyMode::Off
+/// A store whose shards are held, and the keys of commands that are to run.
+struct Held<'s> {
+    tx: Tx<'s>,
+    keys: &'s Keys,
 }

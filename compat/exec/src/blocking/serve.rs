@@ -16,7 +16,7 @@ use varve_protocol::Reply;
 use varve_store::{Key, NextWaiter, ReadyKey, Store, StoreWorker, Tx, Waiter, Waiting};
 
 use super::wait::{Served, task};
-use crate::stats::CommandStats;
+use crate::invoke::{Caller, Observers, Ran};
 
 /// Adds to `shards`, which are held, those that serving the waiters of these keys may need, until there are no more.
 /// `take` holds a longer list; false if it could not, and then nothing is held.
@@ -37,13 +37,13 @@ pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
 
 /// Serves everybody who waits for a key that is ready. The selected database is the same again afterwards.
 #[cold]
-pub(crate) fn serve_ready(tx: &mut Tx<'_>, stats: &CommandStats, served: &mut Vec<Served>) {
+pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
     let db = tx.db();
     let mut out = Reply::new();
     while let Some(ready) = tx.next_ready() {
         tx.select(ready.db);
         let key = tx.key(&ready.bytes);
-        if !serve_key(tx, &key, stats, served, &mut out) {
+        if !serve_key(tx, &key, observers, &mut out) {
             tx.regather(ready);
         }
     }
@@ -52,50 +52,43 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, stats: &CommandStats, served: &mut Ve
 }
 
 /// Serves those who wait for one key as long as it has something; false if a shard is missing for that.
-fn serve_key(tx: &mut Tx<'_>, key: &Key<'_>, stats: &CommandStats, served: &mut Vec<Served>, out: &mut Reply) -> bool {
+fn serve_key(tx: &mut Tx<'_>, key: &Key<'_>, observers: &mut Observers, out: &mut Reply) -> bool {
     loop {
         match tx.next_waiter(key) {
             NextWaiter::Nobody => return true,
             NextWaiter::Far => return false,
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
-                    served.push(serve(tx, &waiter, key, stats, out));
-                    tx.assert_reported();
-                    tx.hand_on();
+                    let served = serve(tx, &waiter, key, observers, out);
+                    observers.served.push(served);
                 }
             }
         }
     }
 }
 
-/// Runs a waiter's command on one key. The call was counted when it blocked; now its time is, and its failure.
-fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, stats: &CommandStats, out: &mut Reply) -> Served {
+/// Runs a waiter's command on one key.
+fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observers, out: &mut Reply) -> Served {
     let task = task(waiter);
-    let start = Instant::now();
+    let (start, args) = (Instant::now(), task.args.args());
     out.set_resp(task.resp);
     let mark = out.mark();
-    if let Err(error) = task.resume.resume(tx, task.args.args(), key, out) {
-        stats.fail(task.command, &error, mark, out);
-    }
+    let result = task.resume.resume(tx, args, key, out);
+    let nanos = Some(start.elapsed().as_nanos() as u64);
+    let ran = Ran { command: task.command, args, result, mark, nanos, now_ms: tx.now_ms(), is_pending: false };
+    observers.after(ran, Caller::Waiter, Some(tx), out);
     let reply = out.since(mark).to_vec();
     out.truncate(mark);
-    stats.of(task.command).nanos.add(start.elapsed().as_nanos() as u64);
     let Waiting { worker, client, .. } = waiter.who();
     Served { worker, client, reply }
 }
 
 /// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been
-/// exchanged. Under the gate alone.
+/// exchanged. Nobody else is inside the gate.
 #[cold]
-pub(crate) fn recheck(
-    store: &Store,
-    worker: &mut StoreWorker,
-    ready: VecDeque<ReadyKey>,
-    stats: &CommandStats,
-    served: &mut Vec<Served>,
-) {
+pub(crate) fn recheck(store: &Store, worker: &mut StoreWorker, ready: VecDeque<ReadyKey>, observers: &mut Observers) {
     let mut tx = Tx::new(store, &mut worker.local, 0);
     tx.recheck(ready);
-    serve_ready(&mut tx, stats, served);
+    serve_ready(&mut tx, observers);
     tx.finish();
 }

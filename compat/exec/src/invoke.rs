@@ -1,0 +1,213 @@
+//! One way to run a command, and what follows it, whoever had it run.
+//!
+//! ```text
+//!                         runs by                       follows: Observers::after
+//!  a client's request     batch (checks, room, shards)  error, events, tracking, MONITOR, count, slow log, CLIENT REPLY
+//!  EXEC's commands        invoke, invoke_wide           the same, but for CLIENT REPLY: EXEC's own was turned off or not
+//!  the server's commands  the server's handler          the same
+//!  a client that waited   blocking::Resume              error, time
+//! ```
+//! A plain request that succeeds and reports no event needs none of it: the batch counts it and goes on.
+
+use std::sync::Arc;
+
+use varve_protocol::{Args, Mark, Reply};
+use varve_store::{Store, StoreWorker, Tx};
+
+use crate::blocking::{self, Served};
+use crate::command::{Command, CommandTable, Exec};
+use crate::errors::{CmdResult, CommandError};
+use crate::monitor::Seen;
+use crate::notify::Events;
+use crate::session::{ReplyMode, Session};
+use crate::stats::{CommandStats, Slow};
+use crate::{Ctx, SessionCtx, WideCtx, tracking};
+
+/// Who has a command run. To come: a script, a file that is replayed, a replica's master.
+#[derive(Debug)]
+pub enum Caller<'c> {
+    /// A client's own request.
+    Client(&'c mut Session),
+    /// EXEC, one of whose commands it is.
+    Exec {
+        /// The client whose transaction it is.
+        session: &'c mut Session,
+        /// Replies were turned off when EXEC began: its own reply is dropped.
+        muted: bool,
+    },
+    /// Another client's command, on behalf of one that waited.
+    Waiter,
+}
+
+/// A command that has run.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    /// The command.
+    pub command: &'static Command,
+    /// Its request.
+    pub args: Args<'a>,
+    /// What the handler returned.
+    pub result: CmdResult,
+    /// The reply before it ran.
+    pub mark: Mark,
+    /// Its time, nanoseconds; None if it is counted with others that ran between two readings of the clock.
+    pub nanos: Option<u64>,
+    /// When it ran, milliseconds of Unix time.
+    pub now_ms: i64,
+    /// The reply is still to come.
+    pub is_pending: bool,
+}
+
+/// Who is to know what commands do: counters, slow log, listeners to events, monitors; and those who waited for keys.
+pub(crate) struct Observers {
+    pub(crate) stats: Arc<CommandStats>,
+    pub(crate) slow: Slow,
+    /// Publishes clients' messages.
+    pub(crate) events: Option<Box<dyn Events + Send>>,
+    /// What ran in this turn, while somebody monitors.
+    pub(crate) monitored: Option<Vec<Seen>>,
+    /// Replies to clients that waited, in the order in which they were served.
+    pub(crate) served: Vec<Served>,
+}
+
+/// Runs a command on keys whose shards are held, or one on the session, inside EXEC.
+pub(crate) fn invoke(ctx: &mut Ctx<'_, '_>, commands: &CommandTable, observers: &mut Observers) -> CmdResult {
+    match ctx.command.exec {
+        Exec::Keys(run) => run(ctx),
+        Exec::Session(run) => {
+            let databases = ctx.tx.databases();
+            let Ctx { args, out, session, .. } = ctx;
+            let events = observers.events.as_mut();
+            let result = run(&mut SessionCtx { args: *args, out, session, commands, databases, events });
+            ctx.tx.select(ctx.session.db);
+            result
+        }
+        // UNWATCH: EXEC has ended the watching.
+        Exec::Transaction(_) => {
+            ctx.out.ok();
+            Ok(())
+        }
+        _ => unreachable!("{} is not run with shards held", ctx.command.full_name),
+    }
+}
+
+/// Runs a command on the whole keyspace: the gate is held as its row asks for, no shard is.
+pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCall<'_>) -> CmdResult {
+    let (Exec::Exclusive(run) | Exec::Keyspace(run)) = command.exec else {
+        unreachable!("{} does not run on the whole keyspace", command.full_name);
+    };
+    let WideCall { args, worker, session, out } = ctx;
+    let result = run(&mut WideCtx { args, store, worker: &mut *worker, out, session: &mut *session });
+    // What it has reported is handed on while the gate is still held.
+    worker.end_command(session.db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
+    worker.park();
+    result
+}
+
+/// What a command on the whole keyspace is run with.
+pub(crate) struct WideCall<'c> {
+    pub(crate) args: Args<'c>,
+    pub(crate) worker: &'c mut StoreWorker,
+    pub(crate) session: &'c mut Session,
+    pub(crate) out: &'c mut Reply,
+}
+
+impl Caller<'_> {
+    /// The session on which the command ran.
+    fn session(&mut self) -> Option<&mut Session> {
+        match self {
+            Caller::Client(session) | Caller::Exec { session, .. } => Some(session),
+            Caller::Waiter => None,
+        }
+    }
+
+    /// Drops a reply that CLIENT REPLY has turned off.
+    fn mute(&mut self, command: &Command, mark: Mark, out: &mut Reply) {
+        let drops = match self {
+            Caller::Client(session) => session.drop_reply() && !command.confirms_always(),
+            Caller::Exec { session, muted } => drops_in_exec(*muted, session),
+            Caller::Waiter => false,
+        };
+        if drops {
+            out.truncate(mark);
+        }
+    }
+}
+
+/// True if the reply of a command inside EXEC is dropped; `muted` says whether EXEC's own is.
+pub(crate) fn drops_in_exec(muted: bool, session: &Session) -> bool {
+    muted && session.reply != ReplyMode::On || session.reply == ReplyMode::Off
+}
+
+impl Observers {
+    pub(crate) fn new(stats: Arc<CommandStats>) -> Observers {
+        Observers { stats, slow: Slow::default(), events: None, monitored: None, served: Vec::new() }
+    }
+
+    /// True if nobody looks at each command.
+    #[inline]
+    pub(crate) fn are_idle(&self) -> bool {
+        self.monitored.is_none() && !self.slow.times_each()
+    }
+
+    /// What follows a command: its error is replied and counted; with the shards of its keys still held (`tx`), its effects
+    /// are handed on and the keys that a tracking client has read are remembered; monitors see it; it is counted and
+    /// perhaps logged as slow; last its reply is dropped, if replies are off.
+    #[inline(never)]
+    pub(crate) fn after(&mut self, ran: Ran<'_>, mut caller: Caller<'_>, tx: Option<&mut Tx<'_>>, out: &mut Reply) {
+        let Ran { command, args, mark, now_ms, .. } = ran;
+        if let Err(error) = &ran.result {
+            self.stats.fail(command, error, mark, out);
+        }
+        let Some(session) = caller.session() else {
+            // The call was counted when its client began to wait.
+            self.stats.of(command).nanos.add(ran.nanos.unwrap_or_default());
+            if let Some(tx) = tx {
+                tx.assert_reported();
+                tx.hand_on();
+            }
+            return;
+        };
+        if let Some(tx) = tx {
+            tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
+            if session.tracking.on {
+                tracking::remember(command, args, session, tx);
+            }
+        }
+        if let Some(seen) = &mut self.monitored {
+            seen.extend(Seen::new(command, args, session.db));
+        }
+        if let Some(nanos) = ran.nanos {
+            self.stats.count(command, 1, nanos);
+            self.slow.note(command, args, now_ms, nanos);
+        }
+        session.last = Some(command);
+        if ran.is_pending || session.blocked.is_some() {
+            return;
+        }
+        tracking::ran(session, command);
+        caller.mute(command, mark, out);
+    }
+
+    /// What follows a request that was refused before it ran.
+    #[cold]
+    pub(crate) fn refused(
+        &mut self,
+        command: &'static Command,
+        refusal: &CommandError,
+        session: &mut Session,
+        out: &mut Reply,
+    ) {
+        let mark = out.mark();
+        self.stats.refuse(refusal, mark, out);
+        session.last = Some(command);
+        tracking::ran(session, command);
+        Caller::Client(session).mute(command, mark, out);
+    }
+
+    /// Serves those who wait for keys that are ready, their shards still held.
+    #[cold]
+    pub(crate) fn serve_ready(&mut self, tx: &mut Tx<'_>) {
+        blocking::serve_ready(tx, self);
+    }
+}

@@ -117,11 +117,13 @@ impl Tx<'_> {
     fn set_found(&mut self, k: &Key<'_>, old: Option<Found>, value: &[u8], ttl: Ttl, form: StringForm) {
         let expiry = self.expiry_after(old, ttl);
         let old = old.map(|p| self.before(p));
-        if old.is_some_and(|old| self.overwrite(k, old, value, expiry, form)) {
-            return;
-        }
+        let saved = match old.map(|old| self.overwrite(k, old, value, expiry, form)) {
+            Some(Ok(())) => return,
+            Some(Err(saved)) => saved,
+            None => false,
+        };
         self.count_use(old.map(|old| old.found));
-        let new = self.new_string(k, NewValue::Bytes(value), expiry, form, self.saved_of(old.as_ref()));
+        let new = self.new_string(k, NewValue::Bytes(value), expiry, form, saved);
         let r = self.local.appender().append(self.store.log(), &new);
         self.publish(k, old, r, expiry);
     }
@@ -179,7 +181,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Writes a value over a string's old one if its object takes it.
+    /// Writes a value over a string's old one if its object takes it; else gives the object's mark SAVED.
     fn overwrite(
         &mut self,
         k: &Key<'_>,
@@ -187,7 +189,7 @@ impl Tx<'_> {
         value: &[u8],
         expiry: Option<i64>,
         form: StringForm,
-    ) -> bool {
+    ) -> Result<(), bool> {
         let store = self.store;
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.open_mut(store.log(), p.r, shown);
@@ -195,11 +197,9 @@ impl Tx<'_> {
         if object.read().kind() != kinds::STRING
             || before.is_some() != expiry.is_some()
             || !object.resize_value(value.len())
+            || (before != expiry && !object.set_expiry_ms(expiry))
         {
-            return false;
-        }
-        if before != expiry && !object.set_expiry_ms(expiry) {
-            return false;
+            return Err(object.read().saved());
         }
         object.value_mut().copy_from_slice(value);
         object.set_tag(form.tag());
@@ -209,7 +209,7 @@ impl Tx<'_> {
             shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
         }
         self.changed(k, 1);
-        true
+        Ok(())
     }
 
     /// Appends to a string, made if absent; gives the new length in bytes.

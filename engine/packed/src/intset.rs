@@ -96,6 +96,8 @@ impl Header {
 
     #[inline]
     fn write(self, buf: &mut [u8]) {
+        let most = if self.bytes == SHORT_HEADER { SHORT_COUNT_MAX } else { COUNT_MAX };
+        debug_assert!(self.count <= most, "{} integers under a header of {} bytes", self.count, self.bytes);
         let first = (self.count << 3) as u8 | self.width as u8;
         let rest = (self.count >> 5) as u32;
         if self.bytes == SHORT_HEADER {
@@ -182,6 +184,7 @@ impl<'a> IntSet<'a> {
     /// If there are not so many.
     #[inline]
     pub fn get(&self, index: usize) -> i64 {
+        debug_assert!(index < self.len(), "integer {index} of {}", self.len());
         match self.head.width {
             Width::Two => i16::load(self.data, index),
             Width::Four => i32::load(self.data, index),
@@ -230,6 +233,7 @@ impl<'a> IntSet<'a> {
         if into.len() < head.end() {
             return Err(Full { needed: head.end() });
         }
+        debug_assert!(head.width <= self.head.width, "integers of {:?} in {:?}", self.head.width, head.width);
         for (index, value) in self.iter().enumerate() {
             store(&mut into[head.bytes..], head.width, index, value);
         }
@@ -249,6 +253,7 @@ impl<'a> IntSet<'a> {
     fn grown(&self, value: i64) -> Header {
         let count = self.head.count + 1;
         let bytes = header_bytes(count).max(self.head.bytes);
+        debug_assert!(bytes <= LONG_HEADER, "a header of {bytes} bytes");
         Header { width: self.head.width.max(Width::of(value)), count, bytes }
     }
 }
@@ -313,6 +318,12 @@ impl<'a> IntSetMut<'a> {
         }
         store(&mut self.buf[new.bytes..], new.width, index, value);
         new.write(self.buf);
+        debug_assert!(self.set().get(index) == value, "{value} is integer {index}");
+        debug_assert!(index == 0 || self.set().get(index - 1) < value, "the integers before {value} are less");
+        debug_assert!(
+            index + 1 == new.count || self.set().get(index + 1) > value,
+            "the integers behind {value} are more"
+        );
         Ok(true)
     }
 
@@ -332,6 +343,7 @@ impl<'a> IntSetMut<'a> {
     pub fn remove_at(&mut self, index: usize) -> i64 {
         let value = self.set().get(index);
         let head = Header::read(self.buf);
+        debug_assert!(index < head.count, "integer {index} of {}", head.count);
         let (at, size) = (head.bytes + index * head.width.bytes(), head.width.bytes());
         self.buf.copy_within(at + size..head.end(), at);
         Header { count: head.count - 1, ..head }.write(self.buf);
@@ -341,6 +353,7 @@ impl<'a> IntSetMut<'a> {
     /// Rewrites all integers wider, from the last, with a gap at `index`. No integer moves down, so none is overwritten
     /// before it is read.
     fn widen(&mut self, old: Header, new: Header, index: usize) {
+        assert!(old.width < new.width && old.bytes <= new.bytes && index <= old.count, "{old:?} becomes {new:?}");
         for i in (0..old.count).rev() {
             let value = load(&self.buf[old.bytes..], old.width, i);
             store(&mut self.buf[new.bytes..], new.width, i + usize::from(i >= index), value);
@@ -389,6 +402,7 @@ fn store(data: &mut [u8], width: Width, index: usize, value: i64) {
 
 /// Halves what is left without a branch on what it finds: the place is where the last smaller integer ends.
 fn search<L: Lane>(data: &[u8], value: i64) -> Result<usize, usize> {
+    debug_assert!(data.len().is_multiple_of(size_of::<L>()), "{} bytes of integers", data.len());
     let count = data.len() / size_of::<L>();
     let Ok(wanted) = L::try_from(value) else {
         return Err(if value < 0 { 0 } else { count });

@@ -68,6 +68,7 @@ impl Appender {
         let value = value.unwrap_or(object.value());
         let o = NewObject { value: NewValue::Bytes(value), room: value.len(), class, ..NewObject::like(&object) };
         let new = self.append(log, &o);
+        assert!(new != old, "an object is moved onto itself");
         access.kill(log, old);
         new
     }
@@ -134,6 +135,7 @@ impl Appender {
         }
         *held = log.shared.space.lock().checkout(&log.shared.memory, o.class, size);
         held.populate(&log.shared.memory.mapping);
+        assert!(held.left() >= size, "a piece of {} bytes for an object of {size}", held.left());
         None
     }
 }

@@ -41,7 +41,7 @@ use crate::log::{Log, LogShared};
 use crate::object::Access;
 use crate::releases::Release;
 use crate::space::exhausted;
-use crate::table::{Live, SegmentEntry};
+use crate::table::{Live, SegmentEntry, SegmentState};
 
 /// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
 /// more bytes is copied.
@@ -200,6 +200,7 @@ impl LogShared {
         (counted, filled): (usize, usize),
         part: usize,
     ) -> Option<(u32, usize)> {
+        assert!(counted <= filled && filled <= bytes, "{counted} and {filled} of {bytes} bytes");
         let segment_bytes = self.memory.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
@@ -251,6 +252,7 @@ impl Log {
         let entry = shared.memory.table.entry(segment);
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
+        assert!(start + plan.size() <= bytes, "an object of {} bytes at {start} of {bytes}", plan.size());
         let at = segment as usize * shared.memory.geometry.segment_bytes + start;
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
         // SAFETY: the run is ours alone until its Ref is published; its memory is fresh and zero; `start` is not 0 in
@@ -280,6 +282,10 @@ impl Log {
             return None;
         }
         let value = object.value();
+        assert!(
+            self.entry(r).state() == SegmentState::Extent,
+            "an object of an extent's size lies in a segment of others"
+        );
         let at = value.as_ptr() as usize - self.shared.memory.mapping.base() as usize;
         self.entry(r).pins.fetch_add(1, Ordering::Relaxed);
         let segment = (r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32;
@@ -309,6 +315,7 @@ impl Log {
             return None;
         }
         let plan = Plan::filling(&o, self.offset(r) + old.size() - start);
+        assert!(plan.size() + start == self.offset(r) + old.size(), "an object ends where it ended under its old name");
         let grown = first as i64 - old.rest_at() as i64;
         entry.start.store(start as u64, Ordering::Relaxed);
         self.live_changed(r, grown);
@@ -376,6 +383,7 @@ impl Log {
         let shared = &self.shared;
         let count = entry.extent_len.load(Ordering::Relaxed) as usize;
         let end = (release.segment as usize + count) * shared.memory.geometry.segment_bytes;
+        assert!(release.done >= release.end, "an extent is freed before its memory is released");
         // SAFETY: as in `release_some`; this is the page of the slack's count.
         unsafe { shared.memory.mapping.release(end - PAGE_BYTES..end) };
         shared.free_extent(release.segment, entry);
@@ -401,6 +409,7 @@ impl Log {
         shared.memory.count_used(entry, before as u64);
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(&o, bytes - start);
+        assert!(start + plan.size() <= bytes, "an object of {} bytes at {start} of {bytes}", plan.size());
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
         // SAFETY: the extent is ours alone until its Ref is published; the head ends where the value begins.
         unsafe {

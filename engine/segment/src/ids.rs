@@ -29,6 +29,7 @@ impl Ids {
 
     /// Takes the lowest `count` numbers in a row; None if there are not so many.
     pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
+        assert!(count > 0, "no numbers are taken");
         if let Some((&first, &len)) = self.free.iter().find(|&(_, &len)| len >= count) {
             self.free.remove(&first);
             if len > count {
@@ -42,6 +43,7 @@ impl Ids {
 
     /// Takes this number, which must be free.
     pub(crate) fn take_this(&mut self, id: u32) {
+        assert!(id < self.max, "number {id} of {}", self.max);
         if id >= self.next {
             if id > self.next {
                 self.free.insert(self.next, id - self.next);

@@ -61,6 +61,7 @@ impl ObjectKind {
     /// The kind with these bits; None if they are those of free memory or of a filler.
     #[inline]
     pub(crate) const fn from_bits(bits: u8) -> Option<ObjectKind> {
+        debug_assert!(bits <= ObjectKind::FILLER_BITS, "a kind has four bits");
         if bits == 0 || bits >= ObjectKind::FILLER_BITS { None } else { Some(ObjectKind(bits)) }
     }
 }

@@ -63,6 +63,13 @@ const EXPIRY_EIGHT: u8 = 2;
 const EXPIRY_PLACE: u8 = 3;
 const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
 
+/// The fields of the flags do not overlap and fill the byte.
+const _: () = assert!(
+    DEAD | 3 << SLACK_SHIFT | 3 << EXPIRY_SHIFT | 3 << TAG_SHIFT | SAVED == 0xff && SLACK_SHIFT + 2 == EXPIRY_SHIFT
+);
+/// An expiry that is removed in place leaves its bytes as the place of another one.
+const _: () = assert!(EXPIRY_BYTES[EXPIRY_EIGHT as usize] == EXPIRY_BYTES[EXPIRY_PLACE as usize]);
+
 /// From this room on, a value keeps a place for an expiry.
 pub(crate) const PLACE_FROM: usize = 4096;
 /// The most bytes that stand before a key.
@@ -75,6 +82,7 @@ pub(crate) const OVERHEAD_MAX: usize = FIRST_MAX + REST_HEAD_MAX;
 /// Reads `width` (1 to 4) bytes as a little-endian number.
 #[inline(always)]
 unsafe fn load(at: *const u8, width: usize) -> usize {
+    debug_assert!((1..=4).contains(&width), "a number of {width} bytes");
     // SAFETY: the caller vouches for `width` readable bytes; arrays of bytes have no alignment.
     unsafe {
         match width {
@@ -89,6 +97,7 @@ unsafe fn load(at: *const u8, width: usize) -> usize {
 /// Writes the low `width` (1 to 4) bytes of a number.
 #[inline(always)]
 unsafe fn store(at: *mut u8, width: usize, number: usize) {
+    debug_assert!((1..=4).contains(&width), "a number of {width} bytes");
     let bytes = (number as u32).to_le_bytes();
     // SAFETY: the caller vouches for `width` writable bytes.
     unsafe {
@@ -265,6 +274,7 @@ impl ObjectPtr {
     /// The key, for as long as the caller can vouch for the object.
     #[inline]
     pub(crate) unsafe fn key<'a>(self, first: &First) -> &'a [u8] {
+        debug_assert!(first.key_at <= FIRST_MAX, "a key at {}", first.key_at);
         // SAFETY: immutable while the object exists.
         unsafe { std::slice::from_raw_parts(self.0.add(first.key_at), first.key_len) }
     }
@@ -316,16 +326,19 @@ impl ObjectPtr {
     pub(crate) unsafe fn slack(self, first: &First) -> usize {
         // SAFETY: the count stands inside the slack, which its form says is long enough.
         unsafe {
-            match self.flag_bits(first) >> SLACK_SHIFT & 3 {
+            let slack = match self.flag_bits(first) >> SLACK_SHIFT & 3 {
                 0 => 0,
                 1 => self.number(first.size() - 1, 1),
                 _ => self.number(first.size() - 4, 4),
-            }
+            };
+            debug_assert!(slack < first.room, "{slack} bytes of slack in a rest of {}", first.room);
+            slack
         }
     }
 
     /// Sets the slack's count. With `clear`, the bytes of the old count become zero first.
     pub(crate) unsafe fn set_slack(self, first: &First, slack: usize, clear: bool) {
+        debug_assert!(slack < first.room, "{slack} bytes of slack in a rest of {}", first.room);
         let form = slack_form(slack);
         // SAFETY: the counts lie inside the old and the new slack.
         unsafe {
@@ -447,6 +460,10 @@ fn expiry_form(ms: i64) -> u8 {
 
 #[inline]
 unsafe fn write_expiry(at: *mut u8, form: u8, ms: i64) {
+    debug_assert!(
+        form == EXPIRY_EIGHT || (form == EXPIRY_SIX && expiry_form(ms) == EXPIRY_SIX),
+        "{ms} ms in form {form}"
+    );
     // SAFETY: the caller owns the bytes of this form.
     unsafe {
         store(at, 4, ms as usize);
@@ -528,6 +545,7 @@ impl Plan {
             None => (before + o.room, width_of(before + o.room)),
             Some(capacity) => ((capacity - fixed - 4).min(u32::MAX as usize), 4),
         };
+        debug_assert!(before + o.room <= room, "an object of a rest of {} in {room} bytes", before + o.room);
         let slack = room - before - value;
         Plan {
             head: owned | long | (width.max(1) as u8 - 1) << ROOM_SHIFT | kind,
@@ -617,6 +635,10 @@ impl Plan {
             if let Some(ms) = o.expiry_ms {
                 write_expiry(to, expiry, ms);
             }
+            debug_assert!(
+                self.first + rest_head(o.kind.bits()) + self.slack <= self.size(),
+                "the slack lies in the rest"
+            );
             let end = at.add(self.size());
             match self.slack {
                 0 => {}

@@ -318,13 +318,17 @@ impl Log {
 
     /// Up to where, from the object's begin, its value has ever reached.
     pub(crate) fn extent_reach(&self, r: Ref) -> usize {
-        self.entry(r).fill.load(Ordering::Relaxed) as usize - self.offset(r)
+        let fill = self.entry(r).fill.load(Ordering::Relaxed) as usize;
+        debug_assert!(self.offset(r) < fill, "an extent ends at {fill} before its object at {}", self.offset(r));
+        fill - self.offset(r)
     }
 
     /// The value now reaches up to `end` from the object's begin.
     pub(crate) fn extent_grown(&self, r: Ref, end: usize) {
         let entry = self.entry(r);
         let fill = (self.offset(r) + end) as u64;
+        let bytes = entry.extent_len.load(Ordering::Relaxed) as u64 * self.shared.memory.geometry.segment_bytes as u64;
+        assert!(fill <= bytes, "a value ends at {fill} of an extent of {bytes} bytes");
         let old = entry.fill.load(Ordering::Relaxed);
         if fill > old {
             entry.fill.store(fill, Ordering::Relaxed);

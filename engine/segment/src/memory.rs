@@ -37,6 +37,11 @@ pub(crate) struct LogMemory {
 impl LogMemory {
     /// The memory of an empty log, in a range that was just reserved.
     pub(crate) fn new(mapping: Mapping, geometry: LogGeometry) -> LogMemory {
+        assert!(
+            mapping.len() >= geometry.reserve_bytes,
+            "{} bytes are reserved for a log of {geometry:?}",
+            mapping.len()
+        );
         let segments = (geometry.reserve_bytes / geometry.segment_bytes) as u32;
         LogMemory {
             mapping,
@@ -75,6 +80,7 @@ impl LogMemory {
     /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
     pub(crate) fn advise_extent(&self, segment: u32, count: u32, value: Range<usize>) {
         let bytes = self.geometry.segment_bytes;
+        assert!(value.start <= value.end && value.end <= count as usize * bytes, "{value:?} of {count} segments");
         if bytes < HUGE_PAGE_BYTES {
             return;
         }
@@ -107,6 +113,8 @@ impl LogMemory {
     /// # Safety
     /// Nothing lives in it, and nobody refers to what died there.
     pub(crate) unsafe fn release_unit(&self, segment: u32, entry: &SegmentEntry, unit: usize) {
+        let units = self.geometry.segment_bytes / self.geometry.release_bytes;
+        assert!(unit < units, "release unit {unit} of {units}");
         if entry.cached.fetch_and(!(1 << unit), Ordering::Relaxed) & 1 << unit != 0 {
             self.cached.fetch_sub(1, Ordering::Relaxed);
         }
@@ -122,6 +130,7 @@ impl LogMemory {
         if cached == 0 {
             return false;
         }
+        assert!(from < to && to - from <= self.geometry.segment_bytes as u64, "a piece of {from}..{to}");
         let mask = self.geometry.segment_bytes as u64 - 1;
         let unit = self.geometry.release_bytes as u64;
         let (first, end) = ((from & mask) / unit, (((to - 1) & mask) + 1) / unit);

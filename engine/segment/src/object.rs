@@ -327,6 +327,7 @@ impl ObjectMut<'_> {
         // SAFETY: the shard is locked and this view is alone.
         let (value_at, slack) = unsafe { (place.value_at(&first), place.slack(&first)) };
         let room = first.size() - value_at;
+        debug_assert!(slack <= room, "{slack} bytes of slack in a room of {room}");
         let old = room - slack;
         if len == old {
             return Some((old, old));

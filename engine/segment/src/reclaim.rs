@@ -157,6 +157,7 @@ impl Log {
         let unit = self.shared.memory.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
+        assert!(start <= fill && fill <= self.shared.memory.geometry.segment_bytes, "a victim of {start}..{fill}");
         Some(Drain {
             segment: chosen.segment,
             cursor: start,
@@ -241,6 +242,7 @@ impl Log {
     /// Settles about `objects` more objects of the victim, and gives back the memory behind the cursor.
     pub fn drain_step(&self, drain: &mut Drain, rel: &mut impl Relocate, objects: usize) -> DrainState {
         let entry = self.shared.memory.table.entry(drain.segment);
+        assert!(entry.state() == SegmentState::Draining, "segment {} is {:?}", drain.segment, entry.state());
         let mut budget = objects.max(1) * DEAD_PER_OBJECT;
         let mut busy = false;
         while budget > 0 && !busy && drain.cursor < drain.fill {
@@ -304,6 +306,7 @@ impl Log {
                 *budget -= 1;
             }
         }
+        assert!(walk.at <= drain.fill, "objects reach to {} of {} bytes", walk.at, drain.fill);
         if count > 0 {
             rel.prepare(&heads[..count]);
         }
@@ -348,6 +351,7 @@ impl Log {
     fn release_behind(&self, drain: &mut Drain) {
         let unit = self.shared.memory.geometry.release_bytes;
         let entry = self.shared.memory.table.entry(drain.segment);
+        assert!(drain.cursor <= drain.fill && drain.released <= drain.fill.div_ceil(unit), "{drain:?}");
         let done = drain.cursor == drain.fill;
         let end = if done { drain.fill.div_ceil(unit) } else { drain.cursor / unit };
         while drain.released < end {

@@ -24,6 +24,7 @@ impl Releases {
 
     /// Puts back one that was taken and is not released whole: it stays the oldest.
     pub(crate) fn put_back(&mut self, release: Release) {
+        assert!(release.done < release.end, "segment {} is released whole", release.segment);
         self.0.push_front(release);
     }
 

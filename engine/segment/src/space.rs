@@ -60,6 +60,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     fn new(segment: u32, begin: u64, end: u64) -> Piece {
+        assert!(begin <= end, "a piece of {begin}..{end}");
         Piece { segment, begin, at: begin, end, ..Piece::default() }
     }
 
@@ -118,6 +119,7 @@ impl Space {
     /// memory for them.
     pub(crate) fn take(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
         let geometry = &memory.geometry;
+        assert!(count > 0, "no segments are taken");
         let first = self.ids.take(count)?;
         let need = (first + count) as usize * geometry.segment_bytes;
         if need > self.opened {
@@ -159,6 +161,7 @@ impl Space {
     pub(crate) fn release_cached_unit(&mut self, memory: &LogMemory) -> bool {
         let Some(&segment) = self.cached.last() else { return false };
         let entry = memory.table.entry(segment);
+        assert!(entry.state() == SegmentState::Free, "segment {segment} is in use and its pages are spare");
         let units = entry.cached.load(Ordering::Relaxed);
         if units == 0 {
             self.cached.pop();
@@ -176,6 +179,9 @@ impl Space {
 
     /// Takes `count` segments in a row back, which have no memory.
     pub(crate) fn give_empty(&mut self, memory: &LogMemory, first: u32, count: u32) {
+        for id in first..first + count {
+            assert!(memory.table.entry(id).state() == SegmentState::Free, "segment {id} is given back and in use");
+        }
         self.ids.give(first, count);
         memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
     }
@@ -197,6 +203,7 @@ impl Space {
             }
             None => self.take(memory, 1).unwrap_or_else(|| exhausted(memory)),
         };
+        assert!(self.classes[class as usize].cutting.is_none(), "two segments of {class:?} are cut at once");
         let bytes = memory.geometry.segment_bytes as u64;
         let base = segment as u64 * bytes;
         // No Ref may be 0, so the first segment begins at 1.
@@ -214,12 +221,14 @@ impl Space {
             Some(found) => parked.remove(found),
             None => self.cut(memory, class, need, memory.geometry.piece_bytes as u64),
         };
+        assert!(piece.left() >= need, "a piece of {} bytes for an object of {need}", piece.left());
         self.hand_out(memory, piece)
     }
 
     /// A piece of exactly `need` bytes.
     pub(crate) fn checkout_exact(&mut self, memory: &LogMemory, class: SegmentClass, need: u64) -> Piece {
         let piece = self.cut(memory, class, need, need);
+        assert!(piece.left() == need, "a piece of {} bytes for an object of {need}", piece.left());
         self.hand_out(memory, piece)
     }
 
@@ -239,6 +248,10 @@ impl Space {
             };
             let left = end - frontier;
             let fits = left >= need;
+            assert!(
+                frontier <= end && need <= memory.geometry.segment_bytes as u64,
+                "{need} bytes of {frontier}..{end}"
+            );
             let take = if !fits || (need < wish && left < wish + PIECE_MIN) { left } else { wish };
             let entry = memory.table.entry(segment);
             let mut piece = Piece::new(segment, frontier, frontier + take);
@@ -277,6 +290,13 @@ impl Space {
     /// Takes a piece back from its appender and counts what was written into it.
     pub(crate) fn take_back(&mut self, memory: &LogMemory, class: SegmentClass, piece: &Piece) {
         let entry = memory.table.entry(piece.segment);
+        assert!(entry.out.load(Ordering::Relaxed) > 0, "segment {} has no piece out", piece.segment);
+        assert!(
+            entry.state() == SegmentState::Open,
+            "a piece of segment {} comes back after it was sealed",
+            piece.segment
+        );
+        assert!(piece.begin <= piece.at && piece.at <= piece.end, "{piece:?}");
         let objects = piece.at - piece.begin - piece.filler;
         memory.count_used(entry, objects + filler_used(piece.filler));
         // The whole piece counted as live bytes while it was out.

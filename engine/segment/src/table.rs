@@ -71,6 +71,7 @@ pub(crate) struct Live(u64);
 
 impl Live {
     pub(crate) fn new(objects: u64, bytes: u64) -> Live {
+        debug_assert!(objects < 1 << 23 && bytes < OBJECT, "{objects} objects of {bytes} bytes in one segment");
         Live((objects * OBJECT).wrapping_add(bytes))
     }
 
@@ -148,8 +149,17 @@ impl SegmentEntry {
         self.state.store(to as u8, Ordering::Relaxed);
     }
 
+    /// A segment that was free has nothing of its life before.
+    fn assert_empty(&self) {
+        assert!(self.live() == Live::new(0, 0), "objects live in a free segment");
+        assert!(self.used.load(Ordering::Relaxed) == 0, "bytes are used in a free segment");
+        assert!(self.out.load(Ordering::Relaxed) == 0, "pieces of a free segment are out");
+        assert!(self.pins.load(Ordering::Relaxed) == 0, "a free segment is pinned");
+    }
+
     pub(crate) fn open(&self, class: SegmentClass, start: u64) {
         self.go(SegmentState::Free, SegmentState::Open);
+        self.assert_empty();
         self.class.store(class as u8, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(start, Ordering::Relaxed);
@@ -167,6 +177,11 @@ impl SegmentEntry {
 
     pub(crate) fn abandon(&self, cursor: u64) {
         self.start.store(cursor, Ordering::Relaxed);
+        let start = self.start.load(Ordering::Relaxed);
+        assert!(
+            start <= cursor && cursor <= self.fill.load(Ordering::Relaxed),
+            "a drain of {start}.. ends at {cursor}"
+        );
         self.go(SegmentState::Draining, SegmentState::Sealed);
     }
 
@@ -178,7 +193,10 @@ impl SegmentEntry {
     }
 
     pub(crate) fn begin_extent(&self, segments: u32, start: u64, fill: u64) {
+        assert!(segments > 0 && start <= fill, "an extent of {segments} segments, {start}..{fill} in use");
         self.go(SegmentState::Free, SegmentState::Extent);
+        self.assert_empty();
+        assert!(self.cached.load(Ordering::Relaxed) == 0, "an extent begins with pages of other objects");
         self.extent_len.store(segments, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(fill, Ordering::Relaxed);
@@ -186,6 +204,7 @@ impl SegmentEntry {
     }
 
     pub(crate) fn begin_tail(&self) {
+        assert!(self.cached.load(Ordering::Relaxed) == 0, "a tail begins with pages of other objects");
         self.go(SegmentState::Free, SegmentState::Tail);
     }
 
@@ -195,6 +214,7 @@ impl SegmentEntry {
 
     pub(crate) fn free_extent(&self) {
         assert!(self.live() == Live::new(0, 0), "a run is freed that lives");
+        assert!(self.pins.load(Ordering::Relaxed) == 0, "an extent is freed that is pinned");
         self.used.store(0, Ordering::Relaxed);
         self.go(SegmentState::Retired, SegmentState::Free);
     }
@@ -230,6 +250,7 @@ impl SegmentTable {
             chunk.get_or_init(|| (0..len).map(|_| SegmentEntry::default()).collect());
             below += len;
         }
+        assert!(end <= below, "{end} segments in a table of {below}");
     }
 
     /// The entry of a segment that was taken at some time.

@@ -67,6 +67,7 @@ impl Log {
         }
         while walk.at < fill {
             if let Some(&end) = parked.get(&(base + walk.at as u64)) {
+                assert!(end <= base + self.shared.memory.geometry.segment_bytes as u64, "a parked piece ends at {end}");
                 walk.at = (end - base) as usize;
                 continue;
             }

@@ -49,6 +49,7 @@ impl Compressor {
         let whole = node.needed_bytes(0);
         let block = compress_into_with_table(node.entries(), &mut out[HEADER_BYTES..], &mut self.table).ok()?;
         let size = HEADER_BYTES + block;
+        assert!(size <= out.len() && block > 0, "{} bytes were compressed to {block}", node.bytes());
         if size + SAVED_BYTES_MIN.max(whole / SAVED_PART_MIN) > whole {
             return None;
         }
@@ -123,6 +124,7 @@ pub enum ExpandError {
 pub fn expand(compressed: CompressedNode<'_>, into: &mut [u8], grow: Grow) -> Result<(), ExpandError> {
     let head = lay_out(into.len(), compressed.bytes(), compressed.len(), grow).map_err(ExpandError::Full)?;
     let wrong = ExpandError::Fault(Fault { at: HEADER_BYTES, what: "the block does not hold the entries" });
+    assert!(head.end - head.start == compressed.bytes(), "the room for the entries is what the header says");
     let entries = &mut into[head.start..head.end];
     match decompress_into(&compressed.buf[HEADER_BYTES..], entries) {
         Ok(bytes) if bytes == head.end - head.start => {

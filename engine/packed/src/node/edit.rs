@@ -92,6 +92,7 @@ impl<'a> NodeMut<'a> {
         let at = self.head.start;
         self.head.start += size_at(self.buf, at);
         self.head.count -= 1;
+        debug_assert!((self.head.count == 0) == (self.head.start == self.head.end), "the bytes end with the entries");
         self.head.write(self.buf);
         Some(entry_at(self.buf, at))
     }
@@ -104,6 +105,7 @@ impl<'a> NodeMut<'a> {
         }
         self.head.end -= size_before(self.buf, self.head.end);
         self.head.count -= 1;
+        debug_assert!((self.head.count == 0) == (self.head.start == self.head.end), "the bytes end with the entries");
         self.head.write(self.buf);
         Some(entry_at(self.buf, self.head.end))
     }
@@ -117,12 +119,14 @@ impl<'a> NodeMut<'a> {
 
     /// Adds an entry after that at `place`; returns where the new one is.
     pub fn insert_after(&mut self, place: EntryPos, entry: &Coded<'_>) -> Result<EntryPos, Full> {
+        assert!(self.node().has(place), "{place:?} is of another node");
         let after = place.0 + size_at(self.buf, place.0);
         self.insert_before(EntryPos(after), entry)
     }
 
     /// Puts another entry in the place of one; returns where it is.
     pub fn replace(&mut self, place: EntryPos, entry: &Coded<'_>) -> Result<EntryPos, Full> {
+        debug_assert!(self.node().has(place), "{place:?} is of another node");
         let at = self.gap(place.0, size_at(self.buf, place.0), entry.size())?;
         self.head.count -= 1;
         self.put(at, entry);
@@ -137,6 +141,7 @@ impl<'a> NodeMut<'a> {
     /// Removes the entry at `place` and those behind it, `many` in all or as many as there are; returns the place of
     /// the one that followed them.
     pub fn remove_range(&mut self, place: EntryPos, many: usize) -> Option<EntryPos> {
+        assert!(self.node().has(place), "{place:?} is of another node");
         let (mut end, mut gone) = (place.0, 0);
         while gone < many && end < self.head.end {
             end += size_at(self.buf, end);
@@ -194,12 +199,14 @@ impl<'a> NodeMut<'a> {
     /// Writes an entry into the gap at `at`, and the header.
     #[inline(always)]
     fn put(&mut self, at: usize, entry: &impl Encoded) {
+        debug_assert!(self.head.start <= at && at + entry.size() <= self.head.end, "an entry is written into its gap");
         entry.write(&mut self.buf[at..]);
         self.head.count += 1;
         self.head.write(self.buf);
     }
 
     fn put_all(&mut self, at: usize, other: Node<'_>) {
+        assert!(self.head.start <= at && at + other.bytes() <= self.head.end, "entries are written into their gap");
         self.buf[at..at + other.bytes()].copy_from_slice(other.entries());
         self.head.count += other.len();
         self.head.write(self.buf);
@@ -207,6 +214,7 @@ impl<'a> NodeMut<'a> {
 
     /// Removes the `gone` entries in `from..to`.
     fn cut(&mut self, from: usize, to: usize, gone: usize) -> Option<EntryPos> {
+        assert!(from <= to && gone <= self.head.count, "{gone} of {} entries in {from}..{to}", self.head.count);
         let at = self.gap(from, to - from, 0).expect("removing needs no room");
         self.head.count -= gone;
         self.head.write(self.buf);
@@ -252,6 +260,7 @@ impl<'a> NodeMut<'a> {
         if self.node().room() + old < new {
             return Err(Full { needed: buffer_bytes(bytes) });
         }
+        debug_assert!(quarters <= 4, "{quarters} quarters");
         let form = Form::for_buffer(self.buf.len());
         let spare = self.node().room() + old - new;
         let front = form.header_bytes() + spare * quarters / 4;
@@ -264,6 +273,7 @@ impl<'a> NodeMut<'a> {
             self.buf.copy_within(start..at, front);
             self.buf.copy_within(at + old..end, gap + new);
         }
+        assert!(gap + new <= front + bytes, "a gap at {gap} of {bytes} bytes");
         self.head = Header { form, start: front, end: front + bytes, count: self.head.count };
         Ok(gap)
     }

@@ -46,12 +46,20 @@ const INTEGER_8: u8 = INTEGER + 7;
 const STRING_6_MAX: usize = 63;
 const STRING_12_MAX: usize = 4095;
 
+/// The first bytes of the forms do not overlap.
+const _: () = assert!(STRING_6 as usize + STRING_6_MAX < MIDDLE_13 as usize);
+const _: () = assert!(STRING_12 as usize + (STRING_12_MAX >> 8) < STRING_32 as usize);
+const _: () = assert!(MIDDLE_13 | 0x1f < STRING_12 && SMALL_MAX < STRING_6 as i64);
+
 const BACK_1: u8 = 0x80;
 const BACK_2: u8 = 0xf0;
 const BACK_3: u8 = 0xfe;
 const BACK_5: u8 = 0xff;
 const BACK_1_MAX: usize = 112;
 const BACK_2_MAX: usize = BACK_1_MAX + 14 * 256;
+/// The last bytes of the forms do not overlap.
+const _: () = assert!(BACK_1 as usize + BACK_1_MAX - 1 < BACK_2 as usize);
+const _: () = assert!(BACK_2 as usize + ((BACK_2_MAX - BACK_1_MAX - 1) >> 8) < BACK_3 as usize && BACK_3 < BACK_5);
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +146,7 @@ impl Encoded for Short<'_> {
 
     #[inline(always)]
     fn write(&self, out: &mut [u8]) {
+        debug_assert!(self.0.len() <= STRING_6_MAX, "{} bytes in a short string", self.0.len());
         let [head, rest @ ..] = &mut out[..self.0.len() + 2] else { unreachable!("two bytes at least") };
         *head = STRING_6 | self.0.len() as u8;
         let (data, back) = rest.split_at_mut(self.0.len());
@@ -203,6 +212,7 @@ impl<'a> Coded<'a> {
             return Coded::finish(head, 2, &[]);
         }
         let n = integer_bytes(value);
+        debug_assert!((2..=8).contains(&n), "{value} in {n} bytes");
         head[0] = INTEGER + (n - 1);
         head[1..].copy_from_slice(&value.to_le_bytes());
         Coded::finish(head, 1 + n, &[])
@@ -266,6 +276,7 @@ impl<'a> Coded<'a> {
     #[inline]
     pub(super) fn copy_body_end(&self, out: &mut [u8]) {
         let (head_len, data_len) = (usize::from(self.head_len), self.data.len());
+        debug_assert!(out.len() <= self.body(), "{} of {} bytes", out.len(), self.body());
         let from_data = data_len.min(out.len());
         let from_head = out.len() - from_data;
         let (head, data) = out.split_at_mut(from_head);
@@ -362,6 +373,7 @@ pub(super) const SIZE_BY_FIRST: [u8; 256] = {
 /// Bytes of the whole entry that starts at `at`.
 #[inline]
 pub(super) fn size_at(buf: &[u8], at: usize) -> usize {
+    debug_assert!(at < buf.len(), "an entry at {at} of {} bytes", buf.len());
     let first = buf[at];
     // Computed for strings, as a load from the table would delay the next step; they are what is met most.
     if (STRING_6..MIDDLE_13).contains(&first) {
@@ -397,11 +409,14 @@ pub(super) fn size_by_last(last: u8) -> usize {
 /// Bytes of the whole entry that ends before `end`.
 #[inline]
 pub(super) fn size_before(buf: &[u8], end: usize) -> usize {
+    debug_assert!(0 < end && end <= buf.len(), "an entry that ends at {end} of {} bytes", buf.len());
     let last = buf[end - 1];
-    match size_by_last(last) {
+    let size = match size_by_last(last) {
         0 => size_before_long(buf, end, last),
         size => size,
-    }
+    };
+    debug_assert!(size_at(buf, end - size) == size, "the two lengths of the entry that ends at {end} differ");
+    size
 }
 
 fn size_before_long(buf: &[u8], end: usize, last: u8) -> usize {
@@ -441,6 +456,7 @@ pub(super) fn entry_at(buf: &[u8], at: usize) -> PackedEntry<'_> {
 }
 
 fn integer_at(buf: &[u8], at: usize, n: usize) -> i64 {
+    debug_assert!((2..=8).contains(&n), "an integer of {n} bytes");
     let mut bytes = [0; 8];
     copy_short(&mut bytes[..n], &buf[at..at + n]);
     let unused = 64 - 8 * n as u32;

@@ -57,6 +57,10 @@ impl Form {
     }
 }
 
+/// The first byte of a tiny node, its start, is none that means another form.
+const _: () = assert!(Form::Tiny.header_bytes() > COMPRESSED as usize);
+const _: () = assert!(Form::Tiny.limit() < Form::Small.limit() && Form::Small.limit() < Form::Large.limit());
+
 /// A header taken apart: the entries lie in `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -87,6 +91,11 @@ impl Header {
     #[inline]
     pub(super) fn write(self, buf: &mut [u8]) {
         debug_assert!(self.end <= buf.len() && self.end <= self.form.limit(), "the entries end in the buffer");
+        debug_assert!(
+            self.form.header_bytes() <= self.start && self.start <= self.end,
+            "the entries start behind the header"
+        );
+        debug_assert!(self.count <= self.end - self.start, "no entry is shorter than a byte");
         match self.form {
             Form::Tiny => {
                 let header = [self.start as u8, self.end as u8, self.count as u8];

@@ -130,12 +130,15 @@ impl<'a> Node<'a> {
     #[inline]
     pub fn room(&self) -> usize {
         let form = Form::for_buffer(self.buf.len());
-        self.buf.len().min(form.limit()) - form.header_bytes() - self.bytes()
+        let most = self.buf.len().min(form.limit()) - form.header_bytes();
+        debug_assert!(self.bytes() <= most, "{} bytes of entries where {most} fit", self.bytes());
+        most - self.bytes()
     }
 
     /// Bytes of entries that can be pushed at the front and move nothing.
     #[inline]
     pub fn front_room(&self) -> usize {
+        debug_assert!(self.head.start >= self.head.form.header_bytes(), "the entries start in the header");
         self.head.start - self.head.form.header_bytes()
     }
 
@@ -174,6 +177,7 @@ impl<'a> Node<'a> {
     /// Position of the entry after this one.
     #[inline]
     pub fn next(&self, place: EntryPos) -> Option<EntryPos> {
+        debug_assert!(self.has(place), "{place:?} is of another node");
         let next = place.0 + size_at(self.buf, place.0);
         (next < self.head.end).then_some(EntryPos(next))
     }
@@ -181,6 +185,7 @@ impl<'a> Node<'a> {
     /// Position of the entry before this one.
     #[inline]
     pub fn prev(&self, place: EntryPos) -> Option<EntryPos> {
+        debug_assert!(self.has(place), "{place:?} is of another node");
         (place.0 > self.head.start).then(|| EntryPos(place.0 - size_before(self.buf, place.0)))
     }
 
@@ -192,24 +197,28 @@ impl<'a> Node<'a> {
     /// What the entry at `place` holds.
     #[inline]
     pub fn get(&self, place: EntryPos) -> PackedEntry<'a> {
+        debug_assert!(self.has(place), "{place:?} is of another node");
         entry_at(&self.buf[..self.head.end], place.0)
     }
 
     /// Bytes that the entry at `place` takes.
     #[inline]
     pub fn size(&self, place: EntryPos) -> usize {
+        debug_assert!(self.has(place), "{place:?} is of another node");
         size_at(self.buf, place.0)
     }
 
     /// Searches forward for an equal entry, `from` one entry and then every `stride`th: 2 for the fields of pairs.
     /// Returns its place and how many entries lie between, 0 for `from` itself.
     pub fn find(&self, needle: &Coded<'_>, from: EntryPos, stride: usize) -> Option<(EntryPos, usize)> {
+        debug_assert!(self.has(from) && stride > 0, "every {stride}th entry from {from:?}");
         walk::find(&self.buf[..self.head.end], needle, from.0, stride).map(|(at, passed)| (EntryPos(at), passed))
     }
 
     /// Searches backward for an equal entry, starting with `from` itself. Returns its place and how many entries lie
     /// between.
     pub fn rfind(&self, needle: &Coded<'_>, from: EntryPos) -> Option<(EntryPos, usize)> {
+        debug_assert!(self.has(from), "{from:?} is of another node");
         walk::rfind(self.buf, needle, from.0, self.head.start).map(|(at, passed)| (EntryPos(at), passed))
     }
 
@@ -221,6 +230,7 @@ impl<'a> Node<'a> {
 
     /// The entry at `place` and all behind it.
     pub fn iter_from(&self, place: EntryPos) -> impl Iterator<Item = PackedEntry<'a>> + use<'a> {
+        debug_assert!(self.has(place), "{place:?} is of another node");
         let (buf, mut at) = (&self.buf[..self.head.end], place.0);
         std::iter::from_fn(move || {
             (at < buf.len()).then(|| {
@@ -229,6 +239,12 @@ impl<'a> Node<'a> {
                 entry
             })
         })
+    }
+
+    /// True if the position lies among the entries.
+    #[inline]
+    fn has(&self, place: EntryPos) -> bool {
+        (self.head.start..self.head.end).contains(&place.0)
     }
 
     /// The bytes of the entries.
@@ -278,6 +294,7 @@ fn lay_out(capacity: usize, bytes: usize, count: usize, grow: Grow) -> Result<He
         Grow::Back => 0,
         Grow::Both => room / 2,
     };
+    debug_assert!(front <= room && count <= bytes, "{count} entries of {bytes} bytes, {front} of {room} in front");
     let start = form.header_bytes() + front;
     Ok(Header { form, start, end: start + bytes, count })
 }
@@ -297,6 +314,7 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<PackedEntry<'a>> {
         self.left = self.left.checked_sub(1)?;
+        debug_assert!(self.at < self.end, "{} entries more than the bytes have", self.left + 1);
         let entry = entry_at(self.buf, self.at);
         self.at += size_at(self.buf, self.at);
         Some(entry)
@@ -312,6 +330,7 @@ impl<'a> DoubleEndedIterator for Iter<'a> {
     fn next_back(&mut self) -> Option<PackedEntry<'a>> {
         self.left = self.left.checked_sub(1)?;
         self.end -= size_before(self.buf, self.end);
+        debug_assert!(self.at <= self.end, "the last entry begins before the first");
         Some(entry_at(self.buf, self.end))
     }
 }

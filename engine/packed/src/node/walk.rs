@@ -35,6 +35,7 @@ impl<'a> Needle<'a> {
     #[inline]
     fn new(coded: &'a Coded<'a>) -> Needle<'a> {
         let body = coded.body();
+        debug_assert!(body > 0, "an entry of no bytes");
         let mut bytes = [0; 8];
         coded.copy_body_end(&mut bytes[..body.min(8)]);
         let mask = u64::MAX >> (8 * (8 - body.min(8)));
@@ -68,6 +69,7 @@ impl<'a> Needle<'a> {
 
 /// Offset of the entry `many` behind that at `at`. The entries end with `buf`.
 pub(super) fn forward(buf: &[u8], mut at: usize, mut many: usize) -> usize {
+    debug_assert!(at + many <= buf.len(), "{many} entries behind {at} of {} bytes", buf.len());
     let (mut a, mut b) = (0, 0);
     while many >= GROUP {
         if follow(buf, at, a, b).is_some() {
@@ -87,6 +89,7 @@ pub(super) fn forward(buf: &[u8], mut at: usize, mut many: usize) -> usize {
 
 /// Offset of the entry `many` before what starts at `at`. The entries start at `start`.
 pub(super) fn backward(buf: &[u8], mut at: usize, start: usize, mut many: usize) -> usize {
+    debug_assert!(start + many <= at && at <= buf.len(), "{many} entries before {at} in {start}..{}", buf.len());
     let (mut a, mut b) = (0, 0);
     while many >= GROUP {
         if precede(buf, at, start, a, b) {
@@ -175,6 +178,7 @@ fn find_guessing<const PAIRS: bool>(buf: &[u8], needle: Needle<'_>, mut at: usiz
 pub(super) fn rfind(buf: &[u8], needle: &Coded<'_>, mut at: usize, start: usize) -> Option<(usize, usize)> {
     let (needle, mut passed) = (Needle::new(needle), 0);
     loop {
+        debug_assert!(start <= at && at < buf.len(), "a search at {at} of {start}..{}", buf.len());
         if needle.is_at(buf, at) {
             return Some((at, passed));
         }

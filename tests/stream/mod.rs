@@ -3,9 +3,11 @@
 //! ```text
 //! table   tests/data/effects.txt: cases of commands, each with the effects that it must leave
 //! theirs  redis-server, and its stream as a replica gets it
+//! ours    Varve's executor in this process, and its stream
 //! ```
 //! A stream is compared without its SELECTs: each effect carries its database, and they are put back where it changes.
 
+pub(crate) mod ours;
 pub(crate) mod table;
 pub(crate) mod theirs;
 
@@ -62,13 +64,13 @@ pub(crate) fn lines(effects: &[Effect], db: &mut u32, now_ms: i64) -> Vec<String
 /// Times that differ by less than half of this are shown alike.
 const TIME_STEP_MS: i64 = 5000;
 /// Times further from now are shown as they are.
-const TIME_NEAR_MS: i64 = 10_000_000;
+const TIME_NEAR_MS: u64 = 10_000_000;
 
 /// A word as the table has it.
 fn show(word: &[u8], now_ms: i64) -> String {
     let text = std::str::from_utf8(word).unwrap_or_default();
     if let Ok(time) = text.parse::<i64>()
-        && (time - now_ms).abs() < TIME_NEAR_MS
+        && time.abs_diff(now_ms) < TIME_NEAR_MS
     {
         return format!("@{}", (time - now_ms + TIME_STEP_MS / 2).div_euclid(TIME_STEP_MS) * TIME_STEP_MS);
     }

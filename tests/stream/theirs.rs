@@ -53,6 +53,11 @@ impl Theirs {
         self.effects();
     }
 
+    /// The digest of all keys.
+    pub(crate) fn digest(&mut self) -> String {
+        self.clients[0].cmd("DEBUG DIGEST").text()
+    }
+
     /// Does a step; the effects that it left.
     pub(crate) fn step(&mut self, act: &Act) -> Vec<Effect> {
         match act {
@@ -64,7 +69,8 @@ impl Theirs {
         if self.queues { Vec::new() } else { self.effects() }
     }
 
-    fn run(&mut self, words: &Words) {
+    /// Runs a command of the first connection.
+    pub(crate) fn run(&mut self, words: &Words) {
         let reply = self.clients[0].call(words).expect("a reply");
         self.queues = match words[0].to_ascii_lowercase().as_slice() {
             b"multi" => !reply.is_error(),

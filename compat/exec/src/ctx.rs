@@ -129,6 +129,7 @@ impl<'a> Ctx<'_, 'a> {
     }
 
     /// Reports what the command has taken out of a key, and, as an event, the key's end if nothing is left in it.
+    #[inline(always)]
     pub fn did_taken(&mut self, key: &Key<'_>, effect: Effect<'_>) {
         self.did(key, effect);
         if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {

@@ -16,6 +16,7 @@ pub mod batch;
 pub mod blocking;
 pub mod checks;
 pub mod command;
+pub mod journal;
 pub mod large_arguments;
 pub mod monitor;
 pub mod notify;

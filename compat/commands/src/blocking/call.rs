@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use varve_base::number::{Extended, parse_f64, parse_i64};
 use varve_catalog::{Acl, ArgKind, Argument, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
-use varve_exec::blocking::{Resume, Wish, block};
+use varve_exec::blocking::{Wish, block};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
 use varve_store::Type;
@@ -279,7 +279,7 @@ fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
         let key = ctx.key(at);
         match ctx.tx.type_of(&key) {
             None => {}
-            Some(ty) if ty == call.wish.wants => return call.resume(&mut ctx.tx, ctx.args, &key, ctx.out),
+            Some(ty) if ty == call.wish.wants => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out, false),
             Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }

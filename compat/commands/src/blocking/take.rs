@@ -10,13 +10,27 @@ use super::call::{Call, Side, What};
 
 impl Resume for Call {
     fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
+        self.take(tx, args, key, out, true)
+    }
+}
+
+impl Call {
+    /// Takes and replies, for a client that has `waited` or that finds something at once.
+    pub(super) fn take(
+        &self,
+        tx: &mut Tx<'_>,
+        args: Args<'_>,
+        key: &Key<'_>,
+        out: &mut Reply,
+        waited: bool,
+    ) -> CmdResult {
         match (self.wish.wants, self.what) {
             (Type::List, What::One(side)) => list_one(tx, key, side, out)?,
             (Type::List, What::Many(side, count)) => list_many(tx, key, side, count, out)?,
             (Type::List, What::Move(from, to)) => {
                 let target = tx.key(args.get(self.wish.target.expect("a move has a destination")));
                 tx.list_move(key, &target, end(from), end(to), |element| out.bulk(element))?;
-                let words = |words: &mut Words<'_>| self.move_again(args, words);
+                let words = |words: &mut Words<'_>| move_again(args, waited, words);
                 tx.did(&target, Effect::covered(Class::List, name(to, "lpush", "rpush"), 1));
                 tx.did(key, Effect::words(Class::List, name(from, "lpop", "rpop"), 1, &words));
             }
@@ -31,14 +45,19 @@ impl Resume for Call {
     }
 }
 
-impl Call {
-    /// Writes the move that does not wait: LMOVE for BLMOVE, RPOPLPUSH for BRPOPLPUSH.
-    fn move_again(&self, args: Args<'_>, words: &mut Words<'_>) {
-        if args.len() == 4 {
-            words.add(b"RPOPLPUSH").add(args.get(1)).add(args.get(2));
+/// Writes the move that does not wait: LMOVE for BLMOVE, RPOPLPUSH for BRPOPLPUSH. The sides are written as they were
+/// sent, but in small letters for a client that has waited, as redis-server writes them.
+fn move_again(args: Args<'_>, waited: bool, words: &mut Words<'_>) {
+    if args.len() == 4 {
+        words.add(b"RPOPLPUSH").add(args.get(1)).add(args.get(2));
+        return;
+    }
+    words.add(b"LMOVE").add(args.get(1)).add(args.get(2));
+    for side in [args.get(3), args.get(4)] {
+        if waited {
+            words.add(&side.to_ascii_lowercase());
         } else {
-            words.add(b"LMOVE");
-            (1..5).for_each(|at| _ = words.add(args.get(at)));
+            words.add(side);
         }
     }
 }

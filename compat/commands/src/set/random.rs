@@ -39,11 +39,25 @@ const SPOP: Command = Command::new(
 
 fn pop_one(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let mut drawn = Drawn::new(ctx);
-    if ctx.tx.set_pop(&key, 1, |member| drawn.reply(ctx.out, member))? == 0 {
+    if ctx.tx.has_journal() {
+        return pop_one_kept(ctx, &key);
+    }
+    if ctx.tx.set_pop(&key, 1, |member| reply_member(ctx.out, member))? == 0 {
         ctx.out.null();
     } else {
-        ctx.did_taken(&key, Effect::words(Class::Set, "spop", 1, &|words| drawn.remove(&key, words)));
+        ctx.did_taken(&key, Effect::covered(Class::Set, "spop", 1));
+    }
+    Ok(())
+}
+
+/// Takes one member and remembers its name for the journal.
+#[cold]
+fn pop_one_kept(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult {
+    let mut drawn = Drawn::new(ctx);
+    if ctx.tx.set_pop(key, 1, |member| drawn.reply(ctx.out, member))? == 0 {
+        ctx.out.null();
+    } else {
+        ctx.did_taken(key, Effect::words(Class::Set, "spop", 1, &|words| drawn.remove(key, words)));
     }
     Ok(())
 }

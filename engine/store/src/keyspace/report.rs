@@ -105,6 +105,11 @@ impl WorkerState {
 
     #[cold]
     fn queue_event(&mut self, store: &Store, name: &'static str, db: u16, key: &[u8]) {
+        self.add_event(store, name, db, key);
+    }
+
+    #[inline]
+    fn add_event(&mut self, store: &Store, name: &'static str, db: u16, key: &[u8]) {
         // Keys of a database that is being swept are gone already.
         if let Some(db) = store.database_map().logical(db) {
             self.reported.add_event(name, db, key);
@@ -114,8 +119,11 @@ impl WorkerState {
     /// Keeps what an effect is to events and to the journal; `db` is the logical database that is selected.
     #[cold]
     pub(crate) fn keep(&mut self, store: &Store, key: &Key<'_>, db: u32, effect: &Effect<'_>) {
-        self.emit(store, effect.class, effect.name, key.db, key.bytes);
-        if store.has_journal() {
+        let mask = store.event_mask.load(Relaxed);
+        if mask & effect.class as u32 != 0 {
+            self.add_event(store, effect.name, key.db, key.bytes);
+        }
+        if mask & JOURNAL != 0 {
             self.reported.add(db, effect.again);
         }
     }

@@ -33,7 +33,9 @@ impl Tx<'_> {
             }
         }
         if self.store.keeps(effect.class) {
-            self.local.keep(self.store, k, self.db, &effect);
+            // A copy, so that the effect needs no place in memory where nobody wants it.
+            let Effect { class, name, changes, modified, again } = effect;
+            self.local.keep(self.store, k, self.db, &Effect { class, name, changes, modified, again });
         }
     }
 

@@ -219,6 +219,7 @@ impl Reported {
 
     /// Ends a command that ran in logical database `db` and that `sent` writes: publishes its events; the unit of
     /// effects, if it ends too.
+    #[inline]
     pub(crate) fn end_command(&mut self, mask: u32, db: u32, sent: &dyn Fn(&mut Words<'_>)) -> bool {
         if std::mem::take(&mut self.sent) {
             self.unit.add(db, sent);
@@ -239,6 +240,7 @@ impl Reported {
     }
 
     /// Ends a unit and gives it to `keep`, unless it is empty.
+    #[inline]
     pub(crate) fn end_unit(&mut self, keep: impl FnOnce(&Unit)) {
         self.open = false;
         if !self.unit.is_empty() {

@@ -19,7 +19,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("tools/loops", &["varve-store", "varve-protocol", "varve-exec", "varve-commands", "varve-testkit"]),
     ("tools/bench", &["varve-base", "varve-store", "varve-testkit"]),
     ("tools/xtask", &[]),
-    ("tests", &["varve-testkit"]),
+    ("tests", &["varve-store", "varve-protocol", "varve-catalog", "varve-exec", "varve-commands", "varve-testkit"]),
 ];
 
 /// Each crate depends on what the table lets it.

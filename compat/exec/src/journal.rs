@@ -1,0 +1,72 @@
+//! Effects as bytes: the stream that redis-server sends to its replicas and appends to its file.
+//!
+//! ```text
+//!  Unit of one effect            SELECT 3   SET k v
+//!  Unit of several               SELECT 3   MULTI   SET k v   SELECT 4   DEL k   EXEC
+//! ```
+//! A SELECT stands where the database changes, before the MULTI of a unit. Not here: where the bytes go.
+
+use varve_base::number::push_i64;
+use varve_store::Unit;
+
+/// Writes units one behind the other, and knows the database that the reader has selected.
+#[derive(Debug, Default)]
+pub struct EffectStream {
+    /// None before the first effect: the reader's database is not known.
+    db: Option<u32>,
+}
+
+impl EffectStream {
+    /// Appends a unit to `out`, as requests in RESP.
+    pub fn append(&mut self, unit: &Unit, out: &mut Vec<u8>) {
+        let grouped = unit.len() > 1;
+        for (at, (db, words)) in unit.effects().enumerate() {
+            self.select(db, out);
+            if grouped && at == 0 {
+                request(out, [b"MULTI".as_slice()].into_iter());
+            }
+            request(out, words);
+        }
+        if grouped {
+            request(out, [b"EXEC".as_slice()].into_iter());
+        }
+    }
+
+    fn select(&mut self, db: u32, out: &mut Vec<u8>) {
+        if self.db != Some(db) {
+            self.db = Some(db);
+            request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
+        }
+    }
+}
+
+fn request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
+    head(out, b'*', words.len());
+    for word in words {
+        head(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
+    out.push(kind);
+    push_i64(out, length as i64);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_resp() {
+        let mut out = Vec::new();
+        request(&mut out, [b"SET".as_slice(), b"k", b""].into_iter());
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
+        let mut out = Vec::new();
+        let mut stream = EffectStream::default();
+        [3, 3, 0].into_iter().for_each(|db| stream.select(db, &mut out));
+        assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n");
+    }
+}

@@ -68,7 +68,7 @@ impl World {
             .map(|id| Seat {
                 worker: store.worker(id),
                 batch: Batch::new(CommandStats::new(commands())),
-                parser: Parser::new(varve_protocol::Limits::default()),
+                parser: Parser::new(varve_protocol::RequestLimits::default()),
                 session: Session::new(id as u64, START_MS, true),
                 blocked: None,
                 pending: Vec::new(),

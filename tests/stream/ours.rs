@@ -11,7 +11,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::journal::EffectStream;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session, WideCtx};
-use varve_protocol::{Args, Limits, Parser, Reply};
+use varve_protocol::{Args, Parser, Reply, RequestLimits};
 use varve_store::{EffectSink, LogGeometry, Options, Policy, Store, StoreWorker, Unit};
 use varve_testkit::{RespValue, client};
 
@@ -85,7 +85,7 @@ impl Ours {
             }
         }
         let connection = |id| Connection {
-            parser: Parser::new(Limits::default()),
+            parser: Parser::new(RequestLimits::default()),
             session: Session::new(id, self.now_ms, true),
             blocked: None,
         };
@@ -107,7 +107,7 @@ impl Ours {
         self.now_ms = now_ms;
     }
 
-    /// Limits the memory, and evicts any key for room.
+    /// RequestLimits the memory, and evicts any key for room.
     pub(crate) fn limit(&mut self, bytes: u64) {
         self.store.set_limit(bytes, Policy::AllKeysLru);
     }

@@ -6,6 +6,7 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
 use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, SessionCtx, WideCtx};
 use varve_protocol::Args;
 
+use crate::errors;
 use crate::grammar::{is, small_integer};
 
 pub(crate) const ROWS: FileRows = &[DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME];
@@ -99,8 +100,8 @@ const SWAPDB: Command = Command::new(
 );
 
 fn two_databases(args: &Args<'_>, databases: u32) -> CmdResult<(u32, u32)> {
-    let a = small_integer(args.get(1)).map_err(|_| CommandError::new(&"ERR invalid first DB index"))?;
-    let b = small_integer(args.get(2)).map_err(|_| CommandError::new(&"ERR invalid second DB index"))?;
+    let a = small_integer(args.get(1)).map_err(|_| errors::FIRST_DB)?;
+    let b = small_integer(args.get(2)).map_err(|_| errors::SECOND_DB)?;
     let known = |n: i32| u32::try_from(n).ok().filter(|n| *n < databases).ok_or(CommandError::DB_RANGE);
     Ok((known(a)?, known(b)?))
 }

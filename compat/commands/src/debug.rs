@@ -11,6 +11,7 @@ use varve_protocol::Resp;
 use varve_store::{Effect, EventClass, Key, StringForm, TableStats, Ttl, Tx};
 
 use crate::digest;
+use crate::errors;
 use crate::generic::{refcount, shares_integers};
 use crate::grammar::{help, integer, shown};
 
@@ -19,9 +20,7 @@ const SHOWN_MAX: usize = 128;
 
 /// The error of a subcommand that is not known, or not with this number of arguments.
 pub fn unknown(subcommand: &[u8]) -> CommandError {
-    let name = shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]);
-    let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");
-    CommandError::owned([head.as_slice(), name, tail].concat())
+    errors::unknown_debug(shown(&subcommand[..subcommand.len().min(SHOWN_MAX)]))
 }
 
 /// Runs a DEBUG subcommand; one that is not known here fails as an unknown subcommand.
@@ -122,19 +121,16 @@ fn object(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 fn table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
-    const RANGE: CommandError = CommandError::new(&"ERR Out of range database");
     let db = integer(ctx.args.get(2))?;
-    let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(RANGE)?;
+    let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(errors::DATABASE_RANGE)?;
     let text = format!("[Dictionary HT]\nHash table stats:\n number of elements: {}\n", ctx.store.len(db));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
 fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
-    const NO_TABLE: CommandError =
-        CommandError::new(&"ERR The value stored at the specified key is not represented using an hash table");
     let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| tx.table_stats(key));
-    let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(NO_TABLE)?;
+    let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(errors::NO_HASH_TABLE)?;
     ctx.out.verbatim("txt", table_text(&stats).as_bytes());
     Ok(())
 }
@@ -161,9 +157,7 @@ fn table_text(stats: &TableStats) -> String {
 
 fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
     let positive = |text: &[u8]| {
-        varve_base::number::parse_i64(text)
-            .and_then(|n| usize::try_from(n).ok())
-            .ok_or(CommandError::new(&"ERR value is out of range, must be positive"))
+        varve_base::number::parse_i64(text).and_then(|n| usize::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)
     };
     let count = positive(ctx.args.get(2))?;
     let prefix: &[u8] = if ctx.args.len() > 3 { ctx.args.get(3) } else { b"key" };
@@ -187,11 +181,6 @@ fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
-    const TYPES: CommandError = CommandError::new(
-        &"ERR Wrong protocol type name. Please use one of the following: \
-         string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-    );
-    const RESP2: CommandError = CommandError::new(&"ERR RESP2 is not supported by this command");
     let resp3 = ctx.out.resp() == Resp::V3;
     let out = &mut *ctx.out;
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
@@ -225,7 +214,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
             }
             out.bulk(b"Some real reply following the attribute");
         }
-        b"push" if !resp3 => return Err(RESP2),
+        b"push" if !resp3 => return Err(errors::RESP3_ONLY),
         b"push" => {
             out.push(2);
             out.bulk(b"server-cpu-usage");
@@ -235,7 +224,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
         b"verbatim" => out.verbatim("txt", b"This is a verbatim\nstring"),
         b"true" => out.boolean(true),
         b"false" => out.boolean(false),
-        _ => return Err(TYPES),
+        _ => return Err(errors::PROTOCOL_TYPE),
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ use varve_base::number::parse_i64;
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Reply;
 
+use crate::errors;
+
 /// Reads a 64-bit integer.
 #[inline]
 pub fn integer(text: &[u8]) -> CmdResult<i64> {
@@ -18,9 +20,7 @@ pub fn integer(text: &[u8]) -> CmdResult<i64> {
 /// Reads an integer of C's `int`, which is what database numbers are told in.
 pub fn small_integer(text: &[u8]) -> CmdResult<i32> {
     let value = integer(text)?;
-    let (low, high) = (i32::MIN, i32::MAX);
-    i32::try_from(value)
-        .map_err(|_| CommandError::owned(format!("ERR value is out of range, value must between {low} and {high}")))
+    i32::try_from(value).map_err(|_| errors::not_between(i32::MIN.into(), i32::MAX.into()))
 }
 
 /// Reads the number of a database below `databases`.

@@ -3,6 +3,7 @@
 //! Flags, categories, tips and key specifications are sets in RESP3 and arrays in RESP2; subcommands are an array in both,
 //! but an empty set where there are none. The order in which commands are listed means nothing.
 
+use crate::errors;
 use varve_base::glob;
 use varve_catalog::{
     Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, one_of,
@@ -252,16 +253,12 @@ fn find_keys(ctx: &mut SessionCtx<'_>, with_flags: bool) -> CmdResult {
 
 /// The keys of a request, or the error that tells why there are none.
 fn keys_of(commands: &CommandTable, request: Args<'_>) -> CmdResult<Vec<(usize, KeyFlags)>> {
-    const UNKNOWN: CommandError = CommandError::new(&"ERR Invalid command specified");
-    const NO_KEYS: CommandError = CommandError::new(&"ERR The command has no key arguments");
-    const ARITY: CommandError = CommandError::new(&"ERR Invalid number of arguments specified for command");
-    const ARGUMENTS: CommandError = CommandError::new(&"ERR Invalid arguments specified for command");
-    let command = commands.lookup(request).map_err(|_| UNKNOWN)?;
+    let command = commands.lookup(request).map_err(|_| errors::INVALID_COMMAND)?;
     if command.keys.is_empty() {
-        return Err(NO_KEYS);
+        return Err(errors::NO_KEY_ARGUMENTS);
     }
     if !command.takes(request.len()) {
-        return Err(ARITY);
+        return Err(errors::INVALID_ARITY);
     }
     let mut keys = Vec::new();
     if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err()
@@ -269,7 +266,7 @@ fn keys_of(commands: &CommandTable, request: Args<'_>) -> CmdResult<Vec<(usize, 
         || command.says_no_keys(request)
     {
         let may_have_none = command.flags.has(Flags::NO_MANDATORY_KEYS);
-        return if may_have_none { Ok(Vec::new()) } else { Err(ARGUMENTS) };
+        return if may_have_none { Ok(Vec::new()) } else { Err(errors::INVALID_ARGUMENTS) };
     }
     Ok(keys)
 }

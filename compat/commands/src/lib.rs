@@ -20,6 +20,7 @@ mod blocking;
 mod connection;
 mod db;
 mod digest;
+mod errors;
 mod generic;
 mod hash;
 mod introspect;

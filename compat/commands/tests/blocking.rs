@@ -9,7 +9,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session};
-use varve_protocol::{Limits, Parser, Reply};
+use varve_protocol::{Parser, Reply, RequestLimits};
 use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
@@ -57,7 +57,7 @@ impl Bench {
             let (mut worker, mut batch) = (store.worker(id), Batch::new(CommandStats::new(commands())));
             batch.set_events(&mut worker, journal.clone());
             let session = Session::new(id as u64 + 1, NOW_MS, true);
-            Hand { worker, batch, session, parser: Parser::new(Limits::default()), blocked: None }
+            Hand { worker, batch, session, parser: Parser::new(RequestLimits::default()), blocked: None }
         };
         let hands = (0..workers).map(hand).collect();
         Bench { store, hands, table: CommandTable::new(commands()), served: Vec::new(), journal }

@@ -11,7 +11,7 @@ use varve_commands::commands;
 use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session};
-use varve_protocol::{Limits, Parser, Reply};
+use varve_protocol::{Parser, Reply, RequestLimits};
 use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
@@ -33,7 +33,7 @@ impl Client {
         Client {
             worker: store.worker(id),
             batch: Batch::new(CommandStats::new(commands())),
-            parser: Parser::new(Limits::default()),
+            parser: Parser::new(RequestLimits::default()),
             session: Session::new(id as u64 + 1, NOW_MS, true),
             commands: CommandTable::new(commands()),
             out: Reply::new(),

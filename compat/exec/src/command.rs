@@ -234,11 +234,11 @@ impl Unresolved {
     #[cold]
     pub fn error(&self, args: Args<'_>) -> CommandError {
         match self {
-            Unresolved::Command => CommandError::owned(unknown_command(args)),
+            Unresolved::Command => unknown_command(args),
             Unresolved::Subcommand => {
                 let container = args.get(0).to_ascii_uppercase();
                 let sub = shown(args.get(1), SHOWN_MAX);
-                CommandError::owned([b"ERR unknown subcommand '", sub, b"'. Try ", &container, b" HELP."].concat())
+                CommandError::unknown_subcommand(&container, sub)
             }
             Unresolved::Arity(command) => {
                 let error = CommandError::arity(command.full_name);
@@ -252,7 +252,7 @@ impl Unresolved {
 /// Bytes of a name, and of all arguments together, that an error shows.
 const SHOWN_MAX: usize = 128;
 
-fn unknown_command(args: Args<'_>) -> Vec<u8> {
+fn unknown_command(args: Args<'_>) -> CommandError {
     let mut tail = Vec::new();
     for arg in args.skip(1).iter() {
         if tail.len() >= SHOWN_MAX {
@@ -264,7 +264,7 @@ fn unknown_command(args: Args<'_>) -> Vec<u8> {
         tail.extend_from_slice(b"' ");
     }
     let name = shown(args.opt(0).unwrap_or_default(), SHOWN_MAX);
-    [b"ERR unknown command '", name, b"', with args beginning with: ", &tail].concat()
+    CommandError::unknown_command(name, &tail)
 }
 
 /// The part of an argument that an error shows: not beyond a NUL byte, and at most so much.

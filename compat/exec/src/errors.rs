@@ -86,6 +86,16 @@ impl CommandError {
         CommandError::owned(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
+    /// No command has this name; `args` are its arguments in quotes, as far as they are shown.
+    pub fn unknown_command(name: &[u8], args: &[u8]) -> CommandError {
+        CommandError::owned([b"ERR unknown command '", name, b"', with args beginning with: ", args].concat())
+    }
+
+    /// The `container`, in upper case, has no subcommand of this name.
+    pub fn unknown_subcommand(container: &[u8], name: &[u8]) -> CommandError {
+        CommandError::owned([b"ERR unknown subcommand '", name, b"'. Try ", container, b" HELP."].concat())
+    }
+
     /// A time to live that is not positive or does not fit, given to the command `name`.
     pub fn expire_time(name: &str) -> CommandError {
         CommandError::owned(format!("ERR invalid expire time in '{name}' command"))

@@ -1,6 +1,6 @@
 //! The body of the fuzz target, as a plain function that ordinary tests call too.
 
-use crate::{Limits, OwnedArgs, Parsed, Parser, Span};
+use crate::{OwnedArgs, Parsed, Parser, RequestLimits, Span};
 
 /// The result of a stream of bytes: its requests, the error that ended it, the bytes left over.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ fn fill<'d>(parser: &mut Parser, bodies: &mut [Vec<u8>], missing: &mut usize, pa
 
 /// Parses `data` as a connection would that receives it in parts of these sizes (repeated; at least 1 each), and that
 /// takes missing bodies of `elsewhere` bytes and more out of the input.
-pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: usize) -> Outcome {
+pub fn parse_in_parts(data: &[u8], limits: RequestLimits, parts: &[usize], elsewhere: usize) -> Outcome {
     let mut parser = Parser::new(limits);
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     let mut missing = 0;
@@ -92,7 +92,7 @@ pub fn parse_in_parts(data: &[u8], limits: Limits, parts: &[usize], elsewhere: u
 
 /// Parses the data whole, byte by byte, and in parts whose sizes its first bytes give; all must come to the same.
 pub fn fuzz_one(data: &[u8]) {
-    let limits = Limits {
+    let limits = RequestLimits {
         bulk_max: 1 << 16,
         args_max: 1 << 10,
         inline_max: 64,

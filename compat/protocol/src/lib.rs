@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod errors;
 pub mod parser;
 pub mod reply;
 
 pub use args::{Args, LargeSlices, OwnedArgs, Span};
-pub use parser::{LargeArgument, Limits, Parsed, Parser, ProtocolError, escape};
+pub use errors::ProtocolError;
+pub use parser::{LargeArgument, Parsed, Parser, RequestLimits, escape};
 pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
 
 #[cfg(any(test, feature = "fuzz"))]

@@ -27,11 +27,12 @@
 //! is cut.
 
 use crate::args::Span;
+use crate::errors::ProtocolError;
 use varve_base::number::parse_i64;
 
-/// Limits of a request.
+/// RequestLimits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Bytes of one argument (`proto-max-bulk-len`).
     pub bulk_max: usize,
     /// Arguments of one request.
@@ -50,9 +51,9 @@ const UNAUTHENTICATED_BULK_MAX: usize = 16384;
 /// A request that [`Parser::short_request`] takes is allowed without authentication too.
 const _: () = assert!(UNAUTHENTICATED_ARGS_MAX > 9 && UNAUTHENTICATED_BULK_MAX > 999);
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { bulk_max: 512 << 20, args_max: i32::MAX as usize, inline_max: 64 << 10, unauthenticated: false }
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { bulk_max: 512 << 20, args_max: i32::MAX as usize, inline_max: 64 << 10, unauthenticated: false }
     }
 }
 
@@ -76,51 +77,6 @@ pub enum Parsed {
     },
     /// The connection cannot go on: reply the error and close.
     Error(ProtocolError),
-}
-
-/// Why a connection cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolError {
-    /// The count behind `*` is no number or too large.
-    MultibulkLength,
-    /// The length behind `$` is no number, negative or too large.
-    BulkLength,
-    /// Where an argument should begin stands another byte.
-    ExpectedDollar(u8),
-    /// A line with a count is too long.
-    CountTooLong,
-    /// A line with a length is too long.
-    LengthTooLong,
-    /// An inline command is too long.
-    InlineTooLong,
-    /// Too many arguments before authentication.
-    UnauthenticatedMultibulk,
-    /// Too long an argument before authentication.
-    UnauthenticatedBulk,
-    /// A quote in an inline command is not closed, or something clings to its end.
-    UnbalancedQuotes,
-}
-
-impl ProtocolError {
-    /// The error reply, without the leading `-` and the line's end.
-    pub fn message(&self) -> Vec<u8> {
-        let what: &[u8] = match self {
-            ProtocolError::MultibulkLength => b"invalid multibulk length",
-            ProtocolError::BulkLength => b"invalid bulk length",
-            ProtocolError::ExpectedDollar(_) => b"expected '$', got '",
-            ProtocolError::CountTooLong => b"too big mbulk count string",
-            ProtocolError::LengthTooLong => b"too big bulk count string",
-            ProtocolError::InlineTooLong => b"too big inline request",
-            ProtocolError::UnauthenticatedMultibulk => b"unauthenticated multibulk length",
-            ProtocolError::UnauthenticatedBulk => b"unauthenticated bulk length",
-            ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
-        };
-        let mut text = [b"ERR Protocol error: ", what].concat();
-        if let ProtocolError::ExpectedDollar(byte) = self {
-            text.extend([*byte, b'\'']);
-        }
-        text
-    }
 }
 
 /// The body that a partial request waits for.
@@ -150,7 +106,7 @@ enum State {
 /// Splits one connection's input into requests.
 #[derive(Debug)]
 pub struct Parser {
-    limits: Limits,
+    limits: RequestLimits,
     state: State,
     /// Offset of the next byte that matters, from the request's first one.
     at: usize,
@@ -162,17 +118,17 @@ pub struct Parser {
 
 impl Parser {
     /// A parser at the start of a connection.
-    pub fn new(limits: Limits) -> Parser {
+    pub fn new(limits: RequestLimits) -> Parser {
         Parser { limits, state: State::Start, at: 0, searched: 0, partial: Vec::new() }
     }
 
     /// Changes the limits from the next line on.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = limits;
     }
 
     /// The limits in force.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> RequestLimits {
         self.limits
     }
 

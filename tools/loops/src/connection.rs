@@ -5,7 +5,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session};
-use varve_protocol::{Limits, Parser, Reply};
+use varve_protocol::{Parser, Reply, RequestLimits};
 use varve_store::{Author, LogGeometry, Observer, Options, Store, StoreWorker};
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Connections {
         let geometry = LogGeometry { reserve_bytes: 4 << 30, ..LogGeometry::default() };
         let store = Store::new(&Options { seed: SEED, geometry, ..Options::default() }).expect("an address range");
         let session = |number: usize| Session::new(number as u64 + 1, NOW_MS, true);
-        let client = |number| Client { parser: Parser::new(Limits::default()), session: session(number) };
+        let client = |number| Client { parser: Parser::new(RequestLimits::default()), session: session(number) };
         let mut connections = Connections {
             worker: store.worker(0),
             batch: Batch::new(CommandStats::new(commands())),

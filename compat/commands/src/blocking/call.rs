@@ -9,6 +9,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
 use varve_store::Type;
 
+use crate::errors;
 use crate::grammar::is;
 
 pub(crate) const ROWS: FileRows = &[BLPOP, BRPOP, BZPOPMIN, BZPOPMAX, BLMOVE, BRPOPLPUSH, BLMPOP, BZMPOP];
@@ -216,7 +217,7 @@ fn side(args: Args<'_>, at: usize, first: &str, last: &str) -> CmdResult<Side> {
 }
 
 fn pop_many(args: Args<'_>, wants: Type, first: &str, last: &str) -> CmdResult<Call> {
-    let keys = positive(args.get(2)).ok_or(CommandError::new(&"ERR numkeys should be greater than 0"))?;
+    let keys = positive(args.get(2)).ok_or(errors::NUMKEYS_POSITIVE)?;
     if keys > args.len() as u64 {
         return Err(CommandError::SYNTAX);
     }
@@ -228,7 +229,7 @@ fn pop_many(args: Args<'_>, wants: Type, first: &str, last: &str) -> CmdResult<C
         if count.is_some() || !is(args.get(at), "COUNT") || at + 1 == args.len() {
             return Err(CommandError::SYNTAX);
         }
-        count = Some(positive(args.get(at + 1)).ok_or(CommandError::new(&"ERR count should be greater than 0"))?);
+        count = Some(positive(args.get(at + 1)).ok_or(errors::COUNT_POSITIVE)?);
         at += 2;
     }
     let timeout_ms = timeout(args.get(1))?;
@@ -241,14 +242,13 @@ fn positive(text: &[u8]) -> Option<u64> {
 
 /// Seconds, as milliseconds. What no count of milliseconds holds has become negative in the peer.
 fn timeout(text: &[u8]) -> CmdResult<u64> {
-    const NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
     let Some(seconds) = parse_f64(text) else {
         let huge = Extended::parse(text).is_some();
-        return Err(if huge { NEGATIVE } else { CommandError::new(&"ERR timeout is not a float or out of range") });
+        return Err(if huge { errors::TIMEOUT_NEGATIVE } else { errors::TIMEOUT_NO_FLOAT });
     };
     let ms = (seconds * 1000.0).ceil();
     if ms < 0.0 || ms > i64::MAX as f64 {
-        return Err(NEGATIVE);
+        return Err(errors::TIMEOUT_NEGATIVE);
     }
     Ok(ms as u64)
 }

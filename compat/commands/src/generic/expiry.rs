@@ -6,6 +6,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::Key;
 
+use crate::errors;
 use crate::grammar::{integer, is, rounded_seconds, shown};
 
 pub(super) const ROWS: FileRows = &[EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST, TTL, PTTL, EXPIRETIME, PEXPIRETIME];
@@ -111,9 +112,6 @@ struct Conditions {
 
 impl Conditions {
     fn parse(args: &Args<'_>) -> CmdResult<Conditions> {
-        const NX: CommandError =
-            CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
-        const GT: CommandError = CommandError::new(&"ERR GT and LT options at the same time are not compatible");
         let mut c = Conditions::default();
         for at in 3..args.len() {
             let word = args.get(at);
@@ -122,12 +120,12 @@ impl Conditions {
                 .find(|(name, _)| is(word, name));
             match known {
                 Some((_, flag)) => *flag = true,
-                None => return Err(CommandError::owned([b"ERR Unsupported option ", shown(word)].concat())),
+                None => return Err(errors::unsupported_option(shown(word))),
             }
         }
         match c {
-            Conditions { nx: true, xx, gt, lt } if xx || gt || lt => Err(NX),
-            Conditions { gt: true, lt: true, .. } => Err(GT),
+            Conditions { nx: true, xx, gt, lt } if xx || gt || lt => Err(errors::EXPIRE_NX),
+            Conditions { gt: true, lt: true, .. } => Err(errors::EXPIRE_GT_LT),
             c => Ok(c),
         }
     }

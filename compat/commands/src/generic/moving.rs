@@ -5,11 +5,10 @@ use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Key;
 
+use crate::errors;
 use crate::grammar::{database, is};
 
 pub(super) const ROWS: FileRows = &[RENAME, RENAMENX, COPY, MOVE];
-
-const SAME: CommandError = CommandError::new(&"ERR source and destination objects are the same");
 
 /// RENAME key newkey
 fn rename(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -84,7 +83,7 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(2, db));
     if same(&from, &to) {
-        return Err(SAME);
+        return Err(errors::SAME_OBJECT);
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
     if free {
@@ -130,7 +129,7 @@ fn same(a: &Key<'_>, b: &Key<'_>) -> bool {
 fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let db = database(ctx.args.get(2), ctx.tx.databases())?;
     if db == ctx.tx.db() {
-        return Err(SAME);
+        return Err(errors::SAME_OBJECT);
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);

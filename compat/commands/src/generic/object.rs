@@ -2,9 +2,10 @@
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, key};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows, SessionCtx};
 use varve_store::{ObjectInfo, Store};
 
+use crate::errors;
 use crate::grammar::help;
 
 pub(super) const ROWS: FileRows = &[OBJECT];
@@ -38,12 +39,8 @@ const OBJECT_ENCODING: Command = Command::new(
 
 /// OBJECT IDLETIME key
 fn object_idletime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const LFU: CommandError = CommandError::new(
-        &"ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
-         policies at runtime LRU and LFU data will take some time to adjust.",
-    );
     match info(ctx) {
-        Some(_) if ctx.tx.store().policy().counts_uses() => return Err(LFU),
+        Some(_) if ctx.tx.store().policy().counts_uses() => return Err(errors::IDLE_TIME_UNDER_LFU),
         Some(info) => ctx.out.integer(info.idle_s as i64),
         None => ctx.out.null(),
     }
@@ -64,13 +61,9 @@ const OBJECT_IDLETIME: Command = Command::new(
 
 /// OBJECT FREQ key
 fn object_freq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const NO_LFU: CommandError = CommandError::new(
-        &"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
-         between policies at runtime LRU and LFU data will take some time to adjust.",
-    );
     match info(ctx) {
         Some(info) if ctx.tx.store().policy().counts_uses() => ctx.out.integer(i64::from(info.freq)),
-        Some(_) => return Err(NO_LFU),
+        Some(_) => return Err(errors::FREQUENCY_WITHOUT_LFU),
         None => ctx.out.null(),
     }
     Ok(())

@@ -11,11 +11,10 @@ use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
 use varve_protocol::Args;
 use varve_store::Type;
 
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[SCAN, KEYS];
-
-const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
 
 /// The command that scans: each one of the family takes options of its own beside MATCH and COUNT.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,13 +117,13 @@ pub(crate) fn parse_cursor(text: &[u8]) -> CmdResult<u64> {
         _ => (false, text),
     };
     if digits.is_empty() {
-        return if text.is_empty() { Ok(0) } else { Err(CURSOR) };
+        return if text.is_empty() { Ok(0) } else { Err(errors::CURSOR) };
     }
     let mut value = 0u64;
     for digit in digits {
         let digit = digit.wrapping_sub(b'0');
         let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit)));
-        value = next.filter(|_| digit < 10).ok_or(CURSOR)?;
+        value = next.filter(|_| digit < 10).ok_or(errors::CURSOR)?;
     }
     Ok(if negative { value.wrapping_neg() } else { value })
 }
@@ -157,7 +156,8 @@ const KEYS: Command = Command::new(
 
 #[cfg(test)]
 mod tests {
-    use super::{CURSOR, parse_cursor};
+    use super::parse_cursor;
+    use crate::errors;
 
     #[test]
     fn cursors_are_read_as_strtoul_reads_them() {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(parse_cursor(b"-1"), Ok(u64::MAX));
         assert_eq!(parse_cursor(b"18446744073709551615"), Ok(u64::MAX));
         for bad in ["-", " 1", "1 ", "x", "1x", "18446744073709551616"] {
-            assert_eq!(parse_cursor(bad.as_bytes()), Err(CURSOR), "{bad:?}");
+            assert_eq!(parse_cursor(bad.as_bytes()), Err(errors::CURSOR), "{bad:?}");
         }
     }
 }

@@ -17,6 +17,7 @@ use varve_store::{Key, ListPart, Type};
 
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
@@ -51,8 +52,6 @@ const ALPHA: Argument = word("sorting", "ALPHA").optional();
 const fn pattern(token: &'static str) -> Argument {
     Argument { key_spec: Some(1), ..arg("pattern", ArgKind::Pattern).token(token) }
 }
-
-const NO_SCORE: CommandError = CommandError::new(&"ERR One or more scores can't be converted into double");
 
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]
 fn sort(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -231,13 +230,13 @@ fn weigh(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items) -> CmdResult<Wei
         (None, true) => Ok(Weights::Themselves),
         (None, false) => {
             let scores = items.iter().map(score).collect::<Option<Vec<f64>>>();
-            scores.map(Weights::Scores).ok_or(NO_SCORE)
+            scores.map(Weights::Scores).ok_or(errors::SORT_NO_SCORE)
         }
         (Some(by), false) => {
             let read = |value: Option<&[u8]>| value.map_or(Some(0.0), score);
             // All patterns are followed before a fault is told, so that lookups count as the peer's.
             let scores: Vec<_> = items.iter().map(|item| by.lead(&mut ctx.tx, item, &mut scratch, read)).collect();
-            scores.into_iter().collect::<Option<Vec<f64>>>().map(Weights::Scores).ok_or(NO_SCORE)
+            scores.into_iter().collect::<Option<Vec<f64>>>().map(Weights::Scores).ok_or(errors::SORT_NO_SCORE)
         }
         (Some(by), true) => {
             let mut texts = Items::default();

@@ -6,6 +6,7 @@ use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::AddError;
 
+use crate::errors;
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[HINCRBY, HINCRBYFLOAT];
@@ -16,8 +17,8 @@ fn hincrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let sum = ctx.tx.hash_add(&key, field, by).map_err(|error| match error {
         AddError::WrongType => CommandError::WRONG_TYPE,
-        AddError::NoNumber => CommandError::new(&"ERR hash value is not an integer"),
-        AddError::Overflow => CommandError::new(&"ERR increment or decrement would overflow"),
+        AddError::NoNumber => errors::FIELD_NO_INTEGER,
+        AddError::Overflow => errors::INCREMENT_OVERFLOW,
     })?;
     ctx.did(&key, Effect::sent(Class::Hash, "hincrby", 1));
     ctx.out.integer(sum);
@@ -37,17 +38,16 @@ const HINCRBY: Command = Command::new(
 
 /// HINCRBYFLOAT key field increment
 fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
     let by = Extended::parse(ctx.args.get(3)).ok_or(CommandError::NOT_FLOAT)?;
     if !by.is_finite() {
-        return Err(NOT_FINITE);
+        return Err(errors::VALUE_NOT_FINITE);
     }
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let mut text = Vec::with_capacity(32);
     ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
         AddError::WrongType => CommandError::WRONG_TYPE,
-        AddError::NoNumber => CommandError::new(&"ERR hash value is not a float"),
-        AddError::Overflow => CommandError::new(&"ERR increment would produce NaN or Infinity"),
+        AddError::NoNumber => errors::FIELD_NO_FLOAT,
+        AddError::Overflow => errors::INCREMENT_NOT_FINITE,
     })?;
     let words = |words: &mut Words<'_>| _ = words.add(b"HSET").add(key.bytes).add(field).add(&text);
     ctx.did(&key, Effect::words(Class::Hash, "hincrbyfloat", 1, &words));

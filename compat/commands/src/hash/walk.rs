@@ -4,6 +4,7 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, blo
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Pick;
 
+use crate::errors;
 use crate::generic::scan::{Family, Options, parse_cursor};
 use crate::grammar::{integer, is};
 
@@ -174,11 +175,10 @@ fn some_fields(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 /// Reads the count, negative for fields that may repeat, and WITHVALUES.
 fn parse_pick(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
-    const RANGE: CommandError = CommandError::new(&"ERR value is out of range");
     let count = integer(ctx.args.get(2))?;
     if count == i64::MIN {
         let most = i64::MAX;
-        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+        return Err(errors::not_between(-most, most));
     }
     let values = ctx.args.len() > 3;
     if values && (ctx.args.len() > 4 || !is(ctx.args.get(3), "WITHVALUES")) {
@@ -186,7 +186,7 @@ fn parse_pick(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
     }
     // Twice the count must fit where values stand beside the fields.
     if values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
-        return Err(RANGE);
+        return Err(errors::VALUE_RANGE);
     }
     let many = count.unsigned_abs() as usize;
     Ok((if count < 0 { Pick::Any(many) } else { Pick::Distinct(many) }, values))

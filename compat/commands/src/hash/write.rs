@@ -5,6 +5,7 @@ use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
 use super::read::bulk_or_null;
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL, HGETDEL];
@@ -104,19 +105,14 @@ const HDEL: Command = Command::new(
 
 /// HGETDEL key FIELDS numfields field [field ...]
 fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const NO_FIELDS: CommandError =
-        CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
-    const NUMBER: CommandError = CommandError::new(&"ERR Number of fields must be a positive integer");
-    const MISMATCH: CommandError =
-        CommandError::new(&"ERR The `numfields` parameter must match the number of arguments");
     let (key, fields) = (ctx.key(1), ctx.args.skip(4));
     ctx.tx.hash_check(&key)?;
     if !is(ctx.args.get(2), "FIELDS") {
-        return Err(NO_FIELDS);
+        return Err(errors::FIELDS_MISSING);
     }
-    let count = integer(ctx.args.get(3)).ok().filter(|n| *n > 0).ok_or(NUMBER)?;
+    let count = integer(ctx.args.get(3)).ok().filter(|n| *n > 0).ok_or(errors::FIELDS_POSITIVE)?;
     if count != fields.len() as i64 {
-        return Err(MISMATCH);
+        return Err(errors::FIELDS_NUMBER);
     }
     let out = &mut *ctx.out;
     out.array(fields.len());

@@ -7,6 +7,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListEnd, ListPart};
 
 use super::{SIDES, end_of, popped, pushed, write_part};
+use crate::errors;
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LMPOP];
@@ -132,8 +133,8 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
             }
         }
         3 => {
-            const RANGE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
-            let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(RANGE)?;
+            let count =
+                parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)?;
             let (out, mut taken) = (&mut *ctx.out, 0);
             let there = ctx.tx.list_pop_many(&key, end, count, |part| {
                 taken += u64::from(matches!(part, ListPart::Element(_)));
@@ -194,9 +195,7 @@ pub(crate) struct ManyKeys {
 impl ManyKeys {
     /// Reads `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from argument `at` on.
     pub(crate) fn parse(ctx: &Ctx<'_, '_>, at: usize) -> CmdResult<ManyKeys> {
-        const KEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
-        const COUNT: CommandError = CommandError::new(&"ERR count should be greater than 0");
-        let number = parse_i64(ctx.args.get(at)).filter(|n| *n > 0).ok_or(KEYS)?;
+        let number = parse_i64(ctx.args.get(at)).filter(|n| *n > 0).ok_or(errors::NUMKEYS_POSITIVE)?;
         let first = at + 1;
         let left = ctx.args.len() - first;
         let keys = usize::try_from(number).ok().filter(|n| *n < left).ok_or(CommandError::SYNTAX)?;
@@ -207,7 +206,7 @@ impl ManyKeys {
             if count.is_some() || !is(ctx.args.get(next), "COUNT") || next + 1 == ctx.args.len() {
                 return Err(CommandError::SYNTAX);
             }
-            count = Some(parse_i64(ctx.args.get(next + 1)).filter(|n| *n > 0).ok_or(COUNT)? as u64);
+            count = Some(parse_i64(ctx.args.get(next + 1)).filter(|n| *n > 0).ok_or(errors::COUNT_POSITIVE)? as u64);
             next += 2;
         }
         Ok(ManyKeys { keys: first..behind, end, count: count.unwrap_or(1) })

@@ -5,6 +5,7 @@ use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::ListEnd;
 
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[LSET, LINSERT, LREM, LTRIM];
@@ -22,7 +23,7 @@ fn lset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             ctx.did(&key, Effect::sent(Class::List, "lset", 1));
             ctx.out.ok();
         }
-        _ => return Err(CommandError::new(&"ERR index out of range")),
+        _ => return Err(errors::INDEX_RANGE),
     }
     Ok(())
 }

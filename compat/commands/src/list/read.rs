@@ -6,6 +6,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::ListEnd;
 
 use super::write_part;
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[LLEN, LINDEX, LRANGE, LPOS];
@@ -130,12 +131,6 @@ struct PositionOptions {
 
 impl PositionOptions {
     fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<PositionOptions> {
-        const RANK: CommandError = CommandError::new(
-            &"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
-             start from the end of the list",
-        );
-        const COUNT: CommandError = CommandError::new(&"ERR COUNT can't be negative");
-        const MAXLEN: CommandError = CommandError::new(&"ERR MAXLEN can't be negative");
         let natural = |text, fault| parse_i64(text).and_then(|n| u64::try_from(n).ok()).ok_or(fault);
         // None at all means all.
         let bound = |n| if n == 0 { u64::MAX } else { n };
@@ -151,11 +146,12 @@ impl PositionOptions {
                 let rank = integer(value)?;
                 options.from = if rank < 0 { ListEnd::Back } else { ListEnd::Front };
                 // The least integer has no absolute value: the peer then takes the last match.
-                options.skip = rank.checked_abs().unwrap_or(1).checked_sub(1).filter(|n| *n >= 0).ok_or(RANK)? as u64;
+                options.skip =
+                    rank.checked_abs().unwrap_or(1).checked_sub(1).filter(|n| *n >= 0).ok_or(errors::RANK_ZERO)? as u64;
             } else if is(word, "COUNT") {
-                options.count = Some(bound(natural(value, COUNT)?));
+                options.count = Some(bound(natural(value, errors::COUNT_NEGATIVE)?));
             } else if is(word, "MAXLEN") {
-                options.compare = bound(natural(value, MAXLEN)?);
+                options.compare = bound(natural(value, errors::MAXLEN_NEGATIVE)?);
             } else {
                 return Err(CommandError::SYNTAX);
             }

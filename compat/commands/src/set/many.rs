@@ -8,6 +8,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, SetOp};
 
 use super::{ALL_SETS, KEYS, READS, REPLACES, STORED, UNORDERED, reply_member};
+use crate::errors;
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[SINTER, SUNION, SDIFF, SINTERSTORE, SUNIONSTORE, SDIFFSTORE, SINTERCARD];
@@ -145,10 +146,8 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]
 fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const NUMKEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
-    const TOO_MANY: CommandError = CommandError::new(&"ERR Number of keys can't be greater than number of args");
-    let number = parse_i64(ctx.args.get(1)).filter(|n| *n > 0).ok_or(NUMKEYS)?;
-    let number = usize::try_from(number).ok().filter(|n| *n <= ctx.args.len() - 2).ok_or(TOO_MANY)?;
+    let number = parse_i64(ctx.args.get(1)).filter(|n| *n > 0).ok_or(errors::NUMKEYS_POSITIVE)?;
+    let number = usize::try_from(number).ok().filter(|n| *n <= ctx.args.len() - 2).ok_or(errors::TOO_MANY_KEYS)?;
     let limit = limit(ctx, 2 + number)?;
     let keys = keys(ctx, 0);
     let mut count = 0;
@@ -176,11 +175,10 @@ const SINTERCARD: Command = Command::new(
 
 /// Reads LIMIT, the last one if there are several; 0 is none.
 fn limit(ctx: &Ctx<'_, '_>, mut at: usize) -> CmdResult<i64> {
-    const NEGATIVE: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
     let mut limit = 0;
     while let Some(word) = ctx.args.opt(at) {
         let value = ctx.args.opt(at + 1).filter(|_| is(word, "LIMIT")).ok_or(CommandError::SYNTAX)?;
-        limit = parse_i64(value).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
+        limit = parse_i64(value).filter(|n| *n >= 0).ok_or(errors::LIMIT_NEGATIVE)?;
         at += 2;
     }
     Ok(limit)

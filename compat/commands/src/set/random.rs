@@ -8,12 +8,10 @@ use varve_protocol::Reply;
 use varve_store::{Key, PackedEntry, Pick};
 
 use super::{RANDOM, READS, TAKES, reply_member};
+use crate::errors;
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[SPOP, SRANDMEMBER];
-
-/// A count that must not be negative.
-const POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
 
 /// SPOP key [count]
 fn spop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -63,7 +61,7 @@ fn pop_one_kept(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult {
 }
 
 fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(POSITIVE)?;
+    let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)?;
     let key = ctx.key(1);
     let members = ctx.out.defer();
     let mut drawn = Drawn::new(ctx);
@@ -149,7 +147,7 @@ fn show_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let count = integer(ctx.args.get(2))?;
     if count == i64::MIN {
         let most = i64::MAX;
-        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+        return Err(errors::not_between(-most, most));
     }
     let key = ctx.key(1);
     let (Some(set), rng) = ctx.tx.set_view_and_rng(&key)? else {

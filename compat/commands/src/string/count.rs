@@ -6,6 +6,7 @@ use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::StringForm;
 
+use crate::errors;
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT];
@@ -57,8 +58,9 @@ const INCRBY: Command = Command::new(
 
 /// DECRBY key decrement
 fn decrby(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const OVERFLOW: CommandError = CommandError::new(&"ERR decrement would overflow");
-    integer(ctx.args.get(2)).and_then(|by| by.checked_neg().ok_or(OVERFLOW)).and_then(|by| add(ctx, by))
+    integer(ctx.args.get(2))
+        .and_then(|by| by.checked_neg().ok_or(errors::DECREMENT_OVERFLOW))
+        .and_then(|by| add(ctx, by))
 }
 
 const DECRBY: Command = Command::new(
@@ -73,11 +75,10 @@ const DECRBY: Command = Command::new(
 
 /// Adds to the number that the key holds, 0 without the key; the expiry stays.
 fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> CmdResult {
-    const OVERFLOW: CommandError = CommandError::new(&"ERR increment or decrement would overflow");
     let key = ctx.key(1);
     let mut text = [0; INT_TEXT_MAX];
     let new = ctx.tx.rewrite(&key, StringForm::Auto, |old| {
-        let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(OVERFLOW)?;
+        let new = old.map_or(Ok(0), integer)?.checked_add(by).ok_or(errors::INCREMENT_OVERFLOW)?;
         Ok::<_, CommandError>(write_i64(&mut text, new))
     })?;
     ctx.did(&key, Effect::sent(Class::String, "incrby", 1));
@@ -89,14 +90,13 @@ fn add(ctx: &mut Ctx<'_, '_>, by: i64) -> CmdResult {
 
 /// INCRBYFLOAT key increment
 fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const NOT_FINITE: CommandError = CommandError::new(&"ERR increment would produce NaN or Infinity");
     let number = |text: &[u8]| Extended::parse(text).ok_or(CommandError::NOT_FLOAT);
     let key = ctx.key(1);
     let by = ctx.args.get(2);
     let text = ctx.tx.rewrite(&key, StringForm::Plain, |old| {
         let new = old.map_or(Ok(Extended::ZERO), number)? + number(by)?;
         if !new.is_finite() {
-            return Err(NOT_FINITE);
+            return Err(errors::INCREMENT_NOT_FINITE);
         }
         let mut text = Vec::with_capacity(32);
         new.push_human(&mut text);

@@ -8,31 +8,28 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
 
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[LCS];
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]
 fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const TYPES: CommandError = CommandError::new(&"ERR The specified keys must contain string values");
-    const MEMORY: CommandError =
-        CommandError::new(&"ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
-    const LENGTH: CommandError = CommandError::new(&"ERR String too long for LCS");
     let (first, second) = (ctx.key(1), ctx.key(2));
     // Two values of one keyspace cannot be borrowed at once; the first is small beside the table.
     let Ok(a) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().to_vec()) else {
         // Both keys are looked up, whatever the first one holds.
         ctx.tx.touch(&second);
-        return Err(TYPES);
+        return Err(errors::LCS_TYPES);
     };
-    let b = ctx.tx.get(&second).map_err(|_| TYPES)?.unwrap_or_default();
+    let b = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default();
     let options = Options::parse(&ctx.args)?;
     if a.len().max(b.len()) >= u32::MAX as usize - 1 {
-        return Err(LENGTH);
+        return Err(errors::LCS_LENGTH);
     }
     let cells = (a.len() as u64 + 1) * (b.len() as u64 + 1);
     if cells.checked_mul(4).is_none_or(|bytes| bytes > ctx.session.bulk_max as u64) {
-        return Err(MEMORY);
+        return Err(errors::LCS_MEMORY);
     }
     let table = Table::new(&a, b);
     if options.ranges {
@@ -72,8 +69,6 @@ struct Options {
 
 impl Options {
     fn parse(args: &Args<'_>) -> CmdResult<Options> {
-        const BOTH: CommandError =
-            CommandError::new(&"ERR If you want both the length and indexes, please just use IDX.");
         let mut options = Options::default();
         let mut at = 3;
         while at < args.len() {
@@ -92,7 +87,7 @@ impl Options {
             }
             at += 1;
         }
-        if options.length && options.ranges { Err(BOTH) } else { Ok(options) }
+        if options.length && options.ranges { Err(errors::LCS_LEN_AND_IDX) } else { Ok(options) }
     }
 }
 

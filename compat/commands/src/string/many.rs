@@ -8,6 +8,7 @@ use varve_store::Ttl;
 use super::get::reply_value;
 use super::options::{Family, Options, When};
 use super::set::{write, write_as_set};
+use crate::errors;
 
 pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
 
@@ -143,9 +144,7 @@ const MSETEX: Command = Command::new(
 
 /// Reads `numkeys`: positive, and with a pair behind it for each.
 fn number_of_pairs(text: &[u8], behind: usize) -> CmdResult<usize> {
-    const NUMKEYS: CommandError = CommandError::new(&"ERR invalid numkeys value");
-    const PAIRS: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
     let count = varve_base::number::parse_i64(text).and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0);
-    let count = count.ok_or(NUMKEYS)? as usize;
-    if behind / 2 < count { Err(PAIRS) } else { Ok(count) }
+    let count = count.ok_or(errors::NUMKEYS_INVALID)? as usize;
+    if behind / 2 < count { Err(errors::PAIRS_NUMBER) } else { Ok(count) }
 }

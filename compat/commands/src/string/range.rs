@@ -6,6 +6,7 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
+use crate::errors;
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[APPEND, SETRANGE, SUBSTR, GETRANGE];
@@ -49,8 +50,7 @@ fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> CmdResult {
 
 /// SETRANGE key offset value
 fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    const OFFSET: CommandError = CommandError::new(&"ERR offset is out of range");
-    let offset = usize::try_from(integer(ctx.args.get(2))?).map_err(|_| OFFSET)?;
+    let offset = usize::try_from(integer(ctx.args.get(2))?).map_err(|_| errors::OFFSET_RANGE)?;
     let (key, part) = (ctx.key(1), ctx.args.get(3));
     let old = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     // Nothing to write changes nothing: no key comes to be, no encoding changes, and no offset is too far.

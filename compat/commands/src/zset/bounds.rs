@@ -10,10 +10,11 @@
 //! scores of ZADD take none of these.)
 
 use varve_base::number::parse_f64_clamped;
-use varve_exec::{CmdResult, CommandError};
+use varve_exec::CmdResult;
 use varve_protocol::Args;
 use varve_store::{LexBound, ScoreBound, ZRange};
 
+use crate::errors;
 use crate::grammar::integer;
 
 /// The kind of the ends of a range.
@@ -35,18 +36,16 @@ impl<'a> Bounds<'a> {
     /// Reads the bounds that arguments `at` and `at + 1` are. If they are `turned`, a high end of scores or members
     /// stands first; ranks stand in the order in which they count.
     pub(super) fn parse(args: &Args<'a>, at: usize, by: By, turned: bool) -> CmdResult<Bounds<'a>> {
-        const SCORES: CommandError = CommandError::new(&"ERR min or max is not a float");
-        const MEMBERS: CommandError = CommandError::new(&"ERR min or max not valid string range item");
         let (first, second) = (args.get(at), args.get(at + 1));
         let (low, high) = if turned { (second, first) } else { (first, second) };
         Ok(match by {
             By::Rank => Bounds::Rank(integer(first)?, integer(second)?),
             By::Score => {
-                let bound = |text| score(text).ok_or(SCORES);
+                let bound = |text| score(text).ok_or(errors::BOUND_NO_FLOAT);
                 Bounds::Other(ZRange::Score { min: bound(low)?, max: bound(high)? })
             }
             By::Lex => {
-                let bound = |text| member(text).ok_or(MEMBERS);
+                let bound = |text| member(text).ok_or(errors::BOUND_NO_MEMBER);
                 Bounds::Other(ZRange::Lex { min: bound(low)?, max: bound(high)? })
             }
         })

@@ -16,6 +16,7 @@ use varve_store::{Key, Tx, Type};
 
 use super::scratch::Scratch;
 use super::{ALL, READS, REPLACES, reply_head, reply_member};
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD];
@@ -247,7 +248,7 @@ impl<'a> Plan<'a> {
     fn parse(ctx: &mut Ctx<'_, 'a>, name: &str, at: usize, op: Op, aim: Aim) -> CmdResult<Plan<'a>> {
         let keys = integer(ctx.args.get(at))?;
         if keys < 1 {
-            return Err(CommandError::owned(format!("ERR at least 1 input key is needed for '{name}' command")));
+            return Err(errors::no_input_key(name));
         }
         let behind = at + 1;
         let keys = usize::try_from(keys).ok().filter(|n| *n <= ctx.args.len() - behind).ok_or(CommandError::SYNTAX)?;
@@ -410,13 +411,11 @@ fn or_zero(score: f64) -> f64 {
 }
 
 fn weight(text: &[u8]) -> CmdResult<f64> {
-    const WEIGHT: CommandError = CommandError::new(&"ERR weight value is not a float");
-    parse_f64(text).ok_or(WEIGHT)
+    parse_f64(text).ok_or(errors::WEIGHT_NO_FLOAT)
 }
 
 fn limit(text: &[u8]) -> CmdResult<usize> {
-    const LIMIT: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
-    integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(LIMIT)
+    integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(errors::LIMIT_NEGATIVE)
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {

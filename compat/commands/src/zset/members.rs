@@ -9,6 +9,7 @@ use varve_protocol::Args;
 use varve_store::{Key, ZAdd, ZAdded};
 
 use super::{CHANGES, READS, REMOVES, UPDATES};
+use crate::errors;
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[ZADD, ZINCRBY, ZREM, ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK];
@@ -90,19 +91,15 @@ impl Options {
 
     /// Checks whether the options go together, and with this number of arguments behind them.
     fn check(&self, behind: usize) -> CmdResult {
-        const NX_XX: CommandError = CommandError::new(&"ERR XX and NX options at the same time are not compatible");
-        const GT_LT_NX: CommandError =
-            CommandError::new(&"ERR GT, LT, and/or NX options at the same time are not compatible");
-        const ONE_PAIR: CommandError = CommandError::new(&"ERR INCR option supports a single increment-element pair");
         let ZAdd { nx, xx, gt, lt, incr } = self.how;
         if behind == 0 || behind % 2 == 1 {
             Err(CommandError::SYNTAX)
         } else if nx && xx {
-            Err(NX_XX)
+            Err(errors::ZADD_NX_XX)
         } else if nx && (gt || lt) || gt && lt {
-            Err(GT_LT_NX)
+            Err(errors::ZADD_GT_LT_NX)
         } else if incr && behind > 2 {
-            Err(ONE_PAIR)
+            Err(errors::ZADD_ONE_PAIR)
         } else {
             Ok(())
         }
@@ -121,7 +118,6 @@ struct Tally {
 impl Tally {
     #[inline(always)]
     fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> CmdResult {
-        const NOT_A_NUMBER: CommandError = CommandError::new(&"ERR resulting score is not a number (NaN)");
         self.last = match ctx.tx.zset_add(key, member, score, how)? {
             ZAdded::Added(score) => {
                 self.added += 1;
@@ -133,7 +129,7 @@ impl Tally {
             }
             ZAdded::Same(score) => Some(score),
             ZAdded::Refused => None,
-            ZAdded::NotANumber => return Err(NOT_A_NUMBER),
+            ZAdded::NotANumber => return Err(errors::SCORE_NAN),
         };
         Ok(())
     }

@@ -7,6 +7,7 @@ use varve_protocol::Args;
 use varve_store::{Key, Type};
 
 use super::{ALL, TAKES, reply_pair};
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[ZPOPMIN, ZPOPMAX, ZMPOP];
@@ -43,12 +44,13 @@ const ZPOPMAX: Command = Command::new(
 
 fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> CmdResult {
     // Said of what is no integer too.
-    const COUNT: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
     if ctx.args.len() > 3 {
         return Err(CommandError::SYNTAX);
     }
     let count = ctx.args.opt(2);
-    let most = count.map_or(Ok(1), |text| integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(COUNT))?;
+    let most = count.map_or(Ok(1), |text| {
+        integer(text).ok().and_then(|n| usize::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)
+    })?;
     let key = ctx.key(1);
     if count.is_none() {
         return pop_one(ctx, &key, max);
@@ -136,17 +138,15 @@ pub(crate) struct PopMany {
 impl PopMany {
     /// Reads a request whose number of keys is argument `at`.
     pub(crate) fn parse(args: &Args<'_>, at: usize) -> CmdResult<PopMany> {
-        const KEYS: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
-        const COUNT: CommandError = CommandError::new(&"ERR count should be greater than 0");
         let positive = |at: usize| integer(args.get(at)).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
-        let (first, keys) = (at + 1, positive(at).ok_or(KEYS)?);
+        let (first, keys) = (at + 1, positive(at).ok_or(errors::NUMKEYS_POSITIVE)?);
         let end = first.checked_add(keys).filter(|end| *end < args.len()).ok_or(CommandError::SYNTAX)?;
         let max = is(args.get(end), "MAX");
         if !max && !is(args.get(end), "MIN") {
             return Err(CommandError::SYNTAX);
         }
         let counts = args.is(end + 1, "COUNT") && end + 2 < args.len();
-        let count = if counts { positive(end + 2).ok_or(COUNT)? } else { 1 };
+        let count = if counts { positive(end + 2).ok_or(errors::COUNT_POSITIVE)? } else { 1 };
         if args.len() > end + if counts { 3 } else { 1 } {
             return Err(CommandError::SYNTAX);
         }

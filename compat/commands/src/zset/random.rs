@@ -5,6 +5,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Pick;
 
 use super::{READS, reply_head, reply_member};
+use crate::errors;
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[ZRANDMEMBER];
@@ -56,11 +57,10 @@ fn pick_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 /// The count, negative for members that may repeat, and whether scores are wanted.
 fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
-    const RANGE: CommandError = CommandError::new(&"ERR value is out of range");
     let count = integer(ctx.args.get(2))?;
     if count == i64::MIN {
         let most = i64::MAX;
-        return Err(CommandError::owned(format!("ERR value is out of range, value must between -{most} and {most}")));
+        return Err(errors::not_between(-most, most));
     }
     let with_scores = ctx.args.len() > 3;
     if with_scores && (ctx.args.len() > 4 || !ctx.args.is(3, "WITHSCORES")) {
@@ -68,7 +68,7 @@ fn parse(ctx: &Ctx<'_, '_>) -> CmdResult<(Pick, bool)> {
     }
     // Twice the count must fit where scores stand beside the members.
     if with_scores && count.unsigned_abs() > (i64::MAX / 2) as u64 {
-        return Err(RANGE);
+        return Err(errors::VALUE_RANGE);
     }
     let many = count.unsigned_abs() as usize;
     Ok((if count < 0 { Pick::Any(many) } else { Pick::Distinct(many) }, with_scores))

@@ -17,6 +17,7 @@ use varve_store::ZShown;
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
 use super::{READS, REPLACES, reply_head, reply_member};
+use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows =
@@ -254,18 +255,14 @@ impl Options {
 impl<'a> Query<'a> {
     /// Reads the bounds at argument `at` and the options behind them, which come first where both are wrong.
     fn parse(args: &Args<'a>, at: usize, form: Form) -> CmdResult<Query<'a>> {
-        const LIMIT: CommandError =
-            CommandError::new(&"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-        const SCORES: CommandError =
-            CommandError::new(&"ERR syntax error, WITHSCORES not supported in combination with BYLEX");
         let options = Options::parse(args, at + 2, form)?;
         let (by, rev) = (options.by.unwrap_or(By::Rank), options.rev.unwrap_or(false));
         // -1 is what LIMIT is when it is not there.
         if options.limit != -1 && by == By::Rank {
-            return Err(LIMIT);
+            return Err(errors::LIMIT_WITHOUT_BY);
         }
         if options.with_scores && by == By::Lex {
-            return Err(SCORES);
+            return Err(errors::WITHSCORES_BYLEX);
         }
         let bounds = Bounds::parse(args, at, by, rev)?;
         // A negative offset skips everything, a negative limit is none; neither means anything to ranks.

@@ -8,7 +8,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
-use varve_protocol::{Args, Limits, Parser, Reply, Resp};
+use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
 use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker};
 
 /// Milliseconds of Unix time at which a server starts.
@@ -56,7 +56,7 @@ impl Server {
             store,
             worker,
             batch,
-            parser: Parser::new(Limits::default()),
+            parser: Parser::new(RequestLimits::default()),
             session: Session::new(1, START_MS, true),
             others: Vec::new(),
             told,

@@ -1,11 +1,11 @@
 //! Tests of the parser: each rule by example, then splitting and garbage at random.
 
-use super::{Limits, Parsed, Parser, ProtocolError};
+use super::{Parsed, Parser, ProtocolError, RequestLimits};
 use crate::args::{Args, Span};
 use crate::fuzz::{fuzz_one, parse_in_parts};
 
 /// The requests of an input and the error that ends it.
-fn run(input: &[u8], limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+fn run(input: &[u8], limits: RequestLimits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let mut parser = Parser::new(limits);
     let mut buffer = input.to_vec();
     let (mut from, mut requests) = (0, Vec::new());
@@ -24,13 +24,13 @@ fn run(input: &[u8], limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError
 }
 
 fn requests(input: &[u8]) -> Vec<Vec<Vec<u8>>> {
-    let (requests, error) = run(input, Limits::default());
+    let (requests, error) = run(input, RequestLimits::default());
     assert_eq!(error, None);
     requests
 }
 
 fn error(input: &[u8]) -> String {
-    let (_, error) = run(input, Limits::default());
+    let (_, error) = run(input, RequestLimits::default());
     String::from_utf8(error.expect("an error").message()).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn line_ends_of_headers_and_bodies_are_not_looked_at() {
 #[test]
 fn a_nul_in_a_line_keeps_it_open_until_it_is_too_long() {
     for line in [&b"\0\r\nPING\r\n"[..], b"PI\0NG\r\n", b"*1\0\r\n", b"*1\r\n$4\0\r\nPING\r\n", b"*1\r\n\0\r\n"] {
-        assert_eq!(run(line, Limits::default()), (vec![], None), "{}", line.escape_ascii());
+        assert_eq!(run(line, RequestLimits::default()), (vec![], None), "{}", line.escape_ascii());
     }
     assert_eq!(
         error(&[b"\0PING\r\n".to_vec(), vec![b'\n'; 66000]].concat()),
@@ -98,7 +98,7 @@ fn errors_have_the_texts_of_redis() {
 
 #[test]
 fn less_is_allowed_before_authentication() {
-    let limits = Limits { unauthenticated: true, ..Limits::default() };
+    let limits = RequestLimits { unauthenticated: true, ..RequestLimits::default() };
     assert_eq!(run(b"*10\r\n$16384\r\n", limits).1, None);
     let many = run(b"*11\r\n", limits).1.unwrap();
     assert_eq!(many.message(), b"ERR Protocol error: unauthenticated multibulk length");
@@ -108,7 +108,7 @@ fn less_is_allowed_before_authentication() {
 
 #[test]
 fn want_is_what_a_body_lacks() {
-    let mut parser = Parser::new(Limits::default());
+    let mut parser = Parser::new(RequestLimits::default());
     let mut spans = Vec::new();
     assert_eq!(parser.parse(&mut [], &mut spans), Parsed::Incomplete { want: 2 });
     assert!(!parser.is_partial());
@@ -125,12 +125,16 @@ fn want_is_what_a_body_lacks() {
 #[test]
 fn every_cut_comes_to_the_same() {
     let input = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n42\r\n\r\nECHO \"a b\\x00\" 'c'\r\n*-1\r\n*1\r\n$0\r\n\r\nPING\n*2\r\n$4\r\nECHO\r\n$12\r\nhello, world\r\nrest";
-    let whole = parse_in_parts(input, Limits::default(), &[usize::MAX], usize::MAX);
+    let whole = parse_in_parts(input, RequestLimits::default(), &[usize::MAX], usize::MAX);
     for cut in 1..input.len() {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[cut, usize::MAX], usize::MAX), "cut at {cut}");
+        assert_eq!(
+            whole,
+            parse_in_parts(input, RequestLimits::default(), &[cut, usize::MAX], usize::MAX),
+            "cut at {cut}"
+        );
     }
     for every in 1..20 {
-        assert_eq!(whole, parse_in_parts(input, Limits::default(), &[every], usize::MAX), "parts of {every}");
+        assert_eq!(whole, parse_in_parts(input, RequestLimits::default(), &[every], usize::MAX), "parts of {every}");
     }
 }
 
@@ -216,16 +220,20 @@ fn what_is_encoded_comes_back() {
         }
         assert_eq!(requests(&input), expected);
         let size = 1 + random.below(100);
-        let whole = parse_in_parts(&input, Limits::default(), &[usize::MAX], usize::MAX);
+        let whole = parse_in_parts(&input, RequestLimits::default(), &[usize::MAX], usize::MAX);
         for elsewhere in [usize::MAX, 0, 50, 1000] {
-            assert_eq!(whole, parse_in_parts(&input, Limits::default(), &[size], elsewhere), "from {elsewhere} on");
+            assert_eq!(
+                whole,
+                parse_in_parts(&input, RequestLimits::default(), &[size], elsewhere),
+                "from {elsewhere} on"
+            );
         }
     }
 }
 
 #[test]
 fn a_declared_count_reserves_nothing() {
-    let mut parser = Parser::new(Limits::default());
+    let mut parser = Parser::new(RequestLimits::default());
     let mut spans = Vec::new();
     let parsed = parser.parse(&mut b"*2147483647\r\n$1\r\na\r\n".to_vec(), &mut spans);
     assert!(matches!(parsed, Parsed::Incomplete { .. }));

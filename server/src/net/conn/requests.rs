@@ -9,7 +9,7 @@
 use std::io;
 
 use varve_exec::LargeArguments;
-use varve_protocol::{LargeArgument, Limits, Parser};
+use varve_protocol::{LargeArgument, Parser, RequestLimits};
 
 use super::input::{Input, Pool};
 use super::large::Large;
@@ -41,7 +41,7 @@ impl Requests {
     /// Of a connection that has said nothing yet.
     pub(super) fn new() -> Requests {
         Requests {
-            parser: Parser::new(Limits::default()),
+            parser: Parser::new(RequestLimits::default()),
             input: Input::default(),
             large: Large::default(),
             want: 0,
@@ -52,7 +52,7 @@ impl Requests {
     /// The parser takes arguments of `bulk_max` bytes at most; fewer and smaller requests of clients that are not
     /// authenticated.
     pub(super) fn set_limits(&mut self, bulk_max: usize, unauthenticated: bool) {
-        self.parser.set_limits(Limits { bulk_max, unauthenticated, ..Limits::default() });
+        self.parser.set_limits(RequestLimits { bulk_max, unauthenticated, ..RequestLimits::default() });
     }
 
     /// True if nothing is held: the next read goes to the scratch buffer.

@@ -1,0 +1,107 @@
+//! The texts of errors that clients get from commands, each once. Those that the executor gives too are constants of
+//! [`CommandError`].
+
+use varve_exec::CommandError;
+
+pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
+pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
+pub(crate) const COUNT_NEGATIVE: CommandError = CommandError::new(&"ERR COUNT can't be negative");
+pub(crate) const COUNT_POSITIVE: CommandError = CommandError::new(&"ERR count should be greater than 0");
+pub(crate) const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
+pub(crate) const DATABASE_RANGE: CommandError = CommandError::new(&"ERR Out of range database");
+pub(crate) const DECREMENT_OVERFLOW: CommandError = CommandError::new(&"ERR decrement would overflow");
+pub(crate) const EXPIRE_GT_LT: CommandError =
+    CommandError::new(&"ERR GT and LT options at the same time are not compatible");
+pub(crate) const EXPIRE_NX: CommandError =
+    CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
+pub(crate) const FIELDS_MISSING: CommandError =
+    CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
+pub(crate) const FIELDS_NUMBER: CommandError =
+    CommandError::new(&"ERR The `numfields` parameter must match the number of arguments");
+pub(crate) const FIELDS_POSITIVE: CommandError = CommandError::new(&"ERR Number of fields must be a positive integer");
+pub(crate) const FIELD_NO_FLOAT: CommandError = CommandError::new(&"ERR hash value is not a float");
+pub(crate) const FIELD_NO_INTEGER: CommandError = CommandError::new(&"ERR hash value is not an integer");
+pub(crate) const FIRST_DB: CommandError = CommandError::new(&"ERR invalid first DB index");
+pub(crate) const FREQUENCY_WITHOUT_LFU: CommandError = CommandError::new(
+    &"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+     between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+pub(crate) const IDLE_TIME_UNDER_LFU: CommandError = CommandError::new(
+    &"ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.",
+);
+pub(crate) const INCREMENT_NOT_FINITE: CommandError = CommandError::new(&"ERR increment would produce NaN or Infinity");
+pub(crate) const INCREMENT_OVERFLOW: CommandError = CommandError::new(&"ERR increment or decrement would overflow");
+pub(crate) const INDEX_RANGE: CommandError = CommandError::new(&"ERR index out of range");
+pub(crate) const INVALID_ARGUMENTS: CommandError = CommandError::new(&"ERR Invalid arguments specified for command");
+pub(crate) const INVALID_ARITY: CommandError =
+    CommandError::new(&"ERR Invalid number of arguments specified for command");
+pub(crate) const INVALID_COMMAND: CommandError = CommandError::new(&"ERR Invalid command specified");
+pub(crate) const LCS_LENGTH: CommandError = CommandError::new(&"ERR String too long for LCS");
+pub(crate) const LCS_LEN_AND_IDX: CommandError =
+    CommandError::new(&"ERR If you want both the length and indexes, please just use IDX.");
+pub(crate) const LCS_MEMORY: CommandError =
+    CommandError::new(&"ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+pub(crate) const LCS_TYPES: CommandError = CommandError::new(&"ERR The specified keys must contain string values");
+pub(crate) const LIMIT_NEGATIVE: CommandError = CommandError::new(&"ERR LIMIT can't be negative");
+pub(crate) const LIMIT_WITHOUT_BY: CommandError =
+    CommandError::new(&"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+pub(crate) const MAXLEN_NEGATIVE: CommandError = CommandError::new(&"ERR MAXLEN can't be negative");
+pub(crate) const MUST_BE_POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
+pub(crate) const NO_HASH_TABLE: CommandError =
+    CommandError::new(&"ERR The value stored at the specified key is not represented using an hash table");
+pub(crate) const NO_KEY_ARGUMENTS: CommandError = CommandError::new(&"ERR The command has no key arguments");
+pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
+pub(crate) const NUMKEYS_POSITIVE: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
+pub(crate) const OFFSET_RANGE: CommandError = CommandError::new(&"ERR offset is out of range");
+pub(crate) const PAIRS_NUMBER: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
+pub(crate) const PROTOCOL_TYPE: CommandError = CommandError::new(
+    &"ERR Wrong protocol type name. Please use one of the following: \
+     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+);
+pub(crate) const RANK_ZERO: CommandError = CommandError::new(
+    &"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start \
+     from the end of the list",
+);
+pub(crate) const RESP3_ONLY: CommandError = CommandError::new(&"ERR RESP2 is not supported by this command");
+pub(crate) const SAME_OBJECT: CommandError = CommandError::new(&"ERR source and destination objects are the same");
+pub(crate) const SCORE_NAN: CommandError = CommandError::new(&"ERR resulting score is not a number (NaN)");
+pub(crate) const SECOND_DB: CommandError = CommandError::new(&"ERR invalid second DB index");
+pub(crate) const SORT_NO_SCORE: CommandError =
+    CommandError::new(&"ERR One or more scores can't be converted into double");
+pub(crate) const TIMEOUT_NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
+pub(crate) const TIMEOUT_NO_FLOAT: CommandError = CommandError::new(&"ERR timeout is not a float or out of range");
+pub(crate) const TOO_MANY_KEYS: CommandError =
+    CommandError::new(&"ERR Number of keys can't be greater than number of args");
+pub(crate) const VALUE_NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
+pub(crate) const VALUE_RANGE: CommandError = CommandError::new(&"ERR value is out of range");
+pub(crate) const WEIGHT_NO_FLOAT: CommandError = CommandError::new(&"ERR weight value is not a float");
+pub(crate) const WITHSCORES_BYLEX: CommandError =
+    CommandError::new(&"ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+pub(crate) const ZADD_GT_LT_NX: CommandError =
+    CommandError::new(&"ERR GT, LT, and/or NX options at the same time are not compatible");
+pub(crate) const ZADD_NX_XX: CommandError =
+    CommandError::new(&"ERR XX and NX options at the same time are not compatible");
+pub(crate) const ZADD_ONE_PAIR: CommandError =
+    CommandError::new(&"ERR INCR option supports a single increment-element pair");
+
+/// A number is not between these two.
+pub(crate) fn not_between(low: i64, high: i64) -> CommandError {
+    CommandError::owned(format!("ERR value is out of range, value must between {low} and {high}"))
+}
+
+/// The command `name` needs a key to read.
+pub(crate) fn no_input_key(name: &str) -> CommandError {
+    CommandError::owned(format!("ERR at least 1 input key is needed for '{name}' command"))
+}
+
+/// An option of the EXPIRE family that there is not.
+pub(crate) fn unsupported_option(word: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR Unsupported option ", word].concat())
+}
+
+/// A subcommand of DEBUG that there is not, or not with this number of arguments.
+pub(crate) fn unknown_debug(name: &[u8]) -> CommandError {
+    let (head, tail) = (b"ERR unknown subcommand or wrong number of arguments for '", b"'. Try DEBUG HELP.");
+    CommandError::owned([head.as_slice(), name, tail].concat())
+}

@@ -10,10 +10,13 @@ use varve_protocol::Resp;
 use super::clients::state::is_name;
 use super::pubsub::listening;
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("auth", auth), ("hello", hello), ("reset", reset)];
 
 /// `AUTH [username] password`
-pub(crate) fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let (user, password) = match args.len() {
         2 => (&b"default"[..], args.get(1)),
@@ -32,7 +35,7 @@ pub(crate) fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`. As with redis-server, each option takes effect when it
 /// is read, whatever becomes of those behind it; the protocol changes last.
-pub(crate) fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let resp = args.opt(1).map(protocol).transpose()?;
     let mut at = 2;
@@ -74,7 +77,7 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 }
 
 /// `RESET`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session.leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
     ctx.conn.session.reset(ctx.config.password.is_none());

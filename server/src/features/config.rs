@@ -14,13 +14,17 @@ use varve_exec::{CmdResult, CommandError};
 use crate::config::{Config, Effects, Ineffective};
 use crate::net::sockets::Sockets;
 use crate::state::ServerState;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use crate::state::mail::Message;
 use crate::system::logging;
 use crate::system::open_files::allow_clients;
 
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers =
+    &[("config|get", get), ("config|help", help), ("config|rewrite", rewrite), ("config|set", set)];
+
 /// `CONFIG GET pattern [pattern ...]`
-pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let found = ctx.state.config.get(ctx.args.skip(2).iter());
     ctx.out.map(found.len());
     for (name, value) in &found {
@@ -31,7 +35,7 @@ pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CONFIG SET name value [name value ...]`
-pub(crate) fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let words: Vec<&[u8]> = ctx.args.skip(2).iter().collect();
     if !words.len().is_multiple_of(2) {
         return Err(CommandError::SYNTAX);
@@ -43,14 +47,14 @@ pub(crate) fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CONFIG REWRITE`
-pub(crate) fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.config.rewrite(false)?;
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `CONFIG HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     const LINES: [&str; 11] = [
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern>",

@@ -9,10 +9,13 @@ use varve_exec::WideCtx;
 
 use crate::config::kind;
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("debug", debug)];
 
 /// `DEBUG subcommand [argument...]`
-pub(crate) fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     match (args.get(1).to_ascii_uppercase().as_slice(), args.len()) {
         (b"SLEEP", 3) => sleep(args.get(2)),

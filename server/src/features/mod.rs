@@ -31,73 +31,34 @@ use varve_exec::Command;
 
 use crate::config::Guard;
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx, ServerFn};
+use crate::state::ctx::{After, Handlers, ServerCtx, ServerFn};
 
-/// All handlers, by the full names of their descriptors.
-const HANDLERS: &[(&str, ServerFn)] = &[
-    ("auth", auth::auth),
-    ("client|getname", clients::getname),
-    ("client|caching", tracking::caching),
-    ("client|getredir", tracking::getredir),
-    ("client|help", clients::help),
-    ("client|id", clients::id),
-    ("client|info", clients::info),
-    ("client|kill", clients::kill),
-    ("client|list", clients::list),
-    ("client|no-evict", clients::no_evict),
-    ("client|no-touch", clients::no_touch),
-    ("client|pause", pause::pause),
-    ("client|reply", clients::reply),
-    ("client|setinfo", clients::setinfo),
-    ("client|setname", clients::setname),
-    ("client|tracking", tracking::tracking),
-    ("client|trackinginfo", tracking::trackinginfo),
-    ("client|unblock", clients::unblock),
-    ("client|unpause", pause::unpause),
-    ("config|get", config::get),
-    ("config|help", config::help),
-    ("config|resetstat", info::resetstat),
-    ("config|rewrite", config::rewrite),
-    ("config|set", config::set),
-    ("debug", debug::debug),
-    ("hello", auth::hello),
-    ("info", info::info),
-    ("latency|doctor", latency::doctor),
-    ("latency|graph", latency::graph),
-    ("latency|help", latency::help),
-    ("latency|histogram", latency::histogram),
-    ("latency|history", latency::history),
-    ("latency|latest", latency::latest),
-    ("latency|reset", latency::reset),
-    ("monitor", monitor::monitor),
-    ("psubscribe", pubsub::psubscribe),
-    ("publish", pubsub::publish),
-    ("pubsub|channels", pubsub::channels),
-    ("pubsub|help", pubsub::help),
-    ("pubsub|numpat", pubsub::numpat),
-    ("pubsub|numsub", pubsub::numsub),
-    ("pubsub|shardchannels", pubsub::shardchannels),
-    ("pubsub|shardnumsub", pubsub::shardnumsub),
-    ("punsubscribe", pubsub::punsubscribe),
-    ("reset", auth::reset),
-    ("shutdown", shutdown::shutdown),
-    ("slowlog|get", slowlog::get),
-    ("slowlog|help", slowlog::help),
-    ("slowlog|len", slowlog::len),
-    ("slowlog|reset", slowlog::reset),
-    ("spublish", pubsub::spublish),
-    ("ssubscribe", pubsub::ssubscribe),
-    ("subscribe", pubsub::subscribe),
-    ("sunsubscribe", pubsub::sunsubscribe),
-    ("unsubscribe", pubsub::unsubscribe),
+/// The handlers of all matters.
+const HANDLERS: &[Handlers] = &[
+    auth::HANDLERS,
+    clients::HANDLERS,
+    config::HANDLERS,
+    debug::HANDLERS,
+    info::HANDLERS,
+    latency::HANDLERS,
+    monitor::HANDLERS,
+    pause::HANDLERS,
+    pubsub::HANDLERS,
+    shutdown::HANDLERS,
+    slowlog::HANDLERS,
+    tracking::HANDLERS,
 ];
+
+fn all() -> impl Iterator<Item = &'static (&'static str, ServerFn)> {
+    HANDLERS.iter().copied().flatten()
+}
 
 /// Runs the command.
 pub(crate) fn run(descriptor: &'static Command, ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
         return Err(errors::DEBUG_REFUSED);
     }
-    let handler = table()[usize::from(descriptor.id)].expect("each Host descriptor has a handler: see the test");
+    let handler = table()[usize::from(descriptor.id)].expect("each Server row has a handler: see the test");
     handler(ctx)
 }
 
@@ -117,7 +78,7 @@ fn table() -> &'static [Option<ServerFn>] {
         let rows =
             varve_commands::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
         for row in rows {
-            let handler = HANDLERS.iter().find(|(name, _)| *name == row.full_name);
+            let handler = all().find(|(name, _)| *name == row.full_name);
             table[usize::from(row.id)] = handler.map(|(_, handler)| *handler);
         }
         table.into()
@@ -143,8 +104,8 @@ mod tests {
         }
         let mut described = BTreeSet::new();
         collect(varve_commands::commands().commands(), &mut described);
-        let handled: BTreeSet<&str> = HANDLERS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(handled.len(), HANDLERS.len(), "a command has one handler");
+        let handled: BTreeSet<&str> = all().map(|(name, _)| *name).collect();
+        assert_eq!(handled.len(), all().count(), "a command has one handler");
         assert_eq!(handled, described);
     }
 }

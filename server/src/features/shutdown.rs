@@ -3,10 +3,13 @@
 use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("shutdown", shutdown)];
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`. Replies only to an error.
-pub(crate) fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (mut save, mut no_save, mut other, mut abort) = (false, false, false, false);
     for at in 1..ctx.args.len() {
         match () {

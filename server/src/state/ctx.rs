@@ -39,3 +39,6 @@ pub(crate) enum After {
 
 /// A handler.
 pub(crate) type ServerFn = fn(&mut ServerCtx<'_>) -> CmdResult<After>;
+
+/// Handlers of one matter, by the full names of their rows.
+pub(crate) type Handlers = &'static [(&'static str, ServerFn)];

@@ -16,17 +16,33 @@ use varve_exec::ReplyMode;
 use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use state::{ClientClass, Filter, Kill, Question, is_name};
 
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[
+    ("client|getname", getname),
+    ("client|help", help),
+    ("client|id", id),
+    ("client|info", info),
+    ("client|kill", kill),
+    ("client|list", list),
+    ("client|no-evict", no_evict),
+    ("client|no-touch", no_touch),
+    ("client|reply", reply),
+    ("client|setinfo", setinfo),
+    ("client|setname", setname),
+    ("client|unblock", unblock),
+];
+
 /// `CLIENT ID`
-pub(crate) fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.conn.session.id as i64);
     Ok(After::Done)
 }
 
 /// `CLIENT GETNAME`
-pub(crate) fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     match ctx.conn.session.name.as_slice() {
         b"" => ctx.out.null(),
         name => ctx.out.bulk(name),
@@ -35,7 +51,7 @@ pub(crate) fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT SETNAME connection-name`
-pub(crate) fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let name = ctx.args.get(2);
     if !is_name(name) {
         return Err(errors::CLIENT_NAME);
@@ -46,7 +62,7 @@ pub(crate) fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
-pub(crate) fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (option, value) = (ctx.args.get(2), ctx.args.get(3));
     let session = &mut ctx.conn.session;
     let (field, name) = if ctx.args.is(2, "LIB-NAME") {
@@ -65,7 +81,7 @@ pub(crate) fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT INFO`
-pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut line = line(ctx.conn, ctx.now.unix_ms);
     line.push('\n');
     ctx.out.verbatim("txt", line.as_bytes());
@@ -73,7 +89,7 @@ pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`. Only ON replies.
-pub(crate) fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let session = &mut ctx.conn.session;
     if ctx.args.is(2, "ON") {
         session.reply = ReplyMode::On;
@@ -91,14 +107,14 @@ pub(crate) fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT NO-EVICT ON | OFF`
-pub(crate) fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session.no_evict = switch(ctx)?;
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `CLIENT NO-TOUCH ON | OFF`
-pub(crate) fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session.no_touch = switch(ctx)?;
     ctx.out.ok();
     Ok(After::Done)
@@ -114,7 +130,7 @@ fn switch(ctx: &ServerCtx<'_>) -> CmdResult<bool> {
 }
 
 /// `CLIENT LIST [TYPE type] [ID id...]`
-pub(crate) fn list(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn list(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     parse_list(ctx).map(|filter| After::Ask(Question::List(filter)))
 }
 
@@ -137,7 +153,7 @@ fn class(name: &[u8]) -> CmdResult<ClientClass> {
 }
 
 /// `CLIENT KILL address | option value...`
-pub(crate) fn kill(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn kill(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     parse_kill(ctx).map(|kill| After::Ask(Question::Kill(kill)))
 }
 
@@ -177,7 +193,7 @@ fn parse_kill(ctx: &ServerCtx<'_>) -> CmdResult<Kill> {
 }
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
-pub(crate) fn unblock(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn unblock(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let error = match args.len() {
         3 => false,
@@ -191,7 +207,7 @@ pub(crate) fn unblock(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     reply_help(
         ctx.out,
         "CLIENT",

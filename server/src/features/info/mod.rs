@@ -20,18 +20,21 @@ pub(crate) use about::{report_memory, start};
 
 use varve_exec::CmdResult;
 
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use facts::Facts;
 
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("config|resetstat", resetstat), ("info", info)];
+
 /// `INFO [section ...]`
-pub(crate) fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let text = render(ctx.args.skip(1).iter(), &gather::facts(ctx.state));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(After::Done)
 }
 
 /// `CONFIG RESETSTAT`
-pub(crate) fn resetstat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn resetstat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     gather::reset(ctx.state);
     ctx.out.ok();
     Ok(After::Done)

@@ -18,8 +18,19 @@ use varve_exec::CmdResult;
 use varve_exec::Command;
 
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use state::{Event, Sample, Series};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[
+    ("latency|doctor", doctor),
+    ("latency|graph", graph),
+    ("latency|help", help),
+    ("latency|histogram", histogram),
+    ("latency|history", history),
+    ("latency|latest", latest),
+    ("latency|reset", reset),
+];
 
 /// Rows of a graph, and steps that one row tells apart.
 const ROWS: u64 = 4;
@@ -32,7 +43,7 @@ const FIRST_LIMIT_NS: u64 = 1024;
 const LIMITS: u32 = 30;
 
 /// `LATENCY LATEST`
-pub(crate) fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
     ctx.out.array(monitor.series().count());
     for (event, series) in monitor.series() {
@@ -47,7 +58,7 @@ pub(crate) fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `LATENCY HISTORY event`
-pub(crate) fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
     let Some((_, series)) = monitor.find(ctx.args.get(2)) else {
         ctx.out.array(0);
@@ -63,7 +74,7 @@ pub(crate) fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `LATENCY RESET [event ...]`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let names = ctx.args.skip(2);
     let named = |event: Event| names.iter().any(|name| event.name().as_bytes().eq_ignore_ascii_case(name));
     let count = ctx.state.latency.lock().reset(|event| names.is_empty() || named(event));
@@ -72,7 +83,7 @@ pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `LATENCY GRAPH event`
-pub(crate) fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency.lock();
     let name = ctx.args.get(2);
     let (event, series) = monitor.find(name).ok_or_else(|| errors::no_samples(name))?;
@@ -124,7 +135,7 @@ fn age(seconds: i64) -> String {
 }
 
 /// `LATENCY DOCTOR`
-pub(crate) fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut text = String::new();
     if ctx.config.latency_threshold_ms == 0 {
         text.push_str(
@@ -168,7 +179,7 @@ fn advice(event: Event) -> &'static str {
 }
 
 /// `LATENCY HISTOGRAM [command ...]`
-pub(crate) fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let from = ctx.out.defer();
     let mut shown = 0;
     let rows = varve_commands::commands().commands();
@@ -222,7 +233,7 @@ fn limit_label_ns(limit: u64) -> u64 {
 }
 
 /// `LATENCY HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     reply_help(
         ctx.out,
         "LATENCY",

@@ -4,10 +4,13 @@ pub(crate) mod state;
 
 use varve_exec::CmdResult;
 
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("monitor", monitor)];
 
 /// `MONITOR`: replied to once.
-pub(crate) fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !std::mem::replace(&mut ctx.conn.session.monitors, true) {
         ctx.hub.monitor(&ctx.state.pubsub, ctx.conn.who(), true);
         ctx.state.monitors.count(ctx.hub.worker(), true);

@@ -9,11 +9,14 @@ use varve_exec::pause::Pause;
 
 use crate::errors;
 use crate::features::clients::state::Question;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use crate::state::mail::Message;
 
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[("client|pause", pause), ("client|unpause", unpause)];
+
 /// `CLIENT PAUSE timeout [WRITE | ALL]`. Answered when every worker has ended the turn in which it heard of it.
-pub(crate) fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     if args.len() > 4 {
         return Err(errors::subcommand("CLIENT", b"PAUSE"));
@@ -36,7 +39,7 @@ pub(crate) fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT UNPAUSE`
-pub(crate) fn unpause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn unpause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.pauses.end();
     ctx.state.store.stand_still_until(0);
     ctx.state.tell_all(|| Message::Refresh);

@@ -13,36 +13,54 @@ use varve_exec::CmdResult;
 use varve_protocol::Reply;
 
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
 use state::{Kind, Name};
 
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[
+    ("psubscribe", psubscribe),
+    ("publish", publish),
+    ("pubsub|channels", channels),
+    ("pubsub|help", help),
+    ("pubsub|numpat", numpat),
+    ("pubsub|numsub", numsub),
+    ("pubsub|shardchannels", shardchannels),
+    ("pubsub|shardnumsub", shardnumsub),
+    ("punsubscribe", punsubscribe),
+    ("spublish", spublish),
+    ("ssubscribe", ssubscribe),
+    ("subscribe", subscribe),
+    ("sunsubscribe", sunsubscribe),
+    ("unsubscribe", unsubscribe),
+];
+
 /// `SUBSCRIBE channel [channel ...]`
-pub(crate) fn subscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn subscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Channel)
 }
 
 /// `PSUBSCRIBE pattern [pattern ...]`
-pub(crate) fn psubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn psubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Pattern)
 }
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
-pub(crate) fn ssubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn ssubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Shard)
 }
 
 /// `UNSUBSCRIBE [channel ...]`
-pub(crate) fn unsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn unsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Channel)
 }
 
 /// `PUNSUBSCRIBE [pattern ...]`
-pub(crate) fn punsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn punsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Pattern)
 }
 
 /// `SUNSUBSCRIBE [shardchannel ...]`
-pub(crate) fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Shard)
 }
 
@@ -89,12 +107,12 @@ fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {
 }
 
 /// `PUBLISH channel message`
-pub(crate) fn publish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn publish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     post(ctx, Kind::Channel)
 }
 
 /// `SPUBLISH shardchannel message`
-pub(crate) fn spublish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn spublish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     post(ctx, Kind::Shard)
 }
 
@@ -106,12 +124,12 @@ fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
 }
 
 /// `PUBSUB CHANNELS [pattern]`
-pub(crate) fn channels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn channels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDCHANNELS [pattern]`
-pub(crate) fn shardchannels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn shardchannels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Shard)
 }
 
@@ -126,12 +144,12 @@ fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
 }
 
 /// `PUBSUB NUMSUB [channel ...]`
-pub(crate) fn numsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn numsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDNUMSUB [shardchannel ...]`
-pub(crate) fn shardnumsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn shardnumsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Shard)
 }
 
@@ -146,13 +164,13 @@ fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
 }
 
 /// `PUBSUB NUMPAT`
-pub(crate) fn numpat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn numpat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.pubsub.len(Kind::Pattern) as i64);
     Ok(After::Done)
 }
 
 /// `PUBSUB HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     reply_help(
         ctx.out,
         "PUBSUB",

@@ -7,13 +7,17 @@ use varve_commands::grammar::help as reply_help;
 use varve_exec::CmdResult;
 
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers =
+    &[("slowlog|get", get), ("slowlog|help", help), ("slowlog|len", len), ("slowlog|reset", reset)];
 
 /// Entries that SLOWLOG GET shows where no count is given.
 const SHOWN: usize = 10;
 
 /// `SLOWLOG GET [count]`
-pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if ctx.args.len() > 3 {
         return Err(errors::subcommand("SLOWLOG", ctx.args.get(1)));
     }
@@ -39,20 +43,20 @@ pub(crate) fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `SLOWLOG LEN`
-pub(crate) fn len(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn len(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.slowlog.lock().len() as i64);
     Ok(After::Done)
 }
 
 /// `SLOWLOG RESET`
-pub(crate) fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.slowlog.lock().reset();
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `SLOWLOG HELP`
-pub(crate) fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     reply_help(
         ctx.out,
         "SLOWLOG",

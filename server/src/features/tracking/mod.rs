@@ -23,10 +23,18 @@ use varve_exec::{CmdResult, CommandError};
 
 use super::pubsub::state::{Kind, Name};
 use crate::errors;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Handlers, ServerCtx};
+
+/// The handlers, by the full names of their rows.
+pub(super) const HANDLERS: Handlers = &[
+    ("client|caching", caching),
+    ("client|getredir", getredir),
+    ("client|tracking", tracking),
+    ("client|trackinginfo", trackinginfo),
+];
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
-pub(crate) fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (wanted, prefixes) = parse(ctx)?;
     if ctx.args.is(2, "ON") {
         check(ctx, &wanted, &prefixes)?;
@@ -141,7 +149,7 @@ fn disable(ctx: &mut ServerCtx<'_>) {
 }
 
 /// `CLIENT CACHING YES | NO`
-pub(crate) fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     let tracking = &mut ctx.conn.session.tracking;
     if !tracking.on {
@@ -159,7 +167,7 @@ pub(crate) fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 /// `CLIENT GETREDIR`
-pub(crate) fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(redirect(&ctx.conn.session.tracking));
     Ok(After::Done)
 }
@@ -170,7 +178,7 @@ fn redirect(tracking: &Tracking) -> i64 {
 }
 
 /// `CLIENT TRACKINGINFO`
-pub(crate) fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let tracking = &ctx.conn.session.tracking;
     let flags = [
         (!tracking.on, "off"),

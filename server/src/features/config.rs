@@ -25,7 +25,7 @@ pub(super) const HANDLERS: Handlers =
 
 /// `CONFIG GET pattern [pattern ...]`
 fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let found = ctx.state.config.get(ctx.args.skip(2).iter());
+    let found = ctx.state.config().get(ctx.args.skip(2).iter());
     ctx.out.map(found.len());
     for (name, value) in &found {
         ctx.out.bulk(name);
@@ -41,14 +41,14 @@ fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(CommandError::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    ctx.state.config.set(&pairs, ctx.conn.socket.ends().is_local(), &Running(ctx.state))?;
+    ctx.state.config().set(&pairs, ctx.conn.socket.ends().is_local(), &Running(ctx.state))?;
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `CONFIG REWRITE`
 fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.state.config.rewrite(false)?;
+    ctx.state.config().rewrite(false)?;
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -79,7 +79,7 @@ impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients) } else { Ok(()) };
-        rest.and_then(|()| listen(&self.0.sockets, old, new)).inspect_err(|_| {
+        rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {
             if let Err(error) = enter(&new.dir, &old.dir) {
                 tracing::warn!("Going back to the working directory: {}", error.reason);
             }
@@ -87,10 +87,10 @@ impl Effects for Running<'_> {
     }
 
     fn publish(&self) {
-        let config = self.0.config.snapshot();
+        let config = self.0.config().snapshot();
         logging::set_level(config.log_level);
-        config.apply_to(&self.0.store);
-        self.0.tell_all(|| Message::Refresh);
+        config.apply_to(self.0.store());
+        self.0.send_all(|| Message::Refresh);
     }
 }
 

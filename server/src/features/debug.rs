@@ -1,7 +1,6 @@
 //! DEBUG: what concerns the server itself; what concerns the keyspace is varve-commands'.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use varve_exec::CmdResult;
@@ -22,12 +21,12 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         (b"LOG", 3) => tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))),
         (b"SEGFAULT", 2) => crate::system::sys::segfault(),
         (b"PANIC", 2) => panic!("called by DEBUG PANIC"),
-        (b"CONFIG-REWRITE-FORCE-ALL", 2) => ctx.state.config.rewrite(true)?,
-        (b"QUICKLIST-PACKED-THRESHOLD", 3) => ctx.state.store.shapes().set_list_alone(threshold(args.get(2))?),
-        (b"SET-ACTIVE-EXPIRE", 3) => ctx.state.store.set_active_expire(args.get(2) != b"0"),
-        (b"PAUSE-CRON", 3) => ctx.state.ticks_paused.store(args.get(2) != b"0", Ordering::Relaxed),
+        (b"CONFIG-REWRITE-FORCE-ALL", 2) => ctx.state.config().rewrite(true)?,
+        (b"QUICKLIST-PACKED-THRESHOLD", 3) => ctx.state.store().shapes().set_list_alone(threshold(args.get(2))?),
+        (b"SET-ACTIVE-EXPIRE", 3) => ctx.state.store().set_active_expire(args.get(2) != b"0"),
+        (b"PAUSE-CRON", 3) => ctx.state.pause_ticks(args.get(2) != b"0"),
         (b"REPLYBUFFER", 4) if args.is(2, "RESIZING") => {
-            ctx.state.outputs_kept.store(args.get(3) == b"0", Ordering::Relaxed);
+            ctx.state.keep_outputs(args.get(3) == b"0");
         }
         _ => return keyspace(ctx),
     }
@@ -57,7 +56,7 @@ fn threshold(text: &[u8]) -> CmdResult<u64> {
 
 /// Runs the subcommands that need the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let store = Arc::clone(&ctx.state.store);
+    let store = Arc::clone(ctx.state.store());
     // In a transaction the gate is held already.
     let _alone = (!ctx.conn.session.in_exec).then(|| store.gate().alone(ctx.store.id()));
     let session = &mut ctx.conn.session;

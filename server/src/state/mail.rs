@@ -26,7 +26,7 @@ pub(crate) enum Message {
     /// One of your connections waited for keys, and was served.
     Served(Served),
     /// The clients take too much together, and the largest are yours.
-    Crowded,
+    EvictClients,
     /// The configuration has changed: take the current snapshot.
     Refresh,
     /// Write what is written and end.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
 use varve_exec::Command;
 use varve_store::Store;
@@ -37,7 +37,7 @@ use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
 use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
-use crate::features::tracking::state::Table;
+use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
 use mail::Message;
 use rates::Rates;
@@ -46,23 +46,23 @@ use varve_base::counter::Counter;
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct ServerState {
-    pub(crate) store: Arc<Store>,
-    pub(crate) config: Live,
-    pub(crate) workers: Vec<WorkerHandle>,
-    pub(crate) sockets: Sockets,
-    pub(crate) pubsub: Arc<Registry>,
-    pub(crate) tracking: Arc<Table>,
-    pub(crate) monitors: Monitors,
-    pub(crate) pauses: Pauses,
-    pub(crate) slowlog: Mutex<Slowlog>,
-    pub(crate) latency: Mutex<latency::Monitor>,
+    store: Arc<Store>,
+    config: Live,
+    workers: Vec<WorkerHandle>,
+    sockets: Sockets,
+    pubsub: Arc<Registry>,
+    tracking: Arc<TrackingTable>,
+    monitors: Monitors,
+    pauses: Pauses,
+    slowlog: Mutex<Slowlog>,
+    latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
-    pub(crate) ticks_paused: AtomicBool,
+    ticks_paused: AtomicBool,
     /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
-    pub(crate) outputs_kept: AtomicBool,
-    pub(crate) started: Instant,
+    outputs_kept: AtomicBool,
+    started: Instant,
     /// 40 hexadecimal digits, new at each start.
-    pub(crate) run_id: String,
+    run_id: String,
     next_client: AtomicU64,
     stopping: AtomicBool,
     rates: Mutex<Rates>,
@@ -79,7 +79,7 @@ impl ServerState {
         pubsub: Arc<Registry>,
     ) -> ServerState {
         assert!(!workers.is_empty(), "somebody must serve");
-        let tracking = Arc::new(Table::new(Arc::clone(&pubsub)));
+        let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
         ServerState {
             store,
@@ -102,17 +102,100 @@ impl ServerState {
         }
     }
 
+    /// The keys.
+    #[inline]
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The settings.
+    #[inline]
+    pub(crate) fn config(&self) -> &Live {
+        &self.config
+    }
+
+    /// All workers, in the order of their indices.
+    #[inline]
+    pub(crate) fn workers(&self) -> &[WorkerHandle] {
+        &self.workers
+    }
+
+    /// The listening sockets.
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.sockets
+    }
+
+    /// Channels, their subscriptions and the workers' inboxes.
+    #[inline]
+    pub(crate) fn pubsub(&self) -> &Arc<Registry> {
+        &self.pubsub
+    }
+
+    /// Keys that clients keep copies of.
+    #[inline]
+    pub(crate) fn tracking(&self) -> &TrackingTable {
+        &self.tracking
+    }
+
+    /// Clients that get a line for every command.
+    #[inline]
+    pub(crate) fn monitors(&self) -> &Monitors {
+        &self.monitors
+    }
+
+    /// CLIENT PAUSE.
+    #[inline]
+    pub(crate) fn pauses(&self) -> &Pauses {
+        &self.pauses
+    }
+
+    /// The slow log, locked. The lock is a leaf.
+    pub(crate) fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
+        self.slowlog.lock()
+    }
+
+    /// The latency monitor, locked. The lock is a leaf.
+    pub(crate) fn latency(&self) -> MutexGuard<'_, latency::Monitor> {
+        self.latency.lock()
+    }
+
+    /// 40 hexadecimal digits, new at each start.
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// True if nothing happens by the clock on the workers.
+    pub(crate) fn ticks_paused(&self) -> bool {
+        self.ticks_paused.load(Ordering::Relaxed)
+    }
+
+    /// DEBUG PAUSE-CRON.
+    pub(crate) fn pause_ticks(&self, on: bool) {
+        self.ticks_paused.store(on, Ordering::Relaxed);
+    }
+
+    /// True if connections keep the room of outputs that are written.
+    #[inline]
+    pub(crate) fn outputs_kept(&self) -> bool {
+        self.outputs_kept.load(Ordering::Relaxed)
+    }
+
+    /// DEBUG REPLYBUFFER RESIZING: 0 keeps the room.
+    pub(crate) fn keep_outputs(&self, on: bool) {
+        self.outputs_kept.store(on, Ordering::Relaxed);
+    }
+
     /// Sends each worker a message of its own.
-    pub(crate) fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(crate) fn send_all(&self, message: impl Fn() -> Message) {
         for worker in &self.workers {
-            worker.mailbox.send(message());
+            worker.send(message());
         }
     }
 
     /// Tells all workers to end; a second call changes nothing. Safe from any thread (the signal thread calls it).
     pub(crate) fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
-            self.tell_all(|| Message::Stop);
+            self.send_all(|| Message::Stop);
         }
     }
 
@@ -128,17 +211,17 @@ impl ServerState {
 
     /// Connections, those on their way to their worker included.
     pub(crate) fn connections(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.assigned.load(Ordering::Relaxed)).sum()
+        self.workers.iter().map(|worker| worker.assigned()).sum()
     }
 
     /// The sum of one counter over all workers.
     pub(crate) fn total(&self, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
-        self.workers.iter().map(|worker| counter(&worker.stats).get()).sum()
+        self.workers.iter().map(|worker| counter(worker.stats()).get()).sum()
     }
 
     /// The largest value of one counter over all workers.
     pub(crate) fn peak(&self, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
-        self.workers.iter().map(|worker| counter(&worker.stats).get()).max().unwrap_or(0)
+        self.workers.iter().map(|worker| counter(worker.stats()).get()).max().unwrap_or(0)
     }
 
     /// Takes a sample of the rates; worker 0 calls it each 100 ms.
@@ -159,7 +242,7 @@ impl ServerState {
     /// The durations of one command's calls over all workers; None if it was never called.
     pub(crate) fn call_durations(&self, row: &Command) -> Option<Counts> {
         let mut all: Option<Counts> = None;
-        for hist in self.workers.iter().filter_map(|worker| worker.commands.of(row).latency.get()) {
+        for hist in self.workers.iter().filter_map(|worker| worker.commands().of(row).latency.get()) {
             hist.read_into(all.get_or_insert_default());
         }
         all

@@ -1,11 +1,11 @@
 //! How others reach a worker, and what they may read of it: its mailbox and its counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use varve_exec::stats::CommandStats;
 
-use super::mail::Mailbox;
+use super::mail::{Mailbox, Message};
 use crate::features::clients::state::weights::Weights;
 use varve_base::counter::Counter;
 
@@ -47,17 +47,14 @@ pub(crate) struct WorkerStats {
 /// How others reach a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerHandle {
-    pub(crate) mailbox: Mailbox,
-    pub(crate) stats: WorkerStats,
-    /// The worker's counts of each command.
-    pub(crate) commands: Arc<CommandStats>,
-    /// The weights of its clients.
-    pub(crate) weights: Weights,
-    /// It has been told that clients are to be evicted, and has not got to it.
-    pub(crate) crowded: AtomicBool,
-    /// Connections that were given to this worker and are not closed: what the accepting worker balances by, ahead of
-    /// `stats.connected` by those still in the mailbox.
-    pub(crate) assigned: AtomicU64,
+    mailbox: Mailbox,
+    stats: WorkerStats,
+    commands: Arc<CommandStats>,
+    weights: Weights,
+    /// It has been asked to evict clients, and has not begun.
+    asked_to_evict: AtomicBool,
+    /// Connections that were given to this worker and are not closed, those still in the mailbox included.
+    assigned: AtomicU64,
 }
 
 impl WorkerHandle {
@@ -67,8 +64,62 @@ impl WorkerHandle {
             stats: WorkerStats::default(),
             commands: CommandStats::new(varve_commands::commands()),
             weights: Weights::default(),
-            crowded: AtomicBool::new(false),
+            asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),
         }
+    }
+
+    /// Sends the worker a message, and wakes it.
+    pub(crate) fn send(&self, message: Message) {
+        self.mailbox.send(message);
+    }
+
+    /// Moves the worker's messages to `into`, which is empty.
+    pub(crate) fn take_mail(&self, into: &mut Vec<Message>) {
+        self.mailbox.collect(into);
+    }
+
+    /// The worker's counts.
+    #[inline]
+    pub(crate) fn stats(&self) -> &WorkerStats {
+        &self.stats
+    }
+
+    /// The worker's counts of each command.
+    pub(crate) fn commands(&self) -> &Arc<CommandStats> {
+        &self.commands
+    }
+
+    /// The weights of its clients.
+    #[inline]
+    pub(crate) fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// Asks the worker to evict clients, unless it is asked already.
+    pub(crate) fn ask_to_evict(&self) {
+        if !self.asked_to_evict.swap(true, Ordering::AcqRel) {
+            self.send(Message::EvictClients);
+        }
+    }
+
+    /// The worker begins to evict: it may be asked again.
+    pub(crate) fn begin_evicting(&self) {
+        self.asked_to_evict.store(false, Ordering::Release);
+    }
+
+    /// One more connection is given to the worker.
+    pub(crate) fn assign(&self) {
+        self.assigned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of its connections is closed.
+    pub(crate) fn release(&self) {
+        self.assigned.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Connections that are given to the worker and not closed.
+    pub(crate) fn assigned(&self) -> u64 {
+        self.assigned.load(Ordering::Relaxed)
     }
 }

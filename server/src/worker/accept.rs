@@ -4,7 +4,6 @@
 //! most [`ACCEPTS_MAX`] are taken at a time, so that a storm of newcomers does not stop the others.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use mio::Token;
 use socket2::{SockRef, TcpKeepalive};
@@ -27,7 +26,7 @@ impl Worker {
         self.accept_due = false;
         let mut accepted = Vec::new();
         let mut tries = 0;
-        for listener in self.core.state.sockets.open().iter() {
+        for listener in self.core.state.sockets().open().iter() {
             while tries < ACCEPTS_MAX {
                 match accept_one(listener) {
                     Ok(newcomer) => accepted.push(newcomer),
@@ -66,14 +65,14 @@ impl Worker {
         }
         prepare(&stream, config);
         let newcomer = Newcomer { client: core.state.next_client(), stream, ends };
-        let workers = core.state.workers.iter().enumerate();
-        let fewest = workers.min_by_key(|(_, worker)| worker.assigned.load(Ordering::Relaxed));
+        let workers = core.state.workers().iter().enumerate();
+        let fewest = workers.min_by_key(|(_, worker)| worker.assigned());
         let (index, handle) = fewest.expect("there is at least this worker");
-        handle.assigned.fetch_add(1, Ordering::Relaxed);
+        handle.assign();
         if index == core.index {
             self.adopt(newcomer);
         } else {
-            handle.mailbox.send(Message::Adopt(newcomer));
+            handle.send(Message::Adopt(newcomer));
         }
     }
 
@@ -83,7 +82,7 @@ impl Worker {
         let id = core.conns.next_id();
         let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
         let registered = conn.socket.register(self.poll.registry(), Token(id.0));
-        core.state.pubsub.arrive(conn.session.id, Home { worker: core.index, conn: id });
+        core.state.pubsub().arrive(conn.session.id, Home { worker: core.index, conn: id });
         core.conns.add(conn);
         core.stats().connected.set(core.conns.len() as u64);
         match registered {

@@ -25,10 +25,10 @@ impl Core {
 
     fn put(&mut self, id: ConnId, question: Question) {
         let asker = Asker { worker: self.index, conn: self.conns[id].who() };
-        let gather = Arc::new(Gather::new(question, asker, self.state.workers.len()));
-        for (index, worker) in self.state.workers.iter().enumerate() {
+        let gather = Arc::new(Gather::new(question, asker, self.state.workers().len()));
+        for (index, worker) in self.state.workers().iter().enumerate() {
             if index != self.index {
-                worker.mailbox.send(Message::Ask(Arc::clone(&gather)));
+                worker.send(Message::Ask(Arc::clone(&gather)));
             }
         }
         self.answer(&gather);
@@ -58,7 +58,7 @@ impl Core {
         if gather.asker.worker == self.index {
             self.gathered(gather);
         } else {
-            self.state.workers[gather.asker.worker].mailbox.send(Message::Gathered(Arc::clone(gather)));
+            self.state.workers()[gather.asker.worker].send(Message::Gathered(Arc::clone(gather)));
         }
     }
 

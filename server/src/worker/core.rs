@@ -4,7 +4,6 @@
 //! polling, reading (serve.rs), the loop (mod.rs).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use varve_exec::batch::Batch;
 use varve_exec::{Blocked, CommandTable};
@@ -51,12 +50,12 @@ pub(super) struct Core {
 impl Core {
     /// Of worker `index`.
     pub(super) fn new(index: usize, state: Arc<ServerState>, table: Arc<CommandTable>) -> Core {
-        let mut batch = Batch::new(Arc::clone(&state.workers[index].commands));
-        let mut store = state.store.worker(index);
-        batch.set_events(&mut store, Sink::new(Arc::clone(&state.pubsub), index));
+        let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
+        let mut store = state.store().worker(index);
+        batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
         let mut core = Core {
             index,
-            config: state.config.snapshot(),
+            config: state.config().snapshot(),
             config_changes: 0,
             table,
             conns: Conns::default(),
@@ -77,26 +76,26 @@ impl Core {
 
     /// The handle through which others see this worker.
     pub(super) fn handle(&self) -> &WorkerHandle {
-        &self.state.workers[self.index]
+        &self.state.workers()[self.index]
     }
 
     /// The counters of this worker.
     #[inline]
     pub(super) fn stats(&self) -> &WorkerStats {
-        &self.state.workers[self.index].stats
+        self.state.workers()[self.index].stats()
     }
 
     /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
     /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
     pub(super) fn follow_config(&mut self) {
-        if self.state.config.changes() != self.config_changes {
+        if self.state.config().changes() != self.config_changes {
             self.refresh();
         }
     }
 
     fn refresh(&mut self) {
-        self.config_changes = self.state.config.changes();
-        self.config = self.state.config.snapshot();
+        self.config_changes = self.state.config().changes();
+        self.config = self.state.config().snapshot();
         self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
         self.batch.stats().track_latency(self.config.latency_tracking);
         self.conns.iter_mut().for_each(|conn| conn.set_limits(&self.config));
@@ -108,25 +107,25 @@ impl Core {
         let who = conn.who();
         conn.session.leave_transaction(&mut self.store);
         listening::stop_all(conn, &mut self.hub, &self.state);
-        self.state.pubsub.leave(who.client);
+        self.state.pubsub().leave(who.client);
         // Closing the socket takes it out of the poll.
         let conn = self.conns.remove(id);
-        let handle = &self.state.workers[self.index];
+        let handle = &self.state.workers()[self.index];
         if conn.waits(WaitReasons::KEYS) {
-            self.blocked.abandon(who.client, &self.store, &handle.stats);
+            self.blocked.abandon(who.client, &self.store, handle.stats());
         }
         if conn.waits(WaitReasons::PAUSE) {
-            self.paused.forget(who, &handle.stats);
+            self.paused.forget(who, handle.stats());
         }
         evict_clients::forget(&conn, handle);
-        handle.assigned.fetch_sub(1, Ordering::Relaxed);
-        handle.stats.connected.set(self.conns.len() as u64);
+        handle.release();
+        handle.stats().connected.set(self.conns.len() as u64);
     }
 
     /// Counts what the connection takes now.
     #[inline]
     pub(super) fn count(&mut self, id: ConnId) {
-        evict_clients::count(&mut self.conns[id], &self.state.workers[self.index]);
+        evict_clients::count(&mut self.conns[id], &self.state.workers()[self.index]);
     }
 
     /// Closes the largest clients while all together take more than `max` bytes and the largest are here.
@@ -152,38 +151,38 @@ impl Core {
     /// Lets those connections go on that waited for the end of a pause, or for room in inboxes.
     pub(super) fn release_waiting(&mut self) {
         let (state, now_ms) = (&self.state, self.now.unix_ms);
-        self.publishers.release(&mut self.conns, &state.pubsub);
-        self.paused.release(&mut self.conns, || state.pauses.now(now_ms), &state.workers[self.index].stats);
+        self.publishers.release(&mut self.conns, state.pubsub());
+        self.paused.release(&mut self.conns, || state.pauses().now(now_ms), state.workers()[self.index].stats());
     }
 
     /// Reports how far the inbox is, all outputs written, and lets those connections go on whose replies waited for
     /// others.
     #[inline]
     pub(super) fn report_delivered(&mut self) {
-        self.barrier.report(&mut self.conns, &self.state.pubsub, self.index, self.hub.done());
+        self.barrier.report(&mut self.conns, self.state.pubsub(), self.index, self.hub.done());
     }
 
     /// Forgets tracked keys while there are more than the configuration admits.
     #[inline]
     pub(super) fn limit_tracked_keys(&mut self) {
-        if self.state.tracking.is_over(self.config.tracked_keys_max) {
-            self.state.tracking.limit(self.config.tracked_keys_max, self.index);
+        if self.state.tracking().is_over(self.config.tracked_keys_max) {
+            self.state.tracking().limit(self.config.tracked_keys_max, self.index);
         }
     }
 
     /// Sends what background steps have changed. Nobody waits for that.
     pub(super) fn send_background_changes(&mut self) {
-        self.state.tracking.flush(self.index);
-        if self.state.pubsub.owes(self.index) {
-            self.state.pubsub.take_owed(self.index);
+        self.state.tracking().flush(self.index);
+        if self.state.pubsub().owes(self.index) {
+            self.state.pubsub().take_owed(self.index);
         }
     }
 
     /// CLIENT PAUSE holds the connection's next request back.
     #[cold]
     pub(super) fn hold_back(&mut self, id: ConnId) {
-        let pause = self.state.pauses.now(self.now.unix_ms);
-        self.paused.hold_back(&mut self.conns[id], pause, &self.state.workers[self.index].stats);
+        let pause = self.state.pauses().now(self.now.unix_ms);
+        self.paused.hold_back(&mut self.conns[id], pause, self.state.workers()[self.index].stats());
     }
 
     /// Gives the replies to clients that waited, and were served by this worker's commands, to their workers.
@@ -194,7 +193,7 @@ impl Core {
             if served.worker == self.index {
                 self.unblock(served.client, |_, out| out.raw(&served.reply));
             } else {
-                self.state.workers[served.worker].mailbox.send(Message::Served(served));
+                self.state.workers()[served.worker].send(Message::Served(served));
             }
         }
     }
@@ -202,7 +201,7 @@ impl Core {
     /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. Nothing happens if the
     /// client is gone.
     pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) {
-        let stats = &self.state.workers[self.index].stats;
+        let stats = &self.state.workers()[self.index].stats();
         self.blocked.end(client, &mut self.conns, &self.store, stats, reply);
     }
 

@@ -13,7 +13,7 @@ impl Core {
     /// True if something lies in the inbox or is not delivered to everybody.
     #[inline]
     pub(super) fn owes_delivery(&self) -> bool {
-        self.state.pubsub.inbox(self.index).pushed() != self.hub.done()
+        self.state.pubsub().inbox(self.index).pushed() != self.hub.done()
     }
 
     /// Delivers one slice.
@@ -46,7 +46,7 @@ impl Core {
     }
 
     fn deliver_slice(&mut self, served: Option<Served<'_>>) {
-        let (registry, own, before) = (&self.state.pubsub, self.index, self.hub.done());
+        let (registry, own, before) = (self.state.pubsub(), self.index, self.hub.done());
         let mine = if registry.owes(own) { registry.take_owed(own) } else { Vec::new() };
         let reached = deliver_slice(&mut self.hub, &mut self.conns, registry, served);
         self.barrier.relay(registry, own, before, &mine);
@@ -69,7 +69,7 @@ impl Core {
         if !conn.listens() {
             return false;
         }
-        let behind = !conn.has_got(self.state.pubsub.inbox(self.index).pushed(), self.hub.done());
+        let behind = !conn.has_got(self.state.pubsub().inbox(self.index).pushed(), self.hub.done());
         if behind {
             self.conns.enqueue(id);
         }

@@ -28,7 +28,6 @@ mod tests;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -215,11 +214,11 @@ impl Worker {
         if core.config.latency_threshold_ms == 0 {
             return core.store.background(now_ms, budget);
         }
-        let (start, before) = (Instant::now(), core.state.store.totals());
+        let (start, before) = (Instant::now(), core.state.store().totals());
         let due = core.store.background(now_ms, budget);
         let millis = start.elapsed().as_millis() as u64;
         if millis >= core.config.latency_threshold_ms {
-            let after = core.state.store.totals();
+            let after = core.state.store().totals();
             let event = if after.evicted > before.evicted {
                 latency::Event::Evict
             } else if after.expired > before.expired {
@@ -227,7 +226,7 @@ impl Worker {
             } else {
                 latency::Event::Background
             };
-            core.state.latency.lock().add(event, now_ms / 1000, millis);
+            core.state.latency().add(event, now_ms / 1000, millis);
         }
         due
     }
@@ -245,7 +244,7 @@ impl Worker {
         let waits = [
             core.blocked.due_in(core.now.instant),
             core.publishers.due_in(),
-            core.paused.due_in(core.state.pauses.until_ms(), core.now.unix_ms),
+            core.paused.due_in(core.state.pauses().until_ms(), core.now.unix_ms),
             background,
         ];
         let tick = self.tick.due_in(core.now.instant);
@@ -266,15 +265,15 @@ impl Worker {
 
     fn read_mail(&mut self) {
         let mut mail = std::mem::take(&mut self.mail);
-        self.core.handle().mailbox.collect(&mut mail);
+        self.core.handle().take_mail(&mut mail);
         for message in mail.drain(..) {
             match message {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.core.answer(&gather),
                 Message::Gathered(gather) => self.core.gathered(&gather),
                 Message::Served(served) => self.core.unblock(served.client, |_, out| out.raw(&served.reply)),
-                Message::Crowded => {
-                    self.core.handle().crowded.store(false, Ordering::Release);
+                Message::EvictClients => {
+                    self.core.handle().begin_evicting();
                     self.limit_clients();
                 }
                 Message::Refresh => self.core.follow_config(),
@@ -296,8 +295,8 @@ impl Worker {
             self.buffers.pool_counted_bytes = pool;
         }
         // Bytes over the limit go at once, and must not cost a key its place before.
-        let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub.payload_bytes() as u64;
-        core.state.store.set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
+        let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
+        core.state.store().set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
         if max > 0 && weight > max {
             core.evict_clients(max);
         }
@@ -317,7 +316,7 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(1));
         }
         if core.index == 0 {
-            core.state.sockets.close();
+            core.state.sockets().close();
         }
         core.conns.clear();
     }

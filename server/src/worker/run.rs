@@ -93,8 +93,8 @@ impl Core {
     /// One turn, and its counts.
     fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
         let conn = &mut self.conns[id];
-        self.batch.set_monitoring(self.state.monitors.any());
-        self.batch.set_pause(self.state.pauses.now(self.now.unix_ms));
+        self.batch.set_monitoring(self.state.monitors().any());
+        self.batch.set_pause(self.state.pauses().now(self.now.unix_ms));
         let (parser, large) = conn.requests.parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);
         let turn = self.batch.turn(store, table, parser, &mut conn.session, now_ms, data, large, out);
@@ -120,7 +120,7 @@ impl Core {
             TurnState::Busy => Stop::Busy,
             TurnState::Paused => Stop::Paused,
             TurnState::Blocked(blocked) => {
-                self.blocked.block(&mut self.conns[id], blocked, &self.state.workers[self.index].stats);
+                self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
                 Stop::Idle
             }
             TurnState::Close => Stop::Close,
@@ -139,7 +139,7 @@ impl Core {
         self.note_slow(id);
         if let Some(seen) = self.batch.take_monitored() {
             let address = self.conns[id].socket.ends().peer();
-            self.state.monitors.send(&self.state.pubsub, self.index, &address, &seen);
+            self.state.monitors().send(self.state.pubsub(), self.index, &address, &seen);
         }
     }
 
@@ -148,14 +148,14 @@ impl Core {
     fn note_slow(&mut self, id: ConnId) {
         if let Some(slow) = self.batch.slow().take_commands() {
             let conn = &self.conns[id];
-            let mut log = self.state.slowlog.lock();
+            let mut log = self.state.slowlog();
             for command in slow {
                 let (peer, name) = (conn.socket.ends().peer(), conn.session.name.clone());
                 log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
             }
         }
         if let Some(spikes) = self.batch.slow().take_spikes() {
-            self.state.latency.lock().add_all(&spikes);
+            self.state.latency().add_all(&spikes);
         }
     }
 
@@ -193,7 +193,7 @@ impl Core {
         };
         let (nanos, now_ms) = (Some(took.as_nanos() as u64), self.now.unix_ms);
         // A MONITOR may have begun or ended since the turn began.
-        self.batch.set_monitoring(self.state.monitors.any());
+        self.batch.set_monitoring(self.state.monitors().any());
         self.batch.after(Ran { command, args, result, mark, nanos, now_ms, is_pending }, caller, out);
         self.report(id);
         if took >= CLOCK_STEP {

@@ -17,7 +17,6 @@
 use std::io;
 use std::mem;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use varve_exec::batch::PreparsedTurn;
 use varve_protocol::Reply;
@@ -69,7 +68,7 @@ impl Worker {
     ) -> Result<Stop, Broken> {
         let output = &mut self.core.conns[id].output;
         let mut unsent = if output.is_empty() { None } else { Some(mem::take(output)) };
-        let keeps_room = unsent.is_some() && self.core.state.outputs_kept.load(Ordering::Relaxed);
+        let keeps_room = unsent.is_some() && self.core.state.outputs_kept();
         let mut reply = mem::take(&mut self.buffers.reply);
         let out = unsent.as_mut().unwrap_or(&mut reply);
         let stop = self.execute(id, fresh, early, out);
@@ -97,7 +96,7 @@ impl Worker {
         let reading = reading.map_err(Broken)?;
         let Some(count) = reading.count else { return Ok(at..at) };
         conn.session.active_ms = core.now.unix_ms;
-        let stats = &core.state.workers[core.index].stats;
+        let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
         if reading.fresh == 0 {
@@ -137,7 +136,7 @@ impl Worker {
     /// Closes the connection after a visit, or puts it where it goes on from.
     fn place_client(&mut self, id: ConnId, stop: &Stop) {
         let Worker { core, buffers, .. } = self;
-        core.publishers.wait_for_room(&mut core.conns[id], &core.state.pubsub, core.index);
+        core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
         let over_output = core.over_output_limit(id, core.conns[id].output.len());
         let over_query = core.over_query_limit(id);
         let conn = &mut core.conns[id];
@@ -173,7 +172,7 @@ impl Core {
         if !conn.output.is_empty() && conn.may_write() {
             let mut output = mem::take(&mut conn.output);
             self.write(id, &mut output)?;
-            if !output.is_empty() || self.state.outputs_kept.load(Ordering::Relaxed) {
+            if !output.is_empty() || self.state.outputs_kept() {
                 self.conns[id].output = output;
             }
             self.conns[id].balance();
@@ -183,8 +182,8 @@ impl Core {
 
     /// Sends the replies of a visit, after everybody who must know of its changes first.
     fn send_replies(&mut self, id: ConnId, out: &mut Reply) -> Result<(), Broken> {
-        self.state.tracking.flush(self.index);
-        self.barrier.stand_by(&mut self.conns[id], &self.state.pubsub, self.index);
+        self.state.tracking().flush(self.index);
+        self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), self.index);
         self.deliver_behind_replies(id, out);
         if self.over_output_limit(id, out.len()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));

@@ -309,7 +309,7 @@ fn ten_thousand_idle_clients_take_little_each() {
     let largest = list.lines().skip(1).map(|line| field(line, "tot-mem=")).max().unwrap();
     println!("{count} idle clients, {largest} bytes each");
     assert!(largest < 1024, "{largest}");
-    let per_worker: Vec<u64> = server.state().workers.iter().map(|w| w.stats.connected.get()).collect();
+    let per_worker: Vec<u64> = server.state().workers().iter().map(|w| w.stats().connected.get()).collect();
     assert!(per_worker.iter().all(|n| n.abs_diff(count as u64 / 2) <= 1), "{per_worker:?}");
 }
 

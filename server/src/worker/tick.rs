@@ -4,7 +4,6 @@
 //! a tick. Looked for: idle longer than `timeout`, and output over its soft limit for too long (nothing else happens on
 //! such a connection that would show it).
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Worker;
@@ -43,12 +42,12 @@ impl Worker {
             return;
         }
         self.tick.due = Some(core.now.instant + TICK);
-        if core.state.ticks_paused.load(Ordering::Relaxed) {
+        if core.state.ticks_paused() {
             return;
         }
         if core.index == 0 {
             core.state.sample_rates();
-            info::report_memory(&core.state.store);
+            info::report_memory(core.state.store());
         }
         if std::mem::take(&mut self.tick.accept_again) {
             self.accept_due = true;
@@ -65,7 +64,7 @@ impl Worker {
 impl Core {
     /// Looks at the connection of this number, if there is one.
     fn check(&mut self, id: ConnId) {
-        let outputs_kept = self.state.outputs_kept.load(Ordering::Relaxed);
+        let outputs_kept = self.state.outputs_kept();
         let Some(conn) = self.conns.at(id) else { return };
         if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {
             conn.output.clear(0);

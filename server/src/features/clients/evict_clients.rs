@@ -4,18 +4,15 @@
 //!   visit, delivery --count--> the worker's weights ---+
 //!                              the other workers' -----+--> over the limit, at the end of a turn of the loop:
 //!                                                             the largest are here: close them, one after the other
-//!                                                             they are elsewhere:   Message::Crowded to their worker
+//!                                                             they are elsewhere:   Message::EvictClients to their worker
 //! ```
 //! As in Redis the largest are those of the highest class (`state::weights`), in no order among themselves.
-
-use std::sync::atomic::Ordering;
 
 use super::line::{memory, weight};
 use super::state::weights::class;
 use crate::features::pubsub::state::ConnRef;
 use crate::net::conn::{Conn, Counted};
 use crate::net::conns::Conns;
-use crate::state::mail::Message;
 use crate::state::{ServerState, WorkerHandle};
 
 /// Counts what the connection takes now.
@@ -37,29 +34,27 @@ pub(crate) fn forget(conn: &Conn, worker: &WorkerHandle) {
 
 fn recount(before: Counted, now: Counted, worker: &WorkerHandle) {
     if now.bytes != before.bytes {
-        worker.stats.buffer_bytes.change(before.bytes, now.bytes);
+        worker.stats().buffer_bytes.change(before.bytes, now.bytes);
     }
     if now.weight != before.weight {
-        worker.weights.change(before.weight, now.weight);
+        worker.weights().change(before.weight, now.weight);
     }
 }
 
 /// Bytes of the clients of all workers together.
 pub(crate) fn total(state: &ServerState) -> u64 {
-    state.workers.iter().map(|worker| worker.weights.total()).sum()
+    state.workers().iter().map(|worker| worker.weights().total()).sum()
 }
 
 /// The largest clients, if they are those of worker `own`. If they are another worker's it is told, once, and there are
 /// none here.
 #[cold]
 pub(crate) fn largest(conns: &Conns, state: &ServerState, own: usize) -> Vec<ConnRef> {
-    let workers = &state.workers;
-    let Some(top) = workers.iter().filter_map(|worker| worker.weights.top()).max() else { return Vec::new() };
-    if workers[own].weights.top() != Some(top) {
-        let elsewhere = workers.iter().find(|worker| worker.weights.top() == Some(top));
-        if let Some(worker) = elsewhere.filter(|worker| !worker.crowded.swap(true, Ordering::AcqRel)) {
-            worker.mailbox.send(Message::Crowded);
-        }
+    let workers = &state.workers();
+    let Some(top) = workers.iter().filter_map(|worker| worker.weights().top()).max() else { return Vec::new() };
+    if workers[own].weights().top() != Some(top) {
+        let elsewhere = workers.iter().find(|worker| worker.weights().top() == Some(top));
+        elsewhere.into_iter().for_each(WorkerHandle::ask_to_evict);
         return Vec::new();
     }
     let is_largest = |conn: &&Conn| conn.counted().weight > 0 && class(conn.counted().weight) == top;

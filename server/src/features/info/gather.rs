@@ -23,25 +23,25 @@ use crate::system::sys::{Whose, cpu_time};
 
 /// Starts the counts that INFO shows from zero.
 pub(super) fn reset(state: &ServerState) {
-    state.workers.iter().for_each(|worker| worker.commands.reset());
-    state.store.reset_measures();
-    about().reset(counted(state), state.store.used_memory());
+    state.workers().iter().for_each(|worker| worker.commands().reset());
+    state.store().reset_measures();
+    about().reset(counted(state), state.store().used_memory());
 }
 
 /// Gathers all facts as they are now.
 pub(super) fn facts(state: &ServerState) -> Facts {
     let counted = counted(state);
-    let changes = state.store.totals().changes;
-    let expire_lag_ms = Some(state.store.expiry_lag_ms(now_ms()));
+    let changes = state.store().totals().changes;
+    let expire_lag_ms = Some(state.store().expiry_lag_ms(now_ms()));
     let clients = ClientFacts {
         connected: state.total(|stats| &stats.connected),
         blocked: state.total(|stats| &stats.blocked) + state.total(|stats| &stats.held),
         blocked_with_timeout: state.total(|stats| &stats.blocked_with_timeout),
         input_peak_bytes: state.peak(|stats| &stats.input_peak_bytes),
         output_peak_bytes: state.peak(|stats| &stats.output_peak_bytes),
-        tracking: state.tracking.clients(),
+        tracking: state.tracking().clients(),
     };
-    let config = state.config.snapshot();
+    let config = state.config().snapshot();
     Facts {
         config: config.as_ref().clone(),
         server: server(state),
@@ -64,9 +64,9 @@ fn server(state: &ServerState) -> ServerFacts {
     let about = about();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ServerFacts {
-        run_id: state.run_id.clone(),
+        run_id: state.run_id().to_owned(),
         executable: about.executable.clone(),
-        config_file: state.config.file(),
+        config_file: state.config().file(),
         supervised: about.supervised,
         now_us: now.as_micros() as u64,
         started_s: about.started_s,
@@ -76,7 +76,7 @@ fn server(state: &ServerState) -> ServerFacts {
 
 fn memory(state: &ServerState) -> MemoryFacts {
     let about = about();
-    let (used_bytes, log) = (state.store.used_memory(), state.store.log().stats());
+    let (used_bytes, log) = (state.store().used_memory(), state.store().log().stats());
     let client_bytes = state.total(|stats| &stats.buffer_bytes);
     MemoryFacts {
         used_bytes,
@@ -89,13 +89,13 @@ fn memory(state: &ServerState) -> MemoryFacts {
         opened_bytes: log.opened_bytes,
         client_bytes,
         freeing_objects: 0,
-        defragged: state.store.defragged(now_ms()),
+        defragged: state.store().defragged(now_ms()),
     }
 }
 
 /// The counters as they stand, since the start.
 fn counted(state: &ServerState) -> StatFacts {
-    let (totals, rates) = (state.store.totals(), state.rates());
+    let (totals, rates) = (state.store().totals(), state.rates());
     StatFacts {
         connections: state.total(|stats| &stats.accepted),
         rejected_connections: state.total(|stats| &stats.rejected),
@@ -112,21 +112,21 @@ fn counted(state: &ServerState) -> StatFacts {
         evicted_clients: state.total(|stats| &stats.evicted),
         hits: totals.hits,
         misses: totals.misses,
-        error_replies: state.workers.iter().map(|worker| worker.commands.error_replies.get()).sum(),
-        pubsub_channels: state.pubsub.len(Kind::Channel),
-        pubsub_patterns: state.pubsub.len(Kind::Pattern),
-        pubsub_shard_channels: state.pubsub.len(Kind::Shard),
-        tracking_keys: state.tracking.keys(),
-        tracking_items: state.tracking.items(),
-        tracking_prefixes: state.tracking.prefixes(),
+        error_replies: state.workers().iter().map(|worker| worker.commands().error_replies.get()).sum(),
+        pubsub_channels: state.pubsub().len(Kind::Channel),
+        pubsub_patterns: state.pubsub().len(Kind::Pattern),
+        pubsub_shard_channels: state.pubsub().len(Kind::Shard),
+        tracking_keys: state.tracking().keys(),
+        tracking_items: state.tracking().items(),
+        tracking_prefixes: state.tracking().prefixes(),
         ..StatFacts::default()
     }
 }
 
 fn background(state: &ServerState) -> BackgroundFacts {
-    let store = &state.store;
+    let store = &state.store();
     let mut holds = Counts::default();
-    state.workers.iter().for_each(|worker| worker.commands.holds.read_into(&mut holds));
+    state.workers().iter().for_each(|worker| worker.commands().holds.read_into(&mut holds));
     BackgroundFacts {
         slices: store.slices.read(),
         rounds: store.rounds.read(),
@@ -161,8 +161,8 @@ fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
 fn command(state: &ServerState, config: &Config, row: &Command) -> CommandFacts {
     let mut facts = CommandFacts { name: row.full_name.to_owned(), ..CommandFacts::default() };
     let mut nanos = 0;
-    for worker in &state.workers {
-        let stat = worker.commands.of(row);
+    for worker in state.workers() {
+        let stat = worker.commands().of(row);
         facts.calls += stat.calls.get();
         facts.rejected += stat.rejected.get();
         facts.failed += stat.failed.get();
@@ -180,7 +180,7 @@ fn command(state: &ServerState, config: &Config, row: &Command) -> CommandFacts 
 /// Error replies by their first word, over all workers.
 fn errors(state: &ServerState) -> Vec<ErrorFacts> {
     let mut all = BTreeMap::new();
-    for (word, count) in state.workers.iter().flat_map(|worker| worker.commands.errors()) {
+    for (word, count) in state.workers().iter().flat_map(|worker| worker.commands().errors()) {
         *all.entry(word).or_default() += count;
     }
     all.into_iter().map(|(word, count)| ErrorFacts { word, count }).collect()
@@ -188,8 +188,8 @@ fn errors(state: &ServerState) -> Vec<ErrorFacts> {
 
 fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
     let of = |number| {
-        let (keys, volatile_keys) = state.store.counts(number);
+        let (keys, volatile_keys) = state.store().counts(number);
         DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 }
     };
-    (0..state.store.databases()).map(of).filter(|database| database.keys > 0).collect()
+    (0..state.store().databases()).map(of).filter(|database| database.keys > 0).collect()
 }

@@ -44,7 +44,7 @@ const LIMITS: u32 = 30;
 
 /// `LATENCY LATEST`
 fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let monitor = ctx.state.latency.lock();
+    let monitor = ctx.state.latency();
     ctx.out.array(monitor.series().count());
     for (event, series) in monitor.series() {
         let last = series.samples.back().expect("listed series have samples");
@@ -59,7 +59,7 @@ fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// `LATENCY HISTORY event`
 fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let monitor = ctx.state.latency.lock();
+    let monitor = ctx.state.latency();
     let Some((_, series)) = monitor.find(ctx.args.get(2)) else {
         ctx.out.array(0);
         return Ok(After::Done);
@@ -77,14 +77,14 @@ fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let names = ctx.args.skip(2);
     let named = |event: Event| names.iter().any(|name| event.name().as_bytes().eq_ignore_ascii_case(name));
-    let count = ctx.state.latency.lock().reset(|event| names.is_empty() || named(event));
+    let count = ctx.state.latency().reset(|event| names.is_empty() || named(event));
     ctx.out.integer(count as i64);
     Ok(After::Done)
 }
 
 /// `LATENCY GRAPH event`
 fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let monitor = ctx.state.latency.lock();
+    let monitor = ctx.state.latency();
     let name = ctx.args.get(2);
     let (event, series) = monitor.find(name).ok_or_else(|| errors::no_samples(name))?;
     let text = draw(event, series, ctx.now.unix_ms / 1000);
@@ -143,7 +143,7 @@ fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
              at least that long.\n",
         );
     }
-    let monitor = ctx.state.latency.lock();
+    let monitor = ctx.state.latency();
     for (event, series) in monitor.series() {
         let summary = series.summary().expect("listed series have samples");
         writeln!(

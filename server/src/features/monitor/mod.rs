@@ -12,8 +12,8 @@ pub(super) const HANDLERS: Handlers = &[("monitor", monitor)];
 /// `MONITOR`: replied to once.
 fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !std::mem::replace(&mut ctx.conn.session.monitors, true) {
-        ctx.hub.monitor(&ctx.state.pubsub, ctx.conn.who(), true);
-        ctx.state.monitors.count(ctx.hub.worker(), true);
+        ctx.hub.monitor(ctx.state.pubsub(), ctx.conn.who(), true);
+        ctx.state.monitors().count(ctx.hub.worker(), true);
         ctx.out.ok();
     }
     Ok(After::Done)

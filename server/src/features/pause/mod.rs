@@ -33,16 +33,16 @@ fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     let now_ms = ctx.now.unix_ms;
     // As with redis-server, a time beyond all times is one in the past.
-    let until_ms = ctx.state.pauses.begin(kind, now_ms.wrapping_add(ms), now_ms);
-    ctx.state.store.stand_still_until(until_ms);
+    let until_ms = ctx.state.pauses().begin(kind, now_ms.wrapping_add(ms), now_ms);
+    ctx.state.store().stand_still_until(until_ms);
     Ok(After::Ask(Question::Paused))
 }
 
 /// `CLIENT UNPAUSE`
 fn unpause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.state.pauses.end();
-    ctx.state.store.stand_still_until(0);
-    ctx.state.tell_all(|| Message::Refresh);
+    ctx.state.pauses().end();
+    ctx.state.store().stand_still_until(0);
+    ctx.state.send_all(|| Message::Refresh);
     ctx.out.ok();
     Ok(After::Done)
 }

@@ -8,15 +8,15 @@ use crate::state::ServerState;
 pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState) {
     let who = conn.who();
     if let Some(subscriptions) = &mut conn.subscriptions {
-        hub.unsubscribe_all(&state.pubsub, &Kind::ALL, who.client, subscriptions);
+        hub.unsubscribe_all(state.pubsub(), &Kind::ALL, who.client, subscriptions);
     }
     conn.count_subscriptions();
     if std::mem::take(&mut conn.session.tracking).on {
-        hub.track(&state.pubsub, who, false);
-        state.tracking.count_client(&state.store, false);
+        hub.track(state.pubsub(), who, false);
+        state.tracking().count_client(state.store(), false);
     }
     if std::mem::take(&mut conn.session.monitors) {
-        hub.monitor(&state.pubsub, who, false);
-        state.monitors.count(hub.worker(), false);
+        hub.monitor(state.pubsub(), who, false);
+        state.monitors().count(hub.worker(), false);
     }
 }

@@ -71,7 +71,7 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let who = ctx.conn.who();
     for name in ctx.args.skip(1).iter() {
         let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
-        ctx.hub.subscribe(&ctx.state.pubsub, kind, name, who, subscriptions);
+        ctx.hub.subscribe(ctx.state.pubsub(), kind, name, who, subscriptions);
         confirm(ctx.out, kind.subscribed(), Some(name), subscriptions.told(kind));
     }
     ctx.conn.count_subscriptions();
@@ -86,7 +86,7 @@ fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
         _ => ctx.args.skip(1).iter().map(Name::from).collect(),
     };
     for name in &names {
-        ctx.hub.unsubscribe(&ctx.state.pubsub, kind, name, id, subscriptions);
+        ctx.hub.unsubscribe(ctx.state.pubsub(), kind, name, id, subscriptions);
         confirm(ctx.out, kind.unsubscribed(), Some(name), subscriptions.told(kind));
     }
     if names.is_empty() {
@@ -118,7 +118,7 @@ fn spublish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let own = ctx.store.id();
-    let receivers = ctx.state.pubsub.publish(kind, ctx.args.get(1), ctx.args.get(2), own);
+    let receivers = ctx.state.pubsub().publish(kind, ctx.args.get(1), ctx.args.get(2), own);
     ctx.out.integer(receivers as i64);
     Ok(After::Done)
 }
@@ -137,7 +137,7 @@ fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if ctx.args.len() > 3 {
         return Err(errors::subcommand("PUBSUB", ctx.args.get(1)));
     }
-    let names = ctx.state.pubsub.names(kind, ctx.args.opt(2));
+    let names = ctx.state.pubsub().names(kind, ctx.args.opt(2));
     ctx.out.array(names.len());
     names.iter().for_each(|name| ctx.out.bulk(name));
     Ok(After::Done)
@@ -158,14 +158,14 @@ fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     ctx.out.array(names.len() * 2);
     for name in names.iter() {
         ctx.out.bulk(name);
-        ctx.out.integer(ctx.state.pubsub.count(kind, name) as i64);
+        ctx.out.integer(ctx.state.pubsub().count(kind, name) as i64);
     }
     Ok(After::Done)
 }
 
 /// `PUBSUB NUMPAT`
 fn numpat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(ctx.state.pubsub.len(Kind::Pattern) as i64);
+    ctx.out.integer(ctx.state.pubsub().len(Kind::Pattern) as i64);
     Ok(After::Done)
 }
 

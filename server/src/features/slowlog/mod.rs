@@ -27,7 +27,7 @@ fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         Some(Some(count)) if count >= 0 => count as usize,
         Some(_) => return Err(errors::SLOWLOG_COUNT),
     };
-    let log = ctx.state.slowlog.lock();
+    let log = ctx.state.slowlog();
     ctx.out.array(count.min(log.len()));
     for entry in log.iter().take(count) {
         ctx.out.array(6);
@@ -44,13 +44,13 @@ fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// `SLOWLOG LEN`
 fn len(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(ctx.state.slowlog.lock().len() as i64);
+    ctx.out.integer(ctx.state.slowlog().len() as i64);
     Ok(After::Done)
 }
 
 /// `SLOWLOG RESET`
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.state.slowlog.lock().reset();
+    ctx.state.slowlog().reset();
     ctx.out.ok();
     Ok(After::Done)
 }

@@ -60,7 +60,7 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> CmdResult<(Tracking, Vec<&'a [u8]>)> {
                 return Err(errors::REDIRECT_TWICE);
             }
             let id = integer(id)?;
-            if ctx.state.pubsub.home(id as u64).is_none() {
+            if ctx.state.pubsub().home(id as u64).is_none() {
                 return Err(errors::REDIRECT_NO_CLIENT);
             }
             wanted.redirect = id as u64;
@@ -120,10 +120,10 @@ fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
 
 fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
     let who = ctx.conn.who();
-    let registry = &ctx.state.pubsub;
+    let registry = &ctx.state.pubsub();
     if !ctx.conn.session.tracking.on {
         ctx.hub.track(registry, who, true);
-        ctx.state.tracking.count_client(&ctx.state.store, true);
+        ctx.state.tracking().count_client(ctx.state.store(), true);
     }
     if wanted.bcast && prefixes.is_empty() {
         prefixes.push(b"");
@@ -140,10 +140,10 @@ fn disable(ctx: &mut ServerCtx<'_>) {
         return;
     }
     let who = ctx.conn.who();
-    ctx.hub.track(&ctx.state.pubsub, who, false);
-    ctx.state.tracking.count_client(&ctx.state.store, false);
+    ctx.hub.track(ctx.state.pubsub(), who, false);
+    ctx.state.tracking().count_client(ctx.state.store(), false);
     if let Some(subscriptions) = &mut ctx.conn.subscriptions {
-        ctx.hub.unsubscribe_all(&ctx.state.pubsub, &[Kind::Prefix], who.client, subscriptions);
+        ctx.hub.unsubscribe_all(ctx.state.pubsub(), &[Kind::Prefix], who.client, subscriptions);
     }
     ctx.conn.count_subscriptions();
 }

@@ -20,7 +20,7 @@ use crate::features::pubsub::state::{Item, Kind, Name, Registry, Stale};
 
 /// Independent locks of the table.
 const STRIPES: usize = 64;
-/// Keys that one call of [`Table::limit`] takes out at most.
+/// Keys that one call of [`TrackingTable::limit`] takes out at most.
 const EVICT_MAX: usize = 256;
 
 /// Keys and the clients that have read them.
@@ -36,7 +36,7 @@ struct Pending {
 
 /// See the module's picture.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TrackingTable {
     registry: Arc<Registry>,
     stripes: Box<[Stripe]>,
     keys: AtomicUsize,
@@ -49,9 +49,9 @@ pub(crate) struct Table {
     hasher: RandomState,
 }
 
-impl Table {
-    pub(crate) fn new(registry: Arc<Registry>) -> Table {
-        Table {
+impl TrackingTable {
+    pub(crate) fn new(registry: Arc<Registry>) -> TrackingTable {
+        TrackingTable {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             keys: AtomicUsize::new(0),
             items: AtomicUsize::new(0),
@@ -134,7 +134,7 @@ impl Table {
         }
     }
 
-    /// True if [`Table::limit`] has work to do.
+    /// True if [`TrackingTable::limit`] has work to do.
     pub(crate) fn is_over(&self, most: usize) -> bool {
         most > 0 && self.keys() > most
     }
@@ -170,7 +170,7 @@ impl Table {
     }
 }
 
-impl Observer for Table {
+impl Observer for TrackingTable {
     fn read(&self, client: u64, key: &[u8]) {
         let mut stripe = self.stripe(key).lock();
         match stripe.get_mut(key) {
@@ -219,7 +219,7 @@ mod tests {
     fn workers_that_evict_together_leave_what_may_stay() {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let table = Table::new(Arc::new(Registry::new((0..2).map(|_| Inbox::new(Arc::clone(&waker))))));
+        let table = TrackingTable::new(Arc::new(Registry::new((0..2).map(|_| Inbox::new(Arc::clone(&waker))))));
         for round in 0..50_u32 {
             (0..60_u32).for_each(|n| table.read(1, format!("key {round} {n}").as_bytes()));
             std::thread::scope(|s| {

@@ -62,7 +62,7 @@ fn field(line: &str, name: &str) -> Option<usize> {
 }
 
 fn store(server: &Server) -> &Store {
-    &server.state().store
+    server.state().store()
 }
 
 /// Runs, and pins on them.

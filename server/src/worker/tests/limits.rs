@@ -24,7 +24,7 @@ fn the_largest_clients_are_closed_on_whichever_worker_they_are() {
     let small: Vec<Client> = (0..6).map(|_| fill(&server, "small", 200_000)).collect();
     let mut large: Vec<Client> = (0..6).map(|_| fill(&server, "large", 2_000_000)).collect();
     let state = server.state();
-    let weight = || state.workers.iter().map(|worker| worker.weights.total()).sum::<u64>();
+    let weight = || state.workers().iter().map(|worker| worker.weights().total()).sum::<u64>();
     wait_until("all is read", || weight() >= 6 * 2_200_000);
     control.ask(&["CONFIG", "SET", "maxmemory-clients", "2mb"], "+OK\r\n");
     wait_until("enough are closed", || weight() <= 2 << 20);
@@ -80,11 +80,11 @@ fn large_messages_that_wait_are_counted_once() {
     // More than sockets take.
     let payload = "x".repeat(400_000);
     (0..100).for_each(|_| publisher.ask(&["PUBLISH", "c", &payload], ":4\r\n"));
-    let used = || server.state().store.used_memory();
+    let used = || server.state().store().used_memory();
     wait_until("it is counted", || (20 << 20..60 << 20).contains(&used()));
     drop(deaf);
     wait_until("it is given back", || used() < 10 << 20);
-    assert_eq!(server.state().pubsub.payload_bytes(), 0);
+    assert_eq!(server.state().pubsub().payload_bytes(), 0);
 }
 
 #[test]

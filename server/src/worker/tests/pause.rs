@@ -124,8 +124,8 @@ fn nothing_expires_while_writes_wait() {
     std::thread::sleep(Duration::from_millis(50));
     client.ask(&["GET", "lazy"], "$-1\r\n");
     client.ask(&["DBSIZE"], ":1\r\n");
-    assert_eq!(server.state().store.totals().expired, 0);
+    assert_eq!(server.state().store().totals().expired, 0);
     client.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
-    wait_until("it expires", || server.state().store.totals().expired == 1);
+    wait_until("it expires", || server.state().store().totals().expired == 1);
     client.ask(&["DBSIZE"], ":0\r\n");
 }

@@ -255,7 +255,7 @@ fn a_flood_of_messages_waits_for_those_who_deliver() {
         .collect();
     let mut fullest = 0;
     while !flood.is_finished() {
-        let waiting = (0..2).map(|worker| server.state().pubsub.inbox(worker).waiting_bytes()).max().unwrap();
+        let waiting = (0..2).map(|worker| server.state().pubsub().inbox(worker).waiting_bytes()).max().unwrap();
         fullest = fullest.max(waiting);
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -50,7 +50,7 @@ fn a_read_key_is_told_once_when_it_changes() {
     reader.ask(&["GET", "k"], "$1\r\nv\r\n");
     reader.expect(stale(&["k"]).as_bytes());
     reader.ask(&["CLIENT", "TRACKING", "off"], "+OK\r\n");
-    assert!(server.state().store.observer().is_none(), "nobody tracks");
+    assert!(server.state().store().observer().is_none(), "nobody tracks");
 }
 
 /// A connection over the Unix socket: what is written to it is there at once, as it is not always over TCP.
@@ -229,7 +229,7 @@ fn broadcasts_come_one_a_prefix() {
     writer.ask(&["FLUSHDB"], "+OK\r\n");
     after(&mut reader, ALL_STALE);
     drop(reader);
-    wait_until("its prefixes are forgotten", || server.state().tracking.prefixes() == 0);
+    wait_until("its prefixes are forgotten", || server.state().tracking().prefixes() == 0);
 }
 
 #[test]
@@ -266,12 +266,12 @@ fn the_table_keeps_to_its_limit() {
     for n in 0..250 {
         reader.ask(&["GET", &format!("key:{n:03}")], "_\r\n");
     }
-    assert_eq!(server.state().tracking.keys(), 250);
+    assert_eq!(server.state().tracking().keys(), 250);
     server.connect().ask(&["CONFIG", "SET", "tracking-table-max-keys", "1"], "+OK\r\n");
     let length = stale(&["key:000"]).len();
     let mut told = vec![0; length * 249];
     reader.stream.read_exact(&mut told).unwrap();
-    assert_eq!(server.state().tracking.keys(), 1);
+    assert_eq!(server.state().tracking().keys(), 1);
     after(&mut reader, "");
 }
 
@@ -305,5 +305,5 @@ fn monitors_see_the_commands_of_every_worker() {
     }
     monitor.ask(&["GET", "k"], "-ERR Replica can't interact with the keyspace\r\n");
     drop(monitor);
-    wait_until("nobody monitors", || !server.state().monitors.any());
+    wait_until("nobody monitors", || !server.state().monitors().any());
 }

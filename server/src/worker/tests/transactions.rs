@@ -85,7 +85,7 @@ fn replies_turned_off_in_the_middle_stay_off() {
 #[test]
 fn a_connection_that_ends_in_a_transaction_leaves_nothing() {
     let server = Server::start(2, "");
-    let store = &server.state().store;
+    let store = &server.state().store();
     let mut client = server.connect();
     client.ask(&["WATCH", "a", "b"], "+OK\r\n");
     client.ask(&["MULTI"], "+OK\r\n");
@@ -143,7 +143,7 @@ fn a_refused_exec_ends_the_transaction() {
         "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING \
          / QUIT / RESET are allowed in this context\r\n",
     );
-    assert_eq!(server.state().store.watched_keys(), 0);
+    assert_eq!(server.state().store().watched_keys(), 0);
     let locked = Server::start(1, "requirepass secret");
     locked.connect().ask(&["EXEC"], "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n");
 }
@@ -179,7 +179,7 @@ fn the_letters_of_a_clients_flags_stand_in_the_peers_order() {
 #[test]
 fn the_classes_of_events_are_configuration() {
     let server = Server::start(1, "notify-keyspace-events Ex\n");
-    let store = &server.state().store;
+    let store = &server.state().store();
     let mut client = server.connect();
     client.ask(&["CONFIG", "SET", "notify-keyspace-events", "KEA"], "+OK\r\n");
     assert_eq!(store.event_mask(), varve_exec::notify::mask(b"KEA"));

@@ -6,7 +6,7 @@
 //! \x      the byte x                     other         itself
 //! ```
 //!
-//! What clients can see of Redis's odd corners is kept: a set without its bracket ends with the pattern, `[a-]` is a
+//! The odd corners of Redis's patterns that clients can see are kept: a set without its bracket ends with the pattern, `[a-]` is a
 //! range up to the bracket, bounds of a range compare as signed bytes, `\x` in a set keeps its case, and an empty text
 //! matches only an empty pattern. Where Redis tries each `*` in turn by recursion, here only the last one is tried
 //! again: whatever an earlier star could still take, the last one can take too. So the cost is at most the product
@@ -149,7 +149,7 @@ mod tests {
         assert!(!matches(b"HELLO", b"hello", false));
     }
 
-    /// What the star means, tried in every way.
+    /// The plain meaning of the star: every way is tried.
     fn naive(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([b'*', rest @ ..], _) => (0..=text.len()).any(|n| naive(rest, &text[n..])),

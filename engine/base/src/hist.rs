@@ -72,7 +72,7 @@ impl Hist {
         self.record_ns(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What was recorded up to about now.
+    /// A reading of all that was recorded up to about now.
     pub fn read(&self) -> Counts {
         let mut counts = Counts::default();
         self.read_into(&mut counts);

@@ -1,4 +1,4 @@
-//! What every other crate of the engine stands on: references into the segment range, memory mappings, hashing,
+//! The ground of all other crates of the engine: references into the segment range, memory mappings, hashing,
 //! number and text conversion, random numbers, glob patterns, a small mutex and the order of locks, counters and
 //! histograms, and the SIMD face of one index bucket.
 //!

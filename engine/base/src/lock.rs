@@ -13,7 +13,7 @@
 //! 20 cycles in which no later load begins. This one has nobody to wake, so letting go is a store. The price is that who
 //! waits long finds out late, by 50 us at most: it is for locks that are held for microseconds and mostly tried.
 //!
-//! Never poisoned: a panic lets go. Not fair: who waits gets in at the first of its looks that finds the lock free, which may
+//! Never poisoned: a panic lets go. Not fair: a waiting thread gets in at the first of its looks that finds the lock free, which may
 //! be behind others that only try; with holds of microseconds that is soon, but nothing bounds it. It knows nothing of what may be locked under what: that is its users'.
 
 use std::fmt;
@@ -82,7 +82,7 @@ impl<T> SpinMutex<T> {
         self.acquire().then(|| self.guard())
     }
 
-    /// Takes the lock if it is free now or within so many looks at it.
+    /// Takes the lock if it is free now or within `looks` looks at it.
     #[inline(always)]
     pub fn try_lock_for(&self, looks: u32) -> Option<SpinGuard<'_, T>> {
         (self.acquire() || self.spin(looks)).then(|| self.guard())
@@ -108,7 +108,7 @@ impl<T> SpinMutex<T> {
         self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// To be called by who has acquired it.
+    /// To be called once the lock is acquired.
     #[inline(always)]
     fn guard(&self) -> SpinGuard<'_, T> {
         SpinGuard {

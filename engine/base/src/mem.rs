@@ -110,7 +110,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody else can unmap; who still held a pointer into it broke its contract.
+        // SAFETY: the whole mapping, which nobody else can unmap; a pointer into it that is still held breaks its contract.
         let rc = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(rc == 0, "munmap: {}", io::Error::last_os_error());
     }

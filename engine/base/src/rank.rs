@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A thread may take a lock only if its rank is above every rank that it holds; two locks of equal rank are never held
-//! together, so who holds a leaf takes nothing more. The check runs before the lock is waited for: a violation is a panic
+//! together, so a thread that holds a leaf takes no further lock. The check runs before the lock is waited for: a violation is a panic
 //! with both ranks in it and not a hang. `try_lock` is checked as well: it cannot deadlock by itself, but the code path that
 //! tries today blocks tomorrow.
 //!
@@ -135,10 +135,10 @@ impl<T> RankedMutex<T> {
         Some(RankedGuard { guard: self.inner.try_lock()?, _token: token })
     }
 
-    /// Takes the lock if it is free now or within so many looks at it.
+    /// Takes the lock if it is free now or within `looks` looks at it.
     ///
     /// # Panics
-    /// As [`RankedMutex::try_lock`].
+    /// In debug builds, if the thread holds this rank or a higher one, whether or not the lock is free.
     #[inline(always)]
     #[track_caller]
     pub fn try_lock_for(&self, looks: u32) -> Option<RankedGuard<'_, T>> {

@@ -57,7 +57,7 @@ fn lookups(c: &mut Criterion) {
             group.bench_function(BenchmarkId::new("index", many), |b| {
                 b.iter(|| {
                     let key = draw();
-                    table.find(mix64(key), |r| r.bits() == key).map(|slot| table.get(slot))
+                    table.find(mix64(key), |r| r.bits() == key).map(|entry| table.get(entry))
                 });
             });
             let mut rng = Rng::seeded(1);

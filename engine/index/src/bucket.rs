@@ -12,8 +12,8 @@
 //!      +------------+-----------------------------------+-----------+------------+
 //! ```
 //!
-//! - extension: 0 for none, else k for the bucket k^2 further on (wrapping), of which this one borrows slots;
-//! - borrowed: how many slots it has borrowed there, 1 to 7; 0 exactly when there is no extension;
+//! - extension: 0 for none, else k for the bucket k^2 further on (wrapping), of which this one borrows cells;
+//! - borrowed: how many cells it has borrowed there, 1 to 7; 0 exactly when there is no extension;
 //! - chain: overflow buckets of this bucket's own entries. In an overflow bucket all entries count as native, the
 //!   link's chain is the next one of the chain (or of the free list), and the rest of the link is zero.
 //!
@@ -25,7 +25,7 @@ use varve_base::group::{BucketHead, CELLS, Tag};
 /// Buckets to look at for an extension: those 1, 4, 9, 16 and 25 further on.
 pub(crate) const EXTENSIONS: u64 = 5;
 
-/// The furthest that a borrowed slot lies behind its home, in buckets.
+/// The furthest that a borrowed cell lies behind its home, in buckets.
 pub(crate) const EXTENSION_REACH: u64 = EXTENSIONS * EXTENSIONS;
 
 const EXTENSION_BITS: u64 = 0b111;
@@ -56,38 +56,38 @@ impl Bucket {
         &self.head
     }
 
-    /// The reference in `slot`, which must hold an entry: it comes from a mask of this head, or from an `IndexEntry` that the
+    /// The reference in `cell`, which must hold an entry: it comes from a mask of this head, or from an `IndexEntry` that the
     /// table has checked.
     #[inline(always)]
-    pub(crate) fn get(&self, slot: usize) -> Ref {
-        debug_assert!(self.head.valid().has(slot), "slot {slot} is free");
+    pub(crate) fn get(&self, cell: usize) -> Ref {
+        debug_assert!(self.head.valid().has(cell), "cell {cell} is free");
         // One wide read in place of six bytes; the last one ends at byte 60 of 64.
         const _: () = assert!(REFS_AT + 6 * (CELLS - 1) + 8 <= 64);
-        // SAFETY: the eight bytes at `16 + 6 * slot` lie inside this bucket by the assertion above.
+        // SAFETY: the eight bytes at `16 + 6 * cell` lie inside this bucket by the assertion above.
         let word =
-            unsafe { std::ptr::from_ref(self).cast::<u8>().add(REFS_AT + 6 * slot).cast::<u64>().read_unaligned() };
-        // SAFETY: a slot is made valid only by `fill`, with the bits of a Ref, and `set` writes those of another.
+            unsafe { std::ptr::from_ref(self).cast::<u8>().add(REFS_AT + 6 * cell).cast::<u64>().read_unaligned() };
+        // SAFETY: a cell is made valid only by `fill`, with the bits of a Ref, and `set` writes those of another.
         unsafe { Ref::from_bits(u64::from_le(word) & REF_MASK) }
     }
 
     #[inline(always)]
-    pub(crate) fn set(&mut self, slot: usize, r: Ref) {
-        debug_assert!(self.head.valid().has(slot), "slot {slot} is free");
-        self.refs[slot] = low_bytes(r.bits());
+    pub(crate) fn set(&mut self, cell: usize, r: Ref) {
+        debug_assert!(self.head.valid().has(cell), "cell {cell} is free");
+        self.refs[cell] = low_bytes(r.bits());
     }
 
-    /// Fills a free slot.
+    /// Fills a free cell.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, slot: usize, tag: Tag, native: bool, r: Ref) {
-        self.head.fill(slot, tag, native);
-        self.refs[slot] = low_bytes(r.bits());
+    pub(crate) fn fill(&mut self, cell: usize, tag: Tag, native: bool, r: Ref) {
+        self.head.fill(cell, tag, native);
+        self.refs[cell] = low_bytes(r.bits());
     }
 
-    /// Empties a slot and returns what it held.
+    /// Empties a cell and returns what it held.
     #[inline(always)]
-    pub(crate) fn take(&mut self, slot: usize) -> (Tag, Ref) {
-        let entry = (self.head.tag(slot), self.get(slot));
-        self.head.empty(slot);
+    pub(crate) fn take(&mut self, cell: usize) -> (Tag, Ref) {
+        let entry = (self.head.tag(cell), self.get(cell));
+        self.head.empty(cell);
         entry
     }
 
@@ -104,23 +104,23 @@ impl Bucket {
         (k != 0).then_some(k * k)
     }
 
-    /// How many slots of the extension bucket hold entries at home here.
+    /// How many cells of the extension bucket hold entries at home here.
     #[inline(always)]
     pub(crate) fn borrowed(&self) -> usize {
         ((self.link() & BORROWED_BITS) / BORROWED_ONE) as usize
     }
 
-    /// Counts one more slot borrowed in the bucket `k^2` further on.
+    /// Counts one more cell borrowed in the bucket `k^2` further on.
     pub(crate) fn borrow_one(&mut self, k: u64) {
         let (link, old) = (self.link(), self.link() & EXTENSION_BITS);
         assert!(old == k || (old == 0 && (1..=EXTENSIONS).contains(&k)), "extension {old} becomes {k}");
-        assert!(self.borrowed() < CELLS, "more slots borrowed than there are");
+        assert!(self.borrowed() < CELLS, "more cells borrowed than there are");
         self.set_link((link & !EXTENSION_BITS | k) + BORROWED_ONE);
     }
 
-    /// Counts one slot less; with the last one the extension goes.
+    /// Counts one cell less; with the last one the extension goes.
     pub(crate) fn give_back_one(&mut self) {
-        assert!(self.borrowed() > 0, "no slot is borrowed");
+        assert!(self.borrowed() > 0, "no cell is borrowed");
         let link = self.link() - BORROWED_ONE;
         self.set_link(if link & BORROWED_BITS == 0 { link & !EXTENSION_BITS } else { link });
     }
@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn slots_and_link_do_not_touch_each_other() {
         let mut bucket = Bucket::EMPTY;
-        for slot in 0..CELLS {
-            bucket.fill(slot, Tag(slot as u16), slot % 2 == 0, r(REF_MASK - slot as u64));
+        for cell in 0..CELLS {
+            bucket.fill(cell, Tag(cell as u16), cell % 2 == 0, r(REF_MASK - cell as u64));
         }
         assert!(!bucket.is_linked());
         bucket.borrow_one(5);
         bucket.borrow_one(5);
         bucket.set_chain(Some(u32::MAX - 1));
-        for slot in 0..CELLS {
-            assert_eq!(bucket.get(slot), r(REF_MASK - slot as u64));
+        for cell in 0..CELLS {
+            assert_eq!(bucket.get(cell), r(REF_MASK - cell as u64));
         }
         assert_eq!((bucket.extension(), bucket.borrowed(), bucket.chain()), (Some(25), 2, Some(u32::MAX - 1)));
         bucket.give_back_one();

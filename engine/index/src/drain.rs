@@ -19,11 +19,11 @@ use crate::part::{Part, RELEASE_BYTES};
 use crate::table::{IndexTable, NEW, OLD};
 use varve_base::Ref;
 
-/// Buckets that a step of discarding passes: so much as is released at once.
+/// Buckets that a step of discarding passes: those of one release.
 const DISCARD_BUCKETS: u64 = (RELEASE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
 
 impl IndexTable {
-    /// Empties about so many buckets, at least one, from the front; every reference is handed out once. True when the
+    /// Empties about `buckets` buckets, at least one, from the front; every reference is handed out once. True when the
     /// table is empty and its memory has gone back.
     ///
     /// Once it has begun, what is left can be found and removed, but nothing may be inserted: that panics where the
@@ -33,7 +33,7 @@ impl IndexTable {
         while budget > 0 {
             let side = if self.parts[NEW].is_none() { OLD } else { NEW };
             if self.parts[side].is_none() {
-                if self.parts[side].pool_mut().shed(budget) {
+                if self.parts[side].pool_mut().free_chunks(budget) {
                     break;
                 }
                 return false;
@@ -48,13 +48,13 @@ impl IndexTable {
                 self.parts[side].release_before(at.saturating_sub(EXTENSION_REACH));
                 let moved_before = side == OLD && at + 1 == EXTENSION_REACH;
                 self.drained = Some(if moved_before { self.moved.max(at + 1) } else { at + 1 } as u32);
-            } else if self.parts[side].pool_mut().shed(1) {
+            } else if self.parts[side].pool_mut().free_chunks(1) {
                 self.parts[side] = Part::none();
                 self.drained = Some(0);
-                self.tell_hint();
+                self.publish_hint();
             }
         }
-        let done = self.is_shed();
+        let done = self.is_released();
         if done {
             assert!(self.len == 0, "{} entries were lost", self.len);
             self.clear();
@@ -74,7 +74,7 @@ impl IndexTable {
                 *part = Part::none();
             }
         }
-        let done = self.is_shed();
+        let done = self.is_released();
         if done {
             self.clear();
         }
@@ -82,7 +82,7 @@ impl IndexTable {
     }
 
     /// Whether neither part has memory.
-    fn is_shed(&self) -> bool {
+    fn is_released(&self) -> bool {
         self.parts.iter().all(|part| part.is_none() && !part.pool().is_idle())
     }
 
@@ -100,7 +100,7 @@ impl Part {
         while let Some(id) = self.bucket(at).chain() {
             let next = self.pool().get(id).chain();
             let bucket = self.pool_mut().get_mut(id);
-            bucket.head().valid().for_each(|slot| gone(bucket.take(slot).1));
+            bucket.head().valid().for_each(|cell| gone(bucket.take(cell).1));
             self.bucket_mut(at).set_chain(next);
             self.pool_mut().release_kept(id);
         }
@@ -108,7 +108,7 @@ impl Part {
             self.forget_borrowed(at);
         }
         let bucket = self.bucket_mut(at);
-        bucket.head().valid().for_each(|slot| gone(bucket.take(slot).1));
+        bucket.head().valid().for_each(|cell| gone(bucket.take(cell).1));
     }
 
     /// The homes whose extension is `at` have none any more.

@@ -6,7 +6,7 @@
 //! load of 0.78, and what is still to be moved of the old one never passes 0.97.
 //!
 //! From 512 buckets on the factor may be smaller: with 1.125 the load stays over 0.80, which costs 10.2 to 11.4 bytes an
-//! entry in place of 10.2 to 12.7, and twice as much moving. An insert then moves so many buckets that a move leaves at
+//! entry in place of 10.2 to 12.7, and twice as much moving. An insert then moves as many buckets as leave at
 //! least half of the room that the new size adds: 3 for 1.125, 5 where the rounding to pages makes it 1.07.
 //!
 //! How many entries may move to make room for one, measured on 200 000 entries just before growth (load 0.90):
@@ -42,7 +42,7 @@ const FINE_FROM: f64 = 512.0;
 /// Buckets of one page.
 const PAGE_BUCKETS: u64 = (varve_base::mem::PAGE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
 
-/// What decides a table's sizes.
+/// The figures that decide a table's sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexGeometry {
     /// Buckets of the first table, at least 1.

@@ -1,4 +1,4 @@
-//! Sizes of tables, and the way from one to the next.
+//! The way of a table from one size to the next.
 //!
 //! ```text
 //! one table --- load over 0.90 (insert), or under 0.50 (step) ---> two tables, split at 0
@@ -6,7 +6,7 @@
 //!     +------------ last bucket moved, old table freed ----------------+ the split goes up
 //! ```
 //!
-//! What the old table had of overflow buckets, some megabytes of a table of millions, `step` frees bit by bit afterwards.
+//! The overflow buckets of the old table, some megabytes in a table of millions, are freed bit by bit by `step` afterwards.
 
 use crate::geometry::{LOAD_MIN, entries_max};
 use crate::part::Part;
@@ -27,14 +27,14 @@ impl IndexTable {
         self.split < POSITIONS
     }
 
-    /// What an insert does before it puts its entry: the first table, the start of growth, a bit of moving.
+    /// The work of an insert before it puts its entry: the first table, the start of growth, a bit of moving.
     #[cold]
     pub(crate) fn make_way(&mut self, rehash: &impl Rehash) {
         if self.parts[NEW].is_none() {
             let buckets = self.geometry.buckets(0);
             self.parts[NEW] = Part::new(buckets);
             self.grow_at = entries_max(buckets);
-            self.tell_hint();
+            self.publish_hint();
             return;
         }
         if !self.is_moving() {
@@ -55,7 +55,7 @@ impl IndexTable {
         self.moved = 0;
         // Every insert moves while there is something to move.
         self.grow_at = 0;
-        self.tell_hint();
+        self.publish_hint();
     }
 
     /// Moves `buckets` buckets of the old table.
@@ -85,8 +85,8 @@ impl IndexTable {
         let old = &self.parts[OLD];
         if self.moved + AHEAD < old.count() {
             let bucket = old.bucket(self.moved + AHEAD);
-            for slot in bucket.head().native() {
-                rehash.prefetch(bucket.get(slot));
+            for cell in bucket.head().native() {
+                rehash.prefetch(bucket.get(cell));
             }
         }
         old.prefetch(self.moved + 2 * AHEAD);
@@ -98,13 +98,13 @@ impl IndexTable {
         self.split = POSITIONS;
         self.moved = 0;
         self.grow_at = entries_max(self.parts[NEW].count());
-        self.tell_hint();
+        self.publish_hint();
     }
 
     /// Background work: moves up to `buckets` buckets, starting to grow or shrink where the load asks for it. Returns
     /// whether work is left.
     ///
-    /// Shrinking begins here only, since removing cannot tell hashes again; without calls of `step` a table keeps its
+    /// Shrinking begins here only, since a removal has no hashes to move entries by; without calls of `step` a table keeps its
     /// size after mass deletion.
     pub fn step(&mut self, rehash: &impl Rehash, buckets: usize) -> bool {
         if self.drained.is_some() {
@@ -148,7 +148,7 @@ impl IndexTable {
             || (self.load() < LOAD_MIN && (self.len == 0 || self.geometry.shrunk(self.len) < now))
     }
 
-    pub(crate) fn tell_hint(&self) {
+    pub(crate) fn publish_hint(&self) {
         if let Some(hint) = &self.hint {
             hint.set(self.split, &self.parts);
         }

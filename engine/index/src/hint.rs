@@ -12,12 +12,12 @@ use varve_base::mem::Line;
 
 /// Where a table's buckets were a moment ago. Cheap to clone; any thread may use it.
 #[derive(Clone, Debug)]
-pub struct Hint(Arc<Cells>);
+pub struct Hint(Arc<Published>);
 
 /// One cache line: what a reader needs arrives at once.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Cells {
+struct Published {
     /// Positions below it are in part 0, the others in part 1.
     split: AtomicU64,
     bases: [AtomicUsize; 2],
@@ -26,7 +26,7 @@ struct Cells {
 
 impl Hint {
     pub(crate) fn new() -> Hint {
-        Hint(Arc::new(Cells::default()))
+        Hint(Arc::new(Published::default()))
     }
 
     /// Asks for the home bucket of `hash`.

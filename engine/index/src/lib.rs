@@ -1,7 +1,7 @@
 //! The index: hash to candidate references, in buckets of one cache line. It never sees a key.
 //!
 //! A [`IndexTable`] is one shard's part of the keyspace, or the fields of one big hash. Whoever asks brings the hash and
-//! says of each candidate whether it is the one; [`Rehash`] tells the hash of an entry again when it must move.
+//! answers of each candidate whether it is the one; [`Rehash`] gives the hash of an entry again when it must move.
 //!
 //! ```text
 //! hash  63      52 51                                  16 15             0
@@ -30,7 +30,7 @@
 //! | `hint` | prefetching without the lock |
 //! | `verify` | everything that must hold |
 //!
-//! What a full table costs: 64 bytes for 7 slots at a load of 0.72 to 0.90, that is 10.2 to 12.7 bytes an entry, or with finer
+//! The cost of a full table: 64 bytes for 7 cells at a load of 0.72 to 0.90, that is 10.2 to 12.7 bytes an entry, or with finer
 //! growth 0.80 to 0.90 and 10.2 to 11.4.
 //!
 //! Not here: locks (a table belongs to whoever holds its shard), keys, and the opening of references.
@@ -59,7 +59,7 @@ pub const POSITION_BITS: u32 = 36;
 /// Positions in hash space: `0..POSITIONS`.
 pub const POSITIONS: u64 = 1 << POSITION_BITS;
 
-/// Tells the hash of an entry again. Given to operations that move entries.
+/// Gives the hash of an entry again. Given to operations that move entries.
 pub trait Rehash {
     /// The hash under which `r` was inserted.
     fn hash(&self, r: Ref) -> u64;

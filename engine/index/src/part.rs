@@ -1,15 +1,15 @@
 //! A table of fixed size: buckets in one piece of memory, and the pool of their overflow buckets.
 //!
 //! ```text
-//! put:     home has a free slot               -> there, native
+//! put:     home has a free cell               -> there, native
 //!          its extension has one              -> there, foreign, counted in the home's link
 //!          a native of the extension can move
 //!          to that one's own extension        -> in its place, foreign
 //!          else                               -> the home's chain
 //! ```
 //!
-//! The extension is chosen when first needed, the emptiest of five, and kept until the last borrowed slot is given
-//! back. A bucket that has a chain has no free slot: `remove` refills it from the chain. Buckets below one page live on
+//! The extension is chosen when first needed, the emptiest of five, and kept until the last borrowed cell is given
+//! back. A bucket that has a chain has no free cell: `remove` refills it from the chain. Buckets below one page live on
 //! the heap, more in a mapping of their own.
 
 use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
@@ -55,12 +55,12 @@ pub(crate) struct PartPos {
     /// The bucket, or in a chain the overflow bucket.
     pub(crate) at: u32,
     pub(crate) place: BucketKind,
-    pub(crate) slot: u8,
+    pub(crate) cell: u8,
     /// Which of a table's two parts; the table's to set.
     pub(crate) side: u8,
 }
 
-/// Which slots of a bucket are candidates, those that hold nothing included.
+/// Which cells of a bucket are candidates, those that hold nothing included.
 pub(crate) trait Wanted: Copy {
     fn among(self, head: &BucketHead) -> Mask;
 }
@@ -220,13 +220,13 @@ impl Part {
     #[inline(always)]
     pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
         let bucket = self.bucket(home);
-        for slot in wanted.among(bucket.head()) & bucket.head().native() {
-            if is_it(bucket.get(slot)) {
+        for cell in wanted.among(bucket.head()) & bucket.head().native() {
+            if is_it(bucket.get(cell)) {
                 return Some(PartPos {
                     home: home as u32,
                     at: home as u32,
                     place: BucketKind::Home,
-                    slot: slot as u8,
+                    cell: cell as u8,
                     side: 0,
                 });
             }
@@ -237,22 +237,22 @@ impl Part {
     /// Kept apart so that the common case stays small where it is inlined.
     #[inline(never)]
     fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
-        let spot = |at, place, slot| Some(PartPos { home: home as u32, at, place, slot: slot as u8, side: 0 });
+        let spot = |at, place, cell| Some(PartPos { home: home as u32, at, place, cell: cell as u8, side: 0 });
         if let Some(at) = self.extension(home) {
             let bucket = self.bucket(at);
-            for slot in wanted.among(bucket.head()) & bucket.head().foreign() {
+            for cell in wanted.among(bucket.head()) & bucket.head().foreign() {
                 // The tag may be another home's: what is not at home here must not be found, else its removal would
-                // be counted here. The caller's question tells, as it is about one entry.
-                if is_it(bucket.get(slot)) {
-                    return spot(at as u32, BucketKind::Extension, slot);
+                // be counted here. The caller's question decides it, as it is about one entry.
+                if is_it(bucket.get(cell)) {
+                    return spot(at as u32, BucketKind::Extension, cell);
                 }
             }
         }
         for id in self.chain(home) {
             let bucket = self.pool.get(id);
-            for slot in wanted.among(bucket.head()) & bucket.head().valid() {
-                if is_it(bucket.get(slot)) {
-                    return spot(id, BucketKind::Chain, slot);
+            for cell in wanted.among(bucket.head()) & bucket.head().valid() {
+                if is_it(bucket.get(cell)) {
+                    return spot(id, BucketKind::Chain, cell);
                 }
             }
         }
@@ -265,10 +265,10 @@ impl Part {
         let bucket = if spot.place == BucketKind::Chain {
             self.pool.get(spot.at)
         } else {
-            assert!(u64::from(spot.at) < self.count, "a slot of another table");
+            assert!(u64::from(spot.at) < self.count, "a cell of another table");
             self.bucket(u64::from(spot.at))
         };
-        assert!(bucket.head().valid().has(usize::from(spot.slot)), "a slot that is no longer valid");
+        assert!(bucket.head().valid().has(usize::from(spot.cell)), "a cell that is no longer valid");
         bucket
     }
 
@@ -279,7 +279,7 @@ impl Part {
         } else {
             self.bucket_mut(u64::from(spot.at))
         };
-        bucket.set(usize::from(spot.slot), r);
+        bucket.set(usize::from(spot.cell), r);
     }
 
     /// Adds an entry at home in `home`.
@@ -288,7 +288,7 @@ impl Part {
         assert!(!self.is_none(), "nothing is put into a part without memory");
         let bucket = self.bucket_mut(home);
         match bucket.head().free().first() {
-            Some(slot) => bucket.fill(slot, tag, true, r),
+            Some(cell) => bucket.fill(cell, tag, true, r),
             None => self.put_beyond(home, tag, r, displace),
         }
     }
@@ -297,14 +297,14 @@ impl Part {
     fn put_beyond(&mut self, home: u64, tag: Tag, r: Ref, displace: u32) {
         if let Some(k) = self.find_room(home, displace) {
             let at = self.step(home, k * k);
-            let slot = self.bucket(at).head().free().first().expect("room was found");
-            self.bucket_mut(at).fill(slot, tag, false, r);
+            let cell = self.bucket(at).head().free().first().expect("room was found");
+            self.bucket_mut(at).fill(cell, tag, false, r);
             self.bucket_mut(home).borrow_one(k);
             return;
         }
-        // Rare: moves further on came round and freed a slot here without leaving room there.
-        if let Some(slot) = self.bucket(home).head().free().first() {
-            return self.bucket_mut(home).fill(slot, tag, true, r);
+        // Rare: moves further on came round and freed a cell here without leaving room there.
+        if let Some(cell) = self.bucket(home).head().free().first() {
+            return self.bucket_mut(home).fill(cell, tag, true, r);
         }
         let first = self.bucket(home).chain();
         let with_room = self.chain(home).find(|&id| !self.pool.get(id).head().valid().is_full());
@@ -315,11 +315,11 @@ impl Part {
             id
         });
         let bucket = self.pool.get_mut(id);
-        let slot = bucket.head().free().first().expect("an overflow bucket with room");
-        bucket.fill(slot, tag, true, r);
+        let cell = bucket.head().free().first().expect("an overflow bucket with room");
+        bucket.fill(cell, tag, true, r);
     }
 
-    /// An extension of `home` with a free slot, made free by up to `displace` moves where it must be.
+    /// An extension of `home` with a free cell, made free by up to `displace` moves where it must be.
     fn find_room(&mut self, home: u64, displace: u32) -> Option<u64> {
         let has_room = |part: &Part, k: u64| !part.bucket(part.step(home, k * k)).head().valid().is_full();
         let current = self.bucket(home).extension_k();
@@ -354,11 +354,11 @@ impl Part {
         if !self.bucket(at).head().valid().is_full() {
             return true;
         }
-        let (Some(slot), Some(free)) = (self.bucket(at).head().native().first(), self.bucket(to).head().free().first())
+        let (Some(cell), Some(free)) = (self.bucket(at).head().native().first(), self.bucket(to).head().free().first())
         else {
             return false;
         };
-        let (tag, r) = self.bucket_mut(at).take(slot);
+        let (tag, r) = self.bucket_mut(at).take(cell);
         self.bucket_mut(to).fill(free, tag, false, r);
         self.bucket_mut(at).borrow_one(k);
         true
@@ -367,28 +367,28 @@ impl Part {
     /// Removes the entry of a spot.
     pub(crate) fn remove(&mut self, spot: PartPos) -> Ref {
         self.spot_bucket(spot);
-        let (home, at, slot) = (u64::from(spot.home), u64::from(spot.at), usize::from(spot.slot));
+        let (home, at, cell) = (u64::from(spot.home), u64::from(spot.at), usize::from(spot.cell));
         if spot.place == BucketKind::Chain {
-            let (_, r) = self.pool.get_mut(spot.at).take(slot);
+            let (_, r) = self.pool.get_mut(spot.at).take(cell);
             self.unchain_if_empty(home, spot.at);
             return r;
         }
-        let (_, r) = self.bucket_mut(at).take(slot);
+        let (_, r) = self.bucket_mut(at).take(cell);
         if spot.place == BucketKind::Extension {
-            assert!(home < self.count, "a slot of another table");
+            assert!(home < self.count, "a cell of another table");
             self.bucket_mut(home).give_back_one();
         }
         self.refill(at);
         r
     }
 
-    /// Takes an entry of the bucket's chain, if it has one, into the slot that has become free.
+    /// Takes an entry of the bucket's chain, if it has one, into the cell that has become free.
     fn refill(&mut self, at: u64) {
         let Some(id) = self.bucket(at).chain() else { return };
         let from = self.pool.get_mut(id);
-        let slot = from.head().valid().first().expect("no overflow bucket is empty");
-        let (tag, r) = from.take(slot);
-        let free = self.bucket(at).head().free().first().expect("a slot has become free");
+        let cell = from.head().valid().first().expect("no overflow bucket is empty");
+        let (tag, r) = from.take(cell);
+        let free = self.bucket(at).head().free().first().expect("a cell has become free");
         self.bucket_mut(at).fill(free, tag, true, r);
         self.unchain_if_empty(at, id);
     }
@@ -412,28 +412,28 @@ impl Part {
     /// Shows every entry at home in `home`.
     pub(crate) fn each_at_home(&self, home: u64, rehash: &impl Rehash, mut emit: impl FnMut(Ref)) {
         let bucket = self.bucket(home);
-        for slot in bucket.head().native() {
-            emit(bucket.get(slot));
+        for cell in bucket.head().native() {
+            emit(bucket.get(cell));
         }
         for (_, r, _) in self.borrowed(home, rehash) {
             emit(r);
         }
         for id in self.chain(home) {
             let bucket = self.pool.get(id);
-            for slot in bucket.head().valid() {
-                emit(bucket.get(slot));
+            for cell in bucket.head().valid() {
+                emit(bucket.get(cell));
             }
         }
     }
 
-    /// The entries of `home` in its extension bucket: slot, reference, hash. Whose a foreign entry is, its hash tells.
+    /// The entries of `home` in its extension bucket: cell, reference, hash. The hash of a foreign entry gives its home.
     fn borrowed<'a>(&'a self, home: u64, rehash: &'a impl Rehash) -> impl Iterator<Item = (usize, Ref, u64)> {
         let at = self.extension(home).unwrap_or(home);
         let many = self.bucket(home).borrowed();
         let foreign = if many == 0 { BucketHead::EMPTY.foreign() } else { self.bucket(at).head().foreign() };
         foreign
-            .map(move |slot| (slot, self.bucket(at).get(slot)))
-            .map(move |(slot, r)| (slot, r, rehash.hash(r)))
+            .map(move |cell| (cell, self.bucket(at).get(cell)))
+            .map(move |(cell, r)| (cell, r, rehash.hash(r)))
             .filter(move |&(_, _, hash)| self.home(position(hash)) == home)
             .take(many)
     }
@@ -441,15 +441,15 @@ impl Part {
     /// Takes every entry at home in `home` out and hands it on with its hash.
     pub(crate) fn drain_home(&mut self, home: u64, rehash: &impl Rehash, mut take: impl FnMut(u64, Ref)) {
         if let Some(at) = self.extension(home) {
-            let mut slots = [0; 7];
+            let mut cells = [0; 7];
             let mut many = 0;
-            for (slot, r, hash) in self.borrowed(home, rehash) {
-                slots[many] = slot;
+            for (cell, r, hash) in self.borrowed(home, rehash) {
+                cells[many] = cell;
                 many += 1;
                 take(hash, r);
             }
-            for &slot in &slots[..many] {
-                self.bucket_mut(at).take(slot);
+            for &cell in &cells[..many] {
+                self.bucket_mut(at).take(cell);
                 self.bucket_mut(home).give_back_one();
             }
             for _ in 0..many {
@@ -458,14 +458,14 @@ impl Part {
         }
         while let Some(id) = self.bucket(home).chain() {
             let bucket = self.pool.get_mut(id);
-            for slot in bucket.head().valid() {
-                let (_, r) = bucket.take(slot);
+            for cell in bucket.head().valid() {
+                let (_, r) = bucket.take(cell);
                 take(rehash.hash(r), r);
             }
             self.unchain_if_empty(home, id);
         }
-        for slot in self.bucket(home).head().native() {
-            let (_, r) = self.bucket_mut(home).take(slot);
+        for cell in self.bucket(home).head().native() {
+            let (_, r) = self.bucket_mut(home).take(cell);
             take(rehash.hash(r), r);
         }
     }
@@ -478,8 +478,8 @@ impl Part {
             // SAFETY: no reference into the buckets is held across this call, which has `&mut self`. Those before the
             // cursor hold nothing: their own entries have moved, and foreign ones come from before them, or wrapped
             // from the end into the first page, which is kept. Of a table that is being emptied they hold nothing at
-            // all, and no link that leads to an entry; of one that is discarded nobody looks at them again, and who
-            // did would find zeroes, which are empty buckets.
+            // all, and no link that leads to an entry; of one that is discarded nobody looks at them again, and a
+            // look would find zeroes, which are empty buckets.
             unsafe { map.release(self.released..end) };
             self.released = end;
         }

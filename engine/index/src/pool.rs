@@ -9,7 +9,7 @@
 
 use crate::bucket::Bucket;
 
-/// Buckets of a chunk: every table has some in use at its fullest, so what a chunk has too many counts 256 times.
+/// Buckets of a chunk: every table has some in use at its fullest, so the unused buckets of a chunk count 256 times.
 const CHUNK: usize = 4;
 
 /// Chunks of a pool without use that are freed at once: some microseconds.
@@ -60,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// As `release`, but keeps the chunks however few, for `shed`.
+    /// Takes a bucket without entries back, and keeps the chunks however few they are: `free_chunks` frees them.
     pub(crate) fn release_kept(&mut self, id: u32) {
         assert!(self.used > 0, "more overflow buckets returned than taken");
         let free = self.free;
@@ -71,19 +71,19 @@ impl Pool {
         self.used -= 1;
     }
 
-    /// Frees so many chunks of a pool of which nothing is in use; true when it has none left. Nothing may be allocated
+    /// Frees `chunks` chunks of a pool of which nothing is in use; true when it has none left. Nothing may be allocated
     /// before that.
-    pub(crate) fn shed(&mut self, chunks: usize) -> bool {
+    pub(crate) fn free_chunks(&mut self, chunks: usize) -> bool {
         assert!(self.used == 0, "{} overflow buckets are in use", self.used);
         self.free = None;
         self.chunks.truncate(self.chunks.len().saturating_sub(chunks));
         self.chunks.is_empty()
     }
 
-    /// As `shed`, of a pool whose buckets mean nothing any more, some chunks at a time.
+    /// Frees some chunks of a pool whose buckets mean nothing any more; true when it has none left.
     pub(crate) fn discard(&mut self) -> bool {
         self.used = 0;
-        self.shed(FEW_CHUNKS)
+        self.free_chunks(FEW_CHUNKS)
     }
 
     /// Whether there are chunks of which nothing is in use.

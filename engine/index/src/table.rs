@@ -36,18 +36,18 @@ pub struct IndexTable {
 
 /// The place of an entry. Valid until the next call on `&mut` that is not `replace`.
 ///
-/// A slot that is used later gives a wrong entry or panics; it never reaches outside of the table.
+/// One that is used later gives a wrong entry or panics; it never reaches outside of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEntry(PartPos);
 
 const _: () = assert!(size_of::<Option<IndexEntry>>() == 12);
 
 impl IndexEntry {
-    /// The slot of an entry at home in a bucket.
+    /// The entry in a cell of its home bucket.
     #[inline]
-    pub(crate) fn at_home(side: usize, bucket: u64, slot: usize) -> IndexEntry {
+    pub(crate) fn at_home(side: usize, bucket: u64, cell: usize) -> IndexEntry {
         let at = bucket as u32;
-        IndexEntry(PartPos { home: at, at, place: BucketKind::Home, slot: slot as u8, side: side as u8 })
+        IndexEntry(PartPos { home: at, at, place: BucketKind::Home, cell: cell as u8, side: side as u8 })
     }
 }
 
@@ -64,7 +64,7 @@ pub struct TableStats {
     pub moved_buckets: u64,
     /// Overflow buckets in use.
     pub overflow_buckets: usize,
-    /// As [`IndexTable::bytes`].
+    /// Bytes that the table holds of the system, see [`IndexTable::bytes`].
     pub bytes: usize,
 }
 
@@ -115,7 +115,7 @@ impl IndexTable {
         bytes
     }
 
-    /// Entries per slot of the table's own size, 0 without a table.
+    /// Entries per cell of the table's own size, 0 without a table.
     #[inline]
     pub fn load(&self) -> f64 {
         if self.parts[NEW].is_none() { 0.0 } else { self.len as f64 / (self.parts[NEW].count() as f64 * CELLS as f64) }
@@ -135,11 +135,11 @@ impl IndexTable {
         part.line(part.home(position))
     }
 
-    /// What is needed to prefetch without holding the table; it stays right for this table's life.
+    /// The data that is needed to prefetch without holding the table; it stays right for this table's life.
     pub fn hint(&mut self) -> Hint {
         if self.hint.is_none() {
             self.hint = Some(Hint::new());
-            self.tell_hint();
+            self.publish_hint();
         }
         self.hint.clone().expect("it was just made")
     }
@@ -177,21 +177,21 @@ impl IndexTable {
         self.find_wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff), is_it)
     }
 
-    /// The reference in a slot.
+    /// The reference of an entry.
     #[inline]
-    pub fn get(&self, slot: IndexEntry) -> Ref {
-        self.parts[usize::from(slot.0.side & 1)].spot_bucket(slot.0).get(usize::from(slot.0.slot))
+    pub fn get(&self, entry: IndexEntry) -> Ref {
+        self.parts[usize::from(entry.0.side & 1)].spot_bucket(entry.0).get(usize::from(entry.0.cell))
     }
 
-    /// Puts another reference into a slot: the object has moved or is rewritten, its hash is the same.
+    /// Gives an entry another reference: the object has moved or is rewritten, its hash is the same.
     #[inline]
-    pub fn replace(&mut self, slot: IndexEntry, r: Ref) {
-        self.parts[usize::from(slot.0.side & 1)].replace(slot.0, r);
+    pub fn replace(&mut self, entry: IndexEntry, r: Ref) {
+        self.parts[usize::from(entry.0.side & 1)].replace(entry.0, r);
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, slot: IndexEntry) -> Ref {
-        let r = self.parts[usize::from(slot.0.side & 1)].remove(slot.0);
+    pub fn remove(&mut self, entry: IndexEntry) -> Ref {
+        let r = self.parts[usize::from(entry.0.side & 1)].remove(entry.0);
         self.len -= 1;
         r
     }
@@ -218,7 +218,7 @@ impl IndexTable {
     pub fn take(&mut self) -> IndexTable {
         let mut taken = std::mem::replace(self, IndexTable::new(self.geometry));
         self.hint = taken.hint.take();
-        self.tell_hint();
+        self.publish_hint();
         taken
     }
 

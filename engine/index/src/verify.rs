@@ -11,7 +11,7 @@ use varve_base::group::Tag;
 pub struct TableCensus {
     /// Entries in their home buckets.
     pub native: usize,
-    /// Entries in slots borrowed of another bucket.
+    /// Entries in cells borrowed of another bucket.
     pub foreign: usize,
     /// Entries in overflow buckets.
     pub chained: usize,
@@ -78,18 +78,18 @@ impl<R: Rehash> Check<'_, R> {
     /// One bucket with what it borrows and its chain; returns the number of its overflow buckets.
     fn bucket(&self, at: u64, census: &mut TableCensus) -> usize {
         let bucket = self.part.bucket(at);
-        for slot in bucket.head().valid() {
-            let native = bucket.head().native().has(slot);
-            let home = self.entry(bucket.get(slot), bucket.head().tag(slot));
-            assert_eq!(native, home == at, "bucket {at} slot {slot}: native bit of an entry at home in {home}");
+        for cell in bucket.head().valid() {
+            let native = bucket.head().native().has(cell);
+            let home = self.entry(bucket.get(cell), bucket.head().tag(cell));
+            assert_eq!(native, home == at, "bucket {at} cell {cell}: native bit of an entry at home in {home}");
             if native {
                 census.native += 1;
             } else {
-                assert_eq!(self.part.extension(home), Some(at), "bucket {at} slot {slot}: not the extension of {home}");
+                assert_eq!(self.part.extension(home), Some(at), "bucket {at} cell {cell}: not the extension of {home}");
             }
         }
         assert!(
-            bucket.head().native().all(|slot| bucket.head().valid().has(slot)),
+            bucket.head().native().all(|cell| bucket.head().valid().has(cell)),
             "bucket {at}: native but not valid"
         );
         self.borrowed(at, census);
@@ -99,18 +99,18 @@ impl<R: Rehash> Check<'_, R> {
         self.chain(at, census)
     }
 
-    /// The link's count of borrowed slots.
+    /// The link's count of borrowed cells.
     fn borrowed(&self, at: u64, census: &mut TableCensus) {
         let bucket = self.part.bucket(at);
         let Some(extension) = self.part.extension(at) else {
-            assert_eq!(bucket.borrowed(), 0, "bucket {at}: slots borrowed nowhere");
+            assert_eq!(bucket.borrowed(), 0, "bucket {at}: cells borrowed nowhere");
             return;
         };
         assert_ne!(extension, at, "bucket {at} extends itself");
         let head = self.part.bucket(extension).head();
-        let home_of = |slot| self.part.home(position(self.rehash.hash(self.part.bucket(extension).get(slot))));
-        let borrowed = head.foreign().filter(|&slot| home_of(slot) == at).count();
-        assert_eq!(bucket.borrowed(), borrowed, "bucket {at}: slots borrowed of {extension}");
+        let home_of = |cell| self.part.home(position(self.rehash.hash(self.part.bucket(extension).get(cell))));
+        let borrowed = head.foreign().filter(|&cell| home_of(cell) == at).count();
+        assert_eq!(bucket.borrowed(), borrowed, "bucket {at}: cells borrowed of {extension}");
         assert!(borrowed > 0, "bucket {at}: an extension without use");
         census.foreign += borrowed;
     }
@@ -123,15 +123,15 @@ impl<R: Rehash> Check<'_, R> {
             let bucket = self.part.pool().get(id);
             assert!(!bucket.head().valid().is_empty(), "overflow bucket {id} is empty");
             assert!(bucket.extension().is_none() && bucket.borrowed() == 0, "overflow bucket {id} has an extension");
-            for slot in bucket.head().valid() {
-                let home = self.entry(bucket.get(slot), bucket.head().tag(slot));
-                assert_eq!(home, at, "overflow bucket {id} slot {slot} in another chain");
+            for cell in bucket.head().valid() {
+                let home = self.entry(bucket.get(cell), bucket.head().tag(cell));
+                assert_eq!(home, at, "overflow bucket {id} cell {cell} in another chain");
                 census.chained += 1;
             }
         }
         assert!(
             buckets == 0 || self.part.bucket(at).head().valid().is_full(),
-            "bucket {at} has a chain and a free slot"
+            "bucket {at} has a chain and a free cell"
         );
         buckets
     }

@@ -13,11 +13,11 @@ use varve_base::group::CELLS;
 use varve_base::mem::Line;
 use varve_base::rng::Rng;
 
-/// Random slots that `sample` looks at before it walks.
+/// Random cells that `sample` looks at before it walks.
 const SAMPLE_TRIES: usize = 128;
 
 /// The buckets in which there may be entries: all but those that a move has emptied or not come to.
-struct Seats {
+struct BucketRanges {
     /// The first of the new part.
     new: u64,
     /// Of the old part, these and the first few before them.
@@ -41,86 +41,90 @@ impl IndexTable {
         (next < POSITIONS).then_some(next)
     }
 
-    /// A random entry: each slot of the table is as likely as any other.
+    /// A random entry: each cell of the table is as likely as any other.
     ///
     /// In a table that is nearly empty, entries behind long gaps are likelier.
     pub fn sample(&self, rng: &mut Rng) -> Option<Ref> {
         self.sample_by(|n| rng.below(n)).map(|(r, _)| r)
     }
 
-    /// As `sample`, with numbers below what `below` is given. Where the entry lies at home its slot is told too; of another
+    /// A random entry, like `sample`, by numbers below the one that `below` is given. An entry at home comes with its cell; another
     /// only a search by its hash finds it.
     #[inline]
     pub fn sample_by(&self, mut below: impl FnMut(u64) -> u64) -> Option<(Ref, Option<IndexEntry>)> {
         if self.len == 0 {
             return None;
         }
-        let seats = self.seats();
+        let ranges = self.bucket_ranges();
         for _ in 0..SAMPLE_TRIES {
-            let found = self.try_seat(&seats, below(seats.all * CELLS as u64));
+            let found = self.try_cell(&ranges, below(ranges.all * CELLS as u64));
             if found.is_some() {
                 return found;
             }
         }
-        let start = below(seats.all) * CELLS as u64;
-        let end = seats.all * CELLS as u64;
-        (start..end).chain(0..start).find_map(|seat| self.try_seat(&seats, seat))
+        let start = below(ranges.all) * CELLS as u64;
+        let end = ranges.all * CELLS as u64;
+        (start..end).chain(0..start).find_map(|cell_number| self.try_cell(&ranges, cell_number))
     }
 
-    /// What `sample_by` finds at its first or second look, given the same numbers.
+    /// The entry that `sample_by` finds at its first or second look, given the same numbers.
     #[inline]
     pub fn sample_soon(&self, mut below: impl FnMut(u64) -> u64) -> Option<Ref> {
-        let seats = self.seats();
-        let found = (0..2).find_map(|_| self.try_seat(&seats, below(seats.all.max(1) * CELLS as u64)));
+        let ranges = self.bucket_ranges();
+        let found = (0..2).find_map(|_| self.try_cell(&ranges, below(ranges.all.max(1) * CELLS as u64)));
         found.map(|(r, _)| r)
     }
 
     /// Where the buckets lie that `sample_by` is going to look at first and second, given the same numbers.
     #[inline]
     pub fn sample_lines(&self, mut below: impl FnMut(u64) -> u64) -> [Line; 2] {
-        let (new, seats) = (&self.parts[NEW], self.seats());
+        let (new, ranges) = (&self.parts[NEW], self.bucket_ranges());
         [(); 2].map(|()| {
-            let number = below(seats.all.max(1) * CELLS as u64) / CELLS as u64;
+            let number = below(ranges.all.max(1) * CELLS as u64) / CELLS as u64;
             // While the table moves it may be another bucket: some line is fetched then.
-            new.line(if number < seats.new { number } else { 0 })
+            new.line(if number < ranges.new { number } else { 0 })
         })
     }
 
     /// The buckets in which there may be entries.
     #[inline]
-    fn seats(&self) -> Seats {
+    fn bucket_ranges(&self) -> BucketRanges {
         let [new, old] = &self.parts;
         if !self.is_moving() {
             let in_new = if new.is_none() { 0 } else { new.count() };
-            return Seats { new: in_new, old: 0..0, all: in_new + u64::from(new.pool().ids()) };
+            return BucketRanges { new: in_new, old: 0..0, all: in_new + u64::from(new.pool().ids()) };
         }
         // Entries of a home lie in its bucket or in one of the next few, those of the last ones in the first.
         let in_new = (new.home(self.split) + 1 + EXTENSION_REACH).min(new.count());
         let wrapped = self.moved.min(EXTENSION_REACH);
         let pools = u64::from(new.pool().ids()) + u64::from(old.pool().ids());
-        Seats { new: in_new, old: self.moved..old.count(), all: in_new + (old.count() - self.moved) + wrapped + pools }
+        BucketRanges {
+            new: in_new,
+            old: self.moved..old.count(),
+            all: in_new + (old.count() - self.moved) + wrapped + pools,
+        }
     }
 
-    /// What a seat holds, if it is not empty. Seats are numbered through: those of the new part, of the old one behind
+    /// The entry that a cell holds, if it is not empty. Cells are numbered through: those of the new part, of the old one behind
     /// its cursor, of the old one's first buckets, of overflow buckets.
     #[inline]
-    fn try_seat(&self, seats: &Seats, seat: u64) -> Option<(Ref, Option<IndexEntry>)> {
-        let (number, slot) = (seat / CELLS as u64, (seat % CELLS as u64) as usize);
+    fn try_cell(&self, ranges: &BucketRanges, cell_number: u64) -> Option<(Ref, Option<IndexEntry>)> {
+        let (number, cell) = (cell_number / CELLS as u64, (cell_number % CELLS as u64) as usize);
         let part = &self.parts[NEW];
-        if number >= seats.new {
-            return self.far_seat(seats, number - seats.new, slot).map(|r| (r, None));
+        if number >= ranges.new {
+            return self.far_cell(ranges, number - ranges.new, cell).map(|r| (r, None));
         }
         let bucket = part.bucket(number);
-        let at_home = || bucket.head().native().has(slot).then(|| IndexEntry::at_home(NEW, number, slot));
-        bucket.head().valid().has(slot).then(|| (bucket.get(slot), at_home()))
+        let at_home = || bucket.head().native().has(cell).then(|| IndexEntry::at_home(NEW, number, cell));
+        bucket.head().valid().has(cell).then(|| (bucket.get(cell), at_home()))
     }
 
-    fn far_seat(&self, seats: &Seats, number: u64, slot: usize) -> Option<Ref> {
+    fn far_cell(&self, ranges: &BucketRanges, number: u64, cell: usize) -> Option<Ref> {
         let [new, old] = &self.parts;
-        let behind = seats.old.end - seats.old.start;
-        let wrapped = seats.old.start.min(EXTENSION_REACH);
+        let behind = ranges.old.end - ranges.old.start;
+        let wrapped = ranges.old.start.min(EXTENSION_REACH);
         let bucket = if number < behind {
-            old.bucket(seats.old.start + number)
+            old.bucket(ranges.old.start + number)
         } else if number < behind + wrapped {
             old.bucket(number - behind)
         } else {
@@ -128,21 +132,21 @@ impl IndexTable {
             let of_new = new.pool().ids();
             if id < of_new { new.pool().get(id) } else { old.pool().get(id - of_new) }
         };
-        bucket.head().valid().has(slot).then(|| bucket.get(slot))
+        bucket.head().valid().has(cell).then(|| bucket.get(cell))
     }
 
     /// Shows every entry, in no order.
     pub fn for_each(&self, mut f: impl FnMut(Ref)) {
         for (side, part) in self.parts.iter().enumerate() {
-            // What lies behind the cursor is empty and its memory given back, but for what wrapped into the start.
+            // The part behind the cursor is empty and its memory given back, but for what wrapped into the start.
             let skip = if side == OLD { EXTENSION_REACH..self.moved } else { 0..0 };
             for at in (0..part.count()).filter(|at| !skip.contains(at)) {
                 let bucket = part.bucket(at);
-                bucket.head().valid().for_each(|slot| f(bucket.get(slot)));
+                bucket.head().valid().for_each(|cell| f(bucket.get(cell)));
             }
             for id in 0..part.pool().ids() {
                 let bucket = part.pool().get(id);
-                bucket.head().valid().for_each(|slot| f(bucket.get(slot)));
+                bucket.head().valid().for_each(|cell| f(bucket.get(cell)));
             }
         }
     }

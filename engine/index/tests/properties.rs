@@ -182,8 +182,8 @@ fn large_growth_and_shrink() {
     }
     assert_eq!(seen, many);
     for i in 1..=many - 1_000 {
-        let slot = table.find_ref(mix64(i), r(i)).expect("it is there");
-        table.remove(slot);
+        let entry = table.find_ref(mix64(i), r(i)).expect("it is there");
+        table.remove(entry);
     }
     let mut steps = 0;
     while table.step(&Mixed, 64) {
@@ -286,7 +286,7 @@ fn taken_table_lives_on_and_hint_stays() {
 fn stale_slot_panics() {
     let mut table = IndexTable::new(IndexGeometry::default());
     table.insert(mix64(1), r(1), &Mixed);
-    let slot = table.find_ref(mix64(1), r(1)).expect("it is there");
-    table.remove(slot);
-    table.get(slot);
+    let entry = table.find_ref(mix64(1), r(1)).expect("it is there");
+    table.remove(entry);
+    table.get(entry);
 }

@@ -1,6 +1,6 @@
 //! Pushes and pops at both ends, a search over 8 KB, the middle of a node, and sets of integers.
 //!
-//! What has to be seen: pushes and pops cost the same at every capacity, in one direction and when a node turns round.
+//! The figures to look at: pushes and pops cost the same at every capacity, in one direction and when a node turns round.
 //! Throughput is per entry where a routine does many.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

@@ -1,7 +1,7 @@
 //! Packed nodes and sets of integers: what a small collection, or one node of a long list, looks like in bytes.
 //!
 //! Byte formats only: everything here works on slices that are handed in, allocates nothing and knows neither the log
-//! nor a reference. Who owns the bytes decides how large they are; a change that does not fit says how much would.
+//! nor a reference. The owner of the bytes decides how many there are; a change that does not fit returns how many it needs.
 //!
 //! - [`node`]: a sequence of entries, each a string or an integer, readable and growing at both ends.
 //! - [`intset`]: integers in ascending order, 2, 4 or 8 bytes each.
@@ -23,6 +23,6 @@ pub struct Full {
 pub struct Fault {
     /// Offset of the byte at which it showed.
     pub at: usize,
-    /// What is wrong there.
+    /// The fault, in words.
     pub what: &'static str,
 }

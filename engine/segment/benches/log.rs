@@ -112,7 +112,7 @@ fn reclaim(c: &mut Criterion) {
         let value = vec![7u8; len];
         let bytes = len + KEY.len() + 7 + usize::from(len > 240);
         let count = SET / bytes;
-        // What is measured for one object: its segment's bytes moved or skipped, half of them live.
+        // The bytes that are measured for one object: its segment's bytes moved or skipped, half of them live.
         group.throughput(Throughput::Bytes(bytes as u64));
         group.bench_function(BenchmarkId::from_parameter(len), |b| {
             b.iter_custom(|iterations| {

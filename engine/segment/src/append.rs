@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! size <= left of the held piece                          into it
-//! size >  run_min                                         a run of its own
+//! size >  extent_min                                      an extent of its own
 //! size >  half a piece, or the held piece has much left   a piece cut to size
 //! else                                                    the held piece is spent, another checked out
 //! ```
@@ -55,7 +55,7 @@ impl Appender {
         self.relocate_with(log, access, old, class, None)
     }
 
-    /// As `relocate`, with these bytes in place of the value: for who can say the same in fewer.
+    /// Relocates an object and gives it `value` in place of its own, which a caller may know to say in fewer bytes.
     pub fn relocate_with(
         &mut self,
         log: &Log,

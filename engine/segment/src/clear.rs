@@ -1,6 +1,6 @@
 //! Clearing: every object is dead at once, in O(segments).
 //!
-//! Sealed segments are left without live objects, so that a drain skips over them by release units; runs retire.
+//! Sealed segments are left without live objects, so that a drain skips over them by release units; extents retire.
 
 use crate::log::Log;
 use crate::table::SegmentState;

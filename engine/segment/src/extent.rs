@@ -1,4 +1,4 @@
-//! Large objects: each alone in a run of whole segments, never moved, growing in place, freed in steps.
+//! Large objects: each alone in an extent of whole segments, never moved, growing in place, freed in steps.
 //!
 //! ```text
 //! segment n          n+1                n+2                n+3
@@ -19,13 +19,13 @@
 //! run short it is less. Between `fill` and the slack's count all bytes are zero, so growing does not touch them.
 //!
 //! A value that comes from a socket is counted as it comes: `OpenExtent` is filled, `FilledExtent` can be read and adopted, and
-//! either dropped gives the run back.
+//! either dropped gives the extent back.
 //!
-//! A pin keeps a run's bytes readable without the lock. While there is one they do not change (the value may only grow
+//! A pin keeps an extent's bytes readable without the lock. While there is one they do not change (the value may only grow
 //! behind them) and, if the object dies, its memory is not released.
 //!
-//! A new name rewrites nothing but the first part: flags, clock, expiry and value stay where they are. Only who has the
-//! shards of both names locked may do it; reclaim, which reads first parts without locks, does not walk runs, and pins
+//! A new name rewrites nothing but the first part: flags, clock, expiry and value stay where they are. Only a thread that has the
+//! shards of both names locked may do it; reclaim, which reads first parts without locks, does not walk extents, and pins
 //! read values alone.
 
 use std::ops::{Deref, Range};
@@ -43,7 +43,7 @@ use crate::releases::Release;
 use crate::space::exhausted;
 use crate::table::{Live, SegmentEntry, SegmentState};
 
-/// Addresses before the value of a run, for its head and for longer names than its first. A value that gets a key of
+/// Addresses before the value of an extent, for its head and for longer names than its first. A value that gets a key of
 /// more bytes is copied.
 const FRONT_MAX: usize = 64 << 10;
 
@@ -76,7 +76,7 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: bytes of a run's value; `value_mut` and `resize` refuse while the pin counts, `extend_value` writes
+        // SAFETY: bytes of an extent's value; `value_mut` and `resize` refuse while the pin counts, `extend_value` writes
         // behind them, `release_step` waits.
         unsafe { std::slice::from_raw_parts(self.shared.memory.mapping.base().add(self.at), self.len) }
     }
@@ -89,12 +89,12 @@ impl Drop for Pin {
     }
 }
 
-/// A run that is not yet, or not any more, somebody's: dropped, it is given back.
+/// An extent that is not yet, or not any more, somebody's: dropped, it is given back.
 #[derive(Debug)]
 struct Owned {
     shared: Arc<LogShared>,
     segment: u32,
-    /// Offset of the value in the run, and its length.
+    /// Offset of the value in the extent, and its length.
     front: usize,
     len: usize,
     adopted: AtomicBool,
@@ -115,7 +115,7 @@ impl Drop for Owned {
     }
 }
 
-/// A run that is being filled, before its object exists. Dropped, it is given back.
+/// An extent that is being filled, before its object exists. Dropped, it is given back.
 #[derive(Debug)]
 pub struct OpenExtent {
     extent: Owned,
@@ -134,16 +134,16 @@ impl OpenExtent {
         self.filled
     }
 
-    /// The bytes that are missing, zero at first; tell `advance` how many were written.
+    /// The bytes that are missing, zero at first; pass to `advance` how many were written.
     pub fn rest(&mut self) -> &mut [u8] {
-        // SAFETY: the run belongs to this value alone, and what lies at `filled` and behind was shown to nobody else.
+        // SAFETY: the extent belongs to this value alone, and what lies at `filled` and behind was shown to nobody else.
         unsafe {
             let begin = self.extent.shared.memory.mapping.base().add(self.extent.at() + self.filled);
             std::slice::from_raw_parts_mut(begin, self.extent.len - self.filled)
         }
     }
 
-    /// So many bytes more are there, and count as used from now on.
+    /// `count` bytes more are there, and count as used from now on.
     pub fn advance(&mut self, count: usize) {
         assert!(
             count <= self.extent.len - self.filled,
@@ -157,7 +157,7 @@ impl OpenExtent {
         self.extent.shared.memory.count_used(entry, count as u64);
     }
 
-    /// The filled run, to be read and adopted. Panics if bytes are missing.
+    /// The filled extent, to be read and adopted. Panics if bytes are missing.
     pub fn finish(self) -> FilledExtent {
         let OpenExtent { extent, filled } = self;
         assert!(filled == extent.len, "{filled} of {} bytes are there", extent.len);
@@ -167,11 +167,11 @@ impl OpenExtent {
     }
 }
 
-/// A value in a run without a key: it can be read, and be made an object once, which it then keeps pinned. Dropped
+/// A value in an extent without a key: it can be read, and be made an object once, which it then keeps pinned. Dropped
 /// without that, it is given back.
 #[derive(Debug)]
 pub struct FilledExtent {
-    // Dropped first: who retires the run has ended his pin.
+    // Dropped first: the pin ends before the extent is retired.
     pin: Pin,
     extent: Owned,
 }
@@ -234,11 +234,11 @@ impl LogShared {
 }
 
 impl Log {
-    /// Writes an object into a run of its own.
+    /// Writes an object into an extent of its own.
     pub(crate) fn append_extent(&self, o: &NewObject<'_>) -> Ref {
         let shared = &self.shared;
         let need = OVERHEAD_MAX + o.key.len() + o.room;
-        // A run's rest has a length of 32 bits, and ends where its last segment does.
+        // An extent's rest has a length of 32 bits, and ends where its last segment does.
         let most = u32::MAX as usize - 2 * shared.memory.geometry.segment_bytes - FRONT_MAX;
         assert!(need <= most, "an object of {need} bytes");
         let value_at = Plan::extent_front(o);
@@ -255,7 +255,7 @@ impl Log {
         assert!(start + plan.size() <= bytes, "an object of {} bytes at {start} of {bytes}", plan.size());
         let at = segment as usize * shared.memory.geometry.segment_bytes + start;
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
-        // SAFETY: the run is ours alone until its Ref is published; its memory is fresh and zero; `start` is not 0 in
+        // SAFETY: the extent is ours alone until its Ref is published; its memory is fresh and zero; `start` is not 0 in
         // the first segment.
         unsafe {
             let r = Ref::from_bits(at as u64);
@@ -264,9 +264,9 @@ impl Log {
         }
     }
 
-    /// A run for a value of `len` bytes whose key is not known yet, to be filled straight from where it comes from.
-    /// What is filled counts as used. None if so many addresses are taken that values which may never come should take
-    /// no more. Panics if `len` is not more than `extent_min_bytes`, or more than 1 GB.
+    /// An extent for a value of `len` bytes whose key is not known yet, to be filled straight from where it comes from.
+    /// The filled bytes count as used. None if too many addresses are taken already: values that may never come take no more
+    /// then. Panics if `len` is not more than `extent_min_bytes`, or more than 1 GB.
     pub fn begin_extent(&self, len: usize) -> Option<OpenExtent> {
         let shared = &self.shared;
         assert!(self.is_extent_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
@@ -275,7 +275,7 @@ impl Log {
         Some(OpenExtent { extent, filled: 0 })
     }
 
-    /// Keeps the value of an object in a run readable without the lock. None if the object is no such: copy its value.
+    /// Keeps the value of an object in an extent readable without the lock. None if the object is no such: copy its value.
     pub fn pin(&self, access: &Access, r: Ref) -> Option<Pin> {
         let object = access.open(self, r);
         if !self.is_extent_size(object.bytes()) {
@@ -292,13 +292,13 @@ impl Log {
         Some(Pin { shared: self.shared.clone(), segment, at, len: value.len() })
     }
 
-    /// Gives the object in a run another key and owner, where it lies; answers its new place, the old Ref is not to be
-    /// used any more. None, and nothing has changed, if it is not in a run, is a member, or the key is too long for the
+    /// Gives the object in an extent another key and owner, where it lies; answers its new place, the old Ref is not to be
+    /// used any more. None, and nothing has changed, if it is not in an extent, is a bare part, or the key is too long for the
     /// room before it: write a new object. The caller holds the locks of both keys' shards; from now on the new key's
     /// opens it.
     pub fn rename(&self, access: &mut Access, r: Ref, owner: Owner, key: &[u8]) -> Option<Ref> {
         let object = access.open(self, r);
-        // A member in a run would no longer have a run's size with a shorter key.
+        // A bare part in an extent would no longer have an extent's size with a shorter key.
         if !self.is_extent_size(object.bytes()) || object.kind() == ObjectKind::BARE {
             return None;
         }
@@ -324,8 +324,8 @@ impl Log {
         } else {
             shared.memory.uncount_used(entry, grown.unsigned_abs());
         }
-        // SAFETY: the bytes from `start` to the rest are the run's front and its old first part, which only those read
-        // who have the lock of its shard; the rest stays as it is.
+        // SAFETY: the bytes from `start` to the rest are the extent's front and its old first part, which are read only
+        // under the lock of its shard; the rest stays as it is.
         unsafe {
             let new = Ref::from_bits((base + start) as u64);
             plan.write_first(self.place(new).0, &o);
@@ -333,12 +333,12 @@ impl Log {
         }
     }
 
-    /// True if the memory of dead runs waits to be released.
+    /// True if the memory of dead extents waits to be released.
     pub fn owes_release(&self) -> bool {
         !self.shared.releases.lock().is_empty()
     }
 
-    /// Releases up to `bytes` (at least one release unit) of dead runs that are not pinned. True while more is left.
+    /// Releases up to `bytes` (at least one release unit) of dead extents that are not pinned. True while more is left.
     pub fn release_step(&self, bytes: usize) -> bool {
         let shared = &self.shared;
         let mut left = bytes.max(1);

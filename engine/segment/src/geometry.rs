@@ -7,11 +7,11 @@ use varve_base::mem::PAGE_BYTES;
 pub struct LogGeometry {
     /// A segment: a power of two, from a page (4096) to 8 MiB.
     pub segment_bytes: usize,
-    /// What an appender checks out at once. At most `extent_min_bytes`.
+    /// The bytes that an appender checks out at once. At most `extent_min_bytes`.
     pub piece_bytes: usize,
-    /// Objects of more bytes than this get segments of their own. At most half a segment.
+    /// Objects of more bytes than this get segments of their own, an extent. At most half a segment.
     pub extent_min_bytes: usize,
-    /// What is given back to the system at once: a multiple of the page that divides the segment, at least 1/64 of it.
+    /// The bytes that are given back to the system at once: a multiple of the page that divides the segment, at least 1/64 of it.
     pub release_bytes: usize,
     /// Addresses to reserve: a multiple of the segment, under 2^48. More than the machine has memory costs nothing.
     pub reserve_bytes: usize,
@@ -37,7 +37,8 @@ impl LogGeometry {
         assert!((PAGE_BYTES..=8 << 20).contains(&segment_bytes), "segment_bytes {segment_bytes}");
         assert!((64..=segment_bytes).contains(&piece_bytes), "piece_bytes {piece_bytes}");
         assert!((64..=segment_bytes / 2).contains(&extent_min_bytes), "extent_min_bytes {extent_min_bytes}");
-        // What fits in a piece is written there without another look at its size; its death is told by its size.
+        // An object that fits in a piece is written there without another look at its size; when it dies its size decides
+        // whether it was an extent.
         assert!(piece_bytes <= extent_min_bytes, "piece_bytes {piece_bytes} over extent_min_bytes {extent_min_bytes}");
         assert!(release_bytes > 0 && release_bytes.is_multiple_of(PAGE_BYTES), "release_bytes {release_bytes}");
         assert!(segment_bytes.is_multiple_of(release_bytes), "release_bytes {release_bytes}");
@@ -52,7 +53,7 @@ impl LogGeometry {
         (self.segment_bytes / self.release_bytes / 4) as u64
     }
 
-    /// The range is opened in steps of so many bytes.
+    /// Bytes of the range that are opened at once.
     pub(crate) fn open_step(&self) -> usize {
         64 * self.segment_bytes
     }

@@ -1,4 +1,4 @@
-//! What an object is made from, as plain data: its kind, owner, tag, segment class and value.
+//! The plain data that an object is made from: its kind, owner, tag, segment class and value.
 //!
 //! The log gives a kind no meaning. It knows three properties of the four bits, and its users name the kinds:
 //!
@@ -10,7 +10,7 @@
 //!
 //! This file knows no bytes of objects (`layout`) and no memory.
 
-/// What an object is, in four bits. The kinds from 1 to 7 are keys, the kinds from 8 to 14 are parts of collections.
+/// The kind of an object, in four bits. The kinds from 1 to 7 are keys, the kinds from 8 to 14 are parts of collections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectKind(u8);
 
@@ -103,7 +103,7 @@ impl ObjectTag {
     }
 }
 
-/// Which segments an object is appended to: objects that die at like times share segments.
+/// The segments that an object is appended to: objects that die at like times share segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SegmentClass {
@@ -127,16 +127,16 @@ pub enum NewValue<'a> {
     Bytes(&'a [u8]),
     /// These, with other ones written over them or behind them.
     Patched {
-        /// What was there before.
+        /// The bytes that were there before.
         old: &'a [u8],
         /// Where the new bytes go; zeros fill the gap if that is beyond the old ones.
         at: usize,
         /// The new bytes.
         part: &'a [u8],
     },
-    /// So many zeros.
+    /// This many zeros.
     Zeroed(usize),
-    /// So many bytes of whatever lies there: for who says elsewhere which of them mean anything.
+    /// This many bytes of whatever lies there: their owner records elsewhere which of them mean anything.
     Stale(usize),
 }
 
@@ -156,19 +156,19 @@ impl NewValue<'_> {
 /// An object to append. Key and room together stay under 4 GB.
 #[derive(Clone, Copy, Debug)]
 pub struct NewObject<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
-    /// Whom it belongs to.
+    /// Its owner.
     pub owner: Owner,
     /// Its key; for a node, its number's bytes.
     pub key: &'a [u8],
     /// Its value.
     pub value: NewValue<'a>,
-    /// Bytes that the value may grow to in place, at least its length. In a run it gets more. 0 for a member.
+    /// Bytes that the value may grow to in place, at least its length. In an extent it gets more. 0 for a bare part.
     pub room: usize,
-    /// When it expires, in ms of Unix time. None for a member.
+    /// When it expires, in ms of Unix time. None for a bare part.
     pub expiry_ms: Option<i64>,
-    /// The access clock: the low 24 bits count. Dropped for kinds that are no keys.
+    /// The access clock: the low 24 bits count. Parts have none.
     pub clock: u32,
     /// The owner's two bits.
     pub tag: ObjectTag,

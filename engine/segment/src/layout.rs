@@ -9,16 +9,16 @@
 //!
 //! head     7       6        5   4        3..0          owner: 2 bytes more with OWNED than without, counted from 0 for
 //!        +-------+--------+------------+------+               a key kind, whose database number it is, and from 2 for
-//!        | OWNED | LONG   | room width | kind |               every other, whose slot number it is
+//!        | OWNED | LONG   | room width | kind |               every other, whose collection it is
 //!        |       | KEY    | - 1        |      |        key length: 4 bytes with LONG, else 1
 //!        +-------+--------+------------+------+        room: 1 to 4 bytes
 //!
-//! member   head (kind 11, room width bits clear), owner, key length, key, flags: no room is written, since it is always
+//! bare     head (kind 11, room width bits clear), owner, key length, key, flags: no room is written, since it is always
 //!          the byte of the flags
 //!
-//! flags    7       6   5    4   3     2   1     0      form: Auto, Plain, Raw
+//! flags    7       6   5    4   3     2   1     0      tag: two bits of the owner
 //!        +-------+--------+---------+---------+------+ expiry: 0 none, 1 six bytes, 2 eight bytes,
-//!        | SAVED | form   | expiry  | slack   | DEAD |         3 eight bytes of place that hold nothing
+//!        | SAVED | tag    | expiry  | slack   | DEAD |         3 eight bytes of place that hold nothing
 //!        +-------+--------+---------+---------+------+ slack: 0 none, 1 counted in the last byte, 2 in the last four
 //!
 //! filler   head (kind 15), room, `room` bytes of anything; or, with LONG KEY set, the head byte alone
@@ -26,8 +26,8 @@
 //!
 //! All numbers are little-endian and lie at any address. The value's length is stored nowhere: it is the room minus
 //! what stands before the value minus the slack, so a short key without expiry costs 7 bytes (head, key length, room,
-//! flags, clock), and a member of a set 5 (head, 2 of slot, key length, flags). Only key kinds have a clock: eviction
-//! ages whole keys, never an element or a node. The last byte(s) of the slack count it, themselves included. A key's value
+//! flags, clock), and a bare part 5 (head, 2 of owner, key length, flags). Only key kinds have a clock: eviction
+//! ages whole keys, never their parts. The last byte(s) of the slack count it, themselves included. A key's value
 //! whose room is `PLACE_FROM` or more always has eight bytes for an expiry, so that setting one never moves more than
 //! that many bytes.
 //!
@@ -76,7 +76,7 @@ pub(crate) const PLACE_FROM: usize = 4096;
 const FIRST_MAX: usize = 1 + 4 + 4 + 4;
 /// The most bytes that stand between a key and its value.
 const REST_HEAD_MAX: usize = 1 + 3 + 8;
-/// What an object may need beyond its key and its room.
+/// The most bytes that an object needs beyond its key and its room.
 pub(crate) const OVERHEAD_MAX: usize = FIRST_MAX + REST_HEAD_MAX;
 
 /// Reads `width` (1 to 4) bytes as a little-endian number.
@@ -188,10 +188,10 @@ fn no_object(head: u8) -> ! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectPtr(pub(crate) *mut u8);
 
-/// What stands at a place of a segment, for those who walk it.
+/// The content of a segment at one place, as a walk finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
-    /// So many bytes of nothing.
+    /// This many bytes without an object.
     Filler(usize),
     Object(First),
 }
@@ -491,7 +491,7 @@ impl Plan {
         Plan::with_expiry(o, Plan::expiry_bits(o), None)
     }
 
-    /// For an object alone in a run, which gets every byte up to `capacity`, but for a member, which has no room.
+    /// For an object alone in an extent, which gets every byte up to `capacity`, but for a bare part, which has no room.
     pub(crate) fn filling(o: &NewObject<'_>, capacity: usize) -> Plan {
         if o.kind == ObjectKind::BARE {
             return Plan::new(o);
@@ -500,13 +500,13 @@ impl Plan {
         Plan::with_expiry(o, expiry, Some(capacity))
     }
 
-    /// Bytes between an object's begin and its value, in a run.
+    /// Bytes between an object's begin and its value, in an extent.
     pub(crate) fn extent_front(o: &NewObject<'_>) -> usize {
         let plan = Plan::filling(o, u32::MAX as usize);
         plan.first + rest_head(plan.head & KIND) + EXPIRY_BYTES[(plan.flags >> EXPIRY_SHIFT & 3) as usize]
     }
 
-    /// Bytes of an object's first part, in a run.
+    /// Bytes of an object's first part, in an extent.
     pub(crate) fn extent_first(o: &NewObject<'_>) -> usize {
         Plan::filling(o, u32::MAX as usize).first
     }

@@ -14,7 +14,7 @@
 //! | `layout`   | the bytes of one object                                           |
 //! | `object`   | views on what was written                                         |
 //! | `table`    | a segment's state and counters                                    |
-//! | `space`    | pieces: who may write where                                       |
+//! | `space`    | pieces: the right to write                                       |
 //! | `append`   | one worker's way to write                                         |
 //! | `extent`   | large objects in segments of their own; pins                      |
 //! | `reclaim`  | moving objects out of a segment and giving its memory back        |
@@ -35,8 +35,8 @@
 //! 2. **All of an object but its first part belongs to its shard's lock**, with one exception: the bit DEAD, an atomic.
 //!    `Access` is that lock's proof: shared borrows read, a unique borrow writes, so no slice of a value survives a
 //!    write, a kill or the lock.
-//! 3. **The first part is immutable from publication until its memory is released**, but for a run's, which is read
-//!    under its shard's lock only and may be rewritten by who holds the locks of its old and its new key. A Ref is published under the
+//! 3. **The first part is immutable from publication until its memory is released**, but for an extent's, which is read
+//!    under its shard's lock only and may be rewritten by the holder of the locks of its old and its new key. A Ref is published under the
 //!    shard's lock, which orders the writes before the reads of whoever opens it. Reclaim reads first parts without any
 //!    shard's lock: the writer gave its piece back under the `space` mutex before the segment could be sealed, and the
 //!    victim was chosen under that mutex, which orders the same writes.
@@ -47,11 +47,11 @@
 //!    that are dead, so nobody reads or writes there.
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.
-//! 6. **A run's value may be read without the lock through a `Pin`.** Pins are made under the lock, or before the object
+//! 6. **An extent's value may be read without the lock through a `Pin`.** Pins are made under the lock, or before the object
 //!    exists (`FilledExtent`); while one counts, the bytes that the value had do not change, it gets no shorter (`ObjectMut`
 //!    refuses) and the memory stays. It may grow behind them; its first part, expiry, clock and flags have places of
-//!    their own and may change. A pin ends with release, who finds none has read with acquire.
-//! 7. **Beyond what a run's value has ever reached, its memory is zero**: it is fresh from the system, and the only
+//!    their own and may change. A pin ends with release; a thread that finds none has read with acquire.
+//! 7. **Beyond what an extent's value has ever reached, its memory is zero**: it is fresh from the system, and the only
 //!    other bytes ever written there, the slack's count, are zeroed when the slack changes.
 
 mod append;

@@ -1,6 +1,6 @@
 //! The log: the range, the table and the accounting, joined.
 //!
-//! `Log` is a handle; its clones share one log. The work is elsewhere: writing in `append`, large objects in `run`,
+//! `Log` is a handle; its clones share one log. The work is elsewhere: writing in `append`, large objects in `extent`,
 //! moving out in `reclaim`, checking in `verify`.
 
 use std::io;
@@ -61,9 +61,9 @@ unsafe impl Sync for Log {}
 pub struct SegmentInfo {
     /// Its number.
     pub segment: u32,
-    /// What it is used for.
+    /// Its state.
     pub state: SegmentState,
-    /// Whose objects it takes; `Ordinary` for runs.
+    /// The class of the objects that it takes; `Ordinary` for extents.
     pub class: SegmentClass,
     /// Bytes appended and not yet drained.
     pub used: u64,
@@ -75,14 +75,14 @@ pub struct SegmentInfo {
     pub sealed: u64,
     /// Segments sealed since it was.
     pub age: u64,
-    /// Pins on a run.
+    /// Pins on an extent.
     pub pins: u32,
 }
 
 /// The log in figures. Bytes are exact when all appenders have parked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// As `Log::used_bytes`.
+    /// Bytes appended and not yet drained: `Log::used_bytes`.
     pub used_bytes: u64,
     /// Bytes of objects that live.
     pub live_bytes: u64,
@@ -129,7 +129,7 @@ impl Log {
         })
     }
 
-    /// Objects of more bytes than this have a run of their own.
+    /// Objects of more bytes than this have an extent of their own.
     #[inline]
     pub fn extent_min_bytes(&self) -> usize {
         self.run_min
@@ -148,7 +148,7 @@ impl Log {
     }
 
     /// True if objects of `bytes` in all find addresses, each of them as large as it may be and rewritten in another place:
-    /// who appends only after it was true finds them. One relaxed load, unless few are left.
+    /// an append that follows finds them. One relaxed load, unless few are left.
     #[inline]
     pub fn has_addresses(&self, bytes: u64) -> bool {
         let plenty = self.shared.memory.ids_left.load(Ordering::Relaxed) >= 2 * self.spare;
@@ -169,8 +169,8 @@ impl Log {
         self.stats().live_bytes
     }
 
-    /// Of the used bytes, those that no drain can free: what lives in segments, and runs whole; and of these, those of
-    /// runs. Adds up all segments.
+    /// Of the used bytes, those that no drain can free: what lives in segments, and extents whole; and of these, those of
+    /// extents. Adds up all segments.
     pub fn unreclaimable_bytes(&self) -> (u64, u64) {
         let space = self.shared.space.lock();
         space.segments(&self.shared.memory.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
@@ -194,7 +194,7 @@ impl Log {
         Line::of(self.place(r).0)
     }
 
-    /// The Ref whose bits an owner keeps in an object's value, where it takes six bytes. It is as if he had kept the Ref
+    /// The Ref whose bits an owner keeps in an object's value, where it takes six bytes. It is as if the owner had kept the Ref
     /// itself: rule 1 of the crate's page is his to uphold.
     ///
     /// # Panics
@@ -256,7 +256,7 @@ impl Log {
         self.shared.memory.cached_units() > 0
     }
 
-    /// All segments in use, by number; of a run the first one.
+    /// All segments in use, by number; of an extent the first one.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let space = self.shared.space.lock();
         space.segments(&self.shared.memory.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
@@ -285,7 +285,7 @@ impl Log {
         r.bits() as usize & (self.shared.memory.geometry.segment_bytes - 1)
     }
 
-    /// Does an object of so many bytes have a run of its own?
+    /// True if an object of `bytes` bytes has an extent of its own.
     #[inline(always)]
     pub(crate) fn is_extent_size(&self, bytes: usize) -> bool {
         bytes > self.run_min
@@ -341,7 +341,7 @@ impl Log {
         self.shared.retire((r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32);
     }
 
-    /// The live bytes of an object have changed by so many.
+    /// The live bytes of an object have changed by `by`.
     #[inline]
     pub(crate) fn live_changed(&self, r: Ref, by: i64) {
         let entry = self.entry(r);

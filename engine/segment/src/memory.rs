@@ -65,8 +65,8 @@ impl LogMemory {
         self.cached.load(Ordering::Relaxed)
     }
 
-    /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been a
-    /// run's before.
+    /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been part of
+    /// an extent before.
     pub(crate) fn advise_pages(&self, segment: u32, sealed: bool) {
         let bytes = self.geometry.segment_bytes;
         let at = segment as usize * bytes;
@@ -76,7 +76,7 @@ impl LogMemory {
         }
     }
 
-    /// The same for a run, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
+    /// Asks for the pages of an extent, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
     /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
     pub(crate) fn advise_extent(&self, segment: u32, count: u32, value: Range<usize>) {
         let bytes = self.geometry.segment_bytes;

@@ -12,7 +12,7 @@ use crate::kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClas
 use crate::layout::{First, ObjectPtr};
 use crate::log::Log;
 
-/// The right to open the objects of one shard. It lives inside the shard's mutex, so who has it has locked the shard;
+/// The right to open the objects of one shard. It lives inside the shard's mutex, so its holder has locked the shard;
 /// a Ref must be opened with the access of its own shard, which only the owner of both can know.
 #[derive(Debug)]
 pub struct Access(());
@@ -35,13 +35,13 @@ impl Access {
         Object::at(log.place(r))
     }
 
-    /// As `open`, to change it.
+    /// Opens the object at `r` to change it; it must be alive and of this shard.
     #[inline(always)]
     pub fn open_mut<'a>(&'a mut self, log: &'a Log, r: Ref) -> ObjectMut<'a> {
         ObjectMut { object: Object::at(log.place(r)), log, r }
     }
 
-    /// Marks the object dead and stops counting it as alive. Nothing may lead to it any more. A run's memory is queued
+    /// Marks the object dead and stops counting it as alive. Nothing may lead to it any more. An extent's memory is queued
     /// for `release_step`. Panics if it was dead.
     #[inline]
     pub fn kill(&mut self, log: &Log, r: Ref) {
@@ -70,13 +70,13 @@ impl<'a> Object<'a> {
         self.first
     }
 
-    /// What it is.
+    /// Its kind.
     #[inline]
     pub fn kind(&self) -> ObjectKind {
         self.first().kind()
     }
 
-    /// Whom it belongs to.
+    /// Its owner.
     #[inline]
     pub fn owner(&self) -> Owner {
         // SAFETY: as in `first`.
@@ -150,7 +150,7 @@ impl<'a> Object<'a> {
         first.size() - unsafe { self.place.value_at(&first) }
     }
 
-    /// Bytes of the object, all told.
+    /// Bytes of the whole object.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.first().size()
@@ -312,7 +312,7 @@ impl ObjectMut<'_> {
         true
     }
 
-    /// As `resize_end`, if nobody reads the value through a pin.
+    /// Does `resize_end` if nobody reads the value through a pin.
     #[inline(always)]
     fn resize(&mut self, len: usize) -> Option<(usize, usize)> {
         if self.pinned() { None } else { self.resize_end(len) }
@@ -337,7 +337,7 @@ impl ObjectMut<'_> {
         if len > room || (len < old && len < used / 2) {
             return None;
         }
-        // SAFETY: as above; the new slack fits in the room. Behind what a run has used all bytes stay zero, so that
+        // SAFETY: as above; the new slack fits in the room. Behind what an extent has used all bytes stay zero, so that
         // growing need not touch them.
         unsafe { place.set_slack(&first, room - len, in_run) };
         self.log.live_changed(self.r, len as i64 - old as i64);

@@ -5,7 +5,7 @@
 //! +--------------------------+-----------+---------------------------------+
 //! | given back to the system | drained   | not looked at yet               |
 //! +--------------------------+-----------+---------------------------------+
-//!                            released    cursor -> slice: up to 32 heads prepared, then settled one by one
+//!                            released    cursor -> slice: up to 32 heads prepared, then relocated one by one
 //! ```
 //!
 //! Used bytes fall with the cursor, memory follows by `release_bytes`, so reclaim needs no more room than a slice. Up to
@@ -24,14 +24,14 @@ use crate::log::{Log, SegmentInfo, info};
 use crate::space::filler_used;
 use crate::table::{SegmentEntry, SegmentState};
 
-/// An open segment is chosen before a sealed one from so many times its score.
+/// An open segment is chosen before a sealed one if its score is this many times as high.
 const OPEN_BETTER: f64 = 4.0;
 
 /// Heads that are prepared together.
 pub const SLICE: usize = 32;
-/// So many dead objects cost as much as one that is settled.
+/// Passing this many dead objects costs as much as relocating one.
 const DEAD_PER_OBJECT: usize = 8;
-/// So many bytes to copy cost as much as one dead object.
+/// Copying this many bytes costs as much as passing one dead object.
 const BYTES_PER_DEAD: usize = 256;
 
 /// The first part of an object that reclaim has come to. It may be read without a lock.
@@ -39,22 +39,22 @@ const BYTES_PER_DEAD: usize = 256;
 pub struct ObjectHead<'a> {
     /// Where it is.
     pub r: Ref,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
-    /// Whom it belongs to.
+    /// Its owner.
     pub owner: Owner,
     /// Its key.
     pub key: &'a [u8],
-    /// Bytes of the object, all told.
+    /// Bytes of the whole object.
     pub bytes: usize,
 }
 
-/// What became of an object. In all but `Busy` it has been killed by now, by whomever.
+/// The fate of an object that reclaim has come to. In all cases but `Busy` it is dead by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relocated {
     /// It was dead before.
     Dead,
-    /// It was relocated, and all that led to it leads to its new place.
+    /// It was relocated, and everything that led to it leads to its new place.
     Moved,
     /// It was dropped to make room.
     Evicted,
@@ -170,7 +170,7 @@ impl Log {
     }
 
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
-    /// it is not sealed. Only who may choose victims may call this, so that none is drained meanwhile.
+    /// it is not sealed. Only the thread that may choose victims may call this, so that none is drained meanwhile.
     pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&ObjectHead<'_>)) {
         let entry = self.shared.memory.table.entry(segment);
         let (mut walk, fill) = {
@@ -216,7 +216,7 @@ impl Log {
         self.shared.space.lock().release_cached_unit(&self.shared.memory)
     }
 
-    /// The same of what a drain that does not go on has left behind its cursor.
+    /// Gives back some of the pages that a drain which does not go on has left behind its cursor; true if there were any.
     pub fn release_drained_step(&self, drain: &mut Drain) -> bool {
         let entry = self.shared.memory.table.entry(drain.segment);
         let behind = if drain.released < 64 { (1 << drain.released) - 1 } else { u64::MAX };
@@ -239,7 +239,7 @@ impl Log {
         entry.abandon(drain.cursor as u64);
     }
 
-    /// Settles about `objects` more objects of the victim, and gives back the memory behind the cursor.
+    /// Relocates about `objects` more objects of the victim, and gives back the memory behind the cursor.
     pub fn drain_step(&self, drain: &mut Drain, rel: &mut impl Relocate, objects: usize) -> DrainState {
         let entry = self.shared.memory.table.entry(drain.segment);
         assert!(entry.state() == SegmentState::Draining, "segment {} is {:?}", drain.segment, entry.state());
@@ -260,7 +260,7 @@ impl Log {
             return if busy { DrainState::Busy } else { DrainState::More };
         }
         if entry.live().objects() != 0 {
-            // Who killed the last of them has marked it and not yet counted it: the segment is still his.
+            // The killer of the last object has marked it and has not yet counted it: it still needs the segment.
             return DrainState::Busy;
         }
         let mut space = self.shared.space.lock();
@@ -278,7 +278,7 @@ impl Log {
         self.shared.memory.uncount_used(entry, off);
     }
 
-    /// Collects heads, prepares and settles them; true if one was busy.
+    /// Collects heads, prepares and relocates them; true if one was busy.
     fn slice(&self, drain: &mut Drain, entry: &SegmentEntry, rel: &mut impl Relocate, budget: &mut usize) -> bool {
         // SAFETY: any number in range may become a Ref that is not followed; this one fills the array.
         let nothing = unsafe { Ref::from_bits(1) };
@@ -286,7 +286,7 @@ impl Log {
         let mut heads = [unused; SLICE];
         let mut count = 0;
         let mut walk = Walk { at: drain.cursor, used: 0 };
-        // What has been passed when each head is settled.
+        // The walk before each head: a busy one ends the slice there.
         let mut before = [Walk::default(); SLICE];
         while walk.at < drain.fill && count < SLICE && *budget > 0 {
             let from = walk;

@@ -1,4 +1,4 @@
-//! Who may write where: open segments, and the pieces that they are cut into. One leaf mutex, taken once a piece.
+//! The right to write: open segments, and the pieces that they are cut into. One leaf mutex, taken once a piece.
 //!
 //! ```text
 //! open segment of a class
@@ -27,14 +27,14 @@ use crate::layout::ObjectPtr;
 use crate::memory::LogMemory;
 use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
 
-/// Fresh pieces of so many bytes are populated at once.
+/// Fresh pieces of at least this many bytes are populated at once.
 const POPULATE_MIN: u64 = 4 * PAGE_BYTES as u64;
 /// Pieces with less left than this are spent at once.
 const PIECE_MIN: u64 = 64;
 /// More parked pieces of a class than this: the shortest is spent.
 const PARKED_MAX: usize = 16;
 
-/// What a filler counts as used.
+/// The bytes of a filler that count as used.
 #[inline]
 pub(crate) fn filler_used(len: u64) -> u64 {
     if len < PAGE_BYTES as u64 { len } else { 0 }
@@ -96,7 +96,7 @@ struct ClassSpace {
     parked: Vec<Piece>,
 }
 
-/// What the mutex guards.
+/// The data that the mutex guards.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) ids: Ids,
@@ -115,7 +115,7 @@ impl Space {
         Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, cached: vec![], classes: Default::default() }
     }
 
-    /// Takes `count` segments in a row and opens their range. None if there are not so many, or if the system promises no
+    /// Takes `count` segments in a row and opens their range. None if there are fewer, or if the system promises no
     /// memory for them.
     pub(crate) fn take(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
         let geometry = &memory.geometry;
@@ -345,12 +345,12 @@ impl Space {
         true
     }
 
-    /// Parked pieces as (begin, end), for those who walk open segments.
+    /// Parked pieces as (begin, end), for a walk over open segments.
     pub(crate) fn parked(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.classes.iter().flat_map(|class| class.parked.iter().map(|piece| (piece.at, piece.end)))
     }
 
-    /// Segments in use, by number; of a run the first one.
+    /// Segments in use, by number; of an extent the first one.
     pub(crate) fn segments<'a>(
         &self,
         table: &'a SegmentTable,
@@ -359,7 +359,7 @@ impl Space {
         let each = std::iter::from_fn(move || {
             let id = next;
             let entry = (id < end).then(|| table.entry(id))?;
-            // A run may have hundreds of tails, of which there is nothing to tell.
+            // An extent may have hundreds of tails, which have no figures of their own.
             next += match entry.state() {
                 SegmentState::Extent | SegmentState::Retired => entry.extent_len.load(Ordering::Relaxed),
                 _ => 1,
@@ -370,7 +370,7 @@ impl Space {
     }
 }
 
-/// Who asks first (`Log::has_addresses`) never comes here.
+/// Panics: the addresses are used up. A caller that asks first (`Log::has_addresses`) never comes here.
 pub(crate) fn exhausted(memory: &LogMemory) -> ! {
     let bytes = memory.geometry.reserve_bytes;
     panic!("the {bytes} bytes reserved for segments are exhausted, or the system promises no memory for more")

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::kind::SegmentClass;
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentState {
@@ -85,7 +85,7 @@ impl Live {
     }
 }
 
-/// One segment. Offsets are relative to its begin; a run's entry is its first segment's.
+/// One segment. Offsets are relative to its begin; an extent's entry is its first segment's.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct SegmentEntry {
@@ -94,13 +94,13 @@ pub(crate) struct SegmentEntry {
     pub(crate) used: AtomicU64,
     /// Where the first object (or a drain that was given up) begins.
     pub(crate) start: AtomicU64,
-    /// Where what has been cut into pieces ends. A run: where what its value has ever used ends.
+    /// Where what has been cut into pieces ends. An extent: where the bytes end that its value has ever used.
     pub(crate) fill: AtomicU64,
     /// When it was sealed, counted in seals.
     pub(crate) sealed_at: AtomicU64,
     /// Pieces that appenders hold.
     pub(crate) out: AtomicU32,
-    /// Segments of a run, this one included.
+    /// Segments of an extent, this one included.
     pub(crate) extent_len: AtomicU32,
     pub(crate) pins: AtomicU32,
     /// A bit for each release unit whose memory is kept though nothing is in it, or not all of it is filled yet.
@@ -121,7 +121,7 @@ impl SegmentEntry {
         SegmentClass::ALL[self.class.load(Ordering::Relaxed) as usize]
     }
 
-    /// Acquires: who sees no live objects sees all that their killers did.
+    /// Acquires: a thread that sees no live objects sees all that their killers did.
     #[inline]
     pub(crate) fn live(&self) -> Live {
         Live(self.live.load(Ordering::Acquire))

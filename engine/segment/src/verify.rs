@@ -19,7 +19,8 @@ impl Log {
         self.verify_with(|_, dead| !dead);
     }
 
-    /// As `verify`, and asks of each object whether it should be alive; the second argument says if it is marked dead.
+    /// Checks everything that `verify` checks, and asks of each object whether it should be alive; the second argument of the
+    /// question is true if it is marked dead.
     pub fn verify_with(&self, mut alive: impl FnMut(&ObjectHead<'_>, bool) -> bool) {
         let space = self.shared.space.lock();
         let parked: HashMap<u64, u64> = space.parked().collect();
@@ -27,7 +28,7 @@ impl Log {
         for id in 0..space.cached_end() {
             cached += self.shared.memory.table.entry(id).cached.load(Ordering::Relaxed).count_ones() as usize;
         }
-        // What a drain plans to keep counts already.
+        // The pages that a drain plans to keep count already.
         assert!(
             cached * self.shared.memory.geometry.release_bytes <= self.cached_bytes(),
             "kept memory of all segments"
@@ -97,7 +98,7 @@ impl Log {
             return;
         }
         let place = self.segment_place(id, start);
-        // SAFETY: at rest nobody writes, and a run that lives has an object at its start.
+        // SAFETY: at rest nobody writes, and an extent that lives has an object at its start.
         let (first, live) = unsafe { (place.first(), self.verify_object(id, start, place, alive)) };
         let live = live.unwrap_or_else(|| panic!("run {id} holds a dead object")) as u64;
         let end = if first.kind() == ObjectKind::BARE { fill } else { bytes };

@@ -8,11 +8,11 @@
 //! bit i of a mask speaks of tag i; bit 7 is always 0
 //! ```
 //!
-//! What a question means: look at each of the seven tags in turn, and set bit i of the answer where the tag equals.
+//! The meaning of a question: look at each of the seven tags in turn, and set bit i of the answer where the tag equals.
 //! `swar` does that on two 64-bit words and is the reference; `sse2` does it in one compare. Both are compiled on
 //! x86-64 and pass the same tests; the feature `portable` makes the first the one in use.
 //!
-//! What a tag or a native entry is good for belongs to the index.
+//! The use of tags and of native entries belongs to the index.
 
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(feature = "portable", allow(dead_code, reason = "compiled and tested everywhere, in use by one build"))]
@@ -39,45 +39,45 @@ const ALL: u8 = (1 << CELLS) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag(pub u16);
 
-/// A set of slots of one head.
+/// A set of cells of one head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mask(u8);
 
 impl Mask {
-    /// Whether no slot is in it.
+    /// Whether no cell is in it.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all seven slots are in it.
+    /// Whether all seven cells are in it.
     #[inline(always)]
     pub fn is_full(self) -> bool {
         self.0 == ALL
     }
 
-    /// How many slots are in it.
+    /// How many cells are in it.
     #[inline(always)]
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// The lowest slot in it.
+    /// The lowest cell in it.
     #[inline(always)]
     pub fn first(self) -> Option<usize> {
         if self.0 == 0 { None } else { Some(self.0.trailing_zeros() as usize) }
     }
 
-    /// The slots that are not in it.
+    /// The cells that are not in it.
     #[inline(always)]
     pub fn others(self) -> Mask {
         Mask(!self.0 & ALL)
     }
 
-    /// Whether `slot` is in it.
+    /// Whether `cell` is in it.
     #[inline(always)]
-    pub fn has(self, slot: usize) -> bool {
-        self.0 >> slot & 1 != 0
+    pub fn has(self, cell: usize) -> bool {
+        self.0 >> cell & 1 != 0
     }
 }
 
@@ -95,9 +95,9 @@ impl Iterator for Mask {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        let slot = self.first()?;
+        let cell = self.first()?;
         self.0 &= self.0 - 1;
-        Some(slot)
+        Some(cell)
     }
 }
 
@@ -116,43 +116,43 @@ impl BucketHead {
     /// A head without entries.
     pub const EMPTY: BucketHead = BucketHead { valid: 0, native: 0, tags: [0; CELLS] };
 
-    /// Slots that hold an entry.
+    /// Cells that hold an entry.
     #[inline(always)]
     pub fn valid(&self) -> Mask {
         Self::mask(&self.valid)
     }
 
-    /// Slots that hold an entry at home here.
+    /// Cells that hold an entry at home here.
     #[inline(always)]
     pub fn native(&self) -> Mask {
         Self::mask(&self.native)
     }
 
-    /// Slots that hold an entry at home in another bucket.
+    /// Cells that hold an entry at home in another bucket.
     #[inline(always)]
     pub fn foreign(&self) -> Mask {
         self.valid() & self.native().others()
     }
 
-    /// Slots that hold nothing.
+    /// Cells that hold nothing.
     #[inline(always)]
     pub fn free(&self) -> Mask {
         self.valid().others()
     }
 
-    /// The tag in `slot`; any value where the slot holds nothing.
+    /// The tag in `cell`; any value where the cell holds nothing.
     #[inline(always)]
-    pub fn tag(&self, slot: usize) -> Tag {
-        Tag(self.tags[slot])
+    pub fn tag(&self, cell: usize) -> Tag {
+        Tag(self.tags[cell])
     }
 
-    /// Slots with this tag, those that hold nothing included: to be cut down by `native`, `foreign` or `valid`.
+    /// Cells with this tag, those that hold nothing included: to be cut down by `native`, `foreign` or `valid`.
     #[inline(always)]
     pub fn with(&self, tag: Tag) -> Mask {
         Mask(arch::equal(self, tag.0))
     }
 
-    /// Slots whose tag equals `tag` in the bits that are set in `bits`, those that hold nothing included.
+    /// Cells whose tag equals `tag` in the bits that are set in `bits`, those that hold nothing included.
     #[inline(always)]
     pub fn with_bits(&self, tag: Tag, bits: u16) -> Mask {
         Mask(arch::equal_under(self, tag.0, bits))
@@ -168,21 +168,21 @@ impl BucketHead {
         Mask(unsafe { std::ptr::from_ref(byte).read_volatile() })
     }
 
-    /// Fills `slot`, which must be free.
+    /// Fills `cell`, which must be free.
     #[inline(always)]
-    pub fn fill(&mut self, slot: usize, tag: Tag, native: bool) {
-        debug_assert!(!self.valid().has(slot), "slot {slot} is taken");
-        self.valid |= 1 << slot;
-        self.native |= u8::from(native) << slot;
-        self.tags[slot] = tag.0;
+    pub fn fill(&mut self, cell: usize, tag: Tag, native: bool) {
+        debug_assert!(!self.valid().has(cell), "cell {cell} is taken");
+        self.valid |= 1 << cell;
+        self.native |= u8::from(native) << cell;
+        self.tags[cell] = tag.0;
     }
 
-    /// Empties `slot`, which must hold an entry.
+    /// Empties `cell`, which must hold an entry.
     #[inline(always)]
-    pub fn empty(&mut self, slot: usize) {
-        debug_assert!(self.valid().has(slot), "slot {slot} is free");
-        self.valid &= !(1 << slot);
-        self.native &= !(1 << slot);
+    pub fn empty(&mut self, cell: usize) {
+        debug_assert!(self.valid().has(cell), "cell {cell} is free");
+        self.valid &= !(1 << cell);
+        self.native &= !(1 << cell);
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
         BucketHead { valid, native: valid & rng.next_u64() as u8, tags }
     }
 
-    /// What a search means.
+    /// The plain meaning of a search.
     fn naive(head: &BucketHead, tag: u16, bits: u16) -> u8 {
         (0..CELLS).filter(|&i| (head.tags[i] ^ tag) & bits == 0).map(|i| 1 << i).sum()
     }

@@ -6,20 +6,20 @@ use std::arch::x86_64::{
     _mm_setzero_si128,
 };
 
-/// Slots whose tag equals.
+/// Cells whose tag equals.
 #[inline(always)]
 pub(super) fn equal(head: &BucketHead, tag: u16) -> u8 {
     // SAFETY: SSE2 belongs to every x86-64.
-    unsafe { slots(_mm_cmpeq_epi16(load(head), _mm_set1_epi16(tag as i16))) }
+    unsafe { cells(_mm_cmpeq_epi16(load(head), _mm_set1_epi16(tag as i16))) }
 }
 
-/// Slots whose tag equals in the bits that are set in `bits`.
+/// Cells whose tag equals in the bits that are set in `bits`.
 #[inline(always)]
 pub(super) fn equal_under(head: &BucketHead, tag: u16, bits: u16) -> u8 {
     // SAFETY: SSE2 belongs to every x86-64.
     unsafe {
         let lanes = _mm_and_si128(load(head), _mm_set1_epi16(bits as i16));
-        slots(_mm_cmpeq_epi16(lanes, _mm_set1_epi16((tag & bits) as i16)))
+        cells(_mm_cmpeq_epi16(lanes, _mm_set1_epi16((tag & bits) as i16)))
     }
 }
 
@@ -31,7 +31,7 @@ fn load(head: &BucketHead) -> __m128i {
 
 /// One bit a lane, the lane of the masks dropped.
 #[inline(always)]
-fn slots(equal: __m128i) -> u8 {
+fn cells(equal: __m128i) -> u8 {
     // SAFETY: SSE2 belongs to every x86-64.
     unsafe { (_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u8) >> 1 }
 }

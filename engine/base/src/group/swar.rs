@@ -5,13 +5,13 @@ use super::BucketHead;
 const ONES: u64 = 0x0001_0001_0001_0001;
 const LOW: u64 = 0x7fff * ONES;
 
-/// Slots whose tag equals.
+/// Cells whose tag equals.
 #[inline(always)]
 pub(super) fn equal(head: &BucketHead, tag: u16) -> u8 {
     equal_under(head, tag, u16::MAX)
 }
 
-/// Slots whose tag equals in the bits that are set in `bits`.
+/// Cells whose tag equals in the bits that are set in `bits`.
 #[inline(always)]
 pub(super) fn equal_under(head: &BucketHead, tag: u16, bits: u16) -> u8 {
     let t = &head.tags;

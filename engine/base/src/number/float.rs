@@ -11,14 +11,14 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     read(text).and_then(|(value, in_range)| in_range.then_some(value))
 }
 
-/// As [`parse_f64`], with infinity for what is too large and zero for what is too small.
+/// Parses like [`parse_f64`], but gives infinity for a number that is too large and zero for one that is too small.
 pub fn parse_f64_clamped(text: &[u8]) -> Option<f64> {
     read(text).map(|(value, _)| value)
 }
 
 /// The nearest double, and whether the text is within what doubles can tell from zero and infinity.
 fn read(text: &[u8]) -> Option<(f64, bool)> {
-    // What scores mostly are; the conversion rounds to the nearest too.
+    // Most scores are whole numbers; the conversion rounds to the nearest too.
     if let Some(whole) = super::parse_i64(text) {
         return Some((whole as f64, true));
     }

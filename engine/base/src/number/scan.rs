@@ -87,7 +87,7 @@ pub(super) struct Format {
     pub(super) most: i64,
 }
 
-/// What rounding gives: `mantissa * 2^exponent`, or more than the format holds.
+/// The result of rounding: `mantissa * 2^exponent`, or more than the format holds.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) enum Rounded {
     Finite(u64, i64),

@@ -42,7 +42,7 @@ pub enum HashKind {
     Spread,
     /// One of 40 hashes spread over everything.
     Few,
-    /// The same for all.
+    /// One hash for all.
     Equal,
     /// Different places, one tag.
     SameTag,
@@ -168,8 +168,8 @@ impl World {
     fn remove(&mut self, which: u64) {
         let Some(at) = self.pick(which) else { return };
         let (number, hash, r) = self.entries.swap_remove(at);
-        let slot = self.table.find_ref(hash, r).expect("the entry is there");
-        assert_eq!(self.table.remove(slot), r);
+        let entry = self.table.find_ref(hash, r).expect("the entry is there");
+        assert_eq!(self.table.remove(entry), r);
         assert_eq!(self.table.find_ref(hash, r), None);
         if let Some(scan) = &mut self.scan {
             scan.must_see.remove(&number);
@@ -181,9 +181,9 @@ impl World {
         let Some(at) = self.pick(which) else { return };
         let (_, hash, old) = self.entries[at];
         let new = self.new_ref(hash);
-        let slot = self.table.find_ref(hash, old).expect("the entry is there");
-        self.table.replace(slot, new);
-        assert_eq!(self.table.get(slot), new);
+        let entry = self.table.find_ref(hash, old).expect("the entry is there");
+        self.table.replace(entry, new);
+        assert_eq!(self.table.get(entry), new);
         self.entries[at].2 = new;
     }
 
@@ -191,10 +191,10 @@ impl World {
         let Some(at) = self.pick(which) else { return };
         let (_, hash, r) = self.entries[at];
         self.table.prefetch(hash);
-        let slot = self.table.find(hash, |other| other == r).expect("the entry is found by hash");
-        assert_eq!(self.table.get(slot), r);
+        let entry = self.table.find(hash, |other| other == r).expect("the entry is found by hash");
+        assert_eq!(self.table.get(entry), r);
         let bits48 = (hash >> 16 & (POSITIONS - 1)) << 12 | hash & 0xfff;
-        assert_eq!(self.table.find_partial(bits48, |other| other == r), Some(slot), "by 48 bits of the hash");
+        assert_eq!(self.table.find_partial(bits48, |other| other == r), Some(entry), "by 48 bits of the hash");
     }
 
     /// All candidates with the hash, and no more false ones than tags allow.

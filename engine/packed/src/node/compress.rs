@@ -4,7 +4,7 @@
 //!   | 2 | count 32 | bytes of the entries 32 | one LZ4 block |
 //! ```
 //!
-//! The first byte tells it from a node. A node that would not become an eighth smaller, and at least 8 bytes, is not
+//! The first byte distinguishes it from a node. A node that would not become an eighth smaller, and at least 8 bytes, is not
 //! compressed: reading it costs more than that is worth.
 
 use super::header::COMPRESSED;

@@ -34,14 +34,14 @@ impl<'a> NodeMut<'a> {
     /// Opens a node that this crate wrote.
     ///
     /// # Panics
-    /// As [`Node::open`].
+    /// If the header cannot be one.
     #[inline]
     pub fn open(buf: &'a mut [u8]) -> NodeMut<'a> {
         let head = Node::open(buf).head;
         NodeMut { buf, head }
     }
 
-    /// As `open`, of bytes that may be those of a compressed node: none then.
+    /// Opens a node that this crate wrote; none if it is a compressed one.
     #[inline]
     pub fn open_plain(buf: &'a mut [u8]) -> Option<NodeMut<'a>> {
         if is_compressed(buf) { None } else { Some(NodeMut::open(buf)) }

@@ -61,7 +61,7 @@ const BACK_2_MAX: usize = BACK_1_MAX + 14 * 256;
 const _: () = assert!(BACK_1 as usize + BACK_1_MAX - 1 < BACK_2 as usize);
 const _: () = assert!(BACK_2 as usize + ((BACK_2_MAX - BACK_1_MAX - 1) >> 8) < BACK_3 as usize && BACK_3 < BACK_5);
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackedEntry<'a> {
     /// An integer; its text is its decimal form.
@@ -117,7 +117,7 @@ pub struct Coded<'a> {
     data: &'a [u8],
 }
 
-/// What can be written as an entry.
+/// A value that can be written as an entry.
 pub trait Encoded {
     /// Bytes of the whole entry.
     fn size(&self) -> usize;
@@ -260,7 +260,7 @@ impl<'a> Coded<'a> {
         copy_short(back, &self.back);
     }
 
-    /// The first byte, which tells most entries apart.
+    /// The first byte, in which most entries differ.
     #[inline]
     pub(super) fn first_byte(&self) -> u8 {
         self.head[0]
@@ -353,7 +353,7 @@ fn u32_at(buf: &[u8], at: usize) -> usize {
     u32::from_le_bytes(buf[at..at + 4].try_into().expect("four bytes")) as usize
 }
 
-/// Bytes of the whole entry by its first byte, 0 where that does not tell.
+/// Bytes of the whole entry by its first byte, 0 where more bytes are needed.
 pub(super) const SIZE_BY_FIRST: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut first = 0;
@@ -394,7 +394,7 @@ fn size_of_long(buf: &[u8], at: usize, first: u8) -> usize {
     body + back_bytes(body)
 }
 
-/// Bytes of the whole entry by its last byte, 0 where that does not tell.
+/// Bytes of the whole entry by its last byte, 0 where more bytes are needed.
 #[inline]
 pub(super) fn size_by_last(last: u8) -> usize {
     if last < BACK_1 {
@@ -435,7 +435,7 @@ fn string_12(buf: &[u8], at: usize, first: u8) -> usize {
     usize::from(first & 0x0f) << 8 | usize::from(buf[at + 1])
 }
 
-/// What the entry at `at` holds.
+/// The content of the entry at `at`.
 #[inline]
 pub(super) fn entry_at(buf: &[u8], at: usize) -> PackedEntry<'_> {
     let first = buf[at];

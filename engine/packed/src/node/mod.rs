@@ -13,8 +13,8 @@
 //!
 //! Cost: a push or pop at either end writes the entry and the header and moves nothing, as long as that end has room.
 //! Where it has none and the other has, the entries slide, once for as much room as three quarters of what is free.
-//! That is cheap as long as the free room is a fair part of the node; [`Node::front_room`] and [`Node::back_room`] tell
-//! an owner that wants no slide at all. A change in the middle moves the shorter side.
+//! That is cheap as long as the free room is a fair part of the node; [`Node::front_room`] and [`Node::back_room`] are
+//! for an owner that wants no slide at all. A change in the middle moves the shorter side.
 //!
 //! Whether a change fits depends on [`Node::room`] alone: changes that fit in it together fit one after the other.
 //!
@@ -194,7 +194,7 @@ impl<'a> Node<'a> {
         (index < self.head.count).then(|| EntryPos(self.offset_of(index)))
     }
 
-    /// What the entry at `place` holds.
+    /// The content of the entry at `place`.
     #[inline]
     pub fn get(&self, place: EntryPos) -> PackedEntry<'a> {
         debug_assert!(self.has(place), "{place:?} is of another node");

@@ -9,7 +9,7 @@
 //!     | a bytes | b bytes  | a bytes  | b bytes  |          sizes that are checked independently of each other
 //! ```
 //!
-//! A first byte tells the size of all but long entries, so four loads that wait for nothing confirm the guess; the first
+//! The first byte gives the size of all but long entries, so four loads that wait for nothing confirm the guess; the first
 //! one that is right makes the next one an entry's first byte. Where it is wrong, four plain steps follow before
 //! the next guess: on nodes of mixed sizes that costs next to nothing (the bench `walk_8k`).
 
@@ -18,7 +18,7 @@ use super::entry::{Coded, SIZE_BY_FIRST, size_at, size_before, size_by_last};
 /// Entries to a guess.
 const GROUP: usize = 4;
 
-/// What is searched for. Its first byte is compared first, as it holds the length of most; then eight more: all of an
+/// The entry that is searched for. Its first byte is compared first, as it holds the length of most; then eight more: all of an
 /// entry that has no more (without its back length), the last eight of others, because names in one collection tend to
 /// start alike.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl<'a> Needle<'a> {
         buf[at] == self.first && self.is_rest(buf, at)
     }
 
-    /// The same of an entry whose first byte is right.
+    /// Whether the entry at `at`, whose first byte is right, is the one.
     #[inline]
     fn is_rest(&self, buf: &[u8], at: usize) -> bool {
         match buf[at..].get(self.offset..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -119,7 +119,7 @@ pub(super) fn find(buf: &[u8], needle: &Coded<'_>, at: usize, stride: usize) -> 
     }
 }
 
-/// What a search means.
+/// The plain meaning of a search.
 fn find_plainly(buf: &[u8], needle: Needle<'_>, mut at: usize, stride: usize) -> Option<(usize, usize)> {
     let mut passed = 0;
     while at < buf.len() {
@@ -137,7 +137,7 @@ fn find_plainly(buf: &[u8], needle: Needle<'_>, mut at: usize, stride: usize) ->
     None
 }
 
-/// The same by groups of four entries; with `PAIRS`, every second one is passed over.
+/// A search by groups of four entries; with `PAIRS`, every second one is passed over.
 fn find_guessing<const PAIRS: bool>(buf: &[u8], needle: Needle<'_>, mut at: usize) -> Option<(usize, usize)> {
     let (mut a, mut b, mut passed) = (0, 0, 0);
     loop {

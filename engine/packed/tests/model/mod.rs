@@ -30,7 +30,7 @@ pub enum Op {
     Clear(u8),
 }
 
-/// What an entry is made of.
+/// The text that an entry is made of.
 #[derive(Clone, Debug)]
 pub enum Text {
     Int(i64),

@@ -77,7 +77,7 @@ fn objects_between_a_piece_and_a_run_are_cut_to_size() {
     assert_eq!(log.used_bytes(), 20 * (8 + 5 + 1500) + 2 * 9 + fillers(&log));
 }
 
-/// What is used beyond what lives.
+/// Bytes that are used and do not live.
 fn fillers(log: &Log) -> u64 {
     log.used_bytes() - log.live_bytes()
 }
@@ -416,10 +416,10 @@ fn members_of_all_sizes_move_and_die() {
     let mut access = log.access();
     let mut all = vec![];
     parked(&log, |appender| {
-        for (n, slot) in [0, 0xffff, 0x1_0000, u32::MAX].into_iter().enumerate() {
+        for (n, number) in [0, 0xffff, 0x1_0000, u32::MAX].into_iter().enumerate() {
             for len in [0, 9, 255, 256, 3000, 20_000] {
                 let key = vec![n as u8; len];
-                let owner = Owner::Collection(slot);
+                let owner = Owner::Collection(number);
                 let o = NewObject { kind: ObjectKind::BARE, owner, ..plain(&key, b"") };
                 let r = appender.append(&log, &o);
                 let r = appender.relocate(&log, &mut access, r, SegmentClass::Survivor);
@@ -472,7 +472,7 @@ fn large_nodes_have_no_place_for_an_expiry_and_stale_values_all_their_bytes() {
             object.read().bytes()
         };
         let key = bytes(appender, ObjectKind::key(2), Owner::Database(0));
-        // Two bytes of slot in place of three of clock and eight for an expiry.
+        // Two bytes of owner in place of three of clock and eight for an expiry.
         assert_eq!(bytes(appender, ObjectKind::part(9), Owner::Collection(7)), key + 2 - 3 - 8);
     });
     log.verify();
@@ -534,7 +534,7 @@ fn a_drain_waits_for_a_killer_to_count() {
     access.kill(&log, dead.unwrap());
     let mut drain = log.choose_victim().unwrap();
     let entry = log.shared.memory.table.entry(0);
-    // What a killer on another thread has not subtracted yet.
+    // An object that a killer on another thread has not subtracted yet.
     entry.add_live(crate::table::Live::new(1, 15));
     let mut mover = Mover { log: &log, access, appender: Appender::new(), moved: 0, busy_at: None };
     assert_eq!(log.drain_step(&mut drain, &mut mover, 8), DrainState::Busy);
@@ -544,7 +544,7 @@ fn a_drain_waits_for_a_killer_to_count() {
     log.verify();
 }
 
-/// Who notes what a segment was like tells it from a later one in its place by when it was sealed: that number stays
+/// A note about a segment can be told from one about a later segment in its place by the number of its seal: that number stays
 /// whatever is sealed afterwards, and an open segment never shows the one of its life before.
 #[test]
 fn the_number_of_its_seal_is_a_segments_own() {

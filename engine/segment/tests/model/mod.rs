@@ -72,7 +72,7 @@ pub(crate) struct Model {
     number: u64,
 }
 
-/// What reclaim does with the model: it moves most, evicts some, and is busy at times.
+/// The owner that reclaim asks: it moves most, evicts some, and is busy at times.
 struct Owned<'a> {
     log: &'a Log,
     access: &'a mut Access,
@@ -229,7 +229,7 @@ impl Model {
         let (r, thing) = &mut self.things[at];
         let owner = match thing.owner {
             Owner::Database(_) => Owner::Database((len % 3) as u16),
-            slot => slot,
+            number => number,
         };
         let large = self.access.open(&self.log, *r).bytes() > self.log.geometry().extent_min_bytes;
         let renamed = self.log.rename(&mut self.access, *r, owner, &key);

@@ -72,7 +72,7 @@ impl Tx<'_> {
         let before = self.object_at(p).expiry_ms();
         if before == at {
             if at.is_some() {
-                self.changed(k, 1);
+                self.wrote(k);
             }
             return true;
         }
@@ -84,12 +84,12 @@ impl Tx<'_> {
             if let Some(t) = at {
                 shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
             }
-            self.changed(k, 1);
+            self.wrote(k);
             return true;
         }
         let r = self.append_copy(k, p.shard, p.r, self.kept(Some(&changing), at), false);
         self.install(k, Some(changing), r, at, RootTransfer::New);
-        self.changed(k, 1);
+        self.wrote(k);
         true
     }
 
@@ -138,7 +138,7 @@ impl Tx<'_> {
             }
         };
         let old = self.live(to);
-        self.changed(from, 1);
+        self.wrote(from);
         let replaced = old.map(|p| self.before(p));
         self.publish(to, replaced, new, expiry);
         if old.is_some() {

@@ -173,12 +173,11 @@ impl HashViewMut<'_, '_> {
         if !pairs.clone().all(fits) {
             spread(tx, k, &mut w);
         }
-        let (mut new, mut set) = (0, 0);
+        let mut new = 0;
         while !w.is_big()
             && let Some((field, value)) = pairs.next()
         {
             new += usize::from(set_packed(tx, k, &mut w, field, value));
-            set += 1;
             let node = tx.packed(&w);
             if node.len() / STRIDE > entries_max as usize || node.bytes() > SMALL_BYTES_MAX {
                 spread(tx, k, &mut w);
@@ -189,11 +188,10 @@ impl HashViewMut<'_, '_> {
                 let table = collection.hash_mut();
                 for (field, value) in pairs {
                     new += usize::from(table.set(ctx, field, value));
-                    set += 1;
                 }
             });
         }
-        tx.changed(k, set);
+        tx.wrote(k);
         new
     }
 
@@ -212,11 +210,9 @@ impl HashViewMut<'_, '_> {
             })
         };
         if left == 0 {
-            // The removal of the key is a change by itself.
-            tx.changed(k, removed as u64 - 1);
             tx.remove_opened(k, &w);
         } else if removed > 0 {
-            tx.changed(k, removed as u64);
+            tx.wrote(k);
         }
         removed
     }
@@ -225,13 +221,11 @@ impl HashViewMut<'_, '_> {
 /// Sets pairs in a big hash; gives the number of new fields.
 #[inline]
 fn set_big<'p>(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> usize {
-    let (new, set) = tx.change_big(w, |collection, ctx| {
+    let new = tx.change_big(w, |collection, ctx| {
         let table = collection.hash_mut();
-        pairs.fold((0, 0), |(new, set), (field, value)| (new + usize::from(table.set(ctx, field, value)), set + 1))
+        pairs.fold(0, |new, (field, value)| new + usize::from(table.set(ctx, field, value)))
     });
-    if set > 0 {
-        tx.changed(k, set);
-    }
+    tx.wrote(k);
     new
 }
 

@@ -59,13 +59,13 @@ impl ListViewMut<'_, '_> {
                     let pos = node.node().nth(at as usize).expect("an index below the length");
                     node.replace(pos, &entry).expect("room was made before");
                 });
-                self.tx.changed(self.k, 1);
+                self.tx.wrote(self.k);
                 return true;
             }
             self.make_big();
         }
         self.change(|list, ctx| list.set(ctx, at, &entry));
-        self.tx.changed(self.k, 1);
+        self.tx.wrote(self.k);
         true
     }
 
@@ -78,7 +78,7 @@ impl ListViewMut<'_, '_> {
             if self.tx.list_shape().takes(node.len(), node.bytes(), entry.size()) {
                 let at = if before { at } else { at + 1 };
                 self.tx.edit_packed(self.k, &mut self.w, entry.size(), |node| insert_entry(node, at, &entry));
-                self.tx.changed(self.k, 1);
+                self.tx.wrote(self.k);
                 return self.len();
             }
             self.make_big();
@@ -89,7 +89,7 @@ impl ListViewMut<'_, '_> {
         });
         let Some(found) = found else { return 0 };
         self.change(|list, ctx| list.insert(ctx, found, before, &entry));
-        self.tx.changed(self.k, 1);
+        self.tx.wrote(self.k);
         self.len()
     }
 
@@ -114,7 +114,7 @@ impl ListViewMut<'_, '_> {
         let (first, count) = clip(start, stop, length);
         let behind = length - first - count;
         if count == 0 {
-            self.remove_key(length);
+            self.remove_key();
             return length;
         }
         if count < length && self.w.is_big() {

@@ -57,7 +57,7 @@ impl<'s> Tx<'s> {
             None if only_existing => Ok(0),
             None => {
                 let length = self.create_list(k, end, elements);
-                self.changed(k, length);
+                self.wrote(k);
                 Ok(length)
             }
         }
@@ -121,7 +121,7 @@ impl<'s> Tx<'s> {
         if same {
             // The key stays, and its expiry, even if this was its only element.
             list.push_all(to_end, std::iter::once(&moved[..]));
-            self.changed(from, 1);
+            self.wrote(from);
         } else {
             list.after_removal(1);
             self.list_push(to, to_end, std::iter::once(&moved[..]), false)?;
@@ -141,7 +141,7 @@ impl<'s> Tx<'s> {
             return 0;
         }
         let length = self.create_list(k, ListEnd::Back, elements);
-        self.changed(k, length);
+        self.wrote(k);
         length
     }
 
@@ -175,7 +175,7 @@ impl<'s> Tx<'s> {
             self.local.return_scratch(value);
             w
         };
-        ListViewMut { tx: self, k, w }.push_all(end, rest).1
+        ListViewMut { tx: self, k, w }.push_all(end, rest)
     }
 }
 
@@ -207,12 +207,12 @@ impl ListViewMut<'_, '_> {
     #[inline(always)]
     fn push<'e>(mut self, end: ListEnd, mut elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
         if !self.w.is_big() {
-            let (added, length) = self.push_all(end, elements);
-            self.tx.changed(self.k, added);
+            let length = self.push_all(end, elements);
+            self.tx.wrote(self.k);
             return length;
         }
         let shape = self.tx.list_shape();
-        let (mut added, mut length) = (0, 0);
+        let mut length = 0;
         let left = loop {
             let left = elements.clone();
             let Some(element) = elements.next() else { break None };
@@ -227,13 +227,11 @@ impl ListViewMut<'_, '_> {
                 Pushed::Full => self.push_in_new_node(&shape, end, element),
                 Pushed::No => break Some(left),
             };
-            added += 1;
         };
         if let Some(left) = left {
-            let (more, all) = self.push_all(end, left);
-            (added, length) = (added + more, all);
+            length = self.push_all(end, left);
         }
-        self.tx.changed(self.k, added);
+        self.tx.wrote(self.k);
         length
     }
 
@@ -247,20 +245,17 @@ impl ListViewMut<'_, '_> {
         })
     }
 
-    /// Adds elements, whatever follows from it: the list may become a quicklist on the way. Gives how many, and the new
-    /// length. Counts no change.
+    /// Adds elements, whatever follows from it: the list may become a quicklist on the way. Gives the new length.
     #[inline(never)]
-    fn push_all<'e>(&mut self, end: ListEnd, mut elements: impl Iterator<Item = &'e [u8]> + Clone) -> (u64, u64) {
-        let mut added = 0;
+    fn push_all<'e>(&mut self, end: ListEnd, mut elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
         let shape = self.tx.list_shape();
         while !self.w.is_big() {
             let rest = elements.clone();
             let (element, node) = (elements.next(), self.tx.packed(&self.w));
-            let Some(element) = element else { return (added, node.len() as u64) };
+            let Some(element) = element else { return node.len() as u64 };
             let entry = Coded::of(element);
             if shape.takes(node.len(), node.bytes(), entry.size()) {
                 self.tx.edit_packed(self.k, &mut self.w, entry.size(), |node| push_at(node, end, &entry));
-                added += 1;
             } else {
                 self.make_big();
                 elements = rest;
@@ -269,9 +264,8 @@ impl ListViewMut<'_, '_> {
         self.change(|list, ctx| {
             for element in elements {
                 list.push(ctx, end, &Coded::of(element));
-                added += 1;
             }
-            (added, list.len())
+            list.len()
         })
     }
 
@@ -286,7 +280,7 @@ impl ListViewMut<'_, '_> {
                     if popped == Popped::Last {
                         self.drop_empty(end);
                     }
-                    return self.tx.changed(self.k, 1);
+                    return self.tx.wrote(self.k);
                 }
                 Err(again) => show = again,
             }
@@ -320,7 +314,7 @@ impl ListViewMut<'_, '_> {
         if count == length {
             let first = if end == ListEnd::Front { 0 } else { length - 1 };
             self.tx.read_list(self.w.opened(), |mut list| list.range(first, count, end, show));
-            return self.remove_key(length);
+            return self.remove_key();
         }
         if self.w.is_big() {
             self.change(|list, ctx| list.take(ctx, end, count, show));
@@ -332,10 +326,9 @@ impl ListViewMut<'_, '_> {
         }
     }
 
-    /// Removes the key with its last `count` elements, each of which is a change.
-    pub(super) fn remove_key(self, count: u64) {
+    /// Removes the key with its last elements.
+    pub(super) fn remove_key(self) {
         self.tx.remove_opened(self.k, &self.w);
-        self.tx.changed(self.k, count - 1);
     }
 
     /// Follows a removal of `count` elements: an empty list goes, a small quicklist becomes packed.
@@ -343,9 +336,11 @@ impl ListViewMut<'_, '_> {
     pub(super) fn after_removal(mut self, count: u64) {
         let (left, is_single) = self.tx.read_list(self.w.opened(), |list| (list.len(), list.is_single()));
         if left == 0 {
-            return self.remove_key(count);
+            return self.remove_key();
         }
-        self.tx.changed(self.k, count);
+        if count > 0 {
+            self.tx.wrote(self.k);
+        }
         if is_single {
             self.repack();
         }

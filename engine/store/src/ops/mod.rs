@@ -347,15 +347,13 @@ impl<'s> Tx<'s> {
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.
     fn publish(&mut self, k: &Key<'_>, old: Option<Changing>, new: Ref, new_expiry: Option<i64>) {
         self.install(k, old, new, new_expiry, RootTransfer::None);
-        self.changed(k, 1);
+        self.wrote(k);
     }
 
     /// Marks a key as written: the caller of the operation reports it ([`Tx::did`]), which debug builds check.
     #[inline(always)]
-    pub(crate) fn changed(&mut self, k: &Key<'_>, count: u64) {
-        if count > 0 {
-            self.local.reported_mut().mark_written(k);
-        }
+    pub(crate) fn wrote(&mut self, k: &Key<'_>) {
+        self.local.reported_mut().mark_written(k);
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry. Counts no change. `root`
@@ -393,6 +391,6 @@ impl<'s> Tx<'s> {
         let shard = self.held.at_mut(p.shard);
         shard.remove_shown(self.store.ground(), p.slot, shown);
         shard.follow_index(self.store.ground(), id);
-        self.changed(k, 1);
+        self.wrote(k);
     }
 }

@@ -272,7 +272,7 @@ impl Tx<'_> {
                 self.put_small(to, old, Type::Set, Encoding::Integers, integers);
             }
         }
-        self.changed(to, 1);
+        self.wrote(to);
         Ok(len)
     }
 }

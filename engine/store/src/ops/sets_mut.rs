@@ -104,7 +104,7 @@ impl SetViewMut<'_, '_> {
         {
             let added = add_all(tx, w, members);
             if added > 0 {
-                tx.changed(k, added as u64);
+                tx.wrote(k);
             }
             return added;
         }
@@ -133,7 +133,7 @@ impl SetViewMut<'_, '_> {
             added += add_all(tx, &w, std::iter::once(member).chain(members));
         }
         if added > 0 {
-            tx.changed(k, added as u64);
+            tx.wrote(k);
         }
         added
     }
@@ -168,7 +168,7 @@ impl SetViewMut<'_, '_> {
                 collection.set_mut().take_drawn(ctx, number, |member| show(PackedEntry::Bytes(member)))
             });
             if left > 0 {
-                tx.changed(k, 1);
+                tx.wrote(k);
             } else {
                 tx.remove_opened(k, &w);
             }
@@ -303,13 +303,10 @@ fn remove_integers(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, mut numbers: 
 /// Follows the removal of members: of the key too, if none is left.
 fn after_removal(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, removed: usize, left: usize) {
     if left == 0 {
-        if removed > 1 {
-            tx.changed(k, removed as u64 - 1);
-        }
         return tx.remove_opened(k, &w);
     }
     if removed > 0 {
-        tx.changed(k, removed as u64);
+        tx.wrote(k);
         tx.shrink(k, &mut w);
     }
 }

@@ -208,7 +208,7 @@ impl Tx<'_> {
         if let Some(t) = expiry {
             shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
         }
-        self.changed(k, 1);
+        self.wrote(k);
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl Tx<'_> {
             object.set_tag(StringForm::Raw.tag());
             let clock = self.local.used_clock(self.store, object.read().clock());
             object.set_clock(clock);
-            self.changed(k, 1);
+            self.wrote(k);
             return;
         }
         let object = self.held.at(p.shard).open(self.store.log(), p.r);

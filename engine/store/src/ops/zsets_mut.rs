@@ -99,7 +99,7 @@ impl<'s> Tx<'s> {
                 })))
             });
         }
-        self.changed(k, 1);
+        self.wrote(k);
     }
 
     /// Makes a packed sorted set a big one, which SORT does to what it sorts.
@@ -129,7 +129,7 @@ impl ZsetViewMut<'_, '_> {
             }
         };
         if matches!(outcome, ZAdded::Added(_) | ZAdded::Updated(_)) {
-            tx.changed(k, 1);
+            tx.wrote(k);
         }
         outcome
     }
@@ -221,11 +221,9 @@ fn take_packed(
 /// Follows the removal of `removed` members, after which `left` are left.
 fn after_removal(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, removed: usize, left: usize) {
     if left == 0 {
-        // The removal of the key is a change by itself.
-        tx.changed(k, removed as u64 - 1);
         tx.remove_opened(k, w);
-    } else {
-        tx.changed(k, removed as u64);
+    } else if removed > 0 {
+        tx.wrote(k);
     }
 }
 

@@ -1,0 +1,109 @@
+//! Effects of what the store removes by itself leave with the shard of the key held: nobody's change of the key can come
+//! between.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use varve_store::events::Event;
+use varve_store::{EffectSink, EventSink, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Unit};
+
+const NOW: i64 = 1_000_000;
+
+/// Whether another worker got the key's shard each time that something was handed on.
+#[derive(Clone)]
+struct Probe {
+    store: Arc<Store>,
+    other: Arc<Mutex<StoreWorker>>,
+    seen: Arc<Mutex<Vec<(String, bool)>>>,
+}
+
+impl Probe {
+    /// Another thread tries to hold the key's shard.
+    fn look(&self, what: String, key: &[u8]) {
+        let got = std::thread::scope(|scope| {
+            let attempt = || {
+                let mut other = self.other.lock().expect("one at a time");
+                let mut tx = Tx::new(&self.store, &mut other.local, 0);
+                let shard = tx.shard_of_bytes(key);
+                tx.try_hold(&[shard])
+            };
+            scope.spawn(attempt).join().expect("the attempt ends")
+        });
+        self.seen.lock().expect("one at a time").push((what, got));
+    }
+}
+
+impl EventSink for Probe {
+    fn publish(&mut self, _mask: u32, event: &Event<'_>) {
+        self.look(event.name.to_owned(), event.key);
+    }
+}
+
+impl EffectSink for Probe {
+    fn append(&self, _worker: usize, unit: &Unit) {
+        for (db, words) in unit.effects() {
+            let words: Vec<&[u8]> = words.collect();
+            let line: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            assert_eq!(db, 0);
+            self.look(line.join(" "), words[1]);
+        }
+    }
+}
+
+fn probe() -> (StoreWorker, Probe) {
+    let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+    let options = Options { seed: 11, workers: 2, geometry, ..Options::default() };
+    let store = Store::new(&options).expect("an address range");
+    let mut worker = store.worker(0);
+    worker.set_now(NOW);
+    let other = Arc::new(Mutex::new(store.worker(1)));
+    let probe = Probe { store: Arc::clone(&store), other, seen: Arc::default() };
+    store.set_event_mask(u32::MAX >> 1);
+    store.set_effect_sink(Arc::new(probe.clone()));
+    worker.set_event_sink(Box::new(probe.clone()));
+    (worker, probe)
+}
+
+fn set(worker: &mut StoreWorker, key: &[u8], value: &[u8], ttl: Ttl) {
+    worker.inside(0, |tx| {
+        let key = tx.key(key);
+        tx.hold(&[tx.shard_of(key.hash)]);
+        tx.set(&key, value, ttl, StringForm::Auto);
+        tx.end_command(&|_| unreachable!("nothing was reported"));
+    });
+}
+
+/// What was handed on, but for keys that were new.
+fn taken(probe: &Probe) -> Vec<(String, bool)> {
+    let seen = std::mem::take(&mut *probe.seen.lock().expect("one at a time"));
+    seen.into_iter().filter(|(what, _)| what != "new").collect()
+}
+
+#[test]
+fn expiry_in_the_background_is_handed_on_with_the_shard_held() {
+    let (mut worker, probe) = probe();
+    // Half of the shards are this worker's.
+    (0..32).for_each(|n| set(&mut worker, format!("key:{n}").as_bytes(), b"1", Ttl::At(NOW + 10)));
+    assert_eq!(taken(&probe), []);
+    let now = NOW + 1000;
+    while worker.background(now, Duration::from_millis(1)).is_some_and(|due| due <= now) {}
+    let seen = taken(&probe);
+    let expired = worker.store().totals().expired;
+    assert!(expired > 0 && seen.len() as u64 == 2 * expired, "an event and a DEL each: {seen:?}");
+    assert!(seen.iter().all(|(_, got)| !got), "no shard was free meanwhile: {seen:?}");
+}
+
+#[test]
+fn eviction_is_handed_on_with_the_shard_held() {
+    let (mut worker, probe) = probe();
+    worker.store().set_limit(24 << 20, Policy::AllKeysLru);
+    let store = Arc::clone(worker.store());
+    for n in 0..20_000 {
+        let admitted = worker.inside(0, |tx| tx.admit(3000)).is_ok();
+        assert!(admitted, "keys go for room");
+        set(&mut worker, format!("key:{n}").as_bytes(), &[b'x'; 2000], Ttl::Clear);
+    }
+    let seen = taken(&probe);
+    assert!(store.totals().evicted > 0 && seen.len() as u64 == 2 * store.totals().evicted, "an event and a DEL each");
+    assert!(seen.iter().all(|(_, got)| !got), "no shard was free meanwhile");
+}

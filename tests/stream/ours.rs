@@ -107,7 +107,7 @@ impl Ours {
         self.now_ms = now_ms;
     }
 
-    /// RequestLimits the memory, and evicts any key for room.
+    /// Limits the memory, and evicts any key for room.
     pub(crate) fn limit(&mut self, bytes: u64) {
         self.store.set_limit(bytes, Policy::AllKeysLru);
     }

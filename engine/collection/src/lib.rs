@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use varve_base::Ref;
 use varve_base::hash::hash64;
 use varve_index::{Rehash, TableStats};
-use varve_segment::{Access, Appender, Log, ObjectHead, SegmentClass};
+use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 
 use field_table::FieldTable;
 use list::Quicklist;
@@ -106,6 +106,11 @@ impl WriteCtx<'_> {
 
     /// Moves an object out of reclaim's way; gives its new place.
     pub fn relocate(&mut self, r: Ref) -> Ref {
+        debug_assert_eq!(
+            self.access.open(self.log, r).owner(),
+            Owner::Collection(self.id.number()),
+            "an object of the collection"
+        );
         self.appender.relocate(self.log, self.access, r, SegmentClass::Survivor)
     }
 }

@@ -65,6 +65,7 @@ impl<R: Copy> CountedTree<R> {
         self.flush_counts();
         let (mut node, mut index) = self.above(leaf);
         let mut gone = 0;
+        debug_assert_eq!(self.pending, [0; 2], "the sums are up to date");
         loop {
             self.nodes[node as usize].sums[index] -= gone;
             let len = self.node(node).len as usize;
@@ -80,6 +81,7 @@ impl<R: Copy> CountedTree<R> {
                 None => break,
             }
         }
+        debug_assert!(gone <= self.count, "{gone} elements of {}", self.count);
         self.count -= gone;
         if self.keyed && before {
             let (node, index) = self.above(leaf);
@@ -90,6 +92,7 @@ impl<R: Copy> CountedTree<R> {
     }
 
     fn close_gap(&mut self, node: u32, range: std::ops::Range<usize>) {
+        debug_assert!(range.end <= self.node(node).len as usize, "children of this node");
         let n = &mut self.nodes[node as usize];
         let len = n.len as usize;
         n.children.copy_within(range.end..len, range.start);

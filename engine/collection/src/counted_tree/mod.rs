@@ -403,6 +403,7 @@ impl<R: Copy> CountedTree<R> {
     pub(crate) fn insert_after(&mut self, leaf: Option<Leaf>, place: R, count: u32, separator: u64) -> Leaf {
         self.flush_counts();
         let new = self.take_leaf(place);
+        debug_assert!(leaf != Some(new), "a new leaf has a number of its own");
         if self.root == NONE {
             self.root = self.take_node(1);
         }
@@ -431,6 +432,7 @@ impl<R: Copy> CountedTree<R> {
         self.flush_counts();
         let (node, index) = self.above(leaf);
         let has = self.node(node).sums[index];
+        debug_assert!(self.count >= has, "the sum of the leaves");
         if has > 0 {
             self.spread(leaf, -(has as i64));
             self.count -= has;
@@ -549,6 +551,7 @@ impl<R: Copy> CountedTree<R> {
 
     /// Makes the only child of the root the root.
     fn lower_root(&mut self) {
+        debug_assert!(self.root != NONE, "a tree with leaves has a root");
         while self.node(self.root).level > 1 && self.node(self.root).len == 1 {
             let old = self.root;
             self.root = self.node(old).children[0];
@@ -559,6 +562,7 @@ impl<R: Copy> CountedTree<R> {
 
     /// Gives a leaf's number back.
     fn give_leaf(&mut self, leaf: Leaf) -> R {
+        debug_assert!(self.free_leaf != leaf.0, "a number is given back once");
         self.parents[leaf.0 as usize] = self.free_leaf;
         self.free_leaf = leaf.0;
         self.refs[leaf.0 as usize].take().expect("a leaf of this tree")
@@ -593,6 +597,7 @@ impl<R: Copy> CountedTree<R> {
     }
 
     fn give_node(&mut self, node: u32) {
+        debug_assert!(self.free_node != node, "a node is given back once");
         self.nodes[node as usize].parent = self.free_node;
         self.free_node = node;
     }
@@ -607,6 +612,7 @@ impl<R: Copy> CountedTree<R> {
 
     /// Sets a key, and that of all nodes above whose least it is.
     fn put_separator(&mut self, mut node: u32, mut index: usize, separator: u64) {
+        debug_assert!(self.keyed && index < self.node(node).len as usize, "a child of a tree with keys");
         loop {
             self.separators[node as usize][index] = separator;
             if index > 0 {
@@ -621,6 +627,7 @@ impl<R: Copy> CountedTree<R> {
 
     /// Adds a child to a node, which is split if it is full. The sums above are the caller's.
     fn insert_child(&mut self, node: u32, index: usize, child: u32, sum: u64, separator: u64) {
+        debug_assert!(index <= self.node(node).len as usize, "among the children, or behind them");
         let (node, index) =
             if self.node(node).len as usize == FAN { self.split(node, index, sum, separator) } else { (node, index) };
         let Node { level, len, children, sums, .. } = &mut self.nodes[node as usize];
@@ -668,9 +675,11 @@ impl<R: Copy> CountedTree<R> {
 
     /// Moves the children from slot `from` on behind those of another node; returns how many elements they have.
     fn move_children(&mut self, node: u32, from: usize, to: u32) -> u64 {
+        debug_assert!(node != to && self.node(node).level == self.node(to).level, "two nodes of one level");
         let [source, target] = self.nodes.pair_mut(node as usize, to as usize);
         let (end, at) = (source.len as usize, target.len as usize);
         let many = end - from;
+        debug_assert!(at + many <= FAN, "{} children in a node", at + many);
         target.children[at..at + many].copy_from_slice(&source.children[from..end]);
         target.sums[at..at + many].copy_from_slice(&source.sums[from..end]);
         source.len = from as u16;
@@ -689,6 +698,7 @@ impl<R: Copy> CountedTree<R> {
     /// Takes a child out of a node, which goes too if it was the last, or joins a neighbour if few are left. Sums above
     /// are the caller's.
     fn remove_child(&mut self, node: u32, index: usize) {
+        debug_assert!(index < self.node(node).len as usize, "a child of this node");
         let Node { len, children, sums, .. } = &mut self.nodes[node as usize];
         let end = *len as usize;
         children.copy_within(index + 1..end, index);

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::hash::{hash64, mix64};
 use varve_base::mem::{Line, equal};
-use varve_segment::{Appender, Log};
+use varve_segment::{Appender, Log, Owner};
 
 use super::{FieldTable, Found};
 use crate::kinds;
@@ -36,6 +36,7 @@ impl FieldTable {
         if self.table.find(hash, |r| equal(access.open(log, r).key(), member)).is_some() {
             return false;
         }
+        debug_assert_eq!(self.kind, kinds::MEMBER, "a table without values");
         let r = appender.append(log, &self.element(id, member, b""));
         self.object_bytes += access.open(log, r).bytes() as u64;
         self.table.insert(hash, r, &ctx);
@@ -58,6 +59,11 @@ impl FieldTable {
     #[inline]
     pub fn take_drawn(&mut self, ctx: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
         let (r, slot) = self.table.sample_by(draws(number)).expect("a set is never empty");
+        debug_assert_eq!(
+            ctx.access.open(ctx.log, r).owner(),
+            Owner::Collection(ctx.id.number()),
+            "a member of this set"
+        );
         show(ctx.access.open(ctx.log, r).key());
         let left = self.len() - 1;
         if left > 0 {

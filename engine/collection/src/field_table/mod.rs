@@ -141,6 +141,8 @@ impl FieldTable {
     /// Inserts an element with this name and hash.
     fn insert_hashed(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
         let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
+        debug_assert_eq!(hash, hash64(ctx.seed, field), "the hash of this name");
+        debug_assert!(self.find_hashed(ctx.read(), hash, field).is_none(), "an element is there once");
         self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
         self.table.insert(hash, r, &ctx.read());
         r
@@ -251,6 +253,7 @@ impl FieldTable {
     /// Moves the element that reclaim has come to; false if it is not in this table.
     pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let Some(found) = self.find_ref(ctx.seed, head.key, head.r) else { return false };
+        debug_assert_eq!(head.kind, self.kind, "an element of this table");
         let new = ctx.relocate(head.r);
         self.repoint(ctx, found, new, head.bytes);
         true
@@ -271,6 +274,7 @@ impl FieldTable {
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         let mut doomed = smallvec::SmallVec::<[Ref; 64]>::new();
         let empty = self.table.drain_step(objects.div_ceil(CELLS), &mut |r| doomed.push(r));
+        debug_assert!(!empty || self.table.is_empty(), "drained when no entry is left");
         for r in doomed {
             self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
             ctx.access.kill(ctx.log, r);
@@ -293,6 +297,7 @@ impl FieldTable {
             copy.object_bytes += access.open(log, r).bytes() as u64;
             copy.table.insert(hash64(seed, object.key()), r, &from);
         });
+        debug_assert_eq!(copy.len(), self.len(), "every element was copied");
         copy
     }
 

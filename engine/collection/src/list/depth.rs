@@ -23,6 +23,7 @@ impl Quicklist {
 
     fn keep_depth_at(&mut self, ctx: &mut ListCtx<'_, '_>, end: End) {
         let mut at = self.end(end);
+        debug_assert!(ctx.shape.depth > 0, "without a depth nothing is compressed");
         for _ in 0..ctx.shape.depth {
             let Some(leaf) = at else { return };
             self.decompressed(ctx, leaf);
@@ -60,6 +61,7 @@ impl Quicklist {
             return;
         }
         load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
+        debug_assert!(self.is_inner(leaf, ctx.shape.depth), "the ends stay plain");
         if let Some(size) = compress(ctx.scratch) {
             self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.other[..size]);
         }
@@ -74,6 +76,7 @@ impl Quicklist {
             return r;
         }
         load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
+        debug_assert!(!is_compressed(&ctx.scratch.node), "it was expanded");
         self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.node);
         self.tree.leaf_ref(leaf)
     }

@@ -19,6 +19,7 @@ impl Quicklist {
     pub fn set(&mut self, ctx: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
         let (leaf, offset) = self.tree.locate(position).expect("the caller compared with the length");
         let (at, r) = (offset as usize, self.tree.leaf_ref(leaf));
+        debug_assert!(offset < self.tree.count_of(leaf), "the offset is inside the node");
         let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         if !is_compressed(object.value()) {
             let mut node = NodeMut::open(object.value_mut());
@@ -35,6 +36,7 @@ impl Quicklist {
     fn set_slowly(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
         let node = open(value, &mut ctx.scratch.node);
+        debug_assert!(at < node.len(), "the offset is inside the node");
         let old = node.size(node.nth(at).expect("the tree counts the node's entries"));
         if node.len() == 1 || ctx.shape.takes(node.len() - 1, node.bytes() - old, entry.size()) {
             let more = entry.size().saturating_sub(old);
@@ -51,6 +53,7 @@ impl Quicklist {
     /// Adds an element beside the one that was found as number `at` of a node.
     pub fn insert(&mut self, ctx: &mut ListCtx<'_, '_>, found: (Leaf, usize), before: bool, entry: &Coded<'_>) {
         let (leaf, at) = found;
+        debug_assert!((at as u64) < self.tree.count_of(leaf), "the element that was found is in the node");
         self.insert_at(ctx, leaf, if before { at } else { at + 1 }, entry);
     }
 
@@ -85,7 +88,9 @@ impl Quicklist {
             return 0;
         }
         let before = self.tree.count_of(leaf);
+        debug_assert!(before > 0, "no node is empty");
         let left = self.edit(ctx, leaf, 0, Grow::Both, |node| remove_matches(node, needle, count, from));
+        debug_assert!((left as u64) < before, "an equal entry was seen");
         before - left as u64
     }
 
@@ -110,6 +115,7 @@ impl Quicklist {
         let a = sizes(ctx.value(self.tree.leaf_ref(leaf)));
         let b = sizes(ctx.value(self.tree.leaf_ref(neighbour)));
         let any_small = ctx.shape.is_small(a.0, a.1) || ctx.shape.is_small(b.0, b.1);
+        debug_assert!(neighbour != leaf, "a node has other neighbours than itself");
         if !any_small || !ctx.shape.joins(a, b) {
             return false;
         }
@@ -121,9 +127,11 @@ impl Quicklist {
         load(value(left), &mut ctx.scratch.node, ctx.shape.roomy(a.1 + b.1), Grow::Back);
         let tail = open(value(right), &mut ctx.scratch.other);
         let moved = tail.len();
+        debug_assert!(moved > 0, "no node is empty");
         NodeMut::open(&mut ctx.scratch.node).append(tail).expect("it has room for both");
         // The one that was worked on stays: who walks the list holds on to it.
         let (kept, gone) = (leaf, neighbour);
+        debug_assert_eq!(Node::open(&ctx.scratch.node).len(), a.0 + b.0, "all entries of both nodes");
         self.drop_leaf(ctx, gone);
         let delta = if kept == left { moved } else { b.0 };
         self.tree.add(kept, delta as i64);
@@ -134,6 +142,7 @@ impl Quicklist {
 
     /// Adds an entry before number `at` of a node, behind its last if there are so many.
     fn insert_at(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
+        debug_assert!(at as u64 <= self.tree.count_of(leaf), "in the node, or behind its last entry");
         let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
         if ctx.shape.takes(entries, bytes, entry.size()) {
             self.edit(ctx, leaf, entry.size(), Grow::Both, |node| insert_entry(node, at, entry));
@@ -173,10 +182,12 @@ impl Quicklist {
         let object = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf));
         let (value, saved) = (object.value(), object.saved());
         let (entries, bytes) = sizes(value);
+        debug_assert!(0 < at && at < entries, "both parts have entries");
         load(value, &mut ctx.scratch.node, buffer_bytes(bytes), Grow::Both);
         let node = Node::open(&ctx.scratch.node);
         let places = std::iter::successors(node.first(), |place| node.next(*place));
         let head: usize = places.take(at).map(|place| node.size(place)).sum();
+        debug_assert!(0 < head && head < bytes, "both parts have bytes");
         ctx.scratch.other.clear();
         ctx.scratch.other.resize(ctx.shape.roomy(bytes - head), 0);
         let whole = &mut NodeMut::open(&mut ctx.scratch.node);
@@ -192,6 +203,8 @@ impl Quicklist {
 
 /// Adds an entry before number `at` of a node that has room for it.
 pub fn insert_entry(node: &mut NodeMut<'_>, at: usize, entry: &Coded<'_>) {
+    debug_assert!(node.node().room() >= entry.size(), "room was made before");
+    debug_assert!(at <= node.node().len(), "in the node, or behind its last entry");
     match node.node().nth(at) {
         Some(place) => drop(node.insert_before(place, entry).expect("room was made before")),
         None => push_at(node, End::Back, entry),

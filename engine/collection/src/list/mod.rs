@@ -142,6 +142,7 @@ impl Shape {
 
     /// Bytes for a node that is written anew with `bytes` bytes of entries.
     fn roomy(&self, bytes: usize) -> usize {
+        debug_assert!(self.bytes > 0 && self.entries > 0, "a node holds something");
         let needed = buffer_bytes(bytes);
         (needed + needed / 4).min(self.bytes).max(needed)
     }
@@ -243,6 +244,7 @@ impl Quicklist {
     pub fn of_node(ctx: &mut WriteCtx<'_>, node: &[u8]) -> Quicklist {
         let mut list = Quicklist::empty();
         let mut exact = Vec::new();
+        debug_assert!(!is_compressed(node) && !Node::open(node).is_empty(), "a plain node with entries");
         compact(node, &mut exact);
         list.write_leaf(ctx, None, NewValue::Bytes(&exact), Node::open(node).len(), false);
         list
@@ -275,6 +277,7 @@ impl Quicklist {
     /// a list does not go back and forth.
     pub fn single<'a>(&self, ctx: ReadCtx<'a>, shape: Shape) -> Option<&'a [u8]> {
         let leaf = self.tree.first().filter(|_| self.is_single())?;
+        debug_assert_eq!(Some(leaf), self.tree.last(), "the only node is the first and the last");
         let value = ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value();
         let (entries, bytes) = sizes(value);
         shape.is_half(entries, bytes).then_some(value)
@@ -320,6 +323,7 @@ impl Quicklist {
         if near < size {
             return Pushed::No;
         }
+        debug_assert_eq!(node.node().len() as u64, self.tree.count_of(leaf), "the tree counts the node's entries");
         push_at(&mut node, end, entry);
         self.tree.add(leaf, 1);
         Pushed::Yes
@@ -356,6 +360,7 @@ impl Quicklist {
         } else if looks_at_size(left, shape) || (self.is_single() && shape.is_half(left, node.node().bytes())) {
             return Err(emit);
         }
+        debug_assert_eq!(left as u64 + 1, self.tree.count_of(leaf), "the tree counts the node's entries");
         emit(pop_from(&mut node, end));
         self.tree.add(leaf, -1);
         Ok(if left > 0 { Popped::One } else { Popped::Last })
@@ -364,6 +369,8 @@ impl Quicklist {
     /// Drops the empty node that a pop has left at an end.
     pub fn drop_empty(&mut self, ctx: &mut WriteCtx<'_>, end: End) {
         let leaf = self.end(end).expect("there are other nodes");
+        debug_assert_eq!(self.tree.count_of(leaf), 0, "only a node without entries is dropped");
+        debug_assert!(self.tree.leaves() > 1, "a list keeps a node");
         let r = self.tree.remove(leaf);
         self.kill(ctx, r);
     }
@@ -373,6 +380,7 @@ impl Quicklist {
     pub fn pop(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(PackedEntry<'_>)) -> bool {
         let Some(leaf) = self.end(end) else { return false };
         let r = self.decompressed(ctx, leaf);
+        debug_assert!(!is_compressed(ctx.value(r)), "entries are taken out of a plain node");
         let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         let mut node = NodeMut::open(object.value_mut());
         emit(pop_from(&mut node, end));
@@ -392,6 +400,7 @@ impl Quicklist {
         let mut left = count;
         while let Some(leaf) = self.end(end).filter(|_| left > 0) {
             let many = self.tree.count_of(leaf).min(left) as usize;
+            debug_assert!(many > 0, "no node is empty");
             let node =
                 open(ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value(), &mut ctx.scratch.node);
             match end {
@@ -412,12 +421,14 @@ impl Quicklist {
         }
         let first_kept = if end == End::Front { count } else { len - 1 - count };
         let (leaf, _) = self.tree.locate(first_kept).expect("it stays");
+        debug_assert!(0 < count && count < len, "some go and some stay");
         match end {
             End::Front => self.tree.cut_before(leaf),
             End::Back => self.tree.cut_after(leaf),
         }
         let gone = (count - (len - self.len())) as usize;
         let has = self.tree.count_of(leaf) as usize;
+        debug_assert!(gone < has, "the element that is kept first is in this node");
         if gone > 0 {
             self.edit(ctx, leaf, 0, Grow::Both, |node| match end {
                 End::Front => node.remove_indices(0, gone),
@@ -456,6 +467,11 @@ impl Quicklist {
         let Some(leaf) = self.tree.leaf(number).filter(|leaf| self.tree.leaf_ref(*leaf) == head.r) else {
             return false;
         };
+        debug_assert_eq!(
+            ctx.access.open(ctx.log, head.r).owner(),
+            Owner::Collection(ctx.id.number()),
+            "a node of this list"
+        );
         let new = ctx.relocate(head.r);
         self.object_bytes -= head.bytes as u64;
         self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
@@ -470,6 +486,7 @@ impl Quicklist {
             let Some(r) = detached.or_else(|| self.tree.last().map(|leaf| self.tree.remove(leaf))) else { return true };
             self.kill(ctx, r);
         }
+        debug_assert!(self.tree.leaves() > 0 || self.object_bytes == 0, "no bytes without nodes");
         self.tree.leaves() == 0
     }
 
@@ -533,6 +550,7 @@ impl Quicklist {
     #[inline]
     fn push_into(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (shape, size) = (ctx.shape, entry.size());
+        debug_assert!(size > 0, "every entry has bytes");
         let mut object = ctx.write.access.open_mut(ctx.write.log, self.tree.leaf_ref(leaf));
         if is_compressed(object.value()) {
             return self.push_compressed(ctx, leaf, end, entry);
@@ -552,6 +570,7 @@ impl Quicklist {
             self.tree.add(leaf, 1);
             return true;
         }
+        debug_assert!(node.len() as u64 == self.tree.count_of(leaf), "the tree counts the node's entries");
         // A node that is almost a fill is not written anew for the little that is left.
         if object.value().len() > shape.bytes - shape.bytes / 8 {
             return false;
@@ -564,6 +583,7 @@ impl Quicklist {
     fn push_compressed(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));
         let takes = ctx.shape.takes(entries, bytes, entry.size());
+        debug_assert_eq!(entries as u64, self.tree.count_of(leaf), "a compressed node states its entries");
         if takes {
             self.edit(ctx, leaf, entry.size(), end.grow(), |node| push_at(node, end, entry));
         }
@@ -579,6 +599,7 @@ impl Quicklist {
         grow: Grow,
         entry: &Coded<'_>,
     ) {
+        debug_assert!(capacity >= buffer_bytes(entry.size()), "{capacity} bytes for an entry of {}", entry.size());
         let leaf = self.write_leaf(ctx, after, NewValue::Stale(capacity), 1, false);
         let mut object = ctx.access.open_mut(ctx.log, self.tree.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
@@ -597,6 +618,7 @@ impl Quicklist {
     ) -> usize {
         let r = self.tree.leaf_ref(leaf);
         let before = self.tree.count_of(leaf) as usize;
+        debug_assert!(before > 0, "no node is empty");
         let mut object = ctx.write.access.open_mut(ctx.write.log, r);
         let in_place = !is_compressed(object.value()) && Node::open(object.value()).room() >= more;
         let mut node = if in_place {
@@ -608,6 +630,7 @@ impl Quicklist {
         };
         change(&mut node);
         let (left, bytes) = (node.node().len(), node.node().bytes());
+        debug_assert!(left <= before + 1, "a change adds one entry at most");
         self.tree.add(leaf, left as i64 - before as i64);
         if left == 0 {
             self.drop_leaf(ctx, leaf);
@@ -624,6 +647,8 @@ impl Quicklist {
         let is_end = Some(leaf) == self.tree.first() || Some(leaf) == self.tree.last();
         let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
         let capacity = ctx.shape.roomy(bytes);
+        debug_assert!(!is_compressed(value), "a node that was changed in place is plain");
+        debug_assert!(capacity >= buffer_bytes(bytes), "{capacity} bytes for {bytes} of entries");
         if value.len() > 2 * capacity && (!is_end || value.len() > ctx.shape.bytes) {
             load(value, &mut ctx.scratch.node, capacity, Grow::Both);
             self.write_loaded(ctx, leaf);
@@ -632,6 +657,7 @@ impl Quicklist {
 
     /// Writes the node in the scratch in the place of a leaf's old one, compressed if it is far from both ends.
     fn write_loaded(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        debug_assert_eq!(Node::open(&ctx.scratch.node).len() as u64, self.tree.count_of(leaf), "the node of this leaf");
         let compressed = self.is_inner(leaf, ctx.shape.depth).then(|| compress(ctx.scratch)).flatten();
         let value = match compressed {
             Some(size) => &ctx.scratch.other[..size],
@@ -643,6 +669,7 @@ impl Quicklist {
     fn rewrite_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
         let old = self.tree.leaf_ref(leaf);
         let like = NewObject::like(&ctx.access.open(ctx.log, old));
+        debug_assert_eq!(like.key, leaf.number().to_le_bytes(), "a node carries its number");
         let new = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(value), room: value.len(), ..like });
         self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
         self.tree.set_ref(leaf, new);
@@ -658,6 +685,7 @@ impl Quicklist {
         entries: usize,
         saved: bool,
     ) -> Leaf {
+        debug_assert!(entries > 0, "no node is empty");
         let number = self.tree.upcoming().number().to_le_bytes();
         let r = ctx.appender.append(ctx.log, &NewObject { saved, ..node_object(ctx.id, &number, value) });
         self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
@@ -670,6 +698,7 @@ impl Quicklist {
     }
 
     fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
+        debug_assert!(self.object_bytes >= ctx.access.open(ctx.log, r).bytes() as u64, "the bytes of all nodes");
         self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
         ctx.access.kill(ctx.log, r);
     }
@@ -732,6 +761,7 @@ fn open<'a>(value: &'a [u8], scratch: &'a mut Vec<u8>) -> Node<'a> {
 
 /// Lays a node out in `into`, which gets `capacity` bytes.
 fn load(value: &[u8], into: &mut Vec<u8>, capacity: usize, grow: Grow) {
+    debug_assert!(capacity >= buffer_bytes(sizes(value).1), "{capacity} bytes for a node of {}", sizes(value).1);
     into.clear();
     into.resize(capacity, 0);
     match CompressedNode::open(value) {

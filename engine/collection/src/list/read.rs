@@ -38,6 +38,7 @@ impl Search<'_> {
     /// the search comes in.
     pub fn node(&mut self, node: Node<'_>, mut emit: impl FnMut(usize)) {
         let within = usize::try_from(self.compare).unwrap_or(usize::MAX).min(node.len());
+        debug_assert!(within > 0 || self.compare == 0, "no node is empty");
         let Search { needle, from, skip, count, .. } = self;
         each_match(node, needle, *from, |at| {
             if at >= within || *count == 0 {

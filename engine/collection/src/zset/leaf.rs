@@ -97,6 +97,7 @@ impl Scale {
             more += 1;
         }
         let (first, last) = (first >> more, last >> more);
+        debug_assert!(first <= last && last - first <= SPREAD_WANTED, "keys {first}..={last}");
         let margin = (PREFIX_MAX - (last - first)) / 2;
         Scale { origin: first.saturating_sub(margin), shift: self.shift + more }
     }
@@ -238,6 +239,7 @@ impl<'a> Cells<'a> {
             PrefixPos::At(prefix) => prefix,
         };
         let lo = self.cells.partition_point(|cell| u64::from_le_bytes(*cell) >> REF_BITS < prefix);
+        debug_assert!(prefix <= PREFIX_MAX, "a prefix of 16 bits");
         let same = self.cells[lo..].iter().take_while(|cell| u64::from_le_bytes(**cell) >> REF_BITS == prefix);
         // Few are equal, or all: then it is worth another search.
         let few = same.take(4).count();
@@ -340,6 +342,7 @@ impl KeyProjection {
     /// The prefix shifted by `wanted`, which is no less than it is already.
     #[inline]
     fn shifted_by(&self, wanted: u32, known: u64) -> u64 {
+        debug_assert!(wanted >= self.shift, "no finer than what is known");
         self.project(known).checked_shr(wanted - self.shift).unwrap_or(0)
     }
 }
@@ -356,6 +359,8 @@ pub(super) struct Item {
 impl Item {
     /// A cell of this key, from [`Source::KEYS`] or, then the key is none, from [`Source::REFS`].
     pub(super) fn new(key: u64, bits: u64, source: usize) -> Item {
+        debug_assert!(bits <= REF_MASK, "bits of a reference");
+        debug_assert!(source < 1 << (64 - REF_BITS), "the number of a source has 16 bits");
         Item { known: key, tagged: (source as u64) << REF_BITS | bits }
     }
 
@@ -388,12 +393,15 @@ pub(super) fn build<'o, 'e>(
     elements: impl LeafElements<'e>,
 ) -> &'o [u8] {
     let (Some(first), Some(last)) = (items.first(), items.last()) else { panic!("a leaf has cells") };
+    debug_assert!(items.len() <= CELLS_MAX, "{} cells in a leaf", items.len());
+    debug_assert!(items.iter().all(|item| item.source() < sources.len()), "cells come from the sources");
     let runs = items.chunk_by(|a, b| a.source() == b.source());
     let present = runs.fold(0u64, |present, run| present | 1 << run[0].source());
     let projections: KeyProjections = sources.iter().map(Source::keys).collect();
     let of_present = projections.iter().enumerate().filter(|(n, _)| present & 1 << n != 0);
     let shift = of_present.map(|(_, projection)| projection.shift).max().expect("cells have sources");
     let [mut low, mut high] = [first, last].map(|item| projections[item.source()].shifted_by(shift, item.known));
+    debug_assert!(low <= high, "cells are in order");
     let scale = if shift > 0 && high - low < SPREAD_MIN {
         (low, high) = (elements.key(first.bits()), elements.key(last.bits()));
         Scale::covering(low, high)
@@ -416,6 +424,7 @@ fn build_tied<'o, 'e>(
     elements: impl LeafElements<'e>,
 ) -> &'o [u8] {
     let [first, last] = [0, items.len() - 1].map(|at| elements.member(items[at].bits()));
+    debug_assert!(first <= last, "members are in order");
     let common = CommonPrefix::common(first, last);
     let common = common.get();
     let alphabet = if sources.iter().any(|source| matches!(source.tie, Some((_, Alphabet::Bytes, _)))) {
@@ -426,6 +435,7 @@ fn build_tied<'o, 'e>(
     };
     let key_prefix = |member: &[u8]| alphabet.key_prefix(&member[common.len()..]);
     let (low, high) = (key_prefix(first), key_prefix(last));
+    debug_assert!(low <= high, "key prefixes never fall");
     // A key that is known less well than this would put too many cells under one prefix: their members are read.
     let enough = ((high - low) / SPREAD_MIN).checked_ilog2().unwrap_or(0);
     let projections: KeyProjections = sources.iter().map(|source| source.key_prefixes(common, alphabet)).collect();
@@ -477,7 +487,9 @@ fn write_cells<'o>(
 
 /// Inserts a cell at `at` of a leaf whose last cell's bytes are free.
 pub(super) fn insert(value: &mut [u8], at: usize, prefix: u64, bits: u64) {
+    debug_assert!(prefix <= PREFIX_MAX && bits <= REF_MASK, "a cell");
     let (head, end) = (head_bytes(value), value.len() - CELL_BYTES);
+    debug_assert!(head + at * CELL_BYTES <= end, "in the leaf, or behind its last cell");
     let place = head + at * CELL_BYTES;
     value.copy_within(place..end, place + CELL_BYTES);
     value[place..place + CELL_BYTES].copy_from_slice(&(prefix << REF_BITS | bits).to_le_bytes());
@@ -485,6 +497,7 @@ pub(super) fn insert(value: &mut [u8], at: usize, prefix: u64, bits: u64) {
 
 /// Closes the gap of the cells `from..to`; the last cells' bytes are free then.
 pub(super) fn remove(value: &mut [u8], from: usize, to: usize) {
+    debug_assert!(from <= to && head_bytes(value) + to * CELL_BYTES <= value.len(), "cells {from}..{to} of the leaf");
     let head = head_bytes(value);
     value.copy_within(head + to * CELL_BYTES.., head + from * CELL_BYTES);
 }
@@ -503,11 +516,13 @@ pub(super) fn update(value: &mut [u8], at: usize, key: u64, bits: u64) -> bool {
 
 /// Puts another reference into a cell.
 pub(super) fn set_bits(value: &mut [u8], at: usize, bits: u64) {
+    debug_assert!(bits <= REF_MASK, "bits of a reference");
     let cell = Cells::open(value).cell(at) & !REF_MASK | bits;
     put(value, at, cell);
 }
 
 fn put(value: &mut [u8], at: usize, cell: u64) {
+    debug_assert!(head_bytes(value) + (at + 1) * CELL_BYTES <= value.len(), "a cell of the leaf");
     let place = head_bytes(value) + at * CELL_BYTES;
     value[place..place + CELL_BYTES].copy_from_slice(&cell.to_le_bytes());
 }

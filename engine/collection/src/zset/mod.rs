@@ -155,6 +155,8 @@ impl SortedSet {
 
     /// Adds a member or changes its score, under conditions.
     pub fn add(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+        debug_assert!(!score.is_nan(), "no score is NaN");
+        debug_assert!(!self.freeing, "a set that dies is not changed");
         let Some(found) = self.elements.find(ctx.read(), member) else {
             if how.xx {
                 return ZAdded::Refused;
@@ -165,6 +167,7 @@ impl SortedSet {
         };
         let kept = ctx.access.open(ctx.log, found.r).value();
         let (old, kept) = (read_score(kept), kept.len());
+        debug_assert!(kept <= 8, "a score has up to eight bytes");
         let new = match judge(old, score, how) {
             Verdict::Put(new) => new,
             Verdict::Leave(outcome) => return outcome,
@@ -173,6 +176,7 @@ impl SortedSet {
         // The value never gets shorter, and longer once only: then it has all eight bytes.
         let bytes = ScoreBytes::of(new);
         let bytes = if bytes.get().len() <= kept { bytes.padded(kept) } else { bytes.padded(8) };
+        debug_assert_eq!(read_score(bytes).to_bits(), new.to_bits(), "the bytes keep the score");
         if bytes.len() == kept && self.tree.update(ctx, pos, order_key(new), found.r) {
             self.elements.replace(ctx, found, bytes);
             return ZAdded::Updated(new);
@@ -185,6 +189,7 @@ impl SortedSet {
 
     /// Removes a member; true if it was there.
     pub fn remove(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8]) -> bool {
+        debug_assert!(!self.freeing, "a set that dies is not changed");
         let Some(found) = self.elements.find(ctx.read(), member) else { return false };
         let reader = ctx.read();
         let pos = self.tree.find(reader, order_key(reader.element(found.r).1), member, found.r);
@@ -210,6 +215,7 @@ impl SortedSet {
             }
             ZRange::Lex { min, max } => (self.before_lex(reader, min, false), self.before_lex(reader, max, true)),
         };
+        debug_assert!(from <= self.tree.len() && to <= self.tree.len(), "positions of this set");
         (from, to.max(from))
     }
 
@@ -255,6 +261,7 @@ impl SortedSet {
         emit: &mut dyn FnMut(&[u8], f64),
     ) -> usize {
         let left = self.len() - (to - from) as usize;
+        debug_assert!(from <= to && to <= self.len() as u64, "positions {from}..{to} of {}", self.len());
         if left > 0 {
             self.remove_span(ctx, (from, to), rev, emit);
             if from == 0 || rev {
@@ -293,6 +300,7 @@ impl SortedSet {
         while from < to {
             let pos = self.tree.run(ctx.read(), (from, to), rev, &mut refs);
             to -= refs.len() as u64;
+            debug_assert!(!refs.is_empty() && from <= to, "each step removes some");
             refs.iter().for_each(|&r| ctx.log.prefetch(r));
             if rev {
                 refs.reverse();
@@ -320,6 +328,7 @@ impl SortedSet {
         if head.kind == kinds::NODE {
             return self.tree.relocate(ctx, head);
         }
+        debug_assert_eq!(head.kind, kinds::ELEMENT, "a leaf or an element");
         let Some(found) = self.elements.find_ref(ctx.seed, head.key, head.r) else { return false };
         if self.freeing {
             let new = ctx.relocate(head.r);
@@ -348,6 +357,7 @@ impl SortedSet {
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         self.freeing = true;
         let killed = self.tree.free_leaves(ctx, objects);
+        debug_assert!(killed == objects || self.tree.len() == 0, "elements are killed when no leaf is left");
         killed < objects && self.elements.free_step(ctx, objects - killed)
     }
 

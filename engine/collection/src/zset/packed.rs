@@ -75,6 +75,7 @@ pub fn len(node: Node<'_>) -> usize {
 
 /// Bytes of a pair's entries.
 pub fn pair_bytes(member: &[u8], score: f64) -> usize {
+    debug_assert!(!score.is_nan(), "no score is NaN");
     Coded::of(member).size() + PackedScore::of(score).coded().size()
 }
 
@@ -115,6 +116,8 @@ fn compare(member: PackedEntry<'_>, other: &[u8]) -> Ordering {
 /// # Errors
 /// If there is no room for [`pair_bytes`]; nothing is changed then.
 pub fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
+    debug_assert!(find(node.node(), member).is_none(), "a member is there once");
+    debug_assert!(!score.is_nan(), "no score is NaN");
     let (coded, packed) = (Coded::of(member), PackedScore::of(score));
     if node.node().room() < coded.size() + packed.coded().size() {
         return Err(Full { needed: node.node().needed_bytes(coded.size() + packed.coded().size()) });
@@ -138,6 +141,7 @@ pub fn insert(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), F
 /// # Errors
 /// If there is no room for it.
 pub fn push(node: &mut NodeMut<'_>, member: &[u8], score: f64) -> Result<(), Full> {
+    debug_assert!(node.node().len().is_multiple_of(2), "entries come in pairs");
     node.push_back(&Coded::of(member))?;
     node.push_back(&PackedScore::of(score).coded())
 }
@@ -149,6 +153,7 @@ pub fn remove(node: &mut NodeMut<'_>, place: EntryPos) {
 
 /// Removes the pairs number `from..to`.
 pub fn remove_span(node: &mut NodeMut<'_>, (from, to): (u64, u64)) {
+    debug_assert!(from <= to && to <= len(node.node()) as u64, "positions {from}..{to} of {}", len(node.node()));
     node.remove_indices(2 * from as usize, 2 * to as usize);
 }
 
@@ -212,6 +217,7 @@ fn under_lex(member: PackedEntry<'_>, max: LexBound<'_>) -> bool {
 
 /// Shows `count` pairs from position `from` on, upwards or downwards.
 pub fn walk(node: Node<'_>, from: u64, rev: bool, count: u64, emit: &mut dyn FnMut(&[u8], f64)) {
+    debug_assert!(rev || from + count <= len(node) as u64, "{count} pairs from {from} of {}", len(node));
     let Some(mut place) = node.nth(2 * from as usize) else { return };
     let mut scratch = [0; 20];
     for _ in 0..count {

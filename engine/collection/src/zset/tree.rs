@@ -211,6 +211,7 @@ impl Tree {
     fn seek(&self, reader: ReadCtx<'_>, probe: &Probe<'_>) -> Option<TreePos> {
         let (leaf, _) = self.seek_leaf(reader, probe)?;
         let cells = reader.cells(self.counted.leaf_ref(leaf));
+        debug_assert_eq!(cells.len() as u64, self.counted.count_of(leaf), "the tree counts the cells");
         Some(TreePos { leaf, at: seek_cell(reader, cells, probe).0 })
     }
 
@@ -243,6 +244,7 @@ impl Tree {
 
     /// Elements before a cell.
     pub(super) fn rank(&self, pos: TreePos) -> u64 {
+        debug_assert!(pos.at as u64 <= self.counted.count_of(pos.leaf), "a cell of this leaf");
         self.counted.position_of(pos.leaf) + pos.at as u64
     }
 
@@ -252,6 +254,7 @@ impl Tree {
             self.seek_leaf(reader, &Probe::Element(key, member)).expect("a tree with an element has leaves");
         let cells = reader.cells(self.counted.leaf_ref(leaf));
         let at = cells.position(cells.place(key, member), r.bits()).expect("an element has a cell");
+        debug_assert_eq!(reader.key(r.bits()), key, "the key of this element");
         TreePos { leaf, at }
     }
 
@@ -260,6 +263,8 @@ impl Tree {
         let Some((mut leaf, at)) = self.counted.locate(position) else { return };
         let mut at = at as usize;
         let mut left = count;
+        debug_assert!(position + count <= self.len() || rev, "{count} elements from {position} of {}", self.len());
+        debug_assert!(!rev || count <= position + 1, "{count} elements down from {position}");
         loop {
             let cells = reader.cells(self.counted.leaf_ref(leaf));
             let here = if rev { at + 1 } else { cells.len() - at }.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -321,6 +326,7 @@ impl Tree {
         } else {
             (at, (at.saturating_add(count)).min(cells.len()))
         };
+        debug_assert!(at < end && end <= cells.len(), "cells {at}..{end} of {}", cells.len());
         refs.clear();
         for at in at..end {
             refs.push(reader.log.recall(cells.bits(at)));
@@ -341,6 +347,7 @@ impl Tree {
         };
         let cells = reader.cells(self.counted.leaf_ref(leaf));
         let (at, place) = seek_cell(reader, cells, &probe);
+        debug_assert!(cells.len() <= self.cells_max, "a leaf of {} cells", cells.len());
         if cells.len() == self.cells_max {
             self.make_room(ctx, TreePos { leaf, at });
             return self.insert(ctx, key, member, r);
@@ -364,6 +371,7 @@ impl Tree {
     fn put(&mut self, ctx: &mut WriteCtx<'_>, TreePos { leaf, at }: TreePos, prefix: u64, r: Ref) {
         let mut object = ctx.access.open_mut(ctx.log, self.counted.leaf_ref(leaf));
         let len = object.value().len();
+        debug_assert!(head_bytes(object.value()) + at * CELL_BYTES <= len, "in the leaf, or behind its last cell");
         if object.resize_value(len + CELL_BYTES) {
             leaf::insert(object.value_mut(), at, prefix, r.bits());
         } else {
@@ -382,6 +390,7 @@ impl Tree {
         let reader = ctx.read();
         let cells = reader.cells(self.counted.leaf_ref(leaf));
         let mut items: SmallVec<[Item; CELLS_MAX]> = cells.items(0).collect();
+        debug_assert!(items.len() < self.cells_max && at <= items.len(), "a leaf that is not full");
         items.insert(at, Item::new(key, r.bits(), 1));
         let mut bytes = [0; BYTES_MAX];
         let bytes = leaf::build(&mut bytes, &items, &[cells.source(), Source::KEYS], reader);
@@ -406,6 +415,8 @@ impl Tree {
         let old = self.counted.leaf_ref(leaf);
         let mut object = ctx.access.open_mut(ctx.log, old);
         let (cells, left) = (Cells::open(object.value()).len(), object.value().len() - count * CELL_BYTES);
+        debug_assert!(at + count <= cells, "cells {at}..{} of {cells}", at + count);
+        debug_assert_eq!(cells as u64, self.counted.count_of(leaf), "the tree counts the cells");
         if cells == count {
             self.object_bytes -= object.read().bytes() as u64;
             self.counted.remove(leaf);
@@ -459,8 +470,13 @@ impl Tree {
     pub(super) fn push_leaf(&mut self, reader: ReadCtx<'_>, appender: &mut Appender, id: CollectionId, refs: &[Ref]) {
         let Some(first) = refs.first() else { return };
         let items: SmallVec<[Item; CELLS_MAX]> = refs.iter().map(|r| Item::new(0, r.bits(), 0)).collect();
+        debug_assert!(items.len() <= self.cells_max, "{} cells in a leaf", items.len());
         let mut bytes = [0; BYTES_MAX];
         let bytes = leaf::build(&mut bytes, &items, &[Source::REFS], reader);
+        debug_assert!(
+            self.counted.last().is_none_or(|last| self.counted.separator(last) <= reader.key(first.bits())),
+            "in order"
+        );
         self.add_leaf(reader, (appender, id), self.counted.last(), bytes, reader.key(first.bits()));
     }
 
@@ -482,6 +498,7 @@ impl Tree {
     /// Bytes of a leaf with room for a quarter more cells than these are.
     fn spare_room(&self, bytes: &[u8]) -> usize {
         let cells = (bytes.len() - head_bytes(bytes)) / CELL_BYTES;
+        debug_assert!(cells <= self.cells_max, "{cells} cells in a leaf");
         head_room(bytes) + (cells + cells / 4 + 2).min(self.cells_max) * CELL_BYTES
     }
 
@@ -577,6 +594,7 @@ impl Tree {
     fn rewrite(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: &[u8], room: usize) {
         let old = self.counted.leaf_ref(leaf);
         self.object_bytes -= self.bytes_of(ctx.read(), leaf);
+        debug_assert!(room >= bytes.len(), "{room} bytes for {}", bytes.len());
         let like = NewObject::like(&ctx.access.open(ctx.log, old));
         let r = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(bytes), room, ..like });
         self.counted.set_ref(leaf, r);
@@ -597,8 +615,10 @@ impl Tree {
             return self.redistribute(ctx, &[leaf], &[few, full - few]);
         }
         let leaves = self.window(leaf);
+        debug_assert!(leaves.contains(&leaf) && leaves.len() <= WINDOW, "a leaf and its neighbours");
         let cells: usize = leaves.iter().map(|&leaf| self.counted.count_of(leaf) as usize).sum();
         let enough = leaves.len() * (full - (full / SPARE).max(1));
+        debug_assert!(cells <= leaves.len() * full, "{cells} cells in {} leaves", leaves.len());
         let into = leaves.len() + usize::from(cells > enough);
         let counts: SmallVec<[usize; WINDOW + 1]> =
             (0..into).map(|n| cells / into + usize::from(n < cells % into)).collect();
@@ -624,6 +644,7 @@ impl Tree {
         for (first, second) in [(Some(leaf), self.counted.next(leaf)), (self.counted.prev(leaf), Some(leaf))] {
             let (Some(first), Some(second)) = (first, second) else { continue };
             let other = if first == leaf { second } else { first };
+            debug_assert!(first != second, "two leaves");
             let both = cells + self.counted.count_of(other) as usize;
             if both <= most {
                 return self.redistribute(ctx, &[first, second], &[both]);
@@ -648,6 +669,10 @@ impl Tree {
             ctx.access.kill(ctx.log, r);
         }
         let mut buffer = [0; BYTES_MAX];
+        debug_assert!(
+            counts.iter().all(|&count| (1..=self.cells_max).contains(&count)),
+            "cells for each leaf: {counts:?}"
+        );
         let (mut rest, mut last) = (&items[..], leaves[0]);
         for (n, &count) in counts.iter().enumerate() {
             let (mine, others) = rest.split_at(count);
@@ -676,6 +701,7 @@ impl Tree {
 
     /// Gives a leaf other cells.
     fn refill(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: &[u8]) {
+        debug_assert!((1..=self.cells_max).contains(&Cells::open(bytes).len()), "cells of a leaf");
         if !ctx.access.open_mut(ctx.log, self.counted.leaf_ref(leaf)).set_value(bytes) {
             self.rewrite(ctx, leaf, bytes, self.room_for(bytes));
         }

@@ -12,7 +12,7 @@ use crate::state::link::{Link, Root};
 
 impl Ground {
     /// Follows the size of a collection's tables after it was changed, and sees that they are moved on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn follow_root(&self, root: &mut Root) {
         let bytes = root.held_bytes();
         if bytes != root.reported {

@@ -45,9 +45,8 @@ struct HashViewMut<'t, 's> {
 }
 
 impl<'s> Tx<'s> {
-    #[inline(always)]
     fn hash_mut<'t>(&'t mut self, k: &'t Key<'t>) -> Result<HashViewMut<'t, 's>, WrongType> {
-        let w = self.open_mut_inlined(k, Type::Hash)?;
+        let w = self.open_mut(k, Type::Hash)?;
         Ok(HashViewMut { tx: self, k, w })
     }
 
@@ -61,7 +60,8 @@ impl<'s> Tx<'s> {
         k: &Key<'_>,
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
     ) -> Result<usize, WrongType> {
-        Ok(self.hash_mut(k)?.set(pairs))
+        let w = self.open_mut_inlined(k, Type::Hash)?;
+        Ok(HashViewMut { tx: self, k, w }.set(pairs))
     }
 
     /// Sets a field unless it is there; whether it was set.

@@ -33,9 +33,8 @@ pub(super) struct ListViewMut<'t, 's> {
 
 impl<'s> Tx<'s> {
     /// The list at a key, to change.
-    #[inline(always)]
     pub(super) fn list_mut<'t>(&'t mut self, k: &'t Key<'t>) -> Result<Option<ListViewMut<'t, 's>>, WrongType> {
-        let w = self.open_mut_inlined(k, Type::List)?;
+        let w = self.open_mut(k, Type::List)?;
         Ok(w.map(|w| ListViewMut { tx: self, k, w }))
     }
 
@@ -66,10 +65,10 @@ impl<'s> Tx<'s> {
     /// Takes the element at an end away and shows it; false without the key.
     #[inline(always)]
     pub fn list_pop(&mut self, k: &Key<'_>, end: ListEnd, emit: impl FnOnce(&[u8])) -> Result<bool, WrongType> {
-        let list = self.list_mut(k)?;
-        let found = list.is_some();
-        if let Some(list) = list {
-            list.pop(end, |entry| match entry {
+        let w = self.open_mut_inlined(k, Type::List)?;
+        let found = w.is_some();
+        if let Some(w) = w {
+            ListViewMut { tx: self, k, w }.pop(end, |entry| match entry {
                 PackedEntry::Bytes(text) => emit(text),
                 PackedEntry::Int(_) => emit(entry.text(&mut [0; 20])),
             });

@@ -29,9 +29,8 @@ struct SetViewMut<'t, 's> {
 }
 
 impl<'s> Tx<'s> {
-    #[inline(always)]
     fn set_mut<'t>(&'t mut self, k: &'t Key<'t>) -> Result<SetViewMut<'t, 's>, WrongType> {
-        let w = self.open_mut_inlined(k, Type::Set)?;
+        let w = self.open_mut(k, Type::Set)?;
         Ok(SetViewMut { tx: self, k, w })
     }
 
@@ -44,7 +43,8 @@ impl<'s> Tx<'s> {
         k: &Key<'_>,
         members: impl IntoIterator<Item = &'m [u8], IntoIter: Clone>,
     ) -> Result<usize, WrongType> {
-        Ok(self.set_mut(k)?.add(members.into_iter()))
+        let w = self.open_mut_inlined(k, Type::Set)?;
+        Ok(SetViewMut { tx: self, k, w }.add(members.into_iter()))
     }
 
     /// Removes members; how many there were. An empty set is no key any more.
@@ -86,7 +86,8 @@ impl<'s> Tx<'s> {
         count: u64,
         mut show: impl FnMut(PackedEntry<'_>),
     ) -> Result<usize, WrongType> {
-        let set = self.set_mut(k)?;
+        let w = self.open_mut_inlined(k, Type::Set)?;
+        let set = SetViewMut { tx: self, k, w };
         Ok(if count == 1 { set.pop_one(&mut show) } else { set.pop(count, &mut show) })
     }
 

@@ -41,7 +41,7 @@ pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
-pub use state::walker::{Before, Walker};
+pub use state::walker::{Before, ValuePart, Walker};
 pub use state::watch::{self, Watcher};
 pub use state::wheel;
 pub use varve_collection::list::End as ListEnd;

@@ -4,6 +4,7 @@
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
 mod all_types;
+mod walker;
 
 use all_types::{Op, World};
 use varve_base::rng::Rng;

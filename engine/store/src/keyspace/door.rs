@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use varve_base::Ref;
-use varve_collection::{Collection, WriteCtx};
+use varve_collection::{Collection, ReadCtx, WriteCtx};
 use varve_index::{IndexEntry, IndexTable};
 use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClass};
 
@@ -42,6 +42,14 @@ pub(crate) enum RootTransfer {
     New,
 }
 
+impl Shown {
+    /// The proof for an object that the command itself has just made: there are no old bytes.
+    #[inline(always)]
+    pub(crate) fn of_new() -> Shown {
+        Shown(())
+    }
+}
+
 impl Store {
     /// Shows a walker each object before it changes from now on; `None` ends that. Takes the locks of all shards, one
     /// after the other.
@@ -63,18 +71,20 @@ impl Store {
 impl Shard {
     /// Shows the walker an object that is about to change.
     #[inline(always)]
-    pub(crate) fn before(&self, log: &Log, r: Ref) -> Shown {
+    pub(crate) fn before(&self, ground: &Ground, r: Ref) -> Shown {
         if self.walker.is_some() {
-            self.show(log, r);
+            self.show(ground, r);
         }
         Shown(())
     }
 
     #[cold]
-    fn show(&self, log: &Log, r: Ref) {
+    fn show(&self, ground: &Ground, r: Ref) {
         let Some(walker) = &self.walker else { return };
+        let log = ground.log();
         let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
-        walker.before(&Before::new(self.open(log, r), collection, log, &self.access));
+        let ctx = ReadCtx { log, access: &self.access, seed: ground.seed() };
+        walker.before(&Before::new(self.open(log, r), collection, ctx));
     }
 
     /// Opens an object to change it.
@@ -138,7 +148,7 @@ impl Shard {
 
     /// Removes an entry that the walker has not seen, and marks its object dead, and what it leads to dying.
     pub(crate) fn remove(&mut self, ground: &Ground, entry: IndexEntry) {
-        let shown = self.before(ground.log(), self.index.get(entry));
+        let shown = self.before(ground, self.index.get(entry));
         self.remove_shown(ground, entry, shown);
     }
 

@@ -122,7 +122,7 @@ impl Tx<'_> {
         }
         let (store, id) = (self.store, self.held.id(source.shard));
         let shard = self.held.at_mut(source.shard);
-        let shown = shard.before(store.log(), source.r);
+        let shown = shard.before(store.ground(), source.r);
         let object = shard.open(store.log(), source.r);
         let (expiry, saved) = (object.expiry_ms(), object.saved());
         let r = shard.detach(store.log(), source.slot, shown);

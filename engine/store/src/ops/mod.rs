@@ -329,7 +329,7 @@ impl<'s> Tx<'s> {
     /// Shows the walker a key that is about to change.
     #[inline(always)]
     fn before(&self, p: Found) -> Changing {
-        Changing { found: p, shown: self.held.at(p.shard).before(self.store.log(), p.r) }
+        Changing { found: p, shown: self.held.at(p.shard).before(self.store.ground(), p.r) }
     }
 
     /// The parts that a new object keeps of the one that it is about to replace, with this expiry.

@@ -21,7 +21,7 @@ use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
 use super::opened::Opened;
 use super::strings::class_of;
 use super::{Changing, Found, Kept, Tx};
-use crate::keyspace::door::RootTransfer;
+use crate::keyspace::door::{RootTransfer, Shown};
 use crate::state::key::Key;
 use crate::state::kinds;
 use crate::state::kinds::kind_of;
@@ -261,7 +261,7 @@ impl Tx<'_> {
         };
         self.install(k, old, r, None, RootTransfer::None);
         let at = self.live(k).expect("it was put there just now");
-        Writable { key: self.before(at), link }
+        Writable { key: Changing { found: at, shown: Shown::of_new() }, link }
     }
 
     fn append_key(&mut self, k: &Key<'_>, kind: ObjectKind, encoding: Encoding, value: &[u8], kept: Kept) -> Ref {

@@ -2,10 +2,17 @@
 //!
 //! Not here: the calls (`keyspace/door.rs`).
 
-use varve_collection::Collection;
-use varve_segment::{Access, Log, Object};
+use varve_collection::list::{CompressScratch, End, QuicklistReader};
+use varve_collection::zset;
+use varve_collection::{Collection, ReadCtx};
+use varve_packed::intset::IntSet;
+use varve_packed::node::{Node, PackedEntry};
+use varve_segment::Object;
 
 use super::key::database_of;
+use super::kinds;
+use super::link::Encoding;
+use super::types::Type;
 
 /// Sees each object before it changes. Called with the object's shard held: it may take locks that are leaves, and waits
 /// for nothing.
@@ -17,12 +24,24 @@ pub trait Walker: Send + Sync {
     fn before_all(&self);
 }
 
+/// A part of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValuePart<'a> {
+    /// A string.
+    Whole(&'a [u8]),
+    /// An element of a list, a member of a set.
+    Element(&'a [u8]),
+    /// A field of a hash and its value.
+    Pair(&'a [u8], &'a [u8]),
+    /// A member of a sorted set and its score.
+    Scored(&'a [u8], f64),
+}
+
 /// An object that is about to change.
 pub struct Before<'a> {
     object: Object<'a>,
     collection: Option<&'a Collection>,
-    log: &'a Log,
-    access: &'a Access,
+    ctx: ReadCtx<'a>,
 }
 
 impl std::fmt::Debug for Before<'_> {
@@ -33,13 +52,8 @@ impl std::fmt::Debug for Before<'_> {
 
 impl<'a> Before<'a> {
     /// The object, with its elements if they are a big collection.
-    pub(crate) fn new(
-        object: Object<'a>,
-        collection: Option<&'a Collection>,
-        log: &'a Log,
-        access: &'a Access,
-    ) -> Before<'a> {
-        Before { object, collection, log, access }
+    pub(crate) fn new(object: Object<'a>, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
+        Before { object, collection, ctx }
     }
 
     /// The physical number of the key's database.
@@ -47,13 +61,60 @@ impl<'a> Before<'a> {
         database_of(&self.object)
     }
 
-    /// The object of the key: its bytes, its kind, its expiry.
-    pub fn object(&self) -> &Object<'a> {
-        &self.object
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.object.key()
     }
 
-    /// The elements of a big collection, with what opens them; `None` for a string or a small collection.
-    pub fn collection(&self) -> Option<(&'a Collection, &'a Log, &'a Access)> {
-        Some((self.collection?, self.log, self.access))
+    /// The type of its value.
+    pub fn ty(&self) -> Type {
+        kinds::type_of_kind(self.object.kind())
+    }
+
+    /// The key's expiry in milliseconds of Unix time.
+    pub fn expiry_ms(&self) -> Option<i64> {
+        self.object.expiry_ms()
+    }
+
+    /// Shows the value: a string whole, a list from front to back, other collections in no order.
+    pub fn for_each(&self, show: &mut dyn FnMut(ValuePart<'_>)) {
+        let value = self.object.value();
+        match self.collection {
+            Some(collection) => self.for_each_of(collection, show),
+            None if self.ty() == Type::String => show(ValuePart::Whole(value)),
+            None if Encoding::of(self.object.tag()) == Encoding::Integers => {
+                let integers = IntSet::open(value);
+                integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
+            }
+            None => self.for_each_packed(Node::open(value), show),
+        }
+    }
+
+    fn for_each_packed(&self, node: Node<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
+        match self.ty() {
+            Type::Zset => zset::packed::for_each(node, |member, score| show(ValuePart::Scored(member, score))),
+            Type::Hash => {
+                let mut entries = node.iter();
+                while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
+                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+                }
+            }
+            _ => node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20])))),
+        }
+    }
+
+    fn for_each_of(&self, collection: &Collection, show: &mut dyn FnMut(ValuePart<'_>)) {
+        let ctx = self.ctx;
+        match collection {
+            Collection::List(list) => {
+                let mut reader = QuicklistReader { list, ctx, scratch: &mut CompressScratch::default() };
+                reader.range(0, list.len(), End::Front, |entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
+            }
+            Collection::Hash(fields) => fields.for_each(ctx, |field, value| show(ValuePart::Pair(field, value))),
+            Collection::Set(members) => members.for_each(ctx, |member, _| show(ValuePart::Element(member))),
+            Collection::Zset(set) => {
+                set.walk(ctx, 0, false, set.len() as u64, |member, score| show(ValuePart::Scored(member, score)));
+            }
+        }
     }
 }

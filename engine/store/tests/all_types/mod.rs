@@ -12,6 +12,7 @@ mod zsets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use value::{Plain, combine};
@@ -25,7 +26,7 @@ const START_MS: i64 = 1_000_000;
 const VERIFY_EVERY: u32 = 48;
 
 /// A key of the model: database and name.
-type Name = (u32, Vec<u8>);
+pub(crate) type Name = (u32, Vec<u8>);
 
 /// One operation.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +38,12 @@ pub(crate) struct Op {
 }
 
 pub(crate) struct World {
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     workers: Vec<StoreWorker>,
-    model: BTreeMap<Name, (Plain, Option<i64>)>,
-    now: i64,
+    pub(crate) model: BTreeMap<Name, (Plain, Option<i64>)>,
+    pub(crate) now: i64,
+    /// Counts the commands: an operation may be several.
+    pub(crate) commands: Arc<AtomicU64>,
     done: u32,
 }
 
@@ -58,7 +61,8 @@ impl World {
         let store = Store::new(&options).expect("an address range");
         store.set_limit(0, Policy::NoEviction);
         let workers = (0..2).map(|id| store.worker(id)).collect();
-        let mut world = World { store, workers, model: BTreeMap::new(), now: START_MS, done: 0 };
+        let mut world =
+            World { store, workers, model: BTreeMap::new(), now: START_MS, commands: Arc::default(), done: 0 };
         world.limits(shape / 16);
         world
     }
@@ -120,7 +124,7 @@ impl World {
         panic!("the background does not end");
     }
 
-    fn verify(&mut self) {
+    pub(crate) fn verify(&mut self) {
         self.workers.iter_mut().for_each(StoreWorker::park);
         self.store.verify();
     }
@@ -142,6 +146,7 @@ impl World {
 
     /// Runs `f` on a worker with the shards of these keys held, the first one's database selected.
     fn with<R>(&mut self, op: Op, names: &[&Name], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+        self.commands.fetch_add(1, Relaxed);
         let worker = &mut self.workers[usize::from(op.what >> 7)];
         worker.set_now(self.now);
         let StoreWorker { store, local, .. } = worker;

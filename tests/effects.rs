@@ -36,7 +36,7 @@ fn words(line: &str) -> Words {
     table::split(line)
 }
 
-/// What each step of a case left, by its line of the table.
+/// The effects that each step of a case left, by its line of the table.
 fn play_theirs(theirs: &mut Theirs, case: &Case) -> Vec<(usize, Vec<String>)> {
     theirs.reset();
     let mut db = 0;
@@ -86,7 +86,7 @@ fn the_table_is_redis_servers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What follows from the effects alone is what there is: they are applied to a redis-server after each case.
+/// The effects alone lead to the same data: they are applied to a redis-server after each case.
 #[test]
 fn our_effects_are_those_of_the_table() {
     let (mut ours, copy) = (Ours::new(), Copy::start());

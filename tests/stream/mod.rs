@@ -1,4 +1,4 @@
-//! What the test of effects has: the table, and the two servers whose streams are compared with it.
+//! Parts of the test of effects: the table, and the two servers whose streams are compared with it.
 //!
 //! ```text
 //! table   tests/data/effects.txt: cases of commands, each with the effects that it must leave

@@ -48,7 +48,7 @@ pub(crate) struct Ours {
     now_ms: i64,
     kept: Arc<Kept>,
     databases: Databases,
-    /// What the stream had since it was last asked for, as bytes.
+    /// The bytes that came into the stream since it was last asked for.
     bytes: Vec<u8>,
 }
 
@@ -171,7 +171,7 @@ impl Ours {
         RespValue::decode(&reply).expect("a reply").map_or(RespValue::Null, |(value, _)| value)
     }
 
-    /// What is in the stream up to now.
+    /// The effects in the stream up to now.
     fn effects(&mut self) -> Vec<Effect> {
         let bytes = std::mem::take(&mut self.kept.0.lock().unwrap_or_else(PoisonError::into_inner).1);
         self.bytes.extend_from_slice(&bytes);

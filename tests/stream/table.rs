@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub(crate) struct Case {
     /// The command that the case is about.
     pub(crate) command: String,
-    /// What it shows.
+    /// The behaviour that it shows.
     pub(crate) title: String,
     /// Why it is Varve's own, if it is.
     pub(crate) reason: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Step {
     pub(crate) effects: Vec<String>,
 }
 
-/// What is done in a step.
+/// The act of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     /// A command of a connection, 1 to 3.

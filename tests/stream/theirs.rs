@@ -94,7 +94,7 @@ impl Theirs {
         }
     }
 
-    /// What is in the stream up to now.
+    /// The effects in the stream up to now.
     fn effects(&mut self) -> Vec<Effect> {
         self.marks += 1;
         let mark = self.marks.to_string();

@@ -68,7 +68,7 @@ pub struct Batch {
     preparsed: Preparsed,
     shards: Vec<u16>,
     observers: Observers,
-    /// What is held back (CLIENT PAUSE).
+    /// The commands that are held back (CLIENT PAUSE).
     pause: Pause,
     prefetcher: Prefetcher,
     /// Commands found lately.
@@ -173,7 +173,7 @@ impl Batch {
         self.observers.events = Some(Box::new(events));
     }
 
-    /// What follows a command that the server ran: the same as behind all others.
+    /// Ends a command that the server ran, in the way in which all others are ended.
     pub fn after(&mut self, ran: Ran<'_>, caller: Caller<'_>, out: &mut Reply) {
         self.observers.after(ran, caller, None, out);
     }
@@ -453,7 +453,7 @@ fn stands_back(
     }
 }
 
-/// As [`Observers::after`], for a client's command on keys.
+/// Ends a client's command on keys, like [`Observers::after`].
 #[cold]
 fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) {
     let Ctx { command, args, tx, session, out, .. } = ctx;

@@ -23,7 +23,7 @@ use crate::session::{ReplyMode, Session};
 use crate::stats::{CommandStats, Slow};
 use crate::{Ctx, SessionCtx, WideCtx, tracking};
 
-/// Who has a command run. To come: a script, a file that is replayed, a replica's master.
+/// The origin of a command. To come: a script, a file that is replayed, a replica's master.
 #[derive(Debug)]
 pub enum Caller<'c> {
     /// A client's own request.
@@ -46,7 +46,7 @@ pub struct Ran<'a> {
     pub command: &'static Command,
     /// Its request.
     pub args: Args<'a>,
-    /// What the handler returned.
+    /// The handler's result.
     pub result: CmdResult,
     /// The reply before it ran.
     pub mark: Mark,
@@ -58,13 +58,13 @@ pub struct Ran<'a> {
     pub is_pending: bool,
 }
 
-/// Who is to know what commands do: counters, slow log, listeners to events, monitors; and those who waited for keys.
+/// Receivers of what commands do: counters, slow log, listeners to events, monitors; and clients that waited for keys.
 pub(crate) struct Observers {
     pub(crate) stats: Arc<CommandStats>,
     pub(crate) slow: Slow,
     /// Publishes clients' messages.
     pub(crate) events: Option<Box<dyn Events + Send>>,
-    /// What ran in this turn, while somebody monitors.
+    /// The commands that ran in this turn, while somebody monitors.
     pub(crate) monitored: Option<Vec<Seen>>,
     /// Replies to clients that waited, in the order in which they were served.
     pub(crate) served: Vec<Served>,
@@ -98,13 +98,13 @@ pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCal
     };
     let WideCall { args, worker, session, out } = ctx;
     let result = run(&mut WideCtx { args, store, worker: &mut *worker, out, session: &mut *session });
-    // What it has reported is handed on while the gate is still held.
+    // Its reported effects are handed on while the gate is still held.
     worker.end_command(session.db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
     worker.park();
     result
 }
 
-/// What a command on the whole keyspace is run with.
+/// The parts that a command on the whole keyspace is run with.
 pub(crate) struct WideCall<'c> {
     pub(crate) args: Args<'c>,
     pub(crate) worker: &'c mut StoreWorker,
@@ -150,7 +150,7 @@ impl Observers {
         self.monitored.is_none() && !self.slow.times_each()
     }
 
-    /// What follows a command: its error is replied and counted; with the shards of its keys still held (`tx`), its effects
+    /// Ends a command: its error is replied and counted; with the shards of its keys still held (`tx`), its effects
     /// are handed on and the keys that a tracking client has read are remembered; monitors see it; it is counted and
     /// perhaps logged as slow; last its reply is dropped, if replies are off.
     #[inline(never)]
@@ -189,7 +189,7 @@ impl Observers {
         caller.mute(command, mark, out);
     }
 
-    /// What follows a request that was refused before it ran.
+    /// Ends a request that was refused before it ran.
     #[cold]
     pub(crate) fn refused(
         &mut self,

@@ -73,7 +73,7 @@ fn set(worker: &mut StoreWorker, key: &[u8], value: &[u8], ttl: Ttl) {
     });
 }
 
-/// What was handed on, but for keys that were new.
+/// The effects that were handed on, without those of keys that were new.
 fn taken(probe: &Probe) -> Vec<(String, bool)> {
     let seen = std::mem::take(&mut *probe.seen.lock().expect("one at a time"));
     seen.into_iter().filter(|(what, _)| what != "new").collect()

@@ -32,7 +32,7 @@ impl Replica {
     /// (`repl-diskless-sync-delay 0`).
     ///
     /// # Errors
-    /// What the operating system reports, or an answer that is not redis-server's.
+    /// Errors of the operating system, or an answer that is not redis-server's.
     pub fn connect(address: SocketAddr) -> io::Result<Replica> {
         let mut client = Client::connect(address)?;
         for words in [&["PING"][..], &["REPLCONF", "listening-port", "1"], &["REPLCONF", "capa", "psync2"]] {

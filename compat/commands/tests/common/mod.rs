@@ -165,7 +165,7 @@ impl Server {
                 batch.turn(worker, commands, parser, session, self.now_ms, input, &LargeArguments::default(), out);
             match turn.state {
                 TurnState::Server { command, start, spans } => {
-                    // What the server does not keep for itself.
+                    // DEBUG is the only command of the server that this crate runs.
                     assert_eq!(command.name, "debug", "{} needs a server", command.full_name);
                     let store = Arc::clone(&self.store);
                     let args = Args::new(&input[start..], &spans);

@@ -27,12 +27,12 @@ pub struct WorkerState {
     now_ms: i64,
     /// The connection that is served, 0 for none.
     pub(super) client: u64,
-    /// What is served leaves the clocks of the keys that it uses as they are.
+    /// The commands that run leave the access clocks of their keys as they are.
     no_touch: bool,
     counters: Arc<StoreCounters>,
-    /// What the command that runs has reported, and was not handed on yet.
+    /// The effects that the running command has reported and that were not handed on yet.
     pub(super) reported: Reported,
-    /// What the background remembers between its steps.
+    /// The background's state between its steps.
     background: BackgroundState,
     /// Time spent on making room since this was last asked, ns.
     room_ns: u64,
@@ -176,31 +176,31 @@ impl WorkerState {
         self.no_touch
     }
 
-    /// What the command that runs has reported.
+    /// The effects that the running command has reported.
     #[inline(always)]
     pub(crate) fn reported(&self) -> &Reported {
         &self.reported
     }
 
-    /// What the command that runs has reported, to add to it.
+    /// The effects that the running command has reported, for adding to them.
     #[inline(always)]
     pub(crate) fn reported_mut(&mut self) -> &mut Reported {
         &mut self.reported
     }
 
-    /// What this worker has counted.
+    /// The counts of this worker.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &StoreCounters {
         &self.counters
     }
 
-    /// What the background remembers between its steps.
+    /// The background's state between its steps.
     #[inline]
     pub(crate) fn background(&self) -> &BackgroundState {
         &self.background
     }
 
-    /// What the background remembers between its steps, to change it.
+    /// The background's state between its steps, for changing it.
     #[inline]
     pub(crate) fn background_mut(&mut self) -> &mut BackgroundState {
         &mut self.background

@@ -4,7 +4,7 @@
 //! packed     | field | value | field | value | ...     one node, in the order in which the fields came
 //! big        FieldTable: one object a field, found through an index of the hash's own
 //! ```
-//! What changes a hash is in `hashes_mut`.
+//! Changes of a hash are in `hashes_mut`.
 
 use varve_collection::ReadCtx;
 use varve_collection::field_table::FieldTable;

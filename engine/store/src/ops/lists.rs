@@ -4,7 +4,7 @@
 //!   one packed node in the key's object  --passes the fill-->  quicklist (varve_collection::list)
 //!                                        <--one node, under half a fill--
 //! ```
-//! What changes a list is in `lists_mut` (its ends) and `lists_middle`.
+//! Changes of a list are in `lists_mut` (its ends) and `lists_middle`.
 
 use varve_collection::list::{CompressScratch, QuicklistReader, Search, Shape, emit_from};
 use varve_packed::node::{Coded, Node, PackedEntry};
@@ -15,7 +15,7 @@ use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::types::{Type, WrongType};
 
-/// What an operation over several elements shows: first how many, then each.
+/// The output of an operation over several elements: first their number, then each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListPart<'a> {
     /// This many elements follow.

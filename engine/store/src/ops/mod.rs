@@ -161,7 +161,8 @@ impl<'s> Tx<'s> {
             return None;
         }
         let (store, local) = (self.store, &mut *self.local);
-        // What the store removed on the way belongs before whatever others do once the shards are let go.
+        // Keys that the store removed on the way are reported before anything that others do once the shards are
+        // released.
         local.hand_on(store);
         Some(self.held.step_back(store.cells(), || work(store, local)))
     }

@@ -29,14 +29,15 @@ use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
 
-/// Unions of at most so many sets look members up in the sets before; those of more remember what was shown.
+/// Unions of at most this number of sets look members up in the sets before; unions of more sets remember the members
+/// that were shown.
 const PROBED_SETS_MAX: usize = 4;
 /// Bytes that an integer may need as a member of a big set.
 const INTEGER_AS_MEMBER_BYTES: usize = 40;
 
 type OpenedSets = SmallVec<[Option<Opened>; 8]>;
 
-/// What is made of several sets.
+/// The operations on several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp {
     /// Members of all.

@@ -38,7 +38,7 @@ pub(super) struct Writable {
     link: Option<Link>,
 }
 
-/// What a new key holds.
+/// The form of a new key's value.
 enum NewForm<'v> {
     Small(Encoding, &'v [u8]),
     Big(Link),

@@ -163,7 +163,7 @@ impl ZsetViewMut<'_, '_> {
         let (from, to) = set.span(range, false);
         let removed = (to - from) as usize;
         if removed == set.len() {
-            // What goes with its key is freed in the background.
+            // Elements that die with their key are freed in the background.
             after_removal(self.tx, self.k, w, removed, 0);
             return removed;
         }

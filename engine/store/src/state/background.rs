@@ -1,4 +1,4 @@
-//! What one worker's background remembers between its steps.
+//! The state of one worker's background between its steps.
 
 use super::candidates::{Candidates, Cutoff};
 use super::meter::Tally;

@@ -17,12 +17,12 @@ const BACKGROUND_DEAD_PERCENT_LIMITED: u64 = 30;
 const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
 /// Slices that the background does in one turn at most: they fill the turn.
 const SLICES_MAX: u32 = 16;
-/// What it leaves: one part in so many of what is used, which would cost as many times its size to copy, and what sealing
-/// segments early leaves as fillers.
+/// MEMORY PURGE leaves 1/50 of the used bytes dead, since freeing a byte would cost 50 bytes of copying, and the bytes
+/// that sealing segments early leaves as fillers.
 const PURGE_LEAVES_PART: u64 = 50;
 
 impl Store {
-    /// What active defragmentation has come to.
+    /// The figures of active defragmentation.
     pub fn defragged(&self, now_ms: i64) -> Defragged {
         self.reclaimer().meter.read(now_ms)
     }
@@ -32,7 +32,7 @@ impl Store {
         self.reclaimer().settings.set(formula, defrag);
     }
 
-    /// What reclaim has cost since the start or the last [`Store::reset_measures`].
+    /// The cost of reclaim since the start or the last [`Store::reset_measures`].
     pub fn reclaim_cost(&self) -> ReclaimCost {
         self.reclaimer().cost.read()
     }
@@ -48,7 +48,7 @@ pub(crate) fn reclaim_slices(store: &Store) -> u32 {
     let used = store.log().used_bytes();
     let live = store.reclaimer().live.load(Relaxed);
     if live == 0 && used > 0 {
-        // What has died as a whole costs nothing to drain.
+        // A victim that has died as a whole costs nothing to drain.
         return SLICES_MAX;
     }
     let dead = used.saturating_sub(live);
@@ -75,7 +75,7 @@ pub(crate) fn follow_defrag(store: &Store, now_ms: i64) {
     store.reclaimer().meter.follow(defrag_cycle(store, used.saturating_sub(live), live), now_ms);
 }
 
-/// What a slice of the background came to.
+/// Counts the result of a slice of the background.
 pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally) {
     if store.reclaimer().meter.is_active() {
         store.reclaimer().meter.add(tally);

@@ -22,7 +22,7 @@ use crate::state::small::Small;
 /// Objects of a slice: some microseconds of work.
 pub(crate) const SLICE_OBJECTS: usize = 64;
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// Objects were relocated; more may be left.

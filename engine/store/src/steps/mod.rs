@@ -26,7 +26,7 @@ pub(crate) mod room;
 mod sweep;
 mod victim;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the scheduler needs to know whether work is left"]
 pub(crate) enum Step {

@@ -35,7 +35,7 @@ pub(super) fn step(store: &Store, now_ms: i64) -> Step {
     };
     let more = store.log().release_cached_step() || drained(store).unwrap_or(false);
     if !more {
-        // What is kept still is promised to the drain: there is nothing to do for as long again.
+        // The pages that are still cached are promised to the drain: there is nothing to do for as long again.
         store.reclaimer().cooling.since_ms.store(now_ms, Relaxed);
         on.store(false, Relaxed);
     }

@@ -35,7 +35,7 @@ const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
 
-/// What making room has come to so far.
+/// An attempt to make room, and how far it has come.
 struct ReclaimAttempt {
     /// Bytes that draining cannot free, as far as is known.
     live: u64,
@@ -115,7 +115,7 @@ fn find_addresses(store: &Store, bytes: u64) -> bool {
     store.log().has_addresses(bytes)
 }
 
-/// What draining and eviction cannot free: where that leaves no room, no other key must lose its place.
+/// Bytes that draining and eviction cannot free: where these leave no room, no other key must lose its place.
 fn fixed_bytes(store: &Store) -> u64 {
     let used = store.used_memory();
     used - store.log().used_bytes().min(used)
@@ -156,7 +156,7 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
 
 /// One bounded piece of the work that makes room; false if nothing helps.
 fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: u64, limit: u64) -> bool {
-    // What has died already: what a look of before says of it no longer holds.
+    // Parts that have died already: an earlier estimate of them no longer holds.
     if free::step(store, worker).is_left() || store.log().release_step(1 << 20) {
         p.looked_ago = LOOK_SLICES;
         return true;

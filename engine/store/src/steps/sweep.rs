@@ -1,4 +1,4 @@
-//! What FLUSHALL and FLUSHDB leave to do: tables that are given back, keys of a database that is gone.
+//! The work that FLUSHALL and FLUSHDB leave: tables are given back, keys of a database that is gone are removed.
 
 use super::Step;
 use crate::keyspace::store::Store;

@@ -13,8 +13,8 @@
 //! The part that a growing table fills goes first, then the one that it leaves. Overflow buckets are given back with the
 //! last chunk of their part, a few chunks a step.
 
-use crate::POSITIONS;
 use crate::bucket::{EXTENSION_REACH, EXTENSIONS};
+use crate::hash_space::POSITIONS;
 use crate::part::{Part, RELEASE_BYTES};
 use crate::table::{IndexTable, NEW, OLD};
 use varve_base::Ref;

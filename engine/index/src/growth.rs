@@ -9,9 +9,9 @@
 //! The overflow buckets of the old table, some megabytes in a table of millions, are freed bit by bit by `step` afterwards.
 
 use crate::geometry::{LOAD_MIN, entries_max};
+use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::part::Part;
 use crate::table::{IndexTable, NEW, OLD};
-use crate::{POSITIONS, Rehash, position};
 use varve_base::group::Tag;
 
 /// The most buckets that an insert moves: it ends moves to a far smaller table late, whose buckets are nearly empty.

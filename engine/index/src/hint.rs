@@ -4,8 +4,8 @@
 //! see a mixture of two states, or a table that has been freed. All it does with them is to compute an address and
 //! prefetch it, which reads nothing and cannot fault: the worst outcome is a useless cache line.
 
+use crate::hash_space::{POSITION_BITS, position};
 use crate::part::Part;
-use crate::{POSITION_BITS, position};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use varve_base::mem::Line;

@@ -19,6 +19,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `hash_space` | positions, and the question for an entry's hash |
 //! | `bucket` | the bytes of one bucket |
 //! | `pool` | overflow buckets of one table |
 //! | `part` | one table of fixed size: find, put, remove |
@@ -39,6 +40,7 @@ mod bucket;
 mod drain;
 mod geometry;
 mod growth;
+mod hash_space;
 mod hint;
 mod part;
 mod pool;
@@ -47,32 +49,7 @@ mod verify;
 mod walk;
 
 pub use geometry::IndexGeometry;
+pub use hash_space::{POSITION_BITS, POSITIONS, Rehash, position};
 pub use hint::Hint;
 pub use table::{IndexEntry, IndexTable, TableStats};
 pub use verify::TableCensus;
-
-use varve_base::Ref;
-
-/// Bits of the position in hash space.
-pub const POSITION_BITS: u32 = 36;
-
-/// Positions in hash space: `0..POSITIONS`.
-pub const POSITIONS: u64 = 1 << POSITION_BITS;
-
-/// Gives the hash of an entry again. Given to operations that move entries.
-pub trait Rehash {
-    /// The hash under which `r` was inserted.
-    fn hash(&self, r: Ref) -> u64;
-
-    /// Announces that the hash of `r` will be asked for soon.
-    #[inline]
-    fn prefetch(&self, r: Ref) {
-        let _ = r;
-    }
-}
-
-/// The position in hash space of a hash.
-#[inline(always)]
-pub fn position(hash: u64) -> u64 {
-    hash >> 16 & (POSITIONS - 1)
-}

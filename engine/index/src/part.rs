@@ -13,8 +13,8 @@
 //! the heap, more in a mapping of their own.
 
 use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
+use crate::hash_space::{POSITION_BITS, Rehash, position};
 use crate::pool::Pool;
-use crate::{POSITION_BITS, Rehash, position};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use varve_base::Ref;

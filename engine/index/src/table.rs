@@ -1,8 +1,9 @@
 //! The public face: one table as its users see it, be it one part or, while it grows, two.
 
+use crate::geometry::IndexGeometry;
+use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::hint::Hint;
 use crate::part::{BucketKind, Part, PartPos, Wanted};
-use crate::{IndexGeometry, POSITIONS, Rehash, position};
 use varve_base::Ref;
 use varve_base::group::{BucketHead, CELLS, Mask, Tag};
 use varve_base::mem::Line;

@@ -1,8 +1,8 @@
 //! Everything that must hold of a table, checked entry by entry.
 
+use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::part::Part;
 use crate::table::{IndexTable, NEW, OLD};
-use crate::{POSITIONS, Rehash, position};
 use varve_base::Ref;
 use varve_base::group::Tag;
 

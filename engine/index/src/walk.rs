@@ -5,8 +5,8 @@
 //! come twice, but none whose position is at or behind the cursor is passed over.
 
 use crate::bucket::EXTENSION_REACH;
+use crate::hash_space::{POSITIONS, Rehash};
 use crate::table::{IndexEntry, IndexTable, NEW, OLD};
-use crate::{POSITIONS, Rehash};
 use std::ops::Range;
 use varve_base::Ref;
 use varve_base::group::CELLS;

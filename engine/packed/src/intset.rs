@@ -506,4 +506,37 @@ mod tests {
             assert_eq!(IntSet::check(bytes).unwrap_err().what, what);
         }
     }
+
+    /// Every sequence of five operations on four integers of all widths, each with and without room, against a sorted list.
+    #[test]
+    fn every_short_history() {
+        const VALUES: [i64; 4] = [-1, 5, 1 << 20, i64::MIN];
+        const STEPS: u32 = 5;
+        for history in 0..8u32.pow(STEPS) {
+            let mut buf = vec![0; buffer_bytes(4, Width::Eight) - 8];
+            let mut set = IntSetMut::init(&mut buf).unwrap();
+            let mut model: Vec<i64> = vec![];
+            for step in 0..STEPS {
+                let op = history / 8u32.pow(step) % 8;
+                let value = VALUES[op as usize % 4];
+                let there = model.binary_search(&value);
+                if op >= 4 {
+                    assert_eq!(set.remove(value), there.is_ok());
+                    there.map(|at| model.remove(at)).ok();
+                } else {
+                    let needed = set.set().needed_bytes(value);
+                    let has = set.buf.len();
+                    match set.insert(value) {
+                        Ok(new) => {
+                            assert!(new == there.is_err() && needed <= has);
+                            there.map_or_else(|at| model.insert(at, value), |_| ());
+                        }
+                        Err(Full { needed: full }) => assert!(full == needed && needed > has && there.is_err()),
+                    }
+                }
+                assert!(set.set().iter().eq(model.iter().copied()), "history {history:o}, step {step}");
+                assert!(IntSet::check(set.buf).is_ok());
+            }
+        }
+    }
 }

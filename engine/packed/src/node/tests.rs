@@ -365,3 +365,49 @@ fn short_strings_are_written_as_coded_ones() {
     let others: [&[u8]; 5] = [b"0", b"-7", b"123456", b"9223372036854775807", &[b'z'; 64]];
     assert!(others.iter().all(|text| Short::of(text).is_none()));
 }
+
+/// Every sequence of four operations with three entries of one, two and many bytes, in a buffer that is often too small,
+/// against a list.
+#[test]
+fn every_short_history() {
+    const STEPS: u32 = 4;
+    const OPS: u32 = 15;
+    let texts: [&[u8]; 3] = [b"7", b"x", &[b'y'; 70]];
+    for history in 0..OPS.pow(STEPS) {
+        let mut buf = vec![0; buffer_bytes(145)];
+        let mut node = NodeMut::init(&mut buf, Grow::Both).unwrap();
+        let mut model: Vec<&[u8]> = vec![];
+        for step in 0..STEPS {
+            let op = history / OPS.pow(step) % OPS;
+            let (text, kind) = (texts[op as usize % 3], op / 3);
+            let coded = Coded::of(text);
+            let fits = node.node().room() >= coded.size();
+            let middle = node.node().nth(model.len() / 2);
+            let done = match (kind, middle) {
+                (0, _) => node.push_front(&coded).is_ok().then(|| model.insert(0, text)),
+                (1, _) => node.push_back(&coded).is_ok().then(|| model.push(text)),
+                (2, Some(place)) => {
+                    node.insert_before(place, &coded).is_ok().then(|| model.insert(model.len() / 2, text))
+                }
+                (3, Some(place)) => {
+                    node.remove(place);
+                    model.remove(model.len() / 2);
+                    Some(())
+                }
+                (4, _) => {
+                    assert_eq!(node.pop_back().is_some(), !model.is_empty());
+                    model.pop();
+                    Some(())
+                }
+                _ => Some(()),
+            };
+            let adds = kind < 2 || (kind == 2 && middle.is_some());
+            assert!(!adds || done.is_some() == fits, "history {history}, step {step}: what fits is added");
+            node.node().verify();
+            let mut scratch = [0; 20];
+            let found: Vec<Vec<u8>> = node.node().iter().map(|entry| entry.text(&mut scratch).to_vec()).collect();
+            assert!(found.iter().eq(model.iter()), "history {history}, step {step}");
+            assert!(node.node().iter().rev().count() == model.len());
+        }
+    }
+}

@@ -15,6 +15,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates (directories) and their floors, lowest first.
 const FLOORS: &[(&str, &[&[&str]])] = &[
+    (
+        "engine/segment",
+        &[
+            &["kind", "ids", "geometry", "releases"],
+            &["layout", "table"],
+            &["memory"],
+            &["space"],
+            &["log"],
+            &["object"],
+            &["extent"],
+            &["append", "reclaim"],
+            &["clear", "verify"],
+        ],
+    ),
+    (
+        "engine/index",
+        &[
+            &["bucket", "hash_space"],
+            &["pool"],
+            &["part"],
+            &["geometry", "hint"],
+            &["table"],
+            &["growth", "drain", "walk", "verify"],
+        ],
+    ),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
     (
         "server",

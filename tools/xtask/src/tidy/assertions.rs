@@ -5,11 +5,12 @@ use super::files::Tree;
 /// Crates (directories) and how many lines of code have one assertion at least. Lines of tests, blank lines and comments
 /// do not count, nor do the assertions of tests.
 const LINES_PER_ASSERTION_MAX: &[(&str, usize)] = &[
+    ("engine/base", 75),
     ("engine/segment", 25),
     ("engine/index", 25),
     ("engine/packed", 25),
     ("engine/collection", 25),
-    ("engine/store", 134),
+    ("engine/store", 131),
 ];
 
 /// Each crate has as many assertions as it had.

@@ -315,7 +315,9 @@ impl Running<'_> {
         None
     }
 
-    /// Runs requests on keys, one after the other, inside the gate.
+    /// Runs requests on keys, one after the other, inside the gate. A function of its own: among the parsing of a turn its
+    /// loop has fewer registers.
+    #[inline(never)]
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
         let StoreWorker { store, local } = &mut *self.worker;
         let _inside = store.gate().enter(local.id());
@@ -324,6 +326,7 @@ impl Running<'_> {
         let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && pause == Pause::None && observers.are_idle();
+        let each = observers.slow.times_each();
         let tx = Tx::new(store, local, self.session.db);
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
         let mut ctx =
@@ -333,9 +336,12 @@ impl Running<'_> {
         ctx.tx.keep_expired(pause != Pause::None);
         while let Some(request) = work.requests.get(self.next) {
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
-            stop = stands_back(ctx.out.len() > self.out_max, pause, request.command, ctx.session);
-            if stop.is_some() {
-                break;
+            let full = ctx.out.len() > self.out_max;
+            if full || !plain {
+                stop = stands_back(full, pause, request.command, ctx.session);
+                if stop.is_some() {
+                    break;
+                }
             }
             ctx.args = work.args(request, input, outside);
             ctx.keys = &work.keys[request.keys.clone()];
@@ -352,7 +358,7 @@ impl Running<'_> {
             }
             self.next += 1;
             ctx.command = d;
-            let apart = d.timed || !plain && observers.slow.times_each();
+            let apart = d.timed || each;
             if apart {
                 clock.settle(&observers.stats);
             }
@@ -369,8 +375,8 @@ impl Running<'_> {
             if ctx.tx.has_ready() {
                 observers.serve_ready(&mut ctx.tx);
             }
-            if let Some(blocked) = ctx.session.blocked.take() {
-                stop = Some(Stop::Blocked(blocked));
+            if ctx.session.blocked.is_some() {
+                stop = ctx.session.blocked.take().map(Stop::Blocked);
                 break;
             }
         }

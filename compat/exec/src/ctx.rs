@@ -30,6 +30,7 @@ pub struct Ctx<'c, 'a> {
 
 /// The key that argument `at` is. Of a command with many it is told by its place: they follow each other, or every second
 /// argument is one; looking through them would make it O(N) a key.
+#[inline]
 fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
     let is_it = |key: &&KeyArg| key.arg as usize == at;
     let behind = at.checked_sub(keys.first()?.arg as usize);
@@ -85,6 +86,7 @@ impl<'a> Ctx<'_, 'a> {
     }
 
     /// A key that is not the first one, like [`Ctx::key`].
+    #[inline]
     fn other_key(&self, at: usize) -> Key<'a> {
         let bytes = self.args.get(at);
         match key_of(self.keys, at) {

@@ -19,7 +19,7 @@ use varve_exec::CommandTable;
 
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
-use super::{Config, split};
+use super::{Config, grammar, split};
 
 /// Why the configuration was refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Loader {
             return Err(here("Files include each other without end"));
         }
         self.depth += 1;
-        for path in expand(&table::path_of(pattern)) {
+        for path in expand(&grammar::path_of(pattern)) {
             self.file(&path).map_err(Problem::Elsewhere)?;
         }
         self.depth -= 1;
@@ -223,7 +223,7 @@ fn trim(line: &[u8]) -> &[u8] {
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::new()];
     for component in pattern.components() {
-        let part = table::bytes_of(component.as_ref());
+        let part = grammar::bytes_of(component.as_ref());
         if !part.iter().any(|byte| b"*?[".contains(byte)) {
             paths.iter_mut().for_each(|path| path.push(component));
             continue;
@@ -232,7 +232,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
         // The path behind a pattern must exist, or the pattern did not match.
         paths.sort();
     }
-    let has_pattern = table::bytes_of(pattern).iter().any(|byte| b"*?[".contains(byte));
+    let has_pattern = grammar::bytes_of(pattern).iter().any(|byte| b"*?[".contains(byte));
     paths.retain(|path| !has_pattern || path.exists());
     paths
 }
@@ -244,5 +244,5 @@ fn matching(directory: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     };
     let fits = |name: &[u8]| (name[0] != b'.' || pattern[0] == b'.') && varve_base::glob::matches(pattern, name, false);
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
-    names.filter(|name| fits(&table::bytes_of(name.as_ref()))).map(|name| directory.join(name)).collect()
+    names.filter(|name| fits(&grammar::bytes_of(name.as_ref()))).map(|name| directory.join(name)).collect()
 }

@@ -3,8 +3,7 @@
 //! Messages of `Kind::parse` are seen by clients and must be those of Redis 7.0.15. Kinds with a grammar of their own
 //! are in `special.rs`.
 
-use std::borrow::Cow;
-
+use super::grammar::{Refusal, memory, not_one_of, strict_i64};
 use super::special::Special;
 
 /// The kind of a directive's value. Bounds are inclusive.
@@ -27,9 +26,6 @@ pub(crate) enum Kind {
     /// A grammar of its own.
     Special(Special),
 }
-
-/// Why a value was refused, in the words that a client sees.
-pub(crate) type Refusal = Cow<'static, str>;
 
 impl Kind {
     /// Checks the arguments of a directive and gives the canonical text. `current` is the value so far, on which the
@@ -62,19 +58,9 @@ impl Kind {
     }
 }
 
-pub(crate) fn not_one_of(words: &[&str]) -> Refusal {
-    format!("argument(s) must be one of the following: {}", words.join(", ")).into()
-}
-
 fn one_of(words: &[&str], argument: &[u8]) -> Option<Vec<u8>> {
     let word = words.iter().find(|word| word.as_bytes().eq_ignore_ascii_case(argument))?;
     Some(word.as_bytes().to_vec())
-}
-
-/// A decimal integer without spaces, plus sign or leading zeros.
-pub(crate) fn strict_i64(text: &[u8]) -> Option<i64> {
-    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (number.to_string().as_bytes() == text).then_some(number)
 }
 
 fn integer(argument: &[u8], min: i64, max: i64) -> Result<Vec<u8>, Refusal> {
@@ -103,26 +89,6 @@ fn octal(argument: &[u8], max: u32) -> Result<Vec<u8>, Refusal> {
         Ok(mode) if mode <= max => Ok(format!("{mode:o}").into_bytes()),
         _ => Err(format!("argument must be between 0 and {max:o} inclusive").into()),
     }
-}
-
-/// A number of bytes. No digits at all mean 0, and a number beyond 64 bits means the greatest one, as in Redis; a
-/// product beyond 64 bits is refused, where Redis wraps around.
-pub(crate) fn memory(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    let number = text[..digits]
-        .iter()
-        .fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    number.checked_mul(unit)
 }
 
 fn memory_or_percent(argument: &[u8]) -> Result<Vec<u8>, Refusal> {

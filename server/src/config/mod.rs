@@ -14,7 +14,8 @@
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
 mod file;
-pub(crate) mod kind;
+mod grammar;
+mod kind;
 mod live;
 mod rewrite;
 mod special;
@@ -27,9 +28,10 @@ mod tests;
 use std::path::PathBuf;
 
 pub(crate) use file::{LoadError, Loaded, Loader};
+pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use special::{OutputLimit, SavePoint};
-pub(crate) use table::{Values, path_of};
+pub(crate) use table::Values;
 use varve_store::{Policy, Store};
 
 use crate::system::logging::LogLevel;

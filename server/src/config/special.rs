@@ -3,7 +3,7 @@
 //! Messages are seen by clients and are those of Redis 7.0.15, except where they speak of something that Varve does not
 //! have.
 
-use super::kind::{Refusal, memory, not_one_of, strict_i64};
+use super::grammar::{Refusal, bytes_of, memory, not_one_of, path_of, strict_i64};
 
 /// One `save` pair: a snapshot is due when this number of changes is this old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,10 +278,10 @@ fn file_name(argument: &[u8], directive: &str, what: &str, may_be_empty: bool) -
 }
 
 fn directory(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let path = super::table::path_of(argument);
+    let path = path_of(argument);
     let absolute = path.canonicalize().map_err(|error| without_number(&error))?;
     std::fs::read_dir(&absolute).map_err(|error| without_number(&error))?;
-    Ok(super::table::bytes_of(&absolute))
+    Ok(bytes_of(&absolute))
 }
 
 /// The text of a system error without Rust's `(os error N)`.

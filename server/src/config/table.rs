@@ -5,11 +5,10 @@
 //!
 //! Not here: `include`, `rename-command`, `user`, `loadmodule`, which are not settings (see `file.rs`).
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::grammar::{bytes_of, path_of};
 use super::kind::Kind;
 use super::special::Special;
 
@@ -380,12 +379,4 @@ impl Values {
     pub(crate) fn above_zero(&self, name: &str) -> Option<u64> {
         Some(self.number(name)).filter(|&number| number > 0)
     }
-}
-
-pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
-}
-
-pub(crate) fn bytes_of(path: &Path) -> Vec<u8> {
-    path.as_os_str().to_owned().into_vec()
 }

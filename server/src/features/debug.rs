@@ -6,7 +6,7 @@ use std::time::Duration;
 use varve_exec::CmdResult;
 use varve_exec::WideCtx;
 
-use crate::config::kind;
+use crate::config;
 use crate::errors;
 use crate::state::ctx::{After, Handlers, ServerCtx};
 
@@ -47,7 +47,7 @@ const THRESHOLD_MAX: u64 = (4 << 30) - (1 << 20);
 
 /// The size in bytes from which a list's element has a node to itself; 0 means that of no element.
 fn threshold(text: &[u8]) -> CmdResult<u64> {
-    match kind::memory(text).filter(|bytes| *bytes <= THRESHOLD_MAX) {
+    match config::memory(text).filter(|bytes| *bytes <= THRESHOLD_MAX) {
         Some(0) => Ok(u64::MAX),
         Some(bytes) => Ok(bytes),
         None => Err(errors::THRESHOLD),

@@ -137,7 +137,7 @@ impl World {
             rest = &mut rest[turn.consumed..];
             let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {
-                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Server { .. } => {}
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) | TurnState::Server { .. } => {}
                 // Its commands of the server's are nobody's here.
                 TurnState::Exec(_) => session.leave_transaction(worker),
                 TurnState::Blocked(blocked) => {

@@ -160,7 +160,7 @@ impl Ours {
                     }
                 }
                 TurnState::Blocked(waiter) => *blocked = Some(waiter),
-                TurnState::NeedInput { .. } | TurnState::Yield => {}
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
                 state => panic!("{state:?} of {words:?}"),
             }
             input = &mut input[turn.consumed..];

@@ -117,6 +117,9 @@ pub enum TurnState {
     Exec(&'static Command),
     /// The last command waits for its keys, and those behind it wait for its reply.
     Blocked(Blocked),
+    /// A client that is subscribed itself has published: it gets its own message before the reply, which begins at this
+    /// mark.
+    Published(Mark),
     /// Flush the output, then close.
     Close,
 }
@@ -131,6 +134,8 @@ enum Stop {
     Exec(&'static Command),
     Blocked(Blocked),
     Close,
+    /// A client that is subscribed itself has published; its reply begins here.
+    Published(Mark),
     /// The database changed: hashes computed before no longer hold.
     Selected,
     /// The replies are enough for one turn.
@@ -244,6 +249,7 @@ impl Batch {
             Some(Stop::Paused) => TurnState::Paused,
             Some(Stop::Exec(exec)) => TurnState::Exec(exec),
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
+            Some(Stop::Published(mark)) => TurnState::Published(mark),
             Some(Stop::Close) => TurnState::Close,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Server(command)) => {
@@ -421,9 +427,7 @@ impl Running<'_> {
             self.batch.observers.refused(d, &refusal, self.session, self.out);
             return None;
         }
-        // A client that publishes and listens itself gets what it has published before the reply: the server sees to that.
-        let to_itself = d.publishes() && self.session.subscriptions > 0;
-        if matches!(d.exec, Exec::Server) || to_itself {
+        if matches!(d.exec, Exec::Server) {
             return Some(Stop::Server(d));
         }
         let db = self.session.db;
@@ -437,6 +441,9 @@ impl Running<'_> {
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.close_after_reply {
             return Some(Stop::Close);
+        }
+        if d.publishes() && self.session.subscriptions > 0 {
+            return Some(Stop::Published(mark));
         }
         (db != self.session.db).then_some(Stop::Selected)
     }

@@ -77,6 +77,10 @@ impl Core {
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
                     stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
                 }
+                TurnState::Published(mark) => {
+                    self.deliver_before_reply(id, mark, out);
+                    None
+                }
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
                     None => self.conns[id].session.close_after_reply.then_some(Stop::Close),
@@ -124,7 +128,9 @@ impl Core {
                 Stop::Idle
             }
             TurnState::Close => Stop::Close,
-            TurnState::Yield | TurnState::Exec(_) | TurnState::Server { .. } => unreachable!("the caller goes on"),
+            TurnState::Yield | TurnState::Exec(_) | TurnState::Published(_) | TurnState::Server { .. } => {
+                unreachable!("the caller goes on")
+            }
         }
     }
 

@@ -175,7 +175,7 @@ impl Server {
                 }
                 TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
                 TurnState::Close => break,
-                TurnState::NeedInput { .. } | TurnState::Yield => {}
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
                 TurnState::Blocked(blocked) => {
                     // Nobody else is there: its time is up at once.
                     assert!(blocked.cancel(), "nobody serves it");

@@ -19,7 +19,6 @@ use state::{Kind, Name};
 /// The handlers, by the full names of their rows.
 pub(super) const HANDLERS: Handlers = &[
     ("psubscribe", psubscribe),
-    ("publish", publish),
     ("pubsub|channels", channels),
     ("pubsub|help", help),
     ("pubsub|numpat", numpat),
@@ -27,7 +26,6 @@ pub(super) const HANDLERS: Handlers = &[
     ("pubsub|shardchannels", shardchannels),
     ("pubsub|shardnumsub", shardnumsub),
     ("punsubscribe", punsubscribe),
-    ("spublish", spublish),
     ("ssubscribe", ssubscribe),
     ("subscribe", subscribe),
     ("sunsubscribe", sunsubscribe),
@@ -104,23 +102,6 @@ fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {
         None => out.null(),
     }
     out.integer(told as i64);
-}
-
-/// `PUBLISH channel message`
-fn publish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    post(ctx, Kind::Channel)
-}
-
-/// `SPUBLISH shardchannel message`
-fn spublish(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    post(ctx, Kind::Shard)
-}
-
-fn post(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    let own = ctx.store.id();
-    let receivers = ctx.state.pubsub().publish(kind, ctx.args.get(1), ctx.args.get(2), own);
-    ctx.out.integer(receivers as i64);
-    Ok(After::Done)
 }
 
 /// `PUBSUB CHANNELS [pattern]`

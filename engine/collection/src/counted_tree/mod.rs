@@ -272,7 +272,7 @@ impl<R: Copy> CountedTree<R> {
     /// Tells that the leaf has `delta` elements more.
     ///
     /// # Panics
-    /// If it had not so many; at an end not before it is asked for.
+    /// If the leaf has fewer than `-delta` elements. For a leaf at an end the panic comes when its count is asked for.
     #[inline(always)]
     pub(crate) fn add(&mut self, leaf: Leaf, delta: i64) {
         match self.end_of(leaf) {

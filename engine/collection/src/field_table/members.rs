@@ -14,7 +14,7 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 const MOVED_EACH: usize = 2;
 
 impl FieldTable {
-    /// No members yet, for the set with this number, which will at once have so many.
+    /// An empty table for the set with this number, which is about to get `expected` members.
     pub fn members(id: CollectionId, expected: usize) -> FieldTable {
         FieldTable { kind: kinds::MEMBER, ..FieldTable::new(id, expected) }
     }

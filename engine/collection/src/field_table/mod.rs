@@ -54,7 +54,7 @@ pub struct Found {
 }
 
 impl FieldTable {
-    /// No elements yet, for the collection with this number, which will at once have so many.
+    /// An empty table for the collection with this number, which is about to get `expected` elements.
     pub fn new(id: CollectionId, expected: usize) -> FieldTable {
         let shard_scale = (id.number() % STAGGER, STAGGER);
         let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };

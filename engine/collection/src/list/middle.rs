@@ -140,7 +140,7 @@ impl Quicklist {
         true
     }
 
-    /// Adds an entry before number `at` of a node, behind its last if there are so many.
+    /// Adds an entry before number `at` of a node, behind its last if `at` is the number of entries.
     fn insert_at(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize, entry: &Coded<'_>) {
         debug_assert!(at as u64 <= self.tree.count_of(leaf), "in the node, or behind its last entry");
         let (entries, bytes) = sizes(ctx.value(self.tree.leaf_ref(leaf)));

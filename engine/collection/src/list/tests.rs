@@ -174,7 +174,7 @@ impl Both {
         }
     }
 
-    /// As reclaim does it: some node moves.
+    /// Moves some node, which reclaim does.
     fn relocate(&mut self) {
         let leaves: Vec<Leaf> = std::iter::successors(self.list.tree.first(), |l| self.list.tree.next(*l)).collect();
         if leaves.is_empty() {

@@ -86,7 +86,7 @@ pub(crate) fn rank_span(start: u64, stop: u64, len: u64, rev: bool) -> (u64, u64
 }
 
 impl SortedSet {
-    /// No elements yet, for the collection with this number, which will at once have so many.
+    /// An empty sorted set for the collection with this number, which is about to get `expected` elements.
     pub fn new(id: CollectionId, expected: usize) -> SortedSet {
         SortedSet::with_leaves(id, expected, CELLS_MAX)
     }

@@ -155,7 +155,7 @@ fn refuse_push(bench: &mut Bench, look: impl FnOnce(&mut Bench)) {
     thread::scope(|s| {
         s.spawn(move || {
             let _inside = store.gate().enter(other.id());
-            let mut tx = Tx::new(&store, &mut other.local, 0);
+            let mut tx = Tx::new(&store, other.parts().1, 0);
             tx.hold(&[tx.shard_of_bytes(b"d")]);
             held.send(()).expect("the test is there");
             released.recv().expect("the test is there");

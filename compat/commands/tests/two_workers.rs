@@ -93,7 +93,7 @@ fn a_busy_shard_puts_exec_off_with_nothing_done() {
         let store = Arc::clone(&store);
         thread::spawn(move || {
             let mut worker = store.worker(1);
-            let mut tx = Tx::new(&store, &mut worker.local, 0);
+            let mut tx = Tx::new(&store, worker.parts().1, 0);
             let shard = tx.shard_of(store.key(0, b"b").hash);
             tx.hold(&[shard]);
             taken.send(()).unwrap();
@@ -124,7 +124,7 @@ fn exec_that_finds_a_shard_busy_too_often_waits_for_it() {
         let store = Arc::clone(&store);
         thread::spawn(move || {
             let mut worker = store.worker(1);
-            let mut tx = Tx::new(&store, &mut worker.local, 0);
+            let mut tx = Tx::new(&store, worker.parts().1, 0);
             let shard = tx.shard_of(store.key(0, b"a").hash);
             tx.hold(&[shard]);
             taken.send(()).unwrap();
@@ -185,7 +185,7 @@ fn exec_that_found_a_shard_busy_looks_at_the_time_again() {
     let (release, released) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let mut tx = Tx::new(&store, &mut b.worker.local, 0);
+            let mut tx = Tx::new(&store, b.worker.parts().1, 0);
             tx.hold(&[tx.shard_of_bytes(b"done")]);
             held.send(()).unwrap();
             released.recv().unwrap();

@@ -325,7 +325,7 @@ impl Running<'_> {
     /// loop has fewer registers.
     #[inline(never)]
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
-        let StoreWorker { store, local } = &mut *self.worker;
+        let (store, local) = self.worker.parts();
         let _inside = store.gate().enter(local.id());
         self.batch.work.follow_databases(store, self.session.db, self.next, self.input, self.outside);
         let pause = self.batch.pause;
@@ -499,14 +499,14 @@ fn run_unkeyed(
     observers: &mut Observers,
 ) -> CmdResult {
     let WideCall { args, worker, session, out } = call;
-    let store = Arc::clone(&worker.store);
+    let store = Arc::clone(worker.store());
     let (_alone, _inside);
     match d.exec {
         Exec::Session(run) => {
             let (databases, events) = (store.databases(), observers.events.as_mut());
             return run(&mut SessionCtx { args, out, session, commands, databases, events });
         }
-        Exec::Exclusive(_) => _alone = store.gate().alone(worker.id()),
+        Exec::Exclusive(_) => _alone = store.gate().exclusive(worker.id()),
         _ => _inside = store.gate().enter(worker.id()),
     }
     let changes = store.database_changes();

@@ -100,7 +100,7 @@ pub(crate) fn wanted(
     let body = parser.body()?;
     let name = body.name?;
     let command = table.get(&request[name.start..name.start + name.len])?;
-    let fits = body.len > worker.store.log().extent_min_bytes() && body.len <= BODY_BYTES_MAX;
+    let fits = body.len > worker.store().log().extent_min_bytes() && body.len <= BODY_BYTES_MAX;
     (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
 }
 
@@ -109,7 +109,7 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.
 pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
-    worker.store.log().begin_extent(len)
+    worker.store().log().begin_extent(len)
 }
 
 /// Admits the next `bytes` of a body against the limit, making room if that may be; no shard is held.

@@ -8,7 +8,7 @@ use varve_store::gate::Gate;
 fn gate(c: &mut Criterion) {
     let gate = Gate::new(4);
     c.bench_function("gate/enter_and_leave", |b| b.iter(|| drop(gate.enter(1))));
-    c.bench_function("gate/alone_of_4", |b| b.iter(|| drop(gate.alone(1))));
+    c.bench_function("gate/alone_of_4", |b| b.iter(|| drop(gate.exclusive(1))));
     let shard = RankedMutex::new(Rank::Shard(0), 0u64);
     c.bench_function("rank/try_lock", |b| b.iter(|| *shard.try_lock().expect("free") += 1));
     let hist = Hist::new();

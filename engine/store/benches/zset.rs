@@ -39,7 +39,7 @@ fn cpu_ns() -> u64 {
 fn time(worker: &mut StoreWorker, count: u64, mut work: impl FnMut(&mut Tx<'_>, &varve_store::Key<'_>, u64)) -> f64 {
     let start = cpu_ns();
     for first in (0..count).step_by(64) {
-        let StoreWorker { store, local } = worker;
+        let (store, local) = worker.parts();
         let mut tx = Tx::new(store, local, 0);
         let key = tx.key(b"zset");
         tx.hold(&[tx.shard_of(key.hash)]);

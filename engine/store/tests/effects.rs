@@ -23,7 +23,7 @@ impl Probe {
         let got = std::thread::scope(|scope| {
             let attempt = || {
                 let mut other = self.other.lock().expect("one at a time");
-                let mut tx = Tx::new(&self.store, &mut other.local, 0);
+                let mut tx = Tx::new(&self.store, other.parts().1, 0);
                 let shard = tx.shard_of_bytes(key);
                 tx.try_hold(&[shard])
             };

@@ -86,7 +86,7 @@ impl Pair {
     /// Runs `f` on a key, with the shards of all these keys held.
     fn with<R>(&mut self, db: u32, keys: &[(u32, u64)], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let StoreWorker { store, local } = &mut self.worker;
+        let (store, local) = self.worker.parts();
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = keys.iter().map(|(db, n)| tx.shard_of(tx.key_in(*db, &name(*n)).hash)).collect();
         shards.sort_unstable();

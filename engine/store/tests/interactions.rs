@@ -46,7 +46,7 @@ fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
 
 /// Runs with the shards of these keys held.
 fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let StoreWorker { store, local } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let shards = shards(&tx, keys);
@@ -289,7 +289,7 @@ fn fill(worker: &mut StoreWorker, db: u32, keys: u32, rng: &mut Rng) {
 }
 
 fn contents(worker: &mut StoreWorker, db: u32) -> Contents {
-    let store = Arc::clone(&worker.store);
+    let store = Arc::clone(worker.store());
     let mut keys = Vec::new();
     store.for_each_key(worker, db, &mut |key, _, _| keys.push(key.to_vec()));
     let mut read = |key: Vec<u8>| {
@@ -323,8 +323,8 @@ fn contents(worker: &mut StoreWorker, db: u32) -> Contents {
 }
 
 fn alone(worker: &mut StoreWorker, f: impl FnOnce(&Store, &mut StoreWorker)) {
-    let store = Arc::clone(&worker.store);
-    let _alone = store.gate().alone(worker.id());
+    let store = Arc::clone(worker.store());
+    let _alone = store.gate().exclusive(worker.id());
     f(&store, worker);
 }
 

@@ -85,7 +85,7 @@ fn a_limit_of_two_segments_holds() {
                 refused += 1;
                 continue;
             }
-            let StoreWorker { store, local } = &mut worker;
+            let (store, local) = worker.parts();
             let _inside = store.gate().enter(local.id());
             let mut tx = Tx::new(store, local, 0);
             let key = tx.key(&name);
@@ -122,8 +122,8 @@ fn addresses_that_are_used_up_are_an_error() {
             return false;
         }
         let name = format!("key:{n}").into_bytes();
-        let _inside = store.gate().enter(worker.local.id());
-        let mut tx = Tx::new(&store, &mut worker.local, 0);
+        let _inside = store.gate().enter(worker.id());
+        let mut tx = Tx::new(&store, worker.parts().1, 0);
         let key = tx.key(&name);
         tx.hold(&[tx.shard_of(key.hash)]);
         let done = if write { tx.append(&key, &value).is_ok() } else { tx.remove(&key) };

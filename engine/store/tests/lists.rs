@@ -85,7 +85,7 @@ impl Pair {
     /// Runs `f` on a key, with the shards of these keys held.
     fn with<R>(&mut self, db: u32, ids: &[Id], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let StoreWorker { store, local } = &mut self.worker;
+        let (store, local) = self.worker.parts();
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = ids.iter().map(|(db, n)| tx.shard_of(tx.key_in(*db, &name(*n)).hash)).collect();
         shards.sort_unstable();

@@ -33,7 +33,7 @@ impl House {
 
     /// Changes every room.
     fn sweep(&self, worker: usize) {
-        let _alone = self.gate.alone(worker);
+        let _alone = self.gate.exclusive(worker);
         (0..self.rooms.len()).for_each(|room| self.add_one(room));
     }
 
@@ -44,7 +44,7 @@ impl House {
     }
 
     fn assert_rooms(&self, want: &[u32]) {
-        let _alone = self.gate.alone(0);
+        let _alone = self.gate.exclusive(0);
         let got: Vec<u32> = self.rooms.iter().map(|(claim, value)| claim.with(|_| value.load(Relaxed))).collect();
         assert_eq!(got, want);
     }

@@ -35,7 +35,7 @@ fn on<R>(
     bytes: u64,
     run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R,
 ) -> Option<R> {
-    let StoreWorker { store, local } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let admitted = bytes == 0 || tx.admit(bytes).is_ok();

@@ -107,7 +107,7 @@ impl Pair {
     fn on<R>(&mut self, numbers: &[u64], f: impl FnOnce(&mut Tx<'_>, &[Key<'_>]) -> R) -> R {
         self.worker.set_now(self.now);
         let names: Vec<Vec<u8>> = numbers.iter().map(|&n| name(n)).collect();
-        let StoreWorker { store, local } = &mut self.worker;
+        let (store, local) = self.worker.parts();
         let mut tx = Tx::new(store, local, 0);
         let keys: Vec<Key<'_>> = names.iter().map(|name| tx.key(name)).collect();
         let mut shards: Vec<u16> = keys.iter().map(|key| tx.shard_of(key.hash)).collect();

@@ -34,7 +34,7 @@ fn store() -> (Arc<Store>, StoreWorker) {
 
 /// Runs with the key's shard held, and tells the key's encoding afterwards.
 fn on(worker: &mut StoreWorker, key: &str, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>)) -> &'static str {
-    let StoreWorker { store, local } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let key = tx.key(key.as_bytes());

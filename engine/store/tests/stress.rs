@@ -58,7 +58,7 @@ fn store(seed: u64, policy: Policy) -> Arc<Store> {
 
 /// Runs `f` as one command on these keys of databases, trying again while a shard is busy.
 fn command_in<R>(worker: &mut StoreWorker, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let StoreWorker { store, local, .. } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let mut shards: Vec<u16> = keys.iter().map(|(db, k)| tx.shard_of(tx.key_in(*db, k).hash)).collect();
@@ -81,8 +81,8 @@ fn command<R>(worker: &mut StoreWorker, keys: &[&[u8]], f: impl FnOnce(&mut Tx<'
 }
 
 fn alone(worker: &mut StoreWorker, f: impl FnOnce(&mut StoreWorker)) {
-    let store = Arc::clone(&worker.store);
-    let _alone = store.gate().alone(worker.id());
+    let store = Arc::clone(worker.store());
+    let _alone = store.gate().exclusive(worker.id());
     f(worker);
 }
 
@@ -293,13 +293,13 @@ fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
     match rng.below(8) {
         0..=2 => {
             let (a, b) = (1 + rng.below(3) as u32, 1 + rng.below(3) as u32);
-            alone(worker, |w| w.store.swap_db(a, b));
+            alone(worker, |w| w.store().swap_db(a, b));
         }
         3 if rng.below(8) == 0 => {
             let db = 1 + rng.below(3) as u32;
-            alone(worker, |w| Arc::clone(&w.store).flush_db(w, db));
+            alone(worker, |w| Arc::clone(w.store()).flush_db(w, db));
         }
-        4 if flush_all && rng.below(10) == 0 => alone(worker, |w| Arc::clone(&w.store).flush_all(w)),
+        4 if flush_all && rng.below(10) == 0 => alone(worker, |w| Arc::clone(w.store()).flush_all(w)),
         5 => {
             let few = rng.below(3) == 0;
             let limits = Limits {
@@ -311,10 +311,10 @@ fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
                 zset_entries: rng.below(if few { 4 } else { 200 }),
                 zset_value: if few { 8 } else { 4000 },
             };
-            worker.store.shapes().set(&limits);
+            worker.store().shapes().set(&limits);
         }
         _ => {
-            let store = Arc::clone(&worker.store);
+            let store = Arc::clone(worker.store());
             let _inside = store.gate().enter(worker.id());
             let _ = store.scan(worker, 0, rng.below(16) << 36, 20, &mut |_, _| ());
         }
@@ -427,7 +427,7 @@ fn work_off(workers: &mut [StoreWorker]) {
 
 /// Removes every key, and looks for anything that is left.
 fn empty(workers: &mut [StoreWorker]) {
-    let store = Arc::clone(&workers[0].store);
+    let store = Arc::clone(workers[0].store());
     work_off(workers);
     store.verify();
     let worker = &mut workers[0];

@@ -79,7 +79,7 @@ impl Pair {
     /// Runs `f` with the shards of these keys held.
     fn with<R>(&mut self, db: u32, keys: &[(u32, &[u8])], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         self.worker.set_now(self.now);
-        let StoreWorker { store, local, .. } = &mut self.worker;
+        let (store, local) = self.worker.parts();
         let mut tx = Tx::new(store, local, db);
         let mut shards: Vec<u16> = keys.iter().map(|(db, k)| tx.shard_of(tx.key_in(*db, k).hash)).collect();
         shards.sort_unstable();

@@ -21,7 +21,7 @@ fn waiter(client: u64, db: u32, keys: &[&[u8]], target: Option<&[u8]>) -> Arc<Wa
 
 /// Runs with the shards of these keys held.
 fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let StoreWorker { store, local } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, db);
     let shards = shards(&tx, keys);
@@ -174,9 +174,9 @@ fn an_exchange_of_databases_makes_keys_ready() {
     wait(&mut w, &waiter(1, 1, &[b"a"], Some(b"t")), &[b"a", b"t"]);
     wait(&mut w, &waiter(2, 0, &[b"b"], None), &[b"b"]);
     assert_eq!(set(&mut w, 0, b"a"), []);
-    let alone = store.gate().alone(0);
+    let alone = store.gate().exclusive(0);
     store.swap_db(0, 1);
-    let mut tx = Tx::new(&store, &mut w.local, 0);
+    let mut tx = Tx::new(&store, w.parts().1, 0);
     tx.recheck(Default::default());
     assert_eq!(take_all(&mut tx), [1]);
     tx.finish();

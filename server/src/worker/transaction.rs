@@ -25,7 +25,7 @@ impl Core {
     /// Runs the transaction of a connection; the first question that is left, if there is one.
     pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
-        let alone = state.store().gate().alone(self.store.id());
+        let alone = state.store().gate().exclusive(self.store.id());
         let session = &mut self.conns[id].session;
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();

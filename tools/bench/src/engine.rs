@@ -280,7 +280,7 @@ impl Hands for OfStore<'_> {
 impl OfStore<'_> {
     fn turn(&mut self, ops: &[u32], now_ms: i64) -> usize {
         self.worker.set_now(now_ms);
-        let StoreWorker { store, local } = &mut *self.worker;
+        let (store, local) = self.worker.parts();
         self.out.clear();
         self.hashes.clear();
         for &op in ops {

@@ -139,14 +139,14 @@ impl Work {
         self.names_elements = false;
         self.fetched = false;
         self.parsed_bytes = 0;
-        self.database_changes = worker.store.database_changes();
+        self.database_changes = worker.store().database_changes();
     }
 
     /// Fetches the buckets of the keys from the `from`th on: one right behind the other, so that their waits for
     /// translations overlap.
     #[inline]
     fn prefetch(&self, worker: &StoreWorker, from: usize) {
-        self.keys[from..].iter().for_each(|key| worker.store.prefetch(key.hash));
+        self.keys[from..].iter().for_each(|key| worker.store().prefetch(key.hash));
     }
 
     /// The arguments of a request.
@@ -196,7 +196,7 @@ impl Work {
         if let Ok(d) = command
             && d.one_key
         {
-            let hash = worker.store.key(db, args.get(1)).hash;
+            let hash = worker.store().key(db, args.get(1)).hash;
             self.keys.push(KeyArg { arg: 1, hash });
             self.names_elements |= d.element != 0;
         } else if let Ok(d) = command
@@ -204,7 +204,7 @@ impl Work {
         {
             let list = &mut self.keys;
             let found = d.for_each_key(args, |arg| {
-                let hash = worker.store.key(db, args.get(arg)).hash;
+                let hash = worker.store().key(db, args.get(arg)).hash;
                 list.push(KeyArg { arg: arg as u32, hash });
             });
             if found.is_err() {

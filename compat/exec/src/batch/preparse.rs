@@ -92,7 +92,7 @@ impl Batch {
         if *keys == 0 {
             return;
         }
-        let StoreWorker { store, local } = worker;
+        let (store, local) = worker.parts();
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
         for work in &mut works[..*used] {

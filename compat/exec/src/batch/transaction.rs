@@ -183,8 +183,8 @@ impl Running<'_> {
             }
             Reach::Exclusive => {
                 self.next += 1;
-                let store = Arc::clone(&self.worker.store);
-                let _alone = store.gate().alone(self.worker.id());
+                let store = Arc::clone(self.worker.store());
+                let _alone = store.gate().exclusive(self.worker.id());
                 let mut t = Transaction::begin(d, self.worker, self.session, self.out);
                 let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
                 assert!(own.is_none(), "a transaction with a command of the server's is the server's");
@@ -204,11 +204,11 @@ impl Running<'_> {
     /// Runs the transaction with all its shards held; false if one is busy, with nothing done.
     fn exec_on_shards(&mut self, d: &'static Command) -> bool {
         let Running { batch, worker, session, out, table, .. } = self;
-        let store = Arc::clone(&worker.store);
+        let store = Arc::clone(worker.store());
         let _inside = store.gate().enter(worker.id());
         let multi = session.multi.as_mut().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, &store, session.db);
-        let mut tx = Tx::new(&store, &mut worker.local, session.db);
+        let mut tx = Tx::new(&store, worker.parts().1, session.db);
         let mut shards = std::mem::take(&mut batch.shards);
         shards.clear();
         shards.extend(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
@@ -240,7 +240,7 @@ impl Running<'_> {
 
 /// Whether `bytes` more may be used, room made for them if that must be; nothing is held.
 fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
-    let StoreWorker { store, local } = worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     Tx::new(store, local, 0).admit(bytes).is_ok()
 }
@@ -303,8 +303,8 @@ impl Transaction {
         session: &mut Session,
         out: &mut Reply,
     ) -> Transaction {
-        let store = Arc::clone(&worker.store);
-        let mut tx = Tx::new(&store, &mut worker.local, session.db);
+        let store = Arc::clone(worker.store());
+        let mut tx = Tx::new(&store, worker.parts().1, session.db);
         if let Some(watching) = &session.watching {
             let mut shards: Vec<u16> = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
             shards.sort_unstable();
@@ -357,10 +357,10 @@ impl Transaction {
         session: &mut Session,
         out: &mut Reply,
     ) -> Option<&Queued> {
-        let store = Arc::clone(&worker.store);
+        let store = Arc::clone(worker.store());
         loop {
             let keys = Keys::of(&self.queue[self.next..], &store, session.db);
-            let tx = Tx::new(&store, &mut worker.local, session.db);
+            let tx = Tx::new(&store, worker.parts().1, session.db);
             self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
@@ -426,7 +426,7 @@ impl Transaction {
     /// Serves those who wait for keys that the transaction has made ready, as if it were one command. Where all shards
     /// were held, that is done.
     fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut StoreWorker) {
-        let store = Arc::clone(&worker.store);
+        let store = Arc::clone(worker.store());
         worker.end_unit();
         if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
             return;

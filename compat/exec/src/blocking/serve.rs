@@ -87,7 +87,7 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
 /// exchanged. Nobody else is inside the gate.
 #[cold]
 pub(crate) fn recheck(store: &Store, worker: &mut StoreWorker, ready: VecDeque<ReadyKey>, observers: &mut Observers) {
-    let mut tx = Tx::new(store, &mut worker.local, 0);
+    let mut tx = Tx::new(store, worker.parts().1, 0);
     tx.recheck(ready);
     serve_ready(&mut tx, observers);
     tx.finish();

@@ -88,7 +88,7 @@ impl Blocked {
 
     /// Takes it out of the queues once it waits no longer. The worker holds nothing and is outside the gate.
     pub fn forget(&self, worker: &StoreWorker) {
-        worker.store.forget(worker, &self.0);
+        worker.store().forget(worker, &self.0);
     }
 
     /// Replies that the time is up.

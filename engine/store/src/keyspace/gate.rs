@@ -1,35 +1,35 @@
 //! The gate: a read-write lock whose readers never share a cache line.
 //!
-//! Every batch of commands runs inside the gate (`enter`), each worker through a slot of its own. What must see the whole
-//! keyspace at rest takes the gate `alone`: KEYS, FLUSHALL, SWAPDB, the instant in which a save begins, scripts.
+//! Every batch of commands runs inside the gate (`enter`), each worker through a seat of its own. What must see the whole
+//! keyspace at rest takes the gate exclusively: KEYS, FLUSHALL, SWAPDB, the instant in which a save begins, scripts.
 //!
 //! ```text
-//!   one slot a worker, two cache lines apart           31            2   1    0
+//!   one seat a worker, two cache lines apart           31            2   1    0
 //!   (x86 fetches lines in pairs)                       ├── unused ───┼───┼────┤
 //!                                                      │      0      │ C │ IN │
 //!                                                      └─────────────┴───┴────┘
 //!   IN   the worker is inside           set and cleared by the worker
 //!   C    closed: nobody may go in       set and cleared by the one that holds the turn
 //!
-//!        enter              leave                alone: for each slot close, then wait
+//!        enter              leave                exclusive: for each seat close, then wait
 //!   0 ─────────▶ IN        IN ─────▶ 0           0  ─▶ C        at rest
 //!   C, IN|C: wait          IN|C ───▶ C + wake    IN ─▶ IN|C     wait until C
 //! ```
 //!
-//! **Why it is right.** Both sides change a slot by read-modify-write, so all changes of one slot stand in one total order
+//! **Why it is right.** Both sides change a seat by read-modify-write, so all changes of one seat stand in one total order
 //! and each sees the one before: `enter` (0 to IN) and `close` (or C) cannot both miss the other. No argument about two
 //! variables, hence no sequentially consistent fence, is needed.
-//! - A worker that gets in acquires from the release with which the last holder opened the slot: it sees all that was
-//!   done alone.
-//! - Who is alone has read every slot without IN, with acquire, and each worker's leaving is a release: it sees all that
-//!   the batches did. C stands in every slot until it opens them, so nobody is inside meanwhile.
-//! - **No wake-up is lost.** Who sleeps has taken the mutex `bed` and looked at its slot again under it; who changes a
-//!   slot that somebody may sleep on does so first and then notifies under `bed`. Either the sleeper saw the change, or
+//! - A worker that gets in acquires from the release with which the last holder opened the seat: it sees all that was
+//!   done exclusively.
+//! - The exclusive worker has read every seat without IN, with acquire, and each worker's leaving is a release: it sees all that
+//!   the batches did. C stands in every seat until it opens them, so nobody is inside meanwhile.
+//! - **No wake-up is lost.** Who sleeps has taken the mutex `bed` and looked at its seat again under it; who changes a
+//!   seat that somebody may sleep on does so first and then notifies under `bed`. Either the sleeper saw the change, or
 //!   it slept before the notifier could take the mutex. A leaving worker knows that somebody waits from the C that its
 //!   own read-modify-write returned.
 //! - **No writer starves**: C stops newcomers, and a batch is bounded. **No reader starves**: who takes the turn next lets
 //!   the workers in first that slept through the turn before (`Bed::sleepers`), so the two kinds alternate.
-//! - **No deadlock**: `turn`, then slots in ascending order; the asker is not inside itself (asserted).
+//! - **No deadlock**: `turn`, then seats in ascending order; the asker is not inside itself (asserted).
 //!
 //! A batch pays two uncontended read-modify-writes on a line of its own. The second one, where a plain store would let the
 //! worker leave, is the price of knowing that someone waits; a store would need a full fence after it to tell.
@@ -57,7 +57,7 @@ const OUT: u32 = 0;
 const IN: u32 = 1;
 const CLOSED: u32 = 2;
 
-/// Looks at a busy slot before sleeping. A pause is about 10 to 40 ns, so this is some microseconds: longer than a batch of
+/// Looks at a busy seat before sleeping. A pause is about 10 to 40 ns, so this is some microseconds: longer than a batch of
 /// a few commands, shorter than going to sleep and back (about 40 us). None under loom: there a pause hands over to the others,
 /// and sleeping would hardly be explored.
 const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
@@ -65,34 +65,34 @@ const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 /// The read-write lock over the whole keyspace. See the module.
 #[derive(Debug)]
 pub struct Gate {
-    slots: Box<[Slot]>,
-    /// Held by the one that is alone or closing: several askers go one after another.
+    seats: Box<[Seat]>,
+    /// Held by the worker that is exclusive or closing: several askers go one after another.
     turn: Mutex<()>,
     bed: Mutex<Bed>,
     wake: Condvar,
 }
 
-/// One worker's slot. Two lines, because the neighbour line is fetched with it.
+/// One worker's seat. Two lines, because the neighbour line is fetched with it.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Slot(AtomicU32);
+struct Seat(AtomicU32);
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<Seat>() == 128);
 
 /// The state that sleepers share.
 #[derive(Debug, Default)]
 struct Bed {
-    /// Workers that sleep until their slot opens.
+    /// Workers that sleep until their seat opens.
     sleepers: u32,
     /// All that sleep, the turn's holder included: without any, nobody pays the system call of a wake-up.
     asleep: u32,
 }
 
-/// A worker is inside: whoever wants to be alone waits until this is dropped.
+/// A worker is inside: a worker that wants to be exclusive waits until this is dropped.
 #[must_use = "the worker is inside only as long as this lives"]
 #[derive(Debug)]
-pub struct Shared<'g> {
+pub struct InsideGate<'g> {
     gate: &'g Gate,
     worker: usize,
     _token: RankToken,
@@ -101,7 +101,7 @@ pub struct Shared<'g> {
 /// No worker is inside, and none gets in until this is dropped.
 #[must_use = "the gate is closed only as long as this lives"]
 #[derive(Debug)]
-pub struct Alone<'g> {
+pub struct ExclusiveGate<'g> {
     gate: &'g Gate,
     _turn: MutexGuard<'g, ()>,
     _token: RankToken,
@@ -115,7 +115,7 @@ impl Gate {
     pub fn new(workers: usize) -> Gate {
         assert!(workers > 0, "a gate needs a worker");
         Gate {
-            slots: (0..workers).map(|_| Slot(AtomicU32::new(OUT))).collect(),
+            seats: (0..workers).map(|_| Seat(AtomicU32::new(OUT))).collect(),
             turn: Mutex::new(()),
             bed: Mutex::new(Bed::default()),
             wake: Condvar::new(),
@@ -124,58 +124,58 @@ impl Gate {
 
     /// Number of workers that it was made for.
     pub fn workers(&self) -> usize {
-        self.slots.len()
+        self.seats.len()
     }
 
-    /// Goes in, after whoever is alone or waits to be.
+    /// Goes in, after a worker that is exclusive or waits to be.
     ///
     /// # Panics
     /// If `worker` is out of range or already inside.
     #[inline]
-    pub fn enter(&self, worker: usize) -> Shared<'_> {
+    pub fn enter(&self, worker: usize) -> InsideGate<'_> {
         let token = rank::enter(Rank::Gate);
-        if !self.slot_enter(worker) {
+        if !self.seat_enter(worker) {
             self.enter_slow(worker);
         }
-        Shared { gate: self, worker, _token: token }
+        InsideGate { gate: self, worker, _token: token }
     }
 
-    /// Goes in if nobody is alone or waits to be.
+    /// Goes in if no worker is exclusive or waits to be.
     ///
     /// # Panics
     /// If the worker is inside already, like [`Gate::enter`].
     #[inline]
-    pub fn try_enter(&self, worker: usize) -> Option<Shared<'_>> {
+    pub fn try_enter(&self, worker: usize) -> Option<InsideGate<'_>> {
         let token = rank::enter(Rank::Gate);
-        // Not `then_some`: it would make the guard, and drop it, for a slot that was not entered.
-        self.slot_enter(worker).then(|| Shared { gate: self, worker, _token: token })
+        // Not `then_some`: it would make the guard, and drop it, for a seat that was not entered.
+        self.seat_enter(worker).then(|| InsideGate { gate: self, worker, _token: token })
     }
 
     /// Waits until no worker is inside and keeps them all out. `worker` is the asker and must not be inside.
     ///
     /// # Panics
     /// If `worker` is out of range or inside.
-    pub fn alone(&self, worker: usize) -> Alone<'_> {
+    pub fn exclusive(&self, worker: usize) -> ExclusiveGate<'_> {
         let token = rank::enter(Rank::Gate);
-        let state = self.slots[worker].0.load(Ordering::Relaxed);
-        assert!(state & IN == 0, "worker {worker} asks to be alone while inside");
+        let state = self.seats[worker].0.load(Ordering::Relaxed);
+        assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
         let turn = lock(&self.turn);
         self.let_sleepers_in();
-        for slot in &self.slots {
-            // Relaxed: the look that finds the slot left acquires.
-            let before = slot.0.fetch_or(CLOSED, Ordering::Relaxed);
+        for seat in &self.seats {
+            // Relaxed: the look that finds the seat left acquires.
+            let before = seat.0.fetch_or(CLOSED, Ordering::Relaxed);
             debug_assert!(before & CLOSED == 0, "closed twice");
         }
-        for slot in &self.slots {
-            self.wait_until_left(slot);
+        for seat in &self.seats {
+            self.wait_until_left(seat);
         }
-        Alone { gate: self, _turn: turn, _token: token }
+        ExclusiveGate { gate: self, _turn: turn, _token: token }
     }
 
-    /// True if it got in; false if the slot is closed.
+    /// True if it got in; false if the seat is closed.
     #[inline]
-    fn slot_enter(&self, worker: usize) -> bool {
-        match self.slots[worker].0.compare_exchange(OUT, IN, Ordering::Acquire, Ordering::Relaxed) {
+    fn seat_enter(&self, worker: usize) -> bool {
+        match self.seats[worker].0.compare_exchange(OUT, IN, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
             Err(state) => {
                 assert!(state & IN == 0, "worker {worker} enters the gate twice");
@@ -188,16 +188,16 @@ impl Gate {
     fn enter_slow(&self, worker: usize) {
         for _ in 0..SPINS_MAX {
             spin_loop();
-            if self.slots[worker].0.load(Ordering::Relaxed) == OUT && self.slot_enter(worker) {
+            if self.seats[worker].0.load(Ordering::Relaxed) == OUT && self.seat_enter(worker) {
                 return;
             }
         }
         let mut bed = lock(&self.bed);
-        if self.slot_enter(worker) {
+        if self.seat_enter(worker) {
             return;
         }
         bed.sleepers += 1;
-        while !self.slot_enter(worker) {
+        while !self.seat_enter(worker) {
             bed = self.sleep(bed);
         }
         bed.sleepers -= 1;
@@ -206,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// The next holder of the turn waits here for those who slept through the last one. All slots are open now (the last
+    /// The next holder of the turn waits here for those who slept through the last one. All seats are open now (the last
     /// holder opened them before it gave up the turn, and only the turn's holder closes), so they all come through.
     fn let_sleepers_in(&self) {
         let mut bed = lock(&self.bed);
@@ -215,16 +215,16 @@ impl Gate {
         }
     }
 
-    fn wait_until_left(&self, slot: &Slot) {
-        // Acquire pairs with the release of `Shared::drop`.
+    fn wait_until_left(&self, seat: &Seat) {
+        // Acquire pairs with the release of `InsideGate::drop`.
         for _ in 0..SPINS_MAX {
-            if slot.0.load(Ordering::Acquire) & IN == 0 {
+            if seat.0.load(Ordering::Acquire) & IN == 0 {
                 return;
             }
             spin_loop();
         }
         let mut bed = lock(&self.bed);
-        while slot.0.load(Ordering::Acquire) & IN != 0 {
+        while seat.0.load(Ordering::Acquire) & IN != 0 {
             bed = self.sleep(bed);
         }
     }
@@ -244,10 +244,10 @@ impl Gate {
     }
 }
 
-impl Drop for Shared<'_> {
+impl Drop for InsideGate<'_> {
     #[inline]
     fn drop(&mut self) {
-        let before = self.gate.slots[self.worker].0.fetch_and(!IN, Ordering::Release);
+        let before = self.gate.seats[self.worker].0.fetch_and(!IN, Ordering::Release);
         debug_assert!(before & IN != 0, "left a gate that was not entered");
         if before & CLOSED != 0 {
             self.gate.wake_all(&lock(&self.gate.bed));
@@ -255,14 +255,14 @@ impl Drop for Shared<'_> {
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for ExclusiveGate<'_> {
     fn drop(&mut self) {
-        for slot in &self.gate.slots {
-            let before = slot.0.fetch_and(!CLOSED, Ordering::Release);
-            debug_assert!(before == CLOSED, "somebody was inside while another was alone");
+        for seat in &self.gate.seats {
+            let before = seat.0.fetch_and(!CLOSED, Ordering::Release);
+            debug_assert!(before == CLOSED, "a worker was inside while another was exclusive");
         }
         self.gate.wake_all(&lock(&self.gate.bed));
-        // `_turn` is given up after this body: the slots are open before anybody else has the turn.
+        // `_turn` is given up after this body: the seats are open before anybody else has the turn.
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
             s.spawn(|| drop(gate.enter(1)));
         });
         drop(a);
-        let alone = gate.alone(2);
+        let alone = gate.exclusive(2);
         thread::scope(|s| {
             s.spawn(|| assert!(gate.try_enter(0).is_none()));
         });
@@ -316,7 +316,7 @@ mod tests {
         let gate = Gate::new(3);
         let a = gate.enter(0);
         thread::scope(|s| {
-            let writer = s.spawn(|| drop(gate.alone(1)));
+            let writer = s.spawn(|| drop(gate.exclusive(1)));
             s.spawn(|| {
                 let start = Instant::now();
                 while gate.try_enter(2).is_some() {
@@ -346,7 +346,7 @@ mod tests {
                 s.spawn(move || {
                     for round in 0..ROUNDS {
                         if round % 7 == worker as u64 {
-                            let _alone = gate.alone(worker);
+                            let _alone = gate.exclusive(worker);
                             per_worker.iter().for_each(add);
                         } else {
                             let _shared = gate.enter(worker);
@@ -378,14 +378,14 @@ mod tests {
         let _b = gate.enter(1);
     }
 
-    /// The rank check is silent when another thread uses the worker's number: the slot itself tells.
+    /// The rank check is silent when another thread uses the worker's number: the seat itself tells.
     #[test]
     fn a_worker_of_two_threads_is_noticed() {
         let gate = Gate::new(1);
         let _a = gate.enter(0);
         thread::scope(|s| {
             assert!(s.spawn(|| drop(gate.enter(0))).join().is_err());
-            assert!(s.spawn(|| drop(gate.alone(0))).join().is_err());
+            assert!(s.spawn(|| drop(gate.exclusive(0))).join().is_err());
         });
     }
 }

@@ -191,7 +191,7 @@ impl StoreWorker {
     /// Ends a round of watching; the keys are given with their logical databases. Holds no more than one shard at a
     /// time. The caller is not inside the gate.
     pub fn unwatch<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-        let StoreWorker { store, local } = self;
+        let (store, local) = self.parts();
         let _inside = store.gate().enter(local.id());
         unwatch_each(store, watcher, keys);
     }

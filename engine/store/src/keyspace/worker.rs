@@ -14,9 +14,9 @@ use crate::state::stats::StoreCounters;
 /// One worker's part of the store; used by one thread.
 pub struct StoreWorker {
     /// The store that it works on.
-    pub store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     /// Its own things, apart so that the store can be borrowed beside them.
-    pub local: WorkerState,
+    pub(super) local: WorkerState,
 }
 
 /// A worker's own things.
@@ -104,7 +104,7 @@ impl StoreWorker {
 impl StoreWorker {
     /// The store, and the worker's own things beside it.
     #[inline(always)]
-    pub(crate) fn parts(&mut self) -> (&Store, &mut WorkerState) {
+    pub fn parts(&mut self) -> (&Store, &mut WorkerState) {
         (&self.store, &mut self.local)
     }
 

@@ -37,7 +37,7 @@ impl StoreWorker {
     /// Runs `work` while no other worker is inside the gate. This worker is not inside either.
     pub fn exclusive<R>(&mut self, work: impl FnOnce(&mut StoreWorker) -> R) -> R {
         let store = Arc::clone(self.store());
-        let _alone = store.gate().alone(self.id());
+        let _alone = store.gate().exclusive(self.id());
         work(self)
     }
 }

@@ -15,8 +15,8 @@ impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut StoreWorker) {
         self.show_all();
-        self.report_emptied(&w.local);
-        w.local.park(self);
+        self.report_emptied(w.parts().1);
+        w.park();
         self.reclaimer().reset(self.log());
         let (mut roots, mut table_bytes) = (Vec::new(), 0);
         for (id, cell) in self.cells().iter().enumerate() {
@@ -46,7 +46,7 @@ impl Store {
             self.flush_all(w);
             return;
         }
-        self.report_emptied(&w.local);
+        self.report_emptied(w.parts().1);
         if self.is_empty(db) {
             return;
         }

@@ -149,7 +149,7 @@ impl World {
         self.commands.fetch_add(1, Relaxed);
         let worker = &mut self.workers[usize::from(op.what >> 7)];
         worker.set_now(self.now);
-        let StoreWorker { store, local, .. } = worker;
+        let (store, local) = worker.parts();
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, names[0].0);
         let mut shards: Vec<u16> = names.iter().map(|(db, key)| tx.shard_of(tx.key_in(*db, key).hash)).collect();
@@ -569,7 +569,7 @@ impl World {
         worker.park();
         let store = Arc::clone(&self.store);
         self.workers[1].park();
-        let _alone = store.gate().alone(0);
+        let _alone = store.gate().exclusive(0);
         if op.number < 8 {
             store.flush_all(&mut self.workers[0]);
             self.model.clear();
@@ -582,7 +582,7 @@ impl World {
     fn swap(&mut self, op: Op) {
         let (a, b) = (u32::from(op.one) % DATABASES, u32::from(op.two) % DATABASES);
         {
-            let _alone = self.store.gate().alone(0);
+            let _alone = self.store.gate().exclusive(0);
             self.store.swap_db(a, b);
         }
         let other = |db| {

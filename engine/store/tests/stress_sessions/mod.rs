@@ -142,7 +142,7 @@ impl Mixed {
         let numbers: Vec<u64> = (0..1 + rng.below(3)).map(|_| rng.below(1 << 40)).collect();
         let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
         self.pushed.fetch_add(numbers.iter().sum(), Relaxed);
-        let StoreWorker { store, local, .. } = worker;
+        let (store, local) = worker.parts();
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
         let mut shards = vec![tx.shard_of_bytes(key)];
@@ -247,7 +247,7 @@ impl Mixed {
             self.popped.fetch_add(given, Relaxed);
         }
         assert!(post.lock().is_empty(), "served once");
-        Arc::clone(&worker.store).forget(worker, &waiter);
+        Arc::clone(worker.store()).forget(worker, &waiter);
         assert_eq!(Arc::strong_count(&waiter), 1, "no queue has it any more");
     }
 
@@ -281,8 +281,8 @@ impl Mixed {
             });
         }
         assert_eq!(left, self.pushed.load(Relaxed), "sum of the jobs");
-        assert_eq!(worker.store.watched_keys(), 0, "nobody watches any more");
-        let totals = worker.store.totals();
+        assert_eq!(worker.store().watched_keys(), 0, "nobody watches any more");
+        let totals = worker.store().totals();
         let heard = (self.heard.expired.load(Relaxed), self.heard.evicted.load(Relaxed));
         assert!(heard.0 <= totals.expired && heard.1 <= totals.evicted, "no more events than there was");
         for (n, (told, raised)) in self.observer.counters.iter().zip(counters).enumerate() {

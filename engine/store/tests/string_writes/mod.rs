@@ -5,7 +5,7 @@ use varve_store::{StoreWorker, StringForm, Ttl, Tx};
 /// Sets key number `n` to `bytes` bytes.
 pub(crate) fn set(worker: &mut StoreWorker, n: usize, bytes: usize) {
     let name = format!("key:{n}").into_bytes();
-    let StoreWorker { store, local } = &mut *worker;
+    let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);
     let key = tx.key(&name);

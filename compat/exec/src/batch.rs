@@ -370,7 +370,8 @@ impl Running<'_> {
             }
             let result = run(&mut ctx);
             ctx.tx.assert_reported();
-            if !plain || result.is_err() || ctx.tx.has_effects() {
+            end_command(&mut ctx);
+            if !plain || result.is_err() {
                 after(&mut ctx, result, mark, observers);
             }
             clock.ran(d);
@@ -473,6 +474,20 @@ fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut O
     let now_ms = tx.now_ms();
     let ran = Ran { command, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
     observers.after(ran, Caller::Client(session), Some(tx), out);
+}
+
+/// Hands on what a command has reported, if anything, the shards of its keys still held.
+#[inline(always)]
+fn end_command(ctx: &mut Ctx<'_, '_>) {
+    if ctx.tx.has_effects() {
+        hand_on(ctx);
+    }
+}
+
+#[inline(never)]
+fn hand_on(ctx: &mut Ctx<'_, '_>) {
+    let args = ctx.args;
+    ctx.tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
 }
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     const FLOORS: &[&[&str]] =
-        &[&["state"], &["features/*/state"], &["ops", "steps"], &["features/pubsub"], &["features/*"]];
+        &[&["state"], &["features/*/state"], &["ops", "steps"], &["features/pubsub"], &["features/*"], &["features"]];
 
     fn complaints(path: &str, import: &str) -> usize {
         let text = format!("//! a\nuse crate::{import};\n");

@@ -75,6 +75,26 @@ impl SessionCtx<'_> {
     }
 }
 
+impl<'c, 'a> Ctx<'c, 'a> {
+    /// For commands whose arguments are not a request's in a buffer, but somebody's own ([`varve_protocol::OwnedArgs`]):
+    /// EXEC's queue; to come, a script's and those of a file that is replayed. [`Ctx::set_call`] says what runs.
+    pub fn of_owned(
+        command: &'static Command,
+        tx: Tx<'c>,
+        out: &'c mut Reply,
+        session: &'c mut Session,
+    ) -> Ctx<'c, 'a> {
+        static NONE: LargeArguments = LargeArguments::NONE;
+        Ctx { command, args: Args::new(&[], &[]), keys: &[], bodies: &NONE, tx, out, session }
+    }
+
+    /// The next command, its arguments and which of them are keys; it may run once the shards of these are held.
+    pub fn set_call(&mut self, command: &'static Command, args: Args<'a>, keys: &'c [KeyArg]) {
+        (self.command, self.args, self.keys) = (command, args, keys);
+        self.session.argument_bytes = args.bytes();
+    }
+}
+
 impl<'a> Ctx<'_, 'a> {
     /// The key that argument `at` names, in the selected database.
     #[inline(always)]

@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 
 use varve_catalog::Flags;
-use varve_protocol::{Args, Span};
+use varve_protocol::{Args, OwnedArgs};
 use varve_store::{StoreWorker, Tx, Watcher};
 
 use crate::command::{Command, Exec};
@@ -25,35 +25,22 @@ use crate::session::Session;
 pub struct Queued {
     /// The command.
     pub command: &'static Command,
-    /// Its arguments, one after the other.
-    bytes: Box<[u8]>,
-    spans: Box<[Span]>,
+    args: OwnedArgs,
 }
 
 impl Queued {
     fn new(command: &'static Command, args: Args<'_>) -> Queued {
-        let mut bytes = Vec::with_capacity(args.bytes());
-        let mut spans = Vec::with_capacity(args.len());
-        for arg in args.iter() {
-            spans.push(Span { start: bytes.len(), len: arg.len() });
-            bytes.extend_from_slice(arg);
-        }
-        Queued { command, bytes: bytes.into(), spans: spans.into() }
+        Queued { command, args: OwnedArgs::from(args) }
     }
 
     /// The arguments; number 0 is the name as it was sent.
     pub fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans)
-    }
-
-    /// No arguments, to begin with.
-    pub(crate) fn args_of_nothing() -> Args<'static> {
-        Args::new(&[], &[])
+        self.args.args()
     }
 
     /// Bytes that it takes.
     fn memory(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.spans) + size_of::<Queued>()
+        self.args.heap_bytes() + size_of::<Queued>()
     }
 }
 

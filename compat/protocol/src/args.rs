@@ -153,20 +153,31 @@ impl std::fmt::Debug for Args<'_> {
 /// A request with bytes of its own: one that waits, or a test's.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedArgs {
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
+    /// The arguments, one behind the other.
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
 }
 
 impl OwnedArgs {
     /// A copy of these arguments.
     pub fn from_parts<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> OwnedArgs {
-        let mut owned = OwnedArgs::default();
+        OwnedArgs::copied(parts, 0, 0)
+    }
+
+    /// A copy of these arguments; `count` and `bytes` of them are expected.
+    fn copied<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>, count: usize, bytes: usize) -> OwnedArgs {
+        let (mut bytes, mut spans) = (Vec::with_capacity(bytes), Vec::with_capacity(count));
         for part in parts {
             let part = part.as_ref();
-            owned.spans.push(Span { start: owned.bytes.len(), len: part.len() });
-            owned.bytes.extend_from_slice(part);
+            spans.push(Span { start: bytes.len(), len: part.len() });
+            bytes.extend_from_slice(part);
         }
-        owned
+        OwnedArgs { bytes: bytes.into(), spans: spans.into() }
+    }
+
+    /// Bytes that it takes beside itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.spans)
     }
 
     /// The arguments.
@@ -177,7 +188,7 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> OwnedArgs {
-        OwnedArgs::from_parts(args.iter())
+        OwnedArgs::copied(args.iter(), args.len(), args.bytes())
     }
 }
 

@@ -26,7 +26,6 @@ use super::{Batch, KeyArg, Running, Stop};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Ran, WideCall, drops_in_exec, invoke, invoke_wide};
-use crate::large_arguments::LargeArguments;
 use crate::monitor::Seen;
 use crate::session::{ReplyMode, Session};
 use crate::stats::SpikeEvent;
@@ -35,9 +34,6 @@ use crate::{Ctx, blocking, checks, tracking};
 
 /// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
 const TRIES_MAX: u32 = 3;
-
-/// Queued arguments lie in the queue, all of them.
-static NO_LARGE: LargeArguments = LargeArguments::NONE;
 
 impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
@@ -388,16 +384,13 @@ impl Transaction {
         out: &'s mut Reply,
     ) {
         let Held { tx, keys } = held;
-        let nothing = Queued::args_of_nothing();
-        let mut ctx = Ctx { command: self.exec, args: nothing, keys: &[], bodies: &NO_LARGE, tx, out, session };
+        let mut ctx = Ctx::of_owned(self.exec, tx, out, session);
         let mut shards = Vec::new();
         for range in &keys.ranges {
             // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };
             let (mark, start) = (ctx.out.mark(), Instant::now());
-            (ctx.command, ctx.args) = (queued.command, queued.args());
-            ctx.keys = &keys.keys[range.clone()];
-            ctx.session.argument_bytes = ctx.args.bytes();
+            ctx.set_call(queued.command, queued.args(), &keys.keys[range.clone()]);
             if self.alone && matches!(ctx.command.exec, Exec::Keys(_)) {
                 super::list_shards(&ctx, &mut shards);
                 ctx.tx.hold(&shards);

@@ -2,8 +2,7 @@
 
 use super::files::Tree;
 
-const PLACES: &[&str] =
-    &["engine/base/", "engine/segment/", "engine/index/", "server/src/sys", "server/src/system/sys"];
+const PLACES: &[&str] = &["engine/base/", "engine/segment/", "engine/index/", "server/src/system/sys"];
 
 /// `unsafe` stands only in its places, and the other crates forbid it.
 pub(super) fn places(tree: &Tree) -> Vec<String> {

@@ -45,7 +45,7 @@ impl Store {
         self.limit().policy()
     }
 
-    /// Tells the bytes that connections' buffers use, which the limit covers.
+    /// Sets the bytes that connections' buffers use, which the limit covers.
     pub fn set_outside_bytes(&self, bytes: u64) {
         self.limit().outside.store(bytes, Relaxed);
     }

@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Tells the walker that every database is about to be emptied.
+    /// Reports to the walker that every database is about to be emptied.
     pub(crate) fn show_all(&self) {
         let walker = self.cells()[0].lock.lock().walker.clone();
         if let Some(walker) = walker {
@@ -202,7 +202,8 @@ impl Shard {
         self.index.replace(entry, new);
     }
 
-    /// Takes everything out of the shard: its table and its roots. The walker is told by the caller, once for all shards.
+    /// Takes everything out of the shard: its table and its roots. The caller reports it to the walker, once for all
+    /// shards ([`Store::show_all`]).
     pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots) {
         self.touch_present(ground);
         let table = self.index.take();

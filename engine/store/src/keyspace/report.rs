@@ -1,4 +1,4 @@
-//! Keyspace events: what happened to which key, for those who asked to be told.
+//! Reports of the store: keyspace events and effects, and changes for the observer.
 //!
 //! ```text
 //!  mask (bits of the classes wanted, 0: none)  --one load and a branch-->  WorkerState::events  --the worker takes them-->
@@ -61,7 +61,7 @@ impl Store {
 }
 
 impl StoreWorker {
-    /// Sets who publishes this worker's events.
+    /// Sets the publisher of this worker's events.
     pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
         self.local.reported.set_sink(sink);
     }
@@ -170,7 +170,7 @@ impl WorkerState {
 }
 
 impl Store {
-    /// Says who wants to know; at most once, before [`Store::observe`].
+    /// Sets the observer: at most once, before [`Store::observe`].
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         assert!(self.observed.observer.set(observer).is_ok(), "a store has one observer");
     }

@@ -29,7 +29,7 @@ use crate::state::walker::Walker;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
 
-/// How many entries an index that does not move may gain or lose before its size is told again.
+/// How many entries an index that does not move may gain or lose before its size is reported again.
 const REPORT_EVERY: usize = 64;
 /// Bytes of its tables that a shard has as it has its lock, whatever is in them: not counted, so that the limit of a
 /// small store does not hang on how many shards its first keys fell into.
@@ -64,7 +64,7 @@ pub(crate) struct Shard {
     was_moving: bool,
 }
 
-/// Answers the index's question for the hash behind a Ref, which only the object's key can tell.
+/// Computes for the index the hash behind a Ref, from the key of its object.
 pub(crate) struct KeyHashes<'a> {
     pub(crate) log: &'a Log,
     pub(crate) access: &'a Access,
@@ -189,7 +189,7 @@ impl Shard {
         count.volatile += u64::from(volatile);
     }
 
-    /// Tells the store of the index's size and of growth under way, after the index changed.
+    /// Reports the index's size and growth under way to the store, after the index changed.
     #[inline]
     pub(crate) fn follow_index(&mut self, ground: &Ground, id: usize) {
         let moving = self.index.is_moving();
@@ -261,7 +261,7 @@ impl Shard {
             return;
         }
         if self.wheel.is_empty() {
-            // Tells the time to a wheel that may have stood still for long, so that entries are filed where they belong.
+            // Gives the time to a wheel that may have stood still for long, so that entries are filed where they belong.
             let _ = self.wheel.advance(now_ms, 0, &mut Vec::new());
         }
         self.wheel.add(wheel_bits(hash), at);

@@ -226,8 +226,8 @@ impl Store {
         &self.counters[worker]
     }
 
-    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, roots and their tables, slots,
-    /// connection buffers.
+    /// Bytes that `maxmemory` bounds: appended and not yet drained, index tables, wheels, roots and their tables, the
+    /// table of collections, connection buffers.
     pub fn used_memory(&self) -> u64 {
         let tables = self.ground.table_bytes().load(Relaxed) + self.ground.collections().bytes();
         self.log().used_bytes() + tables + self.limit.outside.load(Relaxed)

@@ -57,7 +57,7 @@ impl Store {
         assert!(counts.is_empty(), "databases without counts in shard {id}: {counts:?}");
     }
 
-    /// Every slot number in use is that of a root where it says, and the store's sums have the roots' tables.
+    /// Every collection id in use is that of a root where the table says, and the store's sums have the roots' tables.
     fn verify_slots(&self) {
         let (mut roots, mut bytes) = (0, 0);
         for (id, cell) in self.cells().iter().enumerate() {
@@ -75,7 +75,7 @@ impl Store {
         assert_eq!(self.table_bytes().load(Relaxed), bytes, "the sum of all tables");
     }
 
-    /// Checks the roots of a shard: `linked` says which slots its keys lead to.
+    /// Checks the roots of a shard: `linked` has the collections that its keys lead to.
     fn verify_roots(&self, shard: &Shard, linked: &HashMap<CollectionId, u32>, live: &mut HashSet<varve_base::Ref>) {
         let mut found = 0;
         for (place, root) in shard.roots.iter() {

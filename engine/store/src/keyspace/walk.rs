@@ -79,7 +79,7 @@ impl Store {
         if id < self.cells().len() { (id as u64) << POSITION_BITS | position } else { 0 }
     }
 
-    /// Shows an entry if it is of this database and not expired; tells whether it did.
+    /// Shows an entry if it is of this database and not expired; true if it did.
     fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
         let object = shard.access.open(self.log(), r);
         let shown = database_of(&object) == physical && !is_over(object.expiry_ms(), now_ms);

@@ -4,11 +4,11 @@
 //!  session: WATCH a b      Watcher (one flag) <--------+-------+
 //!                                                      |       |
 //!  shard of a: watched  hash -> [(db, "a", [flag]), ...]       |
-//!  shard of b: watched  hash -> [(db, "b", [flag, another's])] +   set once, by whoever changes the key
+//!  shard of b: watched  hash -> [(db, "b", [flag, another's])] +   set once, by the command that changes the key
 //! ```
 //! A shard without watched keys has no map: a change costs it one branch. The first change of a key sets the flags of
 //! all that watch it and forgets the key, so that later changes cost nothing. Flags are set and the map is changed with
-//! the shard held; whoever holds the shards of all its keys sees a flag that cannot change meanwhile.
+//! the shard held; a worker that holds the shards of all its keys sees a flag that cannot change meanwhile.
 //!
 //! Entries carry physical databases. FLUSHDB and SWAPDB, which run alone, touch what was there before or is there after
 //! and carry the rest over to the number that the logical database has from then on.
@@ -29,7 +29,7 @@ use crate::state::key::{Key, database_of, hash_of};
 use crate::state::watch::{Entry, Watched, Watcher};
 
 impl Shard {
-    /// A key of this shard has changed: tells those who watch it.
+    /// A key of this shard has changed: sets the flags of the sessions that watch it.
     #[inline]
     pub(crate) fn touch(&mut self, hash: u64, db: u16, key: &[u8]) {
         if self.watched.is_some() {

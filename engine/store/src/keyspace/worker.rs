@@ -88,7 +88,7 @@ impl StoreWorker {
         self.local.now_ms
     }
 
-    /// Sets the time for what runs next: once a batch, by whoever read the clock.
+    /// Sets the time for what runs next: once a batch.
     #[inline]
     pub fn set_now(&mut self, now_ms: i64) {
         self.local.now_ms = now_ms;

@@ -56,7 +56,7 @@ impl Tx<'_> {
         }
     }
 
-    /// A string for who tells about it: None if the key holds another type; the access clock stays.
+    /// A string for a report about it: None if the key holds another type. The access clock stays.
     pub fn glance(&mut self, k: &Key<'_>) -> Option<&[u8]> {
         let p = self.live(k)?;
         self.string_at(p).ok()

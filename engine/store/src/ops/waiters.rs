@@ -4,10 +4,10 @@
 //!   Shard.waiters (none while nobody waits: one branch)
 //!     key bytes --> database --> FIFO of Arc<Waiter>          a waiter of several keys stands in several queues,
 //!                                                             of several shards
-//!   Waiter.state      Waiting --claim--> Claimed      whoever makes a key ready, with the key's shard held
+//!   Waiter.state      Waiting --claim--> Claimed      by the worker that makes a key ready, with its shard held
 //!                        \-----cancel--> Cancelled    its own worker: time is up, unblocked, gone
 //! ```
-//! One compare-and-swap decides who ends the wait. An entry whose waiter no longer waits is dead: it is skipped, dropped
+//! One compare-and-swap decides which worker ends the wait. An entry whose waiter no longer waits is dead: it is skipped, dropped
 //! when met, and removed by the waiter's own worker ([`Store::forget`]).
 //!
 //! Queues belong to logical databases: a client that waits in database 3 goes on waiting there after SWAPDB and FLUSHDB.
@@ -77,7 +77,7 @@ impl Tx<'_> {
         self.store.shard_of(hash_of(self.store.seed(), 0, key)) as u16
     }
 
-    /// Notes that a key has changed, for those who wait for it.
+    /// Notes that a key has changed, for the clients that wait for it.
     #[inline]
     pub(crate) fn wake(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
@@ -131,7 +131,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The first who waits for a key in the selected database and wants what is there. The key's shard is held.
+    /// The first waiter for a key in the selected database that wants the type which is there. The key's shard is held.
     pub fn next_waiter(&mut self, k: &Key<'_>) -> NextWaiter {
         let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
         let (store, db) = (self.store, self.db());

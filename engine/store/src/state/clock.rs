@@ -60,7 +60,7 @@ pub(crate) fn seconds(now_ms: i64) -> u32 {
     (now_ms / 1000) as u32 & 0xff_ffff
 }
 
-/// Seconds since the last use, for clocks that tell it.
+/// Seconds since the last use, for clocks that hold the time of the last use.
 pub(crate) fn idle_s(clock: u32, now_ms: i64) -> u32 {
     let idle = seconds(now_ms).wrapping_sub(clock) & 0xff_ffff;
     // Workers' times differ a little: what was used just ahead of now is not from half a year ago.

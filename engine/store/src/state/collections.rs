@@ -86,7 +86,7 @@ impl CollectionTable {
         id
     }
 
-    /// Tells where the root is now; under the locks of the shards that it leaves and comes to.
+    /// Sets where the root is now, under the locks of the shard that it leaves and the shard that it comes to.
     pub(crate) fn set(&self, id: CollectionId, at: RootLocation) {
         self.cell(id).store((at.shard as u64 + 1) << 32 | u64::from(at.place), Release);
     }

@@ -3,7 +3,7 @@
 //! An effect says how the change is made again with the same result: times are absolute, what was drawn at random is
 //! named. It is rendered only if the store has an [`EffectSink`].
 //!
-//! Not here: who learns of an effect, and when (`keyspace::report`, `ops::report`).
+//! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
 
@@ -67,7 +67,8 @@ impl<'e> Effect<'e> {
     }
 }
 
-/// Effects that belong together: those of one command, or of one transaction. Whoever does them again does all or none.
+/// Effects that belong together: those of one command, or of one transaction. They are done again all together or not
+/// at all.
 #[derive(Debug, Default)]
 pub struct Unit {
     heads: Vec<Head>,
@@ -196,7 +197,7 @@ impl Reported {
         self.any
     }
 
-    /// Sets who publishes the worker's events.
+    /// Sets the publisher of the worker's events.
     pub(crate) fn set_sink(&mut self, sink: Box<dyn EventSink>) {
         self.sink = Some(sink);
     }

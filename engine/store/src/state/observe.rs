@@ -1,10 +1,11 @@
-//! Somebody who wants to know which keys clients have read, and of every change of a key: client-side caching.
+//! The observer of reads and changes: it learns which keys clients have read, and of every change of a key.
+//! Client-side caching is one.
 //!
 //! ```text
 //!  Tx::changed, expiry, eviction --on? one relaxed load--> Observer::changed(key)     shards held: it takes leaf locks only
 //! ```
 //! A key that is read and remembered under its shard's lock is reported when it changes, since the change needs that
-//! lock too. Not here: who is told, and how (the server).
+//! lock too. Not here: the clients that are informed, and the messages (the server).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +23,7 @@ pub struct Author {
 pub trait Observer: Send + Sync {
     /// A client has read a key and keeps what it read.
     fn read(&self, client: u64, key: &[u8]);
-    /// A key has changed, or is gone; in which database is not told.
+    /// A key has changed, or is gone. Its database is not reported.
     fn changed(&self, by: Author, key: &[u8]);
     /// A database was emptied.
     fn emptied(&self, by: Author);

@@ -56,7 +56,7 @@ impl Roots {
         self.places.iter().enumerate().filter_map(|(place, root)| Some((place as u32, root.as_deref()?)))
     }
 
-    /// Takes any root out, for who drops them all one by one; the others' places stay.
+    /// Takes any root out, where all are dropped one by one. The places of the others stay.
     pub(crate) fn pop(&mut self) -> Option<Box<Root>> {
         while let Some(place) = self.places.pop() {
             if place.is_some() {

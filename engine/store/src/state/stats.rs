@@ -1,4 +1,4 @@
-//! Counters of a worker: written by it alone, read by whoever asks, never reset under its feet except by asking.
+//! Counters of a worker: written by it alone, read by any thread, reset only on request.
 //!
 //! Sums over the workers may be some operations old, as every statistic is.
 

@@ -60,7 +60,7 @@ pub struct ObjectInfo {
     pub freq: u8,
     /// Bytes in segments and index.
     pub bytes: usize,
-    /// Length of the serialised value, as DEBUG OBJECT tells it.
+    /// Length of the serialised value, as DEBUG OBJECT reports it.
     pub serialized_bytes: usize,
 }
 

@@ -176,7 +176,7 @@ pub(crate) struct Seen {
 pub(crate) struct Estimate {
     pub(crate) sealed: u64,
     pub(crate) at_ms: i64,
-    /// None if the objects had neither expiry nor a clock that tells of idle time.
+    /// None if the objects had neither expiry nor a clock that holds the time of the last use.
     pub(crate) lifetime_s: Option<f64>,
     /// Part of the objects that are beyond the cutoff.
     pub(crate) beyond: f64,

@@ -85,7 +85,7 @@ impl Waiter {
         self.state.load(Acquire) == WAITING
     }
 
-    /// True for the one who is to serve it.
+    /// Claims the waiter: true for one caller, which is to serve it.
     #[must_use = "who has claimed a waiter owes it a reply"]
     pub fn claim(&self) -> bool {
         self.state.compare_exchange(WAITING, CLAIMED, AcqRel, Acquire).is_ok()
@@ -115,7 +115,7 @@ pub struct ReadyKey {
 /// The waiter that is next at a ready key.
 #[derive(Debug)]
 pub enum NextWaiter {
-    /// Nobody who could be served.
+    /// No waiter that could be served.
     Nobody,
     /// This one, taken out of the key's queue. It may have been cancelled since.
     Take(Arc<Waiter>),
@@ -171,7 +171,7 @@ impl Waiters {
         Some(result)
     }
 
-    /// The targets of those who wait for a key, in any database.
+    /// The targets of the waiters for a key, in any database.
     pub(crate) fn targets(&self, key: &[u8]) -> impl Iterator<Item = &[u8]> {
         let all = self.keys.get(key).into_iter().flatten().flat_map(|queue| &queue.fifo);
         all.filter(|waiter| waiter.is_waiting()).filter_map(|waiter| waiter.target.as_deref())

@@ -46,7 +46,7 @@
 //! a used slot, 1 KB a used level. Nothing is allocated before the first entry.
 //!
 //! **Stale entries.** A key that is deleted, or gets a shorter TTL, leaves its old entry behind. The owner adds no entry when
-//! a TTL becomes longer (the old one asks in time) and tells now and then how many volatile keys live; `should_rebuild` says
+//! a TTL becomes longer (the old one asks in time) and reports now and then how many volatile keys live; `should_rebuild` says
 //! when entries outnumber them. Then `drain_all` hands each out once, duplicates left out.
 //!
 //! The wheel reads no clock, finds no key and does not know what is due.
@@ -149,7 +149,7 @@ impl Wheel {
     }
 
     /// Files the 48 hash bits of a key that expires at `due_ms` (Unix time in ms; what is past comes out within a tick).
-    /// A wheel that was long empty should be told the time first (`advance` with budget 0), else the entry may have to be
+    /// A wheel that was long empty should be given the time first (`advance` with budget 0), else the entry may have to be
     /// looked at once more than needed.
     ///
     /// # Panics

@@ -69,7 +69,7 @@ pub(crate) fn reclaim_slices(store: &Store) -> u32 {
     slices.max((defrag_cycle(store, dead, live) * SLICES_MAX).div_ceil(100))
 }
 
-/// Tells the meter of active defragmentation whether there is something to do; after a look at what lives.
+/// Reports to the meter of active defragmentation whether there is something to do, after the live bytes were added up.
 pub(crate) fn follow_defrag(store: &Store, now_ms: i64) {
     let (used, live) = (store.log().used_bytes(), store.reclaimer().live.load(Relaxed));
     store.reclaimer().meter.follow(defrag_cycle(store, used.saturating_sub(live), live), now_ms);

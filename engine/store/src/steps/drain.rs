@@ -60,7 +60,7 @@ pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evi
     }
 }
 
-/// Tells the log what becomes of each object: the [`Relocate`] of a drain.
+/// Decides for the log what becomes of each object: the [`Relocate`] of a drain.
 struct Mover<'a> {
     store: &'a Store,
     worker: &'a mut WorkerState,

@@ -13,7 +13,7 @@
 use smallvec::SmallVec;
 use varve_catalog::Flags;
 use varve_protocol::{LargeArgument, Parser};
-use varve_store::{FilledExtent, OpenExtent, StoreWorker};
+use varve_store::{FilledExtent, OpenExtent, StoreWorker, VALUE_BYTES_MAX};
 
 use crate::command::CommandTable;
 
@@ -100,12 +100,9 @@ pub(crate) fn wanted(
     let body = parser.body()?;
     let name = body.name?;
     let command = table.get(&request[name.start..name.start + name.len])?;
-    let fits = body.len > worker.store().log().extent_min_bytes() && body.len <= BODY_BYTES_MAX;
+    let fits = body.len > worker.store().log().extent_min_bytes() && body.len <= VALUE_BYTES_MAX;
     (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
 }
-
-/// Bytes of a body that is read into a run, at most: those of the largest value.
-const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.
 pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {

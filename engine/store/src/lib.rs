@@ -38,7 +38,7 @@ pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
 pub use state::stats::{StoreCounters, StoreTotals};
-pub use state::types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, WrongType};
+pub use state::types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, VALUE_BYTES_MAX, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use state::walker::{Before, ValuePart, Walker};

@@ -66,3 +66,6 @@ pub struct ObjectInfo {
 
 /// OBJECT ENCODING's longest `embstr`, in bytes.
 pub const EMBSTR_MAX: usize = 44;
+
+/// Bytes of the largest value that the store takes.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;

@@ -37,9 +37,6 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 /// A client that has this much unsent output is not executed any further until half of it is gone.
 pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
 
-/// The largest value that the store takes, whatever `proto-max-bulk-len` says.
-const VALUE_BYTES_MAX: usize = 1 << 30;
-
 /// See the module's text.
 pub(crate) struct Conn {
     id: ConnId,
@@ -106,7 +103,7 @@ impl Conn {
 
     /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
     pub(crate) fn set_limits(&mut self, config: &Config) {
-        let bulk_max = (config.bulk_bytes_max as usize).min(VALUE_BYTES_MAX);
+        let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
         self.session.bulk_max = bulk_max;
         self.requests.set_limits(bulk_max, !self.session.authenticated);
     }

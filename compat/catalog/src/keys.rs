@@ -11,92 +11,8 @@
 
 use varve_protocol::Args;
 
+use crate::key_spec::{Begin, Find, KeySpec};
 use crate::{Flags, KeyFlags, Row};
-
-/// Where a group of keys begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// At this argument.
-    Index(u16),
-    /// After this word, looked for from this argument on (negative: backwards from that far before the end).
-    Keyword(&'static str, i16),
-    /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
-    SortStore,
-    /// It cannot be told from the arguments.
-    Unknown,
-}
-
-/// Which arguments from the beginning on are keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Find {
-    /// Every `step`-th up to `last`: relative to the beginning, or from the end if negative; with a `limit` of 2 or
-    /// more, only the first one-limit-th of the arguments that are left.
-    Range {
-        /// Last key.
-        last: i16,
-        /// Distance of keys.
-        step: u16,
-        /// Divisor of the arguments that are left, 0 and 1 for all.
-        limit: u16,
-    },
-    /// An argument holds the number of keys. All positions are relative to the beginning.
-    Keynum {
-        /// Where the number is.
-        num: u16,
-        /// Where the first key is.
-        first: u16,
-        /// Distance of keys.
-        step: u16,
-    },
-    /// It cannot be told from the arguments.
-    Unknown,
-}
-
-/// One group of keys among a command's arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct KeySpec {
-    /// Where it begins.
-    pub begin: Begin,
-    /// How far it goes.
-    pub find: Find,
-    /// The bits that say what is done to the keys.
-    pub flags: KeyFlags,
-    /// A remark that COMMAND INFO shows, or empty.
-    pub notes: &'static str,
-}
-
-/// Keys at fixed positions: `first` and every `step`-th up to `last` (negative: from the end); `first` 0: no keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyRange {
-    /// First key's argument.
-    pub first: u16,
-    /// Last key's argument.
-    pub last: i16,
-    /// Distance.
-    pub step: u16,
-}
-
-impl KeySpec {
-    /// Keys from argument `first` up to `last` (relative to it, negative: from the end), every `step`-th.
-    pub const fn range(first: u16, last: i16, step: u16, flags: KeyFlags) -> KeySpec {
-        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, flags, notes: "" }
-    }
-
-    /// One key.
-    pub const fn one(at: u16, flags: KeyFlags) -> KeySpec {
-        KeySpec::range(at, 0, 1, flags)
-    }
-
-    /// As many keys as the argument `at` says, behind it, every `step`-th.
-    pub const fn counted(at: u16, step: u16, flags: KeyFlags) -> KeySpec {
-        KeySpec { begin: Begin::Index(at), find: Find::Keynum { num: 0, first: 1, step }, flags, notes: "" }
-    }
-
-    /// With a remark.
-    pub const fn notes(self, notes: &'static str) -> KeySpec {
-        KeySpec { notes, ..self }
-    }
-}
 
 /// The keys of a request cannot be told: a number of keys is wrong, or a position lies outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,29 +143,6 @@ pub fn set_flags(args: Args<'_>) -> KeyFlags {
     } else {
         KeyFlags::OW | KeyFlags::UPDATE
     }
-}
-
-/// First, last and step as clients of old know them, and whether some keys are elsewhere. Several specifications make
-/// one range if each continues where the one before ended.
-pub(crate) fn legacy_range(specs: &[KeySpec]) -> (KeyRange, bool) {
-    let mut range = KeyRange::default();
-    let mut movable = false;
-    for spec in specs {
-        let (Begin::Index(first), Find::Range { last, step, .. }) = (spec.begin, spec.find) else {
-            movable = true;
-            continue;
-        };
-        let last = if last < 0 { last } else { last + first as i16 };
-        movable |= spec.flags.has(KeyFlags::INCOMPLETE);
-        if range.first == 0 {
-            range = KeyRange { first, last, step };
-        } else if step == 1 && range.step == 1 && range.last == first as i16 - 1 {
-            range.last = last;
-        } else {
-            movable = true;
-        }
-    }
-    (range, movable)
 }
 
 #[cfg(test)]

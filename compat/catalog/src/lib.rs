@@ -13,12 +13,14 @@
 
 mod argument;
 mod flags;
+mod key_spec;
 mod keys;
 mod names;
 mod row;
 
 pub use argument::{ArgKind, Argument, arg, block, key, one_of, word};
 pub use flags::{Acl, ArgFlags, Behaviour, Flags, KeyFlags};
-pub use keys::{Begin, Find, KeyRange, KeySpec, NoKeys, set_flags};
+pub use key_spec::{Begin, Find, KeyRange, KeySpec};
+pub use keys::{NoKeys, set_flags};
 pub use names::{NameTable, RenameError};
 pub use row::{DRAWN, Deprecated, Group, Row, Secret};

@@ -15,7 +15,7 @@
 
 use varve_protocol::Args;
 
-use crate::keys::{KeyRange, KeySpec, legacy_range};
+use crate::key_spec::{KeyRange, KeySpec, legacy_range};
 use crate::{Acl, Argument, Behaviour, Flags, KeyFlags};
 
 /// In the place of an argument that names an element: the command takes one at random, by one random number.

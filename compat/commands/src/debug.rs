@@ -8,9 +8,9 @@ use varve_base::glob;
 use varve_base::group::CELLS;
 use varve_exec::{CmdResult, CommandError, WideCtx};
 use varve_protocol::Resp;
-use varve_store::{Effect, EventClass, Key, StringForm, TableStats, Ttl, Tx};
+use varve_store::{Effect, EventClass, StringForm, TableStats, Ttl};
 
-use crate::digest;
+use crate::digest::{self, on_key};
 use crate::errors;
 use crate::generic::{refcount, shares_integers};
 use crate::grammar::{help, integer, shown};
@@ -90,16 +90,6 @@ const HELP: &[&str] = &[
     "    Check log, index, counts and wheels against each other; what is wrong ends the",
     "    server.",
 ];
-
-/// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
-pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
-    let mut tx = Tx::new(ctx.store, ctx.worker.parts().1, db);
-    let key = tx.key(key);
-    tx.hold(&[tx.shard_of(key.hash)]);
-    let result = act(&mut tx, &key);
-    tx.hand_on();
-    result
-}
 
 // The rest
 

@@ -12,7 +12,6 @@ use varve_base::number::push_f64;
 use varve_exec::WideCtx;
 use varve_store::{Key, Tx, Type};
 
-use crate::debug::on_key;
 use crate::sha1::{Digest, sha1};
 
 /// Xors the hash of `bytes` into a digest: the order of several does not count.
@@ -105,4 +104,14 @@ pub(crate) fn values(ctx: &mut WideCtx<'_>) {
 
 fn hex(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
+pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+    let mut tx = Tx::new(ctx.store, ctx.worker.parts().1, db);
+    let key = tx.key(key);
+    tx.hold(&[tx.shard_of(key.hash)]);
+    let result = act(&mut tx, &key);
+    tx.hand_on();
+    result
 }

@@ -32,7 +32,7 @@ use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::transaction::KEY_OVERHEAD_BYTES;
-use crate::{Ctx, SessionCtx, checks};
+use crate::{Ctx, SessionCtx, checks, tracking};
 
 mod account;
 mod parse;
@@ -471,6 +471,13 @@ fn stands_back(
 #[cold]
 fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) {
     let Ctx { command, args, tx, session, out, .. } = ctx;
+    if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
+        // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
+        if session.tracking.remembers() {
+            tracking::remember(command, *args, session, tx);
+        }
+        return;
+    }
     let now_ms = tx.now_ms();
     let ran = Ran { command, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
     observers.after(ran, Caller::Client(session), Some(tx), out);

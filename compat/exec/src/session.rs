@@ -135,8 +135,13 @@ impl Session {
     /// True if nothing is special about it: what runs for it is only to be run, replied and counted.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        let tracks = self.tracking.on || self.tracking.caching;
-        self.authenticated && !self.monitors && self.subscriptions == 0 && self.reply == ReplyMode::On && !tracks
+        self.authenticated && !self.monitors && self.subscriptions == 0 && !self.tracking.on && self.ends_quietly()
+    }
+
+    /// True if a command's end changes nothing in it: all replies are sent, CLIENT CACHING does not hold.
+    #[inline]
+    pub(crate) fn ends_quietly(&self) -> bool {
+        self.reply == ReplyMode::On && !self.tracking.caching
     }
 
     /// True while it may do nothing but subscribe, unsubscribe and a few things more.

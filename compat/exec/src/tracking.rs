@@ -41,14 +41,15 @@ pub struct Tracking {
 
 impl Tracking {
     /// True if the keys of a reading command are to be remembered now.
+    #[inline]
     pub fn remembers(&self) -> bool {
         self.on && !self.bcast && (!self.opt_in || self.caching) && !(self.opt_out && self.caching)
     }
 }
 
 /// Remembers the keys that a command of a tracking connection has read; their shards are still held.
-#[cold]
-pub(crate) fn remember(d: &Command, args: Args<'_>, session: &Session, tx: &mut Tx<'_>) {
+#[inline(never)]
+pub(crate) fn remember(d: &Command, args: Args<'_>, session: &Session, tx: &Tx<'_>) {
     if !d.flags.has(Flags::READONLY) || !session.tracking.remembers() {
         return;
     }

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, Reply, Span};
-use varve_store::{StoreWorker, Tx};
+use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking::{self, Blocked, Served};
 use crate::command::{Command, CommandTable, Exec, Unresolved};
@@ -66,7 +66,7 @@ const BODY_WANT_MIN: usize = 1024;
 pub struct Batch {
     work: Work,
     preparsed: Preparsed,
-    shards: Vec<u16>,
+    shards: ShardSet,
     observers: Observers,
     /// The commands that are held back (CLIENT PAUSE).
     pause: Pause,
@@ -148,7 +148,7 @@ impl Batch {
         Batch {
             work: Work::default(),
             preparsed: Preparsed::default(),
-            shards: Vec::new(),
+            shards: ShardSet::default(),
             observers: Observers::new(stats),
             pause: Pause::None,
             prefetcher: Prefetcher::default(),
@@ -558,7 +558,7 @@ impl Kept {
 
 /// Takes the shards of a request's keys; false if one is busy and the request can wait.
 #[inline]
-fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut Vec<u16>, patient: bool) -> bool {
+fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, patient: bool) -> bool {
     let taken = if let [only] = ctx.keys {
         let shard = ctx.tx.shard_of(only.hash);
         if patient { take(&mut ctx.tx, &[shard], true) } else { ctx.tx.try_hold_one(shard) }
@@ -569,11 +569,8 @@ fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut Vec<u16>, patient: bool
     taken && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, patient))
 }
 
-fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut Vec<u16>) {
-    shards.clear();
-    shards.extend(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
-    shards.sort_unstable();
-    shards.dedup();
+fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
+    shards.fill(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
 }
 
 #[inline]
@@ -587,7 +584,7 @@ fn take(tx: &mut Tx<'_>, shards: &[u16], patient: bool) -> bool {
 
 /// Takes also what serving those may need who wait for the keys of a command that is about to write.
 #[cold]
-fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut Vec<u16>, patient: bool) -> bool {
+fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, patient: bool) -> bool {
     list_shards(ctx, shards);
     let (args, keys) = (ctx.args, ctx.keys);
     let bytes = || keys.iter().map(|key| args.get(key.arg as usize));

@@ -37,6 +37,7 @@ pub use state::observe::{Author, Observer};
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes};
+pub use state::shard_set::ShardSet;
 pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{EMBSTR_MAX, ObjectInfo, OutOfMemory, Ttl, Type, VALUE_BYTES_MAX, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, Store, StoreWorker, StringForm, Ttl,
-    Tx, Type, Waiter, Waiting, ZAdd,
+    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, ShardSet, Store, StoreWorker,
+    StringForm, Ttl, Tx, Type, Waiter, Waiting, ZAdd,
 };
 
 const NOW: i64 = 1_000_000;
@@ -37,11 +37,8 @@ fn store() -> (Arc<Store>, StoreWorker, StoreWorker) {
     (store, one, two)
 }
 
-fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
-    let mut shards: Vec<u16> = keys.iter().map(|key| tx.shard_of_bytes(key)).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    shards
+fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> ShardSet {
+    keys.iter().map(|key| tx.shard_of_bytes(key)).collect()
 }
 
 /// Runs with the shards of these keys held.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use varve_store::{
-    Effect, EventClass, LogGeometry, NextWaiter, Options, Store, StoreWorker, StringForm, Ttl, Tx, Type, Waiter,
-    Waiting,
+    Effect, EventClass, LogGeometry, NextWaiter, Options, ShardSet, Store, StoreWorker, StringForm, Ttl, Tx, Type,
+    Waiter, Waiting,
 };
 
 fn store(workers: usize) -> Arc<Store> {
@@ -31,11 +31,8 @@ fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&
     result
 }
 
-fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> Vec<u16> {
-    let mut shards: Vec<u16> = keys.iter().map(|key| tx.shard_of_bytes(key)).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    shards
+fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> ShardSet {
+    keys.iter().map(|key| tx.shard_of_bytes(key)).collect()
 }
 
 fn wait(worker: &mut StoreWorker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {

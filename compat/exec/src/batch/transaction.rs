@@ -19,7 +19,7 @@ use std::time::Instant;
 use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Mark, Reply};
-use varve_store::{ReadyKey, Store, StoreWorker, Tx};
+use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
@@ -206,13 +206,10 @@ impl Running<'_> {
         let keys = Keys::of(&multi.queue, &store, session.db);
         let mut tx = Tx::new(&store, worker.parts().1, session.db);
         let mut shards = std::mem::take(&mut batch.shards);
-        shards.clear();
-        shards.extend(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
+        shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = &session.watching {
-            shards.extend(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
+            shards.add(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
         }
-        shards.sort_unstable();
-        shards.dedup();
         let patient = batch.work.patient || multi.tries >= TRIES_MAX;
         if patient {
             tx.hold(&shards);
@@ -243,7 +240,7 @@ fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
 
 /// Takes also what serving those may need who wait for the keys that the commands may write.
 #[cold]
-fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut Vec<u16>, patient: bool) -> bool {
+fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, patient: bool) -> bool {
     let mut keys: Vec<&[u8]> = Vec::new();
     for queued in queue.iter().filter(|queued| queued.command.flags.has(Flags::WRITE)) {
         let args = queued.args();
@@ -302,9 +299,7 @@ impl Transaction {
         let store = Arc::clone(worker.store());
         let mut tx = Tx::new(&store, worker.parts().1, session.db);
         if let Some(watching) = &session.watching {
-            let mut shards: Vec<u16> = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
-            shards.sort_unstable();
-            shards.dedup();
+            let shards: ShardSet = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
             tx.hold(&shards);
         }
         let touched = compare(&mut tx, session);
@@ -385,7 +380,7 @@ impl Transaction {
     ) {
         let Held { tx, keys } = held;
         let mut ctx = Ctx::of_owned(self.exec, tx, out, session);
-        let mut shards = Vec::new();
+        let mut shards = ShardSet::default();
         for range in &keys.ranges {
             // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use varve_protocol::Reply;
-use varve_store::{Key, NextWaiter, ReadyKey, Store, StoreWorker, Tx, Waiter, Waiting};
+use varve_store::{Key, NextWaiter, ReadyKey, ShardSet, Store, StoreWorker, Tx, Waiter, Waiting};
 
 use super::wait::{Served, task};
 use crate::invoke::{Caller, Observers, Ran};
@@ -23,7 +23,7 @@ use crate::invoke::{Caller, Observers, Ran};
 #[cold]
 pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
     tx: &mut Tx<'s>,
-    shards: &mut Vec<u16>,
+    shards: &mut ShardSet,
     keys: impl Fn() -> K,
     mut take: impl FnMut(&mut Tx<'s>, &[u16]) -> bool,
 ) -> bool {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use super::Tx;
 use crate::state::key::{Key, hash_of};
 use crate::state::kinds::type_of_kind;
+use crate::state::shard_set::ShardSet;
 use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {
@@ -47,16 +48,16 @@ impl Tx<'_> {
         self.held.iter().any(|shard| shard.waiters().is_some())
     }
 
-    /// Adds to the ascending `shards`, which are those held, the ones that serving the waiters of `keys` may need: true
+    /// Adds to `shards`, which are those held, the ones that serving the waiters of `keys` may need: true
     /// if there are any, which are then to be held before this is asked again. It ends, for the list only grows.
-    pub fn widen<'k>(&self, shards: &mut Vec<u16>, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
+    pub fn widen<'k>(&self, shards: &mut ShardSet, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         debug_assert!(self.held.is(shards), "the shards are those held");
         let mut far = Vec::new();
         let mut seen = HashSet::new();
         let mut next: Vec<&[u8]> = keys.into_iter().collect();
         while let Some(key) = next.pop() {
             let id = self.shard_of_bytes(key);
-            if shards.binary_search(&id).is_err() {
+            if !shards.has(id) {
                 far.push(id);
                 continue;
             }
@@ -66,10 +67,9 @@ impl Tx<'_> {
                 next.extend(waiters.targets(key));
             }
         }
-        shards.extend(&far);
-        shards.sort_unstable();
-        shards.dedup();
-        !far.is_empty()
+        let is_wider = !far.is_empty();
+        shards.add(far);
+        is_wider
     }
 
     /// The shard of a key, whatever its database.
@@ -119,9 +119,7 @@ impl Tx<'_> {
     pub fn regather(&mut self, ready: ReadyKey) {
         self.ready.push_front(ready);
         self.local.hand_on(self.store);
-        let mut shards: Vec<u16> = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
-        shards.sort_unstable();
-        shards.dedup();
+        let mut shards: ShardSet = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
         loop {
             self.hold(&shards);
             let keys = self.ready.iter().map(|ready| &*ready.bytes);
@@ -160,12 +158,12 @@ impl Tx<'_> {
     pub fn recheck(&mut self, ready: VecDeque<ReadyKey>) {
         let store = self.store;
         let mut waited = Vec::new();
-        let mut shards = Vec::new();
+        let mut shards = ShardSet::default();
         self.release();
         for (id, cell) in store.cells().iter().enumerate() {
             let shard = cell.lock.lock();
             let Some(waiters) = shard.waiters() else { continue };
-            shards.push(id as u16);
+            shards.add([id as u16]);
             for (key, queues) in &waiters.keys {
                 waited.extend(queues.iter().map(|queue| (queue.db, key.clone())));
             }

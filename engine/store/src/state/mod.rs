@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `types`, `kinds`, `key` | types of values, the kinds and tags of their objects, keys and the bits of their hash |
+//! | `shard_set` | the shards that a command holds, listed |
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
@@ -31,6 +32,7 @@ pub(crate) mod process;
 pub(crate) mod reclaim;
 pub(crate) mod roots;
 pub(crate) mod shapes;
+pub(crate) mod shard_set;
 pub(crate) mod small;
 pub(crate) mod stats;
 pub(crate) mod types;

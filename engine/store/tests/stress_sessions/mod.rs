@@ -19,7 +19,7 @@ use varve_store::{
     Author, Effect, EventClass, EventSink, Key, ListEnd, ListPart, NextWaiter, Observer, Store, StringForm, Ttl, Tx,
     Type,
 };
-use varve_store::{StoreWorker, Waiter, Waiting, Watcher};
+use varve_store::{ShardSet, StoreWorker, Waiter, Waiting, Watcher};
 
 use super::{command, number};
 
@@ -145,7 +145,7 @@ impl Mixed {
         let (store, local) = worker.parts();
         let _inside = store.gate().enter(local.id());
         let mut tx = Tx::new(store, local, 0);
-        let mut shards = vec![tx.shard_of_bytes(key)];
+        let mut shards = ShardSet::from_iter([tx.shard_of_bytes(key)]);
         loop {
             while !tx.try_hold(&shards) {
                 std::thread::yield_now();

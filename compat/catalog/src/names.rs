@@ -9,6 +9,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use varve_base::hash::GOLDEN_RATIO;
+
 /// A map from names to values that ignores the case of letters.
 #[derive(Clone, Debug)]
 pub struct NameTable<T: 'static> {
@@ -147,7 +149,7 @@ impl Print {
 
     #[inline]
     fn hash(&self) -> usize {
-        let mixed = self.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.last.rotate_left(23) ^ self.len as u64;
+        let mixed = self.first.wrapping_mul(GOLDEN_RATIO) ^ self.last.rotate_left(23) ^ self.len as u64;
         (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40) as usize
     }
 }

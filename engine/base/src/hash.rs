@@ -2,6 +2,10 @@
 //!
 //! The hash of a key is never stored in a file nor sent to a peer, so its function may change between versions.
 
+/// 2^64 divided by the golden ratio, odd: successive multiples lie far apart in all upper bits (Fibonacci hashing,
+/// SplitMix64's step).
+pub const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The XXH3 hash of `bytes` under `seed`.
 #[inline]
 pub fn hash64(seed: u64, bytes: &[u8]) -> u64 {

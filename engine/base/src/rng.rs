@@ -2,6 +2,8 @@
 //!
 //! For sampling, eviction and tests. Not for secrets.
 
+use crate::hash::GOLDEN_RATIO;
+
 /// A generator; the same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Rng {
@@ -13,7 +15,7 @@ impl Rng {
     pub fn seeded(seed: u64) -> Rng {
         let mut x = seed;
         let state = std::array::from_fn(|_| {
-            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            x = x.wrapping_add(GOLDEN_RATIO);
             let z = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)

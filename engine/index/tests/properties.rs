@@ -283,7 +283,7 @@ fn taken_table_lives_on_and_hint_stays() {
 
 #[test]
 #[should_panic(expected = "no longer valid")]
-fn stale_slot_panics() {
+fn stale_entry_panics() {
     let mut table = IndexTable::new(IndexGeometry::default());
     table.insert(mix64(1), r(1), &Mixed);
     let entry = table.find_ref(mix64(1), r(1)).expect("it is there");

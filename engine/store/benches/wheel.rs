@@ -9,7 +9,9 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// Entries with due times spread over `span_ms`, in no order.
 fn entries(n: u64, span_ms: u64) -> Vec<(u64, i64)> {
-    let mix = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mix = |i: u64| {
+        (i + 1).wrapping_mul(varve_base::hash::GOLDEN_RATIO).rotate_left(29).wrapping_mul(0x94d0_49bb_1331_11eb)
+    };
     (0..n).map(|i| (mix(i) >> 16, START_MS + 1 + (mix(i ^ n) % span_ms) as i64)).collect()
 }
 

@@ -144,7 +144,7 @@ fn reclaim_meets_a_sorted_set_that_moves_to_another_shard() {
         store.verify();
         litter(&mut one, 20);
         if round % 10 == 0 {
-            // A member that is written anew lies elsewhere than its slot's others.
+            // A member that is written anew lies elsewhere than the others of its collection.
             add(&mut one, &names[at], round * 10..round * 10 + 5);
         }
     }

@@ -109,7 +109,7 @@ fn key(op: u32) -> [u8; 16] {
     let number = u64::from(op & !WRITE);
     let mut key = [0; 16];
     key[..8].copy_from_slice(&number.to_le_bytes());
-    key[8..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    key[8..].copy_from_slice(&number.wrapping_mul(varve_base::hash::GOLDEN_RATIO).to_le_bytes());
     key
 }
 

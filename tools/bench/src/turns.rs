@@ -73,6 +73,6 @@ pub(crate) fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
 
 /// Bytes that do not repeat and do not read as a number, the same for the same number.
 pub(crate) fn text(number: u64, bytes: usize) -> Vec<u8> {
-    let mut random = Random::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1);
+    let mut random = Random::new(number.wrapping_mul(varve_base::hash::GOLDEN_RATIO) ^ 0x5bd1);
     (0..bytes).map(|i| if i == 0 { b'v' } else { b'a' + random.below(26) as u8 }).collect()
 }

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use varve_base::hash::GOLDEN_RATIO;
 use varve_protocol::{Args, LargeSlices, Parsed, Parser, ProtocolError, Span};
 use varve_store::{Store, StoreWorker};
 
@@ -283,7 +284,7 @@ impl Recent {
         args: Args<'_>,
     ) -> Result<&'static Command, Unresolved> {
         let Some((word, len)) = word(request, args) else { return table.resolve(args) };
-        let place = &mut self.found[(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize];
+        let place = &mut self.found[(word.wrapping_mul(GOLDEN_RATIO) >> (64 - RECENT.ilog2())) as usize];
         match place {
             Some(found) if found.word == word && found.len == len => {
                 let d = found.command;

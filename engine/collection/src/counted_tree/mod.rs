@@ -494,24 +494,24 @@ impl<R: Copy> CountedTree<R> {
         &self.nodes[node as usize]
     }
 
-    /// The node and slot of a leaf.
+    /// The node above a leaf, and the leaf's position in it.
     #[inline]
     fn above(&self, leaf: Leaf) -> (u32, usize) {
         debug_assert!(self.refs[leaf.0 as usize].is_some(), "a leaf of this tree");
         let node = self.parents[leaf.0 as usize];
-        (node, self.slot_in(node, leaf.0))
+        (node, self.child_index(node, leaf.0))
     }
 
-    /// The node above a node, and its slot there; none above the root.
+    /// The node above a node, and its position there; none above the root.
     #[inline]
     fn climb(&self, node: u32) -> Option<(u32, usize)> {
         let parent = self.node(node).parent;
-        (parent != NONE).then(|| (parent, self.slot_in(parent, node)))
+        (parent != NONE).then(|| (parent, self.child_index(parent, node)))
     }
 
-    /// The slot of a child. The ends come first: most changes are there.
+    /// The position of a child. The ends come first: most changes are there.
     #[inline]
-    fn slot_in(&self, node: u32, child: u32) -> usize {
+    fn child_index(&self, node: u32, child: u32) -> usize {
         let node = self.node(node);
         let children = &node.children[..node.len as usize];
         let last = children.len() - 1;
@@ -645,7 +645,7 @@ impl<R: Copy> CountedTree<R> {
         }
     }
 
-    /// Splits a full node, into which a child of `sum` and `separator` will go at `slot`; returns where. Insertion at an end
+    /// Splits a full node, into which a child of `sum` and `separator` will go at `index`; returns where. Insertion at an end
     /// leaves the node full, so that growing at an end makes full nodes. Nodes above count the new child already.
     fn split(&mut self, node: u32, index: usize, sum: u64, separator: u64) -> (u32, usize) {
         let level = self.node(node).level;
@@ -673,7 +673,7 @@ impl<R: Copy> CountedTree<R> {
         if goes_right { (right, index - cut) } else { (node, index) }
     }
 
-    /// Moves the children from slot `from` on behind those of another node; returns how many elements they have.
+    /// Moves the children from position `from` on behind those of another node; returns how many elements they have.
     fn move_children(&mut self, node: u32, from: usize, to: u32) -> u64 {
         debug_assert!(node != to && self.node(node).level == self.node(to).level, "two nodes of one level");
         let [source, target] = self.nodes.pair_mut(node as usize, to as usize);

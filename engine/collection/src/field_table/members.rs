@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_base::hash::{hash64, mix64};
+use varve_base::hash::{GOLDEN_RATIO, hash64, mix64};
 use varve_base::mem::{Line, equal};
 use varve_segment::{Appender, Log, Owner};
 
@@ -58,7 +58,7 @@ impl FieldTable {
     /// Takes out the member that a number draws, and shows it first; the last one is only shown. How many are left.
     #[inline]
     pub fn take_drawn(&mut self, ctx: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
-        let (r, slot) = self.table.sample_by(draws(number)).expect("a set is never empty");
+        let (r, entry) = self.table.sample_by(draws(number)).expect("a set is never empty");
         debug_assert_eq!(
             ctx.access.open(ctx.log, r).owner(),
             Owner::Collection(ctx.id.number()),
@@ -67,8 +67,8 @@ impl FieldTable {
         show(ctx.access.open(ctx.log, r).key());
         let left = self.len() - 1;
         if left > 0 {
-            match slot {
-                Some(slot) => self.remove_found(ctx, Found { slot, r }),
+            match entry {
+                Some(entry) => self.remove_found(ctx, Found { entry, r }),
                 None => self.remove_ref(ctx, r),
             }
             if self.table.is_moving() {
@@ -112,7 +112,7 @@ impl FieldTable {
 fn draws(mut number: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         let drawn = ((u128::from(number) * u128::from(below)) >> 64) as u64;
-        number = mix64(number.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        number = mix64(number.wrapping_add(GOLDEN_RATIO));
         drawn
     }
 }

@@ -1,7 +1,7 @@
 //! Fields and members: objects of their own in the log, found through an index of the collection's own.
 //!
 //! ```text
-//! hash64(seed, field) -> IndexTable (64-byte buckets) -> Ref -> object { owner: slot, key: field, value }
+//! hash64(seed, field) -> IndexTable (64-byte buckets) -> Ref -> object { owner: collection id, key: field, value }
 //! ```
 //! The buckets are like a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest
 //! head; a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
@@ -48,7 +48,7 @@ pub struct FieldTable {
 /// An element that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    slot: IndexEntry,
+    entry: IndexEntry,
     /// Its object.
     pub r: Ref,
 }
@@ -113,11 +113,11 @@ impl FieldTable {
     #[inline]
     fn find_hashed(&self, ctx: ReadCtx<'_>, hash: u64, field: &[u8]) -> Option<Found> {
         let mut found = None;
-        let slot = self.table.find(hash, |r| {
+        let entry = self.table.find(hash, |r| {
             found = Some(r);
             equal(ctx.access.open(ctx.log, r).key(), field)
         })?;
-        Some(Found { slot, r: found? })
+        Some(Found { entry, r: found? })
     }
 
     /// The value of the element of this name.
@@ -159,7 +159,7 @@ impl FieldTable {
         let r = ctx.appender.append(ctx.log, &new);
         let bytes = |r| ctx.access.open(ctx.log, r).bytes() as u64;
         self.object_bytes = self.object_bytes + bytes(r) - bytes(found.r);
-        self.table.replace(found.slot, r);
+        self.table.replace(found.entry, r);
         ctx.access.kill(ctx.log, found.r);
         r
     }
@@ -183,7 +183,7 @@ impl FieldTable {
     /// Removes an element that was found just now.
     pub(crate) fn remove_found(&mut self, ctx: &mut WriteCtx<'_>, found: Found) {
         self.object_bytes -= ctx.access.open(ctx.log, found.r).bytes() as u64;
-        self.table.remove(found.slot);
+        self.table.remove(found.entry);
         ctx.access.kill(ctx.log, found.r);
     }
 
@@ -241,13 +241,13 @@ impl FieldTable {
 
     /// The element whose object is at `r`, by its name.
     pub fn find_ref(&self, seed: u64, field: &[u8], r: Ref) -> Option<Found> {
-        self.table.find_ref(hash64(seed, field), r).map(|slot| Found { slot, r })
+        self.table.find_ref(hash64(seed, field), r).map(|entry| Found { entry, r })
     }
 
     /// Puts a moved object in its element's place.
     pub(crate) fn repoint(&mut self, ctx: &WriteCtx<'_>, found: Found, new: Ref, old_bytes: usize) {
         self.object_bytes = self.object_bytes + ctx.access.open(ctx.log, new).bytes() as u64 - old_bytes as u64;
-        self.table.replace(found.slot, new);
+        self.table.replace(found.entry, new);
     }
 
     /// Moves the element that reclaim has come to; false if it is not in this table.
@@ -308,7 +308,7 @@ impl FieldTable {
         self.table.for_each(|r| {
             let object = ctx.access.open(ctx.log, r);
             assert_eq!(object.kind(), self.kind, "the elements of {id:?} are of one kind");
-            assert_eq!(object.owner(), Owner::Collection(id.number()), "an element carries its collection's slot");
+            assert_eq!(object.owner(), Owner::Collection(id.number()), "an element carries its collection's id");
             assert!(live.insert(r), "an element is in one cell only");
             bytes += object.bytes() as u64;
         });

@@ -381,7 +381,7 @@ fn leaves_are_full_whatever_the_order() {
                 "ascending" => n as f64,
                 "descending" => -(n as f64),
                 "equal" => 1.0,
-                _ => (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as f64,
+                _ => (n.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 20) as f64,
             };
             world.with(|set, ctx| set.add(ctx, member.as_bytes(), score, ZAdd::default()));
         }

@@ -62,7 +62,7 @@ impl HashKind {
     }
 
     fn hash(self, x: u64) -> u64 {
-        let spread = mix64(x.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let spread = mix64(x.wrapping_add(1).wrapping_mul(varve_base::hash::GOLDEN_RATIO));
         match self {
             HashKind::Spread => spread,
             HashKind::Few => mix64(x % 40 + 1),

@@ -139,7 +139,7 @@ impl Model {
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
         self.number += 1;
-        let seed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = self.number.wrapping_mul(varve_base::hash::GOLDEN_RATIO);
         (0..len).map(|i| (seed >> (i % 8 * 8)) as u8 ^ i as u8).collect()
     }
 

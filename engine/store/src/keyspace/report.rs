@@ -129,12 +129,12 @@ impl WorkerState {
     }
 
     /// Reports that the store is about to remove the key of an entry by itself: an event of this class, and a DEL.
-    pub(crate) fn report_removed(&mut self, store: &Store, class: EventClass, shard: &Shard, slot: IndexEntry) {
+    pub(crate) fn report_removed(&mut self, store: &Store, class: EventClass, shard: &Shard, entry: IndexEntry) {
         if store.keeps(class) {
-            let object = shard.open(store.log(), shard.index().get(slot));
+            let object = shard.open(store.log(), shard.index().get(entry));
             self.keep_removed(store, class, database_of(&object), object.key());
         }
-        self.report_gone(store, shard, slot);
+        self.report_gone(store, shard, entry);
     }
 
     #[cold]
@@ -206,9 +206,9 @@ impl WorkerState {
 
     /// Reports that the store is about to remove the key of an entry by itself.
     #[inline]
-    pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, slot: IndexEntry) {
+    pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, entry: IndexEntry) {
         if let Some(observer) = store.observer() {
-            let object = shard.open(store.log(), shard.index().get(slot));
+            let object = shard.open(store.log(), shard.index().get(entry));
             observer.changed(Author { worker: self.id(), client: 0 }, object.key());
         }
     }

@@ -25,7 +25,7 @@ impl Store {
             self.verify_shard(id, &shard, &mut live);
             self.verify_wheel(&mut shard);
         }
-        self.verify_slots();
+        self.verify_collections();
         self.log().verify_with(|head, _| live.contains(&head.r));
     }
 
@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Every collection id in use is that of a root where the table says, and the store's sums have the roots' tables.
-    fn verify_slots(&self) {
+    fn verify_collections(&self) {
         let (mut roots, mut bytes) = (0, 0);
         for (id, cell) in self.cells().iter().enumerate() {
             let shard = cell.lock.lock();
@@ -71,7 +71,7 @@ impl Store {
                 roots += 1;
             }
         }
-        assert_eq!(self.collections().used(), roots, "slot numbers in use");
+        assert_eq!(self.collections().used(), roots, "collection ids in use");
         assert_eq!(self.table_bytes().load(Relaxed), bytes, "the sum of all tables");
     }
 

@@ -124,16 +124,16 @@ impl Shard {
     /// True if the key is there; with `now_ms`, and its time has not come.
     fn has(&self, ground: &Ground, db: u16, key: &[u8], now_ms: Option<i64>) -> bool {
         let k = Key { bytes: key, hash: hash_of(ground.seed(), db, key), db };
-        let Some(slot) = self.find(ground.log(), &k) else { return false };
-        let due = self.access.open(ground.log(), self.index.get(slot)).expiry_ms();
+        let Some(entry) = self.find(ground.log(), &k) else { return false };
+        let due = self.access.open(ground.log(), self.index.get(entry)).expiry_ms();
         now_ms.is_none_or(|now| !is_over(due, now))
     }
 
     /// Removes a key that is here, and whose time has come, before it is watched.
     fn remove_stale(&mut self, ground: &Ground, db: u16, key: &[u8]) {
         let k = Key { bytes: key, hash: hash_of(ground.seed(), db, key), db };
-        if let Some(slot) = self.find(ground.log(), &k) {
-            self.remove(ground, slot);
+        if let Some(entry) = self.find(ground.log(), &k) {
+            self.remove(ground, entry);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use varve_base::hash::GOLDEN_RATIO;
 use varve_base::rng::Rng;
 use varve_collection::list::CompressScratch;
 use varve_segment::Appender;
@@ -59,7 +60,7 @@ impl Store {
 
 impl StoreWorker {
     fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> StoreWorker {
-        let rng = Rng::seeded(store.seed() ^ (id as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let rng = Rng::seeded(store.seed() ^ (id as u64 + 1).wrapping_mul(GOLDEN_RATIO));
         let local = WorkerState {
             id,
             appender: Appender::new(),

@@ -125,7 +125,7 @@ impl Tx<'_> {
         let shown = shard.before(store.ground(), source.r);
         let object = shard.open(store.log(), source.r);
         let (expiry, saved) = (object.expiry_ms(), object.saved());
-        let r = shard.detach(store.log(), source.slot, shown);
+        let r = shard.detach(store.log(), source.entry, shown);
         shard.follow_index(store.ground(), id);
         let r = self.carry_root(source.shard, r, to);
         let shard = self.held.at_mut(source.shard);
@@ -154,7 +154,7 @@ impl Tx<'_> {
             return true;
         }
         let old = self.live(to);
-        // An expired destination is removed by `live`, and the source's slot is valid only until a change.
+        // An expired destination is removed by `live`, and the source's entry is valid only until a change.
         let source = if old.is_some() { source } else { self.live(from).expect("found just now") };
         let expiry = self.object_at(source).expiry_ms();
         if let Some(link) = self.held.at(source.shard).link_of(self.store.log(), source.r) {

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Tx<'_> {
 struct Found {
     /// Position of its shard among the held ones.
     shard: usize,
-    slot: IndexEntry,
+    entry: IndexEntry,
     r: Ref,
 }
 
@@ -267,7 +267,7 @@ impl<'s> Tx<'s> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let slot = shard.index().find(k.hash, |r| {
+        let entry = shard.index().find(k.hash, |r| {
             let object = shard.open(self.store.log(), r);
             let is_it = k.is_of(&object);
             if is_it {
@@ -278,18 +278,18 @@ impl<'s> Tx<'s> {
         let (r, due) = found.expect("what was found was looked at");
         if is_over(due, self.local.now_ms()) {
             if !self.keeps_expired {
-                self.expire(at, slot);
+                self.expire(at, entry);
             }
             return None;
         }
-        Some(Found { shard: at, slot, r })
+        Some(Found { shard: at, entry, r })
     }
 
     #[cold]
-    fn expire(&mut self, at: usize, slot: IndexEntry) {
+    fn expire(&mut self, at: usize, entry: IndexEntry) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);
-        self.local.expire_entry(self.store, shard, id, slot);
+        self.local.expire_entry(self.store, shard, id, entry);
     }
 
     #[inline(always)]
@@ -373,7 +373,7 @@ impl<'s> Tx<'s> {
                     let clock = replaced.clock();
                     shard.set_clock(store.log(), new, clock);
                 }
-                shard.replace(store.ground(), p.slot, new, root, shown);
+                shard.replace(store.ground(), p.entry, new, root, shown);
                 shard.recount_volatile(k.db, old_expiry, new_expiry);
             }
             None => {
@@ -390,7 +390,7 @@ impl<'s> Tx<'s> {
     fn remove_at(&mut self, k: &Key<'_>, Changing { found: p, shown }: Changing) {
         let id = self.held.id(p.shard);
         let shard = self.held.at_mut(p.shard);
-        shard.remove_shown(self.store.ground(), p.slot, shown);
+        shard.remove_shown(self.store.ground(), p.entry, shown);
         shard.follow_index(self.store.ground(), id);
         self.wrote(k);
     }

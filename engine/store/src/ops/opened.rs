@@ -58,7 +58,7 @@ impl Tx<'_> {
         let at = self.held.position(store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let slot = shard.index().find(k.hash, |r| {
+        let entry = shard.index().find(k.hash, |r| {
             let object = shard.open(store.log(), r);
             let is_it = k.is_of(&object);
             if is_it {
@@ -66,10 +66,10 @@ impl Tx<'_> {
             }
             is_it
         });
-        let (Some(slot), Some((r, object))) = (slot, found) else { return Ok(None) };
+        let (Some(entry), Some((r, object))) = (entry, found) else { return Ok(None) };
         if is_over(object.expiry_ms(), self.local.now_ms()) {
             if !self.keeps_expired {
-                self.expire(at, slot);
+                self.expire(at, entry);
             }
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Tx<'_> {
                 self.held.at_mut(at).set_clock(store.log(), r, clock);
             }
         }
-        if is_right { Ok(Some(Opened { at: Found { shard: at, slot, r }, link })) } else { Err(WrongType) }
+        if is_right { Ok(Some(Opened { at: Found { shard: at, entry, r }, link })) } else { Err(WrongType) }
     }
 
     /// [`Tx::open`] for readers: counts a hit or a miss.

@@ -260,8 +260,8 @@ impl Tx<'_> {
             None => IntSet::open(integers).len(),
         };
         match (big, old) {
-            (Some((slot, elements)), _) => {
-                self.put_built(to, old, Type::Set, slot, Collection::Set(elements));
+            (Some((id, elements)), _) => {
+                self.put_built(to, old, Type::Set, id, Collection::Set(elements));
             }
             (None, Some(p)) if len == 0 => {
                 let p = self.before(p);
@@ -290,7 +290,7 @@ struct Build<'b> {
     /// It becomes a big one in the end, whatever it holds.
     hashed: bool,
     integers: Vec<u8>,
-    /// Its slot number and members, once it is big.
+    /// Its collection id and members, once it is big.
     big: Option<(CollectionId, FieldTable)>,
 }
 
@@ -332,17 +332,17 @@ impl<'b> Build<'b> {
         if self.big.is_some() {
             return;
         }
-        let slot = self.store.collections().take(self.shard);
+        let id = self.store.collections().take(self.shard);
         let integers = std::mem::take(&mut self.integers);
         let integers = IntSet::open(&integers);
-        self.big = Some((slot, FieldTable::members(slot, integers.len())));
+        self.big = Some((id, FieldTable::members(id, integers.len())));
         integers.iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
     }
 
     fn add_member(&mut self, member: PackedEntry<'_>) {
-        let (slot, elements) = self.big.as_mut().expect("it is big");
+        let (id, elements) = self.big.as_mut().expect("it is big");
         let ctx = ReadCtx { log: self.store.log(), access: self.access, seed: self.store.seed() };
-        elements.add_beside(ctx, self.appender, *slot, member.text(&mut [0; 20]));
+        elements.add_beside(ctx, self.appender, *id, member.text(&mut [0; 20]));
     }
 
     /// The value of a set of integers in its shortest form, or what a big set consists of.

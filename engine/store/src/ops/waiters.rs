@@ -93,8 +93,8 @@ impl Tx<'_> {
         let Some(db) = (0..store.databases()).find(|db| store.database_map().physical(*db) == k.db) else { return };
         let shard = self.held.at(at);
         let Some(queue) = shard.waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
-        let Some(slot) = shard.find(store.log(), k) else { return };
-        let ty = type_of_kind(shard.open(store.log(), shard.index().get(slot)).kind());
+        let Some(entry) = shard.find(store.log(), k) else { return };
+        let ty = type_of_kind(shard.open(store.log(), shard.index().get(entry)).kind());
         let wanted = queue.fifo.iter().any(|waiter| waiter.wants == ty && waiter.is_waiting());
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {

@@ -1,4 +1,4 @@
-//! Slot numbers: every big collection has one, which all its objects carry, and which says where its root is.
+//! Collection ids: every big collection has one, which all its objects carry, and which says where its root is.
 //!
 //! ```text
 //! chunk 0: 1024 cells   chunk 1: 2048   chunk 2: 4096 ...     each made when first needed, never moved

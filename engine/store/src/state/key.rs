@@ -11,7 +11,7 @@
 //! bucket over the tags. A physical database number other than 0 is mixed into the low 52 bits only: a key lies in the
 //! same shard in every database, so MOVE and COPY between databases take one lock.
 
-use varve_base::hash::hash64;
+use varve_base::hash::{GOLDEN_RATIO, hash64};
 use varve_base::mem::equal;
 use varve_segment::{Object, Owner};
 
@@ -55,7 +55,7 @@ pub(crate) fn hash_of(seed: u64, db: u16, bytes: &[u8]) -> u64 {
 /// Mixes a physical database number into a key's hash; its own inverse, since it only xors.
 #[inline]
 pub(crate) fn mix_database(hash: u64, db: u16) -> u64 {
-    if db == 0 { hash } else { hash ^ (u64::from(db).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8 & LOW_MASK) }
+    if db == 0 { hash } else { hash ^ (u64::from(db).wrapping_mul(GOLDEN_RATIO) >> 8 & LOW_MASK) }
 }
 
 /// The shard of a hash among `shards`, a power of two.

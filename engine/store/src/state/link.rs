@@ -51,7 +51,7 @@ impl Encoding {
 /// The value of a big collection's key object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Slot number.
+    /// The id of the collection.
     pub(crate) id: CollectionId,
     /// Place among the roots of the key's shard.
     pub(crate) place: u32,

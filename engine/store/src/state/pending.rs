@@ -12,7 +12,7 @@ use super::roots::Roots;
 /// Roots that one step looks at which have no more to shed than it takes to drop them.
 pub(crate) const SHED_ROOTS: usize = 16;
 
-/// Slot numbers that the background has to see to.
+/// Ids of collections that the background has to see to.
 pub(crate) struct PendingWork {
     pub(crate) dying: RankedMutex<VecDeque<CollectionId>>,
     pub(crate) restless: RankedMutex<VecDeque<CollectionId>>,

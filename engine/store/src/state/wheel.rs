@@ -5,45 +5,45 @@
 //! and drops it if the key is gone or lives for ever.
 //!
 //! ```text
-//!   a tick is 16 ms                  slot of a due tick on level L:  due >> 7L, kept at index % 256
+//!   a tick is 16 ms                  cell of a due tick on level L:  due >> 7L, kept at index % 256
 //!
-//!            one slot    256 slots    tick  59     28 27    21 20    14 13     7 6      0
+//!            one cell    256 cells    tick  59     28 27    21 20    14 13     7 6      0
 //!   level 0  16 ms       4.1 s              ├─ ─ ─ ───────────────────────┼────────────┤ >> 0
 //!   level 1  2.0 s       8.7 min            ├─ ─ ─ ──────────────┼─────────────────────┤ >> 7
 //!   level 2  4.4 min     18.6 h             ├─ ─ ─ ────┼───────────────────────────────┤ >> 14
 //!   level 3  9.3 h       99 days            ├─ ─ ─ ────────────────────────────────────┤ >> 21
 //!
-//!   each level       before cursor: empty │ cursor ── 256 slots in use ── │ from here on: the level above
-//!   cursor           level 0: tick of now, all before has fully passed    others: slot of now + 2, all before begins soon
+//!   each level       before cursor: empty │ cursor ── 256 cells in use ── │ from here on: the level above
+//!   cursor           level 0: tick of now, all before has fully passed    others: cell of now + 2, all before begins soon
 //!
 //!                         advance                          budget
-//!   slots of level 0  ────────────────▶  due    ┐
+//!   cells of level 0  ────────────────▶  due    ┐
 //!                                               ├────────────────▶  owner  ──▶  deletes, drops, or adds again
-//!   slots of others   ────────────────▶  ahead  ┘
+//!   cells of others   ────────────────▶  ahead  ┘
 //! ```
 //!
 //! Entries of the levels above 0 come out **ahead** of their time, to be added again: they then go one level down. A level
-//! has twice as many slots as one slot of the level above is long, so there is a whole slot's time to do this in (2 s at
+//! has twice as many cells as one cell of the level above is long, so there is a whole cell's time to do this in (2 s at
 //! level 1), and no instant at which it must be done at once. A key with a TTL of an hour is looked up three times in its
-//! life. Beyond the top level an entry waits in its last slot, and is added again every three months.
+//! life. Beyond the top level an entry waits in its last cell, and is added again every three months.
 //!
-//! **The tick.** 16 ms, a power of two, so that slots are shifts. The aim is that a key is gone 100 ms after its time; one
+//! **The tick.** 16 ms, a power of two, so that cells are shifts. The aim is that a key is gone 100 ms after its time; one
 //! tick of delay leaves the rest to the scheduler, and 256 of them make a first level that short TTLs never leave.
 //! A tick of 1 ms would want a level more, for which every key would be looked up once more.
 //!
-//! **Never late.** An entry stands in the slot of its time, or beyond the top level in one before it. `advance` first brings
+//! **Never late.** An entry stands in the cell of its time, or beyond the top level in one before it. `advance` first brings
 //! all cursors to now, whatever its budget: what they pass is queued as whole chains, and only the queues wait. So new entries are
 //! always filed by the true time, and no entry comes out twice at one time. An entry is late by less than a tick and
 //! what its queue waits for the owner. (Cursors that lag behind were tried: what is filed into a lagging level comes out and
-//! is filed again for every 256 slots of the gap.)
+//! is filed again for every 256 cells of the gap.)
 //!
-//! **Clock.** Empty slots are skipped by bitmaps of 256 bits, so an idle year costs what an idle second does. If the clock
-//! goes back the cursors follow: a slot that stood for a later round now stands for an earlier one, so entries come too early,
+//! **Clock.** Empty cells are skipped by bitmaps of 256 bits, so an idle year costs what an idle second does. If the clock
+//! goes back the cursors follow: a cell that stood for a later round now stands for an earlier one, so entries come too early,
 //! which costs a look-up each, and are added again. Late, once and by at most 4.1 s, are only entries added after the clock was
 //! set back and before `advance` was told.
 //!
 //! **Memory.** About 10 bytes an entry from a few thousand entries on: 6.4 in full chunks (`pool.rs`), one partly filled chunk
-//! a used slot, 1 KB a used level. Nothing is allocated before the first entry.
+//! a used cell, 1 KB a used level. Nothing is allocated before the first entry.
 //!
 //! **Stale entries.** A key that is deleted, or gets a shorter TTL, leaves its old entry behind. The owner adds no entry when
 //! a TTL becomes longer (the old one asks in time) and reports now and then how many volatile keys live; `should_rebuild` says
@@ -56,6 +56,7 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use pool::{NONE, Pool};
+use varve_base::hash::GOLDEN_RATIO;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -66,11 +67,11 @@ pub const TICK_MS: i64 = 1 << TICK_BITS;
 /// The clock may go back this far (1 s) without the wheel following: workers' readings differ, and clocks are adjusted. Due
 /// entries are late by as much.
 pub const BACK_TICKS_MAX: u64 = 64;
-const SLOTS: usize = 256;
+const CELLS: usize = 256;
 const LEVELS: usize = 4;
-/// A slot of a level is 2^7 slots of the level below: half of its window, see the module.
+/// A cell of a level is 2^7 cells of the level below: half of its window, see the module.
 const LEVEL_BITS: u32 = 7;
-const _: () = assert!(SLOTS == 2 << LEVEL_BITS);
+const _: () = assert!(CELLS == 2 << LEVEL_BITS);
 /// Entries that may be stale before a rebuild pays, whatever the number of live ones.
 const STALE_MIN: usize = 256;
 
@@ -100,15 +101,15 @@ pub struct Progress {
 
 #[derive(Default)]
 struct Level {
-    /// The first slot (not yet reduced to an index) that is not emptied.
+    /// The first cell (not yet reduced to an index) that is not emptied.
     cursor: u64,
-    slots: Option<Box<Slots>>,
+    cells: Option<Box<Cells>>,
 }
 
-struct Slots {
-    heads: [u32; SLOTS],
-    /// Bit i is set if slot i has entries.
-    occupied: [u64; SLOTS / 64],
+struct Cells {
+    heads: [u32; CELLS],
+    /// Bit i is set if cell i has entries.
+    occupied: [u64; CELLS / 64],
 }
 
 /// Chains on their way to the owner, first come first.
@@ -123,14 +124,14 @@ struct Pending {
 #[derive(Clone, Copy)]
 struct Chain {
     head: u32,
-    /// The first tick of the slot in which it was: none of its entries is due before.
+    /// The first tick of the cell in which it was: none of its entries is due before.
     start: u64,
 }
 
-/// Moving chunks down, slot by slot over all levels.
+/// Moving chunks down, cell by cell over all levels.
 #[derive(Clone, Copy)]
 struct Compaction {
-    slot: u32,
+    cell: u32,
     limit: u32,
 }
 
@@ -157,16 +158,16 @@ impl Wheel {
     #[inline]
     pub fn add(&mut self, bits48: u64, due_ms: i64) {
         assert!(bits48 >> 48 == 0, "an entry has 48 bits");
-        let (level, slot) = self.place(tick(due_ms));
-        let slots = self.levels[level].slots.get_or_insert_with(Slots::new);
-        let index = slot as usize % SLOTS;
-        let head = slots.heads[index];
+        let (level, cell) = self.place(tick(due_ms));
+        let cells = self.levels[level].cells.get_or_insert_with(Cells::new);
+        let index = cell as usize % CELLS;
+        let head = cells.heads[index];
         // One key added again and again (a burst of EXPIRE) makes one entry.
         if head != NONE && self.pool.last(head) == bits48 {
             return;
         }
-        slots.heads[index] = self.pool.push(head, bits48);
-        slots.mark(index);
+        cells.heads[index] = self.pool.push(head, bits48);
+        cells.mark(index);
         self.len += 1;
     }
 
@@ -198,8 +199,8 @@ impl Wheel {
             return Some(now_ms);
         }
         let ticks = (0..LEVELS).filter_map(|level| {
-            let slot = self.levels[level].first()?;
-            let emptied_at = if level == 0 { slot + 1 } else { slot.saturating_sub(1) };
+            let cell = self.levels[level].first()?;
+            let emptied_at = if level == 0 { cell + 1 } else { cell.saturating_sub(1) };
             Some(first_tick(level, emptied_at))
         });
         ticks.min().map(|tick| time_ms(tick).max(now_ms))
@@ -208,11 +209,11 @@ impl Wheel {
     /// No entry's own time is before this (ms), unless it was past already when added; None if the wheel is empty. Where
     /// this is before now, the difference is the lag.
     pub fn oldest_due(&self) -> Option<i64> {
-        let first = |(number, level): (usize, &Level)| level.first().map(|slot| first_tick(number, slot));
-        let slots = self.levels.iter().enumerate().filter_map(first);
+        let first = |(number, level): (usize, &Level)| level.first().map(|cell| first_tick(number, cell));
+        let cells = self.levels.iter().enumerate().filter_map(first);
         let pending = self.pending.iter().flat_map(|pending| pending.due.iter().chain(&pending.ahead));
         let aside = self.aside.iter().flat_map(|aside| &aside.chains);
-        slots.chain(pending.chain(aside).map(|chain| chain.start)).min().map(time_ms)
+        cells.chain(pending.chain(aside).map(|chain| chain.start)).min().map(time_ms)
     }
 
     /// Number of entries, stale ones included.
@@ -227,7 +228,7 @@ impl Wheel {
 
     /// Bytes taken from the allocator; not `self`.
     pub fn bytes(&self) -> usize {
-        let levels = self.levels.iter().filter(|level| level.slots.is_some()).count() * size_of::<Slots>();
+        let levels = self.levels.iter().filter(|level| level.cells.is_some()).count() * size_of::<Cells>();
         let pending = self.pending.as_ref().map_or(0, |pending| pending.bytes());
         let aside = self.aside.as_ref().map_or(0, |aside| aside.bytes());
         levels + self.pool.bytes() + pending + aside
@@ -270,17 +271,17 @@ impl Wheel {
         drop(self.take());
     }
 
-    /// Checks slots, chains and counts against each other. O(len).
+    /// Checks cells, chains and counts against each other. O(len).
     ///
     /// # Panics
     /// With what is wrong.
     pub fn verify(&self) {
         let (mut entries, mut chunks) = (0, 0);
         for (number, level) in self.levels.iter().enumerate() {
-            let Some(slots) = &level.slots else { continue };
-            for (i, &head) in slots.heads.iter().enumerate() {
-                let marked = slots.occupied[i / 64] >> (i % 64) & 1 == 1;
-                assert_eq!(marked, head != NONE, "mark of slot {i} of level {number}");
+            let Some(cells) = &level.cells else { continue };
+            for (i, &head) in cells.heads.iter().enumerate() {
+                let marked = cells.occupied[i / 64] >> (i % 64) & 1 == 1;
+                assert_eq!(marked, head != NONE, "mark of cell {i} of level {number}");
                 chunks += self.pool.for_each(head, |_| entries += 1);
             }
         }
@@ -294,37 +295,37 @@ impl Wheel {
         }
     }
 
-    /// Level and slot for a due tick: its own slot, or the last of all for what is beyond.
+    /// Level and cell for a due tick: its own cell, or the last of all for what is beyond.
     #[inline]
     fn place(&self, due: u64) -> (usize, u64) {
         let first = self.levels[0].cursor;
-        if due < first + SLOTS as u64 {
+        if due < first + CELLS as u64 {
             return (0, due.max(first));
         }
-        let mut slot = due;
+        let mut cell = due;
         for (number, level) in self.levels.iter().enumerate().skip(1) {
-            slot >>= LEVEL_BITS;
-            // An entry that the level below cannot take is in no slot that this level has emptied: see the picture of
+            cell >>= LEVEL_BITS;
+            // An entry that the level below cannot take is in no cell that this level has emptied: see the picture of
             // the cursors.
-            debug_assert!(slot >= level.cursor, "slot {slot} of level {number} is empty already");
-            if slot < level.cursor + SLOTS as u64 {
-                return (number, slot);
+            debug_assert!(cell >= level.cursor, "cell {cell} of level {number} is empty already");
+            if cell < level.cursor + CELLS as u64 {
+                return (number, cell);
             }
         }
-        (LEVELS - 1, self.levels[LEVELS - 1].cursor + (SLOTS as u64 - 1))
+        (LEVELS - 1, self.levels[LEVELS - 1].cursor + (CELLS as u64 - 1))
     }
 
     /// Brings the cursors to `now` and queues what they pass. If the clock went back by much they go back: that can only
-    /// bring the turn of an occupied slot forward, since the first round of its index at or after the new cursor is not
+    /// bring the turn of an occupied cell forward, since the first round of its index at or after the new cursor is not
     /// later than the one at or after the old.
     fn turn(&mut self, now: u64) {
         let back = now + BACK_TICKS_MAX < self.levels[0].cursor;
         for (number, level) in self.levels.iter_mut().enumerate() {
             let until = first_kept(number, now);
-            while let Some((head, slot)) = level.take_before(until) {
+            while let Some((head, cell)) = level.take_before(until) {
                 let pending = self.pending.get_or_insert_default();
                 let queue = if number == 0 { &mut pending.due } else { &mut pending.ahead };
-                queue.push_back(Chain { head, start: first_tick(number, slot) });
+                queue.push_back(Chain { head, start: first_tick(number, cell) });
             }
             level.cursor = if back { until } else { level.cursor.max(until) };
         }
@@ -340,49 +341,49 @@ impl Wheel {
         true
     }
 
-    /// Gives memory back in steps of about `budget` chunks (a single slot is not divided); true if nothing is left to do.
+    /// Gives memory back in steps of about `budget` chunks (a single cell is not divided); true if nothing is left to do.
     fn compact(&mut self, budget: usize) -> bool {
         let Some(mut state) = self
             .compaction
-            .or_else(|| self.pool.is_sparse().then(|| Compaction { slot: 0, limit: self.pool.compact_limit() }))
+            .or_else(|| self.pool.is_sparse().then(|| Compaction { cell: 0, limit: self.pool.compact_limit() }))
         else {
             return true;
         };
         let mut moved = 0;
-        while moved < budget && (state.slot as usize) < LEVELS * SLOTS {
-            let (level, index) = (state.slot as usize / SLOTS, state.slot as usize % SLOTS);
-            if let Some(slots) = &mut self.levels[level].slots {
-                let (head, chunks) = self.pool.lower(slots.heads[index], state.limit);
-                slots.heads[index] = head;
+        while moved < budget && (state.cell as usize) < LEVELS * CELLS {
+            let (level, index) = (state.cell as usize / CELLS, state.cell as usize % CELLS);
+            if let Some(cells) = &mut self.levels[level].cells {
+                let (head, chunks) = self.pool.lower(cells.heads[index], state.limit);
+                cells.heads[index] = head;
                 moved += chunks;
             }
-            state.slot += 1;
+            state.cell += 1;
         }
-        let done = state.slot as usize == LEVELS * SLOTS;
+        let done = state.cell as usize == LEVELS * CELLS;
         self.compaction = (!done).then_some(state);
         done
     }
 }
 
 impl Level {
-    /// The first occupied slot.
+    /// The first occupied cell.
     fn first(&self) -> Option<u64> {
-        self.slots.as_ref()?.next_occupied(self.cursor, self.cursor + SLOTS as u64)
+        self.cells.as_ref()?.next_occupied(self.cursor, self.cursor + CELLS as u64)
     }
 
-    /// Takes the first chain that stands before slot `until`, and its slot.
+    /// Takes the first chain that stands before cell `until`, and its cell.
     fn take_before(&mut self, until: u64) -> Option<(u32, u64)> {
-        let slots = self.slots.as_mut()?;
-        let slot = slots.next_occupied(self.cursor, until)?;
-        let index = slot as usize % SLOTS;
-        slots.occupied[index / 64] &= !(1 << (index % 64));
-        Some((std::mem::replace(&mut slots.heads[index], NONE), slot))
+        let cells = self.cells.as_mut()?;
+        let cell = cells.next_occupied(self.cursor, until)?;
+        let index = cell as usize % CELLS;
+        cells.occupied[index / 64] &= !(1 << (index % 64));
+        Some((std::mem::replace(&mut cells.heads[index], NONE), cell))
     }
 }
 
-impl Slots {
-    fn new() -> Box<Slots> {
-        Box::new(Slots { heads: [NONE; SLOTS], occupied: [0; SLOTS / 64] })
+impl Cells {
+    fn new() -> Box<Cells> {
+        Box::new(Cells { heads: [NONE; CELLS], occupied: [0; CELLS / 64] })
     }
 
     #[inline]
@@ -390,13 +391,13 @@ impl Slots {
         self.occupied[index / 64] |= 1 << (index % 64);
     }
 
-    /// The first occupied slot of `from..to`, of one round at most: five words looked at.
+    /// The first occupied cell of `from..to`, of one round at most: five words looked at.
     #[inline]
     fn next_occupied(&self, from: u64, to: u64) -> Option<u64> {
-        let to = to.min(from + SLOTS as u64);
+        let to = to.min(from + CELLS as u64);
         let mut at = from;
         while at < to {
-            let word = self.occupied[(at / 64) as usize % (SLOTS / 64)] >> (at % 64);
+            let word = self.occupied[(at / 64) as usize % (CELLS / 64)] >> (at % 64);
             if word != 0 {
                 let found = at + u64::from(word.trailing_zeros());
                 return (found < to).then_some(found);
@@ -413,9 +414,9 @@ impl Aside {
         let mut chains = pending.due;
         chains.extend(pending.ahead);
         for (number, level) in wheel.levels.iter_mut().enumerate() {
-            let end = level.cursor + SLOTS as u64;
-            while let Some((head, slot)) = level.take_before(end) {
-                chains.push_back(Chain { head, start: first_tick(number, slot) });
+            let end = level.cursor + CELLS as u64;
+            while let Some((head, cell)) = level.take_before(end) {
+                chains.push_back(Chain { head, start: first_tick(number, cell) });
             }
         }
         // Rebuilds are for wheels of which half is stale, so half is about what will be seen.
@@ -499,7 +500,7 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, bits: u64) {
-        self.0 = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = bits.wrapping_mul(GOLDEN_RATIO);
     }
 }
 
@@ -522,12 +523,12 @@ fn time_ms(tick: u64) -> i64 {
     i64::try_from(tick << TICK_BITS).unwrap_or(i64::MAX)
 }
 
-/// The first slot of a level that is not emptied at tick `now`.
+/// The first cell of a level that is not emptied at tick `now`.
 fn first_kept(level: usize, now: u64) -> u64 {
-    let slot = now >> (LEVEL_BITS * level as u32);
-    if level == 0 { slot } else { slot + 2 }
+    let cell = now >> (LEVEL_BITS * level as u32);
+    if level == 0 { cell } else { cell + 2 }
 }
 
-fn first_tick(level: usize, slot: u64) -> u64 {
-    slot << (LEVEL_BITS * level as u32)
+fn first_tick(level: usize, cell: u64) -> u64 {
+    cell << (LEVEL_BITS * level as u32)
 }

@@ -151,22 +151,22 @@ impl Mover<'_> {
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
         let log = self.store.log();
-        let Some(slot) = shard.index().find_ref(hash, head.r) else { return Relocated::Dead };
+        let Some(entry) = shard.index().find_ref(hash, head.r) else { return Relocated::Dead };
         let over = is_over(shard.open(log, head.r).expiry_ms(), self.worker.now_ms());
         if over && self.store.expires_actively() && !self.store.stands_still(self.worker.now_ms()) {
-            self.worker.expire_entry(self.store, &mut shard, id, slot);
+            self.worker.expire_entry(self.store, &mut shard, id, entry);
             self.worker.hand_on(self.store);
             return Relocated::Evicted;
         }
         if let Some(cutoff) = self.cutoff
             && evict::is_beyond(self.store, &cutoff, &shard.open(log, head.r), self.worker)
         {
-            evict::evict_entry(self.store, self.worker, &mut shard, id, slot);
+            evict::evict_entry(self.store, self.worker, &mut shard, id, entry);
             return Relocated::Evicted;
         }
         self.worker.with_scratch(|worker, scratch| {
             let value = trim(&shard.open(log, head.r), scratch).then_some(scratch.as_slice());
-            shard.relocate(log, worker.appender(), slot, value);
+            shard.relocate(log, worker.appender(), entry, value);
         });
         self.worker.counters().moved.add(1);
         Relocated::Moved

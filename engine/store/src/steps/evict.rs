@@ -94,14 +94,14 @@ pub(crate) fn evict_entry(
     worker: &mut WorkerState,
     shard: &mut Shard,
     id: usize,
-    slot: IndexEntry,
+    entry: IndexEntry,
 ) -> u64 {
-    let r = shard.index().get(slot);
+    let r = shard.index().get(entry);
 
     let parts = shard.link_of(store.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
     let bytes = shard.open(store.log(), r).live_bytes() + parts;
-    worker.report_removed(store, EventClass::Evicted, shard, slot);
-    shard.remove(store.ground(), slot);
+    worker.report_removed(store, EventClass::Evicted, shard, entry);
+    shard.remove(store.ground(), entry);
     worker.hand_on(store);
     shard.follow_index(store.ground(), id);
     worker.counters().evicted.add(1);
@@ -133,12 +133,12 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> Option<u64
 fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> Option<u64> {
     let id = store.shard_of(candidate.hash);
     let mut shard = store.cells()[id].lock.lock();
-    let slot = shard.index().find_ref(candidate.hash, candidate.r)?;
+    let entry = shard.index().find_ref(candidate.hash, candidate.r)?;
     let object = shard.open(store.log(), candidate.r);
     if score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
         return None;
     }
-    Some(evict_entry(store, worker, &mut shard, id, slot))
+    Some(evict_entry(store, worker, &mut shard, id, entry))
 }
 
 /// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may
@@ -171,12 +171,12 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy, search: bool) -
 fn draw_volatile(store: &Store, shard: &Shard, worker: &mut WorkerState) -> Option<Ref> {
     (0..WHEEL_DRAWS).find_map(|_| {
         let bits = shard.wheel().sample(|| worker.rng().next_u64())?;
-        let slot = shard.index().find_partial(bits, |r| {
+        let entry = shard.index().find_partial(bits, |r| {
             let object = shard.open(store.log(), r);
             let hash = || hash_of(store.seed(), database_of(&object), object.key());
             object.expiry_ms().is_some() && wheel_bits(hash()) == bits
         })?;
-        Some(shard.index().get(slot))
+        Some(shard.index().get(entry))
     })
 }
 

@@ -80,7 +80,7 @@ fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, b
     let now = worker.now_ms();
     loop {
         let mut again = None;
-        let slot = shard.index().find_partial(bits, |r| {
+        let entry = shard.index().find_partial(bits, |r| {
             let object = shard.open(store.log(), r);
             let Some(t) = object.expiry_ms() else { return false };
             // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
@@ -92,13 +92,13 @@ fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, b
             }
             t <= now
         });
-        let Some(slot) = slot else {
+        let Some(entry) = entry else {
             if let Some(t) = again {
                 shard.refile(bits, t);
             }
             return;
         };
-        worker.expire_entry(store, shard, id, slot);
+        worker.expire_entry(store, shard, id, entry);
         worker.hand_on(store);
     }
 }

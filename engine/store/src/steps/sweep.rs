@@ -50,8 +50,8 @@ pub(super) fn step(store: &Store) -> Step {
         });
     }
     for (hash, r) in doomed {
-        let slot = shard.index().find_ref(hash, r).expect("just scanned");
-        shard.remove(store.ground(), slot);
+        let entry = shard.index().find_ref(hash, r).expect("just scanned");
+        shard.remove(store.ground(), entry);
     }
     shard.follow_index(store.ground(), id);
     *at = next.map_or((id, 0), |position| (id, position));

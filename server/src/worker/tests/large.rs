@@ -12,7 +12,7 @@ const RUN: usize = 256 << 10;
 
 /// Bytes in which no two places nearby look alike.
 fn pattern(seed: usize, len: usize) -> Vec<u8> {
-    let word = |i: usize| ((i + seed) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    let word = |i: usize| ((i + seed) as u64).wrapping_mul(varve_base::hash::GOLDEN_RATIO).to_le_bytes();
     (0..len.div_ceil(8)).flat_map(word).take(len).collect()
 }
 

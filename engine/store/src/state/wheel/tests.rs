@@ -8,7 +8,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(varve_base::hash::GOLDEN_RATIO);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -262,9 +262,9 @@ fn churn_with_a_clock_that_jumps_loses_nothing() {
         });
         // ReportedMemory the time once, then given a round of the first level: nothing that is due is left.
         owner.run(64);
-        owner.now += (SLOTS as i64 + 1) * TICK_MS + BACK_TICKS_MAX as i64 * TICK_MS;
+        owner.now += (CELLS as i64 + 1) * TICK_MS + BACK_TICKS_MAX as i64 * TICK_MS;
         owner.run(64);
-        owner.assert_none_late((SLOTS as i64 + 1) * TICK_MS + BACK_TICKS_MAX as i64 * TICK_MS);
+        owner.assert_none_late((CELLS as i64 + 1) * TICK_MS + BACK_TICKS_MAX as i64 * TICK_MS);
         owner.wheel.verify();
         owner.assert_all_there();
     });
@@ -378,7 +378,7 @@ fn memory_is_about_ten_bytes_an_entry_and_is_given_back() {
     (0..n).for_each(|i| owner.set(i, START + 1 + random.below(3_600_000) as i64));
     let full = owner.wheel.bytes();
     assert!(full <= n as usize * 10, "{} bytes an entry", full as f64 / n as f64);
-    // Keys go evenly over all slots: the pool gets holes everywhere.
+    // Keys go evenly over all cells: the pool gets holes everywhere.
     let mut out = Vec::new();
     while owner.wheel.drain_all(1_000, &mut out).more {}
     out.iter().filter(|&&bits| bits % 16 == 0).for_each(|&bits| owner.wheel.add(bits, START + 1_800_000));
@@ -392,7 +392,7 @@ fn memory_is_about_ten_bytes_an_entry_and_is_given_back() {
 fn a_sparse_pool_is_compacted_in_steps_and_keeps_every_entry() {
     seeds(5, |random| {
         let mut owner = Owner::new();
-        // Filed by turns, so that each slot's chunks stand all over the pool; then two slots of three expire.
+        // Filed by turns, so that each cell's chunks stand all over the pool; then two cells of three expire.
         for i in 0..60_000u64 {
             owner.set(i, START + if i % 30 < 29 { 100 } else { 200_000 } + random.below(2_000) as i64);
         }

@@ -218,6 +218,14 @@ fn what_leaves_a_watched_key_as_it_is_lets_exec_run() {
 }
 
 #[test]
+fn a_set_that_has_the_member_already_is_not_touched_by_smove() {
+    let mut server = server();
+    play(&mut server, "SADD s a b -> :2\nSADD w a -> :1\nWATCH w -> +OK\nb: SMOVE s w a -> :1");
+    play(&mut server, "MULTI -> +OK\nSET done 1 -> +QUEUED\nEXEC -> *1 +OK");
+    play(&mut server, "WATCH w -> +OK\nb: SMOVE s w b -> :1\nMULTI -> +OK\nSET done 2 -> +QUEUED\nEXEC -> *-1");
+}
+
+#[test]
 fn a_watch_ends_with_exec_discard_and_unwatch() {
     play(
         &mut server(),

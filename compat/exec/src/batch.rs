@@ -195,6 +195,11 @@ impl Batch {
         self.pause = pause;
     }
 
+    /// The pause that turns run under.
+    pub fn pause(&self) -> Pause {
+        self.pause
+    }
+
     /// Notes every command that runs from now on, or not (MONITOR).
     #[inline]
     pub fn set_monitoring(&mut self, on: bool) {

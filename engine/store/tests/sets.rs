@@ -309,7 +309,10 @@ impl Pair {
             }
             _ => Err(WrongType),
         };
-        assert_eq!(self.on(&[from, to], |tx, keys| tx.set_move(&keys[0], &keys[1], &member)), expected);
+        assert_eq!(
+            self.on(&[from, to], |tx, keys| tx.set_move(&keys[0], &keys[1], &member)).map(|m| m.is_some()),
+            expected
+        );
     }
 
     /// An operation and its sets; at times the same one twice, and one that is not there.

@@ -225,7 +225,7 @@ fn shared(worker: &mut StoreWorker, rng: &mut Rng, now: i64) {
             let (from, to) = (tx.key(&key), tx.key_in(db2, &other));
             match roll % 3 {
                 0 => done(tx.list_move(&from, &to, ListEnd::Front, ListEnd::Back, |_| ())),
-                1 => done(tx.set_move(&from, &to, &words[0])),
+                1 => done(tx.set_move(&from, &to, &words[0]).map(|moved| moved.is_some())),
                 _ => done(tx.set_store(SetOp::Union, &to, &[from, to])),
             }
         }),

@@ -178,10 +178,11 @@ impl Core {
         }
     }
 
-    /// CLIENT PAUSE holds the connection's next request back.
+    /// CLIENT PAUSE holds the connection's next request back. The pause that the turn ran under counts: it may have ended
+    /// while the turn's commands ran.
     #[cold]
     pub(super) fn hold_back(&mut self, id: ConnId) {
-        let pause = self.state.pauses().now(self.now.unix_ms);
+        let pause = self.batch.pause();
         self.paused.hold_back(&mut self.conns[id], pause, self.state.workers()[self.index].stats());
     }
 

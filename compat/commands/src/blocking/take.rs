@@ -31,7 +31,7 @@ impl Call {
                 let target = tx.key(args.get(self.wish.target.expect("a move has a destination")));
                 tx.list_move(key, &target, end(from), end(to), |element| out.bulk(element))?;
                 let words = |words: &mut Words<'_>| move_again(args, waited, words);
-                tx.did(&target, Effect::covered(Class::List, name(to, "lpush", "rpush"), 1));
+                tx.did(&target, Effect::covered(Class::List, name(to, "lpush", "rpush"), 0));
                 tx.did(key, Effect::words(Class::List, name(from, "lpop", "rpop"), 1, &words));
             }
             (Type::Zset, What::One(side)) => zset_one(tx, key, side, out)?,

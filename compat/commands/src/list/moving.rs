@@ -54,7 +54,8 @@ fn move_one(ctx: &mut Ctx<'_, '_>, from_end: ListEnd, to_end: ListEnd) -> CmdRes
     let (source, destination) = (ctx.key(1), ctx.key(2));
     let out = &mut *ctx.out;
     if ctx.tx.list_move(&source, &destination, from_end, to_end, |text| out.bulk(text))? {
-        ctx.did(&destination, Effect::sent(Class::List, pushed(to_end), 1));
+        // The move counts as one change.
+        ctx.did(&destination, Effect::sent(Class::List, pushed(to_end), 0));
         ctx.did_taken(&source, Effect::sent(Class::List, popped(from_end), 1));
     } else {
         ctx.out.null();

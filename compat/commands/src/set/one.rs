@@ -144,12 +144,15 @@ const SMEMBERS: Command = Command::new(
 /// SMOVE source destination member
 fn smove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key(2));
-    let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3));
-    if moved == Ok(true) && from.bytes != to.bytes {
+    let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3))?;
+    if moved.is_some() && from.bytes != to.bytes {
         ctx.did_taken(&from, Effect::sent(Class::Set, "srem", 1));
-        ctx.did(&to, Effect::sent(Class::Set, "sadd", 1));
+        // A destination that had the member is not touched.
+        if moved == Some(true) {
+            ctx.did(&to, Effect::sent(Class::Set, "sadd", 1));
+        }
     }
-    reply_count(ctx, moved.map(usize::from).map_err(Into::into))
+    reply_count(ctx, Ok(usize::from(moved.is_some())))
 }
 
 const SMOVE: Command = Command::new(

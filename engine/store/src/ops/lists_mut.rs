@@ -13,9 +13,9 @@ use varve_collection::Collection;
 use varve_collection::list::{ListCtx, Popped, Pushed, Quicklist, Shape, compact, pop_from, push_at};
 use varve_packed::node::{Coded, Grow, NodeMut, PackedEntry, Short, buffer_bytes};
 
-use super::Tx;
 use super::lists::ListPart;
 use super::writable::Writable;
+use super::{Found, Tx};
 use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
@@ -55,7 +55,7 @@ impl<'s> Tx<'s> {
             Some(w) => Ok(ListViewMut { tx: self, k, w }.push(end, elements)),
             None if only_existing => Ok(0),
             None => {
-                let length = self.create_list(k, end, elements);
+                let length = self.create_list(k, None, end, elements);
                 self.wrote(k);
                 Ok(length)
             }
@@ -135,11 +135,12 @@ impl<'s> Tx<'s> {
     /// Makes a list of these elements in the place of whatever the key held, without expiry; gives its length. Without
     /// elements the key is removed.
     pub fn list_store<'e>(&mut self, k: &Key<'_>, elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
-        self.remove(k);
         if elements.clone().next().is_none() {
+            self.remove(k);
             return 0;
         }
-        let length = self.create_list(k, ListEnd::Back, elements);
+        let old = self.live(k);
+        let length = self.create_list(k, old, ListEnd::Back, elements);
         self.wrote(k);
         length
     }
@@ -151,8 +152,14 @@ impl<'s> Tx<'s> {
         Shape::of(shapes.list_fill(), shapes.list_depth(), shapes.list_alone())
     }
 
-    /// Makes a list of at least one element under a key that is free. Counts no change.
-    fn create_list<'e>(&mut self, k: &Key<'_>, end: ListEnd, elements: impl Iterator<Item = &'e [u8]> + Clone) -> u64 {
+    /// Makes a list of at least one element in the place of what the key held. Counts no change.
+    fn create_list<'e>(
+        &mut self,
+        k: &Key<'_>,
+        old: Option<Found>,
+        end: ListEnd,
+        elements: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> u64 {
         let (shape, mut entries, mut bytes) = (self.list_shape(), 0, 0);
         for element in elements.clone() {
             let size = Coded::of(element).size();
@@ -163,14 +170,14 @@ impl<'s> Tx<'s> {
         }
         let mut rest = elements;
         let w = if entries == 0 {
-            self.put_big(k, None, Type::List, |_| Collection::List(Quicklist::empty()))
+            self.put_big(k, old, Type::List, |_| Collection::List(Quicklist::empty()))
         } else {
             let mut value = self.local.lend_scratch();
             value.clear();
             value.resize(buffer_bytes(bytes), 0);
             let mut node = NodeMut::init(&mut value, Grow::Back).expect("the bytes were counted");
             rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
-            let w = self.put_small(k, None, Type::List, Encoding::Packed, &value);
+            let w = self.put_small(k, old, Type::List, Encoding::Packed, &value);
             self.local.return_scratch(value);
             w
         };

@@ -400,7 +400,7 @@ impl World {
         let moved = self.with(op, &[name, &to], |tx| tx.set_move(&tx.key(&name.1), &tx.key_in(to.0, &to.1), &member));
         let take = |plain: &mut Plain| plain.set().take(&member);
         let expected = self.model_move(name, &to, take, Type::Set, |plain, member| _ = plain.set().insert(member));
-        assert_eq!(moved, expected.map(|member| member.is_some()));
+        assert_eq!(moved.map(|moved| moved.is_some()), expected.map(|member| member.is_some()));
         self.compare(&to, op);
     }
 

@@ -32,9 +32,14 @@ impl PausedClients {
         self.publish(stats);
     }
 
-    /// Lets all go on if the pause is another one by now, or over.
+    /// Lets all go on if the pause is another one by now, or over. A pause that is over holds nobody, whatever
+    /// [`PausedClients::hold_back`] was called with.
     pub(crate) fn release(&mut self, conns: &mut Conns, now: impl FnOnce() -> Pause, stats: &WorkerStats) {
-        if self.waiting.is_empty() || now() == self.under {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now = now();
+        if now == self.under && now != Pause::None {
             return;
         }
         self.waiting.drain(..).for_each(|who| conns.lift(who, WaitReasons::PAUSE));

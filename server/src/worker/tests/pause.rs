@@ -36,6 +36,30 @@ fn writes_wait_and_reads_do_not() {
 }
 
 #[test]
+fn a_pause_that_ends_while_a_turn_runs_lets_its_connection_go_on() {
+    let server = Server::start(1, "");
+    let mut pauser = server.connect();
+    let mut client = server.connect();
+    // Longest common subsequences of these take longer than the pause.
+    let text = |seed: u64| {
+        let mut random = varve_base::rng::Rng::seeded(seed);
+        (0..4000).map(|_| if random.below(2) == 0 { 'a' } else { 'b' }).collect::<String>()
+    };
+    client.ask(&["MSET", "{k}a", &text(1), "{k}b", &text(2)], "+OK\r\n");
+    pauser.ask(&["CLIENT", "PAUSE", "20", "WRITE"], "+OK\r\n");
+    let slow = request(&["LCS", "{k}a", "{k}b", "LEN"]);
+    client.send(&[slow.repeat(8), request(&["SET", "k", "v"]), request(&["PING"])].concat());
+    let mut replies = Vec::new();
+    while !replies.ends_with(b"+OK\r\n+PONG\r\n") {
+        let mut bytes = [0; 1024];
+        let count = client.stream.read(&mut bytes).expect("the client goes on");
+        assert!(count > 0, "the connection was closed");
+        replies.extend_from_slice(&bytes[..count]);
+    }
+    assert_eq!(blocked(&server), 0);
+}
+
+#[test]
 fn transactions_that_write_and_publishing_wait() {
     let server = Server::start(2, "");
     let mut pauser = server.connect();

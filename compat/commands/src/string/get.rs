@@ -6,7 +6,7 @@ use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
 use super::options::{Family, Life, Options, deadline};
-use super::set::write_as_set;
+use super::value::{reply_value, write_as_set};
 use varve_store::{Key, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
@@ -26,24 +26,6 @@ const GET: Command = Command::new(
         .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .args(&[key("key", 0)]),
 );
-
-/// Replies with the string or null; true if there was one.
-#[inline(always)]
-pub(super) fn reply_value(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult<bool> {
-    let large = ctx.tx.pin_min();
-    match ctx.tx.get(key)? {
-        None => {
-            ctx.out.null();
-            return Ok(false);
-        }
-        Some(value) if value.len() < large => ctx.out.bulk(value),
-        Some(value) => {
-            let whole = 0..value.len();
-            ctx.reply_large(key, whole);
-        }
-    }
-    Ok(true)
-}
 
 /// GETDEL key
 fn getdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {

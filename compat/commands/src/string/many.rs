@@ -5,9 +5,8 @@ use varve_exec::notify::Again;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Ttl;
 
-use super::get::reply_value;
 use super::options::{Family, Options, When};
-use super::set::{write, write_as_set};
+use super::value::{reply_value, write, write_as_set};
 use crate::errors;
 
 pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];

@@ -1,7 +1,8 @@
 //! The string commands.
 //!
-//! `options` reads the options that SET, GETEX and MSETEX share; `set` and `get` are single keys, `count` the numbers,
-//! `range` parts of a string, `many` the commands over several keys, `lcs` the longest common subsequence.
+//! `options` reads the options that SET, GETEX and MSETEX share; `value` replies and writes a string whole. `set` and
+//! `get` are single keys, `count` the numbers, `range` parts of a string, `many` the commands over several keys, `lcs`
+//! the longest common subsequence.
 //!
 //! The writer decides what OBJECT ENCODING reports later ([`varve_store::StringForm`]): a value set whole is `Auto`, one
 //! that grew or was changed in its middle `Raw`, the result of INCRBYFLOAT `Plain`.
@@ -13,6 +14,7 @@ mod many;
 mod options;
 mod range;
 mod set;
+mod value;
 
 use varve_exec::FileRows;
 

@@ -1,12 +1,12 @@
 //! SET and its short forms, and DELIFEQ.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
-use varve_exec::notify::{Again, Class, Effect, Words};
+use varve_exec::notify::{Again, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_store::{Key, Ttl};
 
-use super::get::reply_value;
 use super::options::{Family, Life, Options, Unit, When};
+use super::value::{reply_value, write, write_as_set};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
@@ -110,40 +110,6 @@ fn set_again(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &Options<'_>, ttl: T
         }
         _ => write(ctx, key, 2, ttl, Again::Sent),
     }
-}
-
-/// Sets the string to argument `arg`, which is done again by a SET of this key alone.
-pub(super) fn write_as_set(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl) {
-    let (name, value) = (key.bytes, ctx.args.get(arg));
-    let set = |words: &mut Words<'_>| {
-        words.add(b"SET").add(name).add(value);
-        if ttl == Ttl::Keep {
-            words.add(b"KEEPTTL");
-        }
-    };
-    write(ctx, key, arg, ttl, Again::Words(&set));
-}
-
-/// Sets the string to argument `arg`, which `again` does again if there is no time to live. A key whose time is over
-/// already is gone: it is as if it had been set and had expired.
-pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, again: Again<'_>) {
-    let Ttl::At(at) = ttl else { return ctx.set_to(key, arg, ttl, again) };
-    if at <= ctx.tx.now_ms() {
-        let gone = |words: &mut Words<'_>| _ = words.add(b"DEL").add(key.bytes);
-        let effect = if ctx.tx.remove(key) {
-            Effect::words(Class::String, "set", 1, &gone)
-        } else {
-            Effect::event(Class::String, "set")
-        };
-        ctx.did(key, effect);
-        ctx.did(key, Effect::event(Class::Generic, "expire"));
-        ctx.did(key, Effect::event(Class::Expired, "expired"));
-        return;
-    }
-    let value = ctx.args.get(arg);
-    let until = |words: &mut Words<'_>| _ = words.add(b"SET").add(key.bytes).add(value).add(b"PXAT").number(at);
-    ctx.set_to(key, arg, ttl, Again::Words(&until));
-    ctx.did(key, Effect::event(Class::Generic, "expire"));
 }
 
 /// SETNX key value

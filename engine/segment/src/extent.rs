@@ -124,7 +124,7 @@ pub struct OpenExtent {
 
 impl OpenExtent {
     /// Bytes of the value.
-    #[allow(clippy::len_without_is_empty, reason = "a run is never empty")]
+    #[allow(clippy::len_without_is_empty, reason = "an extent is never empty")]
     pub fn len(&self) -> usize {
         self.extent.len
     }
@@ -269,7 +269,7 @@ impl Log {
     /// then. Panics if `len` is not more than `extent_min_bytes`, or more than 1 GB.
     pub fn begin_extent(&self, len: usize) -> Option<OpenExtent> {
         let shared = &self.shared;
-        assert!(self.is_extent_size(len) && len <= 1 << 30, "a run for a value of {len} bytes");
+        assert!(self.is_extent_size(len) && len <= 1 << 30, "an extent for a value of {len} bytes");
         let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, (0, len), 2)?;
         let extent = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
         Some(OpenExtent { extent, filled: 0 })

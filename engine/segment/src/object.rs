@@ -229,7 +229,7 @@ impl ObjectMut<'_> {
     /// Its value's bytes, to change in place. Panics if they are pinned.
     #[inline]
     pub fn value_mut(&mut self) -> &mut [u8] {
-        assert!(!self.pinned(), "the value of a pinned run would change");
+        assert!(!self.pinned(), "the value of a pinned extent would change");
         let (begin, len) = self.object.value_span();
         // SAFETY: this view has the shard's access alone, and no pin reads the bytes.
         unsafe { std::slice::from_raw_parts_mut(begin, len) }

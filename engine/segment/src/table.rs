@@ -176,8 +176,7 @@ impl SegmentEntry {
     }
 
     pub(crate) fn abandon(&self, cursor: u64) {
-        self.start.store(cursor, Ordering::Relaxed);
-        let start = self.start.load(Ordering::Relaxed);
+        let start = self.start.swap(cursor, Ordering::Relaxed);
         assert!(
             start <= cursor && cursor <= self.fill.load(Ordering::Relaxed),
             "a drain of {start}.. ends at {cursor}"

@@ -1,4 +1,4 @@
-//! Fetching prefetcher: under `try_lock`, what a turn's commands are about to touch comes into the cache, in passes over all of
+//! The prefetcher: under `try_lock`, what a turn's commands are about to touch comes into the cache, in passes over all of
 //! them, so that the waits for memory overlap.
 //!
 //! ```text

@@ -6,7 +6,7 @@
 //!   objects of A, B, C ...                                              prefetch_preparsed, once
 //!   A: resume, turn, write --> B: ... --> C: ...                        in the order in which they were read
 //! ```
-//! Only requests of the common form are parsed preparsed, since they can be parsed again or forgotten at any time: what runs
+//! Only requests of the common form are parsed ahead of their turn, since they can be parsed again or forgotten at any time: what runs
 //! for A may close B, or hold everything back.
 
 use varve_protocol::Parser;
@@ -18,7 +18,7 @@ use crate::command::CommandTable;
 use crate::pause::Pause;
 use crate::session::Session;
 
-/// Keys from which on no more are fetched preparsed: their lines have to stay in the cache until they are used.
+/// Keys from which on no more are fetched ahead of their turn: their lines have to stay in the cache until they are used.
 const PREPARSED_KEYS_MAX: usize = 64;
 
 /// The early requests of one connection.
@@ -45,13 +45,13 @@ impl Preparsed {
 }
 
 impl Batch {
-    /// Forgets what was parsed preparsed.
+    /// Forgets the requests that were parsed ahead of their turn.
     pub fn begin_preparse(&mut self) {
         self.preparsed.used = 0;
         self.preparsed.keys = 0;
     }
 
-    /// True if no more is to be parsed preparsed.
+    /// True if no more is to be parsed ahead of its turn.
     #[inline]
     pub fn is_preparse_full(&self) -> bool {
         self.preparsed.keys >= PREPARSED_KEYS_MAX
@@ -86,7 +86,7 @@ impl Batch {
         Some(PreparsedTurn(*used - 1))
     }
 
-    /// Asks for the objects of all keys that were parsed preparsed.
+    /// Asks for the objects of all keys of the requests that were parsed ahead of their turn.
     pub fn prefetch_preparsed(&mut self, worker: &mut StoreWorker) {
         let Batch { preparsed: Preparsed { works, used, keys, .. }, prefetcher, .. } = self;
         if *keys == 0 {

@@ -50,7 +50,7 @@ pub struct Blocked(Arc<Waiter>);
 /// A reply to a client that waited.
 #[derive(Debug)]
 pub struct Served {
-    /// StoreWorker of its connection.
+    /// Index of the worker that has its connection.
     pub worker: usize,
     /// Number of its connection.
     pub client: u64,

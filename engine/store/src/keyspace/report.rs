@@ -1,11 +1,11 @@
 //! Reports of the store: keyspace events and effects, and changes for the observer.
 //!
 //! ```text
-//!  mask (bits of the classes wanted, 0: none)  --one load and a branch-->  WorkerState::events  --the worker takes them-->
+//!  mask (bits of the classes wanted, 0: none)  --one load and a branch-->  the worker's queue  --hand_on, end_command-->
 //! ```
-//! Operations and handlers queue events in the worker's own list; the executor takes them after each command, with its
-//! shards still held, so that events of one key stand in the order of its changes. What a background step finds (keys
-//! whose time has come, evicted ones) is taken after the step.
+//! Operations and handlers queue events and effects in the worker's own list; they are handed on behind each command with
+//! its shards still held, so that events of one key stand in the order of its changes. Keys that a background step removes
+//! (their time has come, or they are evicted) are handed on one by one, with the shard of the key held.
 //!
 //! Not here: channels, messages, subscribers.
 

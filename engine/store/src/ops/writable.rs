@@ -5,8 +5,9 @@
 //!                         `-- big     change_big, change_near;            make_small
 //! no key   --> put_small, put_big --> Writable
 //! ```
-//! A walker, if one is set, sees the key's object when the key is opened for a change: before any of its bytes changes,
-//! and once for all changes of one command.
+//! A walker, if one is set, sees the key's object when the key is opened for a change, before any of its bytes changes. A
+//! command that opens its key once for each element (ZADD of several members, HGETDEL) shows it as often: a walker that
+//! wants the value of before the command must remember the objects that it has seen, for which SAVED is there.
 //!
 //! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that fits
 //! changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing here counts a

@@ -33,7 +33,7 @@ pub(crate) struct RootLocation {
     pub(crate) place: u32,
 }
 
-/// All id numbers of a store.
+/// All collection numbers of a store.
 pub(crate) struct CollectionTable {
     pub(crate) chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     /// Bytes of all chunks.
@@ -73,7 +73,7 @@ impl CollectionTable {
             Some(Reverse(number)) => CollectionId::new(number),
             None => {
                 let id = CollectionId::new(numbers.fresh);
-                assert!((numbers.fresh as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "id numbers run out");
+                assert!((numbers.fresh as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "collection numbers run out");
                 numbers.fresh += 1;
                 // Made under this lock, which all takers take: what OnceLock does is inside the standard library, where the
                 // thread sanitizer does not see it.

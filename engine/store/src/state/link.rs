@@ -3,13 +3,13 @@
 //! ```text
 //! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments
 //! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
-//! | Packed    a packed node        |  +-------->| Root { id, body }|---------->| elements, nodes    |
-//! | Integers  a set of integers    |  |         +--------------------+           | owner: id number |
-//! | Big       id u32, place u32 -|--+                   ^                      +--------------------+
+//! | Packed    a packed node        |  +-------->| Root { id, body }  |---------->| elements, nodes    |
+//! | Integers  a set of integers    |  |         +--------------------+           | owner: the number  |
+//! | Big       id u32, place u32   -|--+                   ^                      +--------------------+
 //! +--------------------------------+                      | shard, place                   |
 //!                                    CollectionTable: id -> where the root is  <-----------+ reclaim
 //! ```
-//! A root belongs to the lock of its key's shard. An object of a big collection carries the id number, through which
+//! A root belongs to the lock of its key's shard. An object of a big collection carries the number, through which
 //! reclaim finds the root; RENAME to another shard moves the root and rewrites the table's entry under both locks. A root
 //! whose key is gone stays, dying, until the background has killed the last of its objects.
 

@@ -2,7 +2,7 @@
 //!
 //! One drain runs at a time, under a lock that ranks between the gate and the shards. Each object of the victim is
 //! looked up under its own shard's lock: it is dead if the index does not hold this very Ref, else it is copied and
-//! repointed. A busy shard ends a slice; nothing here waits for one while it holds another lock.
+//! repointed. A busy shard ends a slice. Only the search for a cutoff (`evict`) waits for shards, under the drain's lock.
 
 use varve_base::hash::hash64;
 use varve_collection::CollectionId;

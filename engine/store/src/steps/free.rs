@@ -1,12 +1,12 @@
 //! The background's work on big collections: dying ones are freed, tables on their way to another size moved on.
 //!
 //! ```text
-//! DEL, overwrite, expiry, eviction, sweep --> root dying, id number queued
-//! background: id number -> shard (try_lock) -> some objects killed -> ... -> id number given back
+//! DEL, overwrite, expiry, eviction, sweep --> root dying, number queued
+//! background: number -> shard (try_lock) -> some objects killed -> ... -> number given back
 //!                                                                                   |
 //! FLUSHALL --> all roots, their objects gone at once -----------------------> tables shed in steps
 //! ```
-//! A id number is in a worker's hands or in the queue, never both, so no two workers free one collection.
+//! A collection's number is in a worker's hands or in the queue, never both, so no two workers free one collection.
 
 use std::sync::atomic::Ordering::Relaxed;
 

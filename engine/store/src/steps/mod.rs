@@ -1,6 +1,7 @@
 //! Steps: bounded pieces of background work, and of the room that writers need.
 //!
-//! Each step is a function of the store and a worker. It takes shards by `try_lock` only.
+//! Each step is a function of the store and a worker. It takes shards by `try_lock`, but
+//! for `evict`, which waits for the shards that it draws keys from.
 //!
 //! | file | what |
 //! |---|---|

@@ -7,7 +7,7 @@
 //!       client gone, killed: cancelled              --> closed
 //! ```
 //! Cancelling fails if somebody has claimed the client: then nothing else happens, because its reply is on its way. Not
-//! here: who is served when (varve-command's `blocking`).
+//! here: the order of service (`varve_exec::blocking`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

@@ -122,8 +122,12 @@ pub enum ExpandError {
 /// # Errors
 /// If `into` is too small, or the bytes are damaged; then `into` holds no node.
 pub fn expand(compressed: CompressedNode<'_>, into: &mut [u8], grow: Grow) -> Result<(), ExpandError> {
-    let head = lay_out(into.len(), compressed.bytes(), compressed.len(), grow).map_err(ExpandError::Full)?;
     let wrong = ExpandError::Fault(Fault { at: HEADER_BYTES, what: "the block does not hold the entries" });
+    // Each entry takes a byte at least: a damaged header may claim more entries.
+    if compressed.len() > compressed.bytes() {
+        return Err(wrong);
+    }
+    let head = lay_out(into.len(), compressed.bytes(), compressed.len(), grow).map_err(ExpandError::Full)?;
     assert!(head.end - head.start == compressed.bytes(), "the room for the entries is what the header says");
     let entries = &mut into[head.start..head.end];
     match decompress_into(&compressed.buf[HEADER_BYTES..], entries) {

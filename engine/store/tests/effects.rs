@@ -1,7 +1,7 @@
 //! Effects of what the store removes by itself leave with the shard of the key held: nobody's change of the key can come
 //! between.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use varve_store::events::Event;
@@ -9,21 +9,23 @@ use varve_store::{EffectSink, EventSink, LogGeometry, Options, Policy, Store, St
 
 const NOW: i64 = 1_000_000;
 
-/// Whether another worker got the key's shard each time that something was handed on.
+/// Whether another worker got the key's shard each time that something was handed on. The store owns a copy of its sinks,
+/// so a copy refers to the store's other worker weakly: the store is freed at the end of the test.
 #[derive(Clone)]
 struct Probe {
-    store: Arc<Store>,
-    other: Arc<Mutex<StoreWorker>>,
+    other: Weak<Mutex<StoreWorker>>,
     seen: Arc<Mutex<Vec<(String, bool)>>>,
 }
 
 impl Probe {
     /// Another thread tries to hold the key's shard.
     fn look(&self, what: String, key: &[u8]) {
+        let other = self.other.upgrade().expect("the test keeps the other worker");
         let got = std::thread::scope(|scope| {
             let attempt = || {
-                let mut other = self.other.lock().expect("one at a time");
-                let mut tx = Tx::new(&self.store, other.parts().1, 0);
+                let mut other = other.lock().expect("one at a time");
+                let store = Arc::clone(other.store());
+                let mut tx = Tx::new(&store, other.parts().1, 0);
                 let shard = tx.shard_of_bytes(key);
                 tx.try_hold(&[shard])
             };
@@ -50,18 +52,19 @@ impl EffectSink for Probe {
     }
 }
 
-fn probe() -> (StoreWorker, Probe) {
+/// A worker whose changes a probe looks at, and the other worker, which the probe needs as long as there are changes.
+fn probe() -> (StoreWorker, Arc<Mutex<StoreWorker>>, Probe) {
     let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
     let options = Options { seed: 11, workers: 2, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");
     let mut worker = store.worker(0);
     worker.set_now(NOW);
     let other = Arc::new(Mutex::new(store.worker(1)));
-    let probe = Probe { store: Arc::clone(&store), other, seen: Arc::default() };
+    let probe = Probe { other: Arc::downgrade(&other), seen: Arc::default() };
     store.set_event_mask(u32::MAX >> 1);
     store.set_effect_sink(Arc::new(probe.clone()));
     worker.set_event_sink(Box::new(probe.clone()));
-    (worker, probe)
+    (worker, other, probe)
 }
 
 fn set(worker: &mut StoreWorker, key: &[u8], value: &[u8], ttl: Ttl) {
@@ -81,7 +84,7 @@ fn taken(probe: &Probe) -> Vec<(String, bool)> {
 
 #[test]
 fn expiry_in_the_background_is_handed_on_with_the_shard_held() {
-    let (mut worker, probe) = probe();
+    let (mut worker, _other, probe) = probe();
     // Half of the shards are this worker's.
     (0..32).for_each(|n| set(&mut worker, format!("key:{n}").as_bytes(), b"1", Ttl::At(NOW + 10)));
     assert_eq!(taken(&probe), []);
@@ -95,7 +98,7 @@ fn expiry_in_the_background_is_handed_on_with_the_shard_held() {
 
 #[test]
 fn eviction_is_handed_on_with_the_shard_held() {
-    let (mut worker, probe) = probe();
+    let (mut worker, _other, probe) = probe();
     worker.store().set_limit(24 << 20, Policy::AllKeysLru);
     let store = Arc::clone(worker.store());
     for n in 0..20_000 {

@@ -89,7 +89,7 @@ const ECHO: Command = Command::new(
 
 /// `QUIT`: the connection ends after the reply.
 fn quit(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    ctx.session.close_after_reply = true;
+    ctx.session.end_after_reply();
     ctx.out.ok();
     Ok(())
 }
@@ -105,7 +105,7 @@ const QUIT: Command = Command::new(
 
 /// `SELECT index`
 fn select(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    ctx.session.db = database(ctx.args.get(1), ctx.databases)?;
+    ctx.session.select(database(ctx.args.get(1), ctx.databases)?);
     ctx.out.ok();
     Ok(())
 }

@@ -13,7 +13,7 @@ pub(crate) const ROWS: FileRows = &[DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME];
 
 /// DBSIZE
 fn dbsize(ctx: &mut WideCtx<'_>) -> CmdResult {
-    ctx.out.integer(ctx.store.len(ctx.session.db) as i64);
+    ctx.out.integer(ctx.store.len(ctx.session.db()) as i64);
     Ok(())
 }
 
@@ -29,7 +29,7 @@ const DBSIZE: Command = Command::new(
 /// FLUSHDB [ASYNC | SYNC]
 fn flushdb(ctx: &mut WideCtx<'_>) -> CmdResult {
     check_mode(&ctx.args)?;
-    ctx.store.flush_db(ctx.worker, ctx.session.db);
+    ctx.store.flush_db(ctx.worker, ctx.session.db());
     ctx.worker.did_whole();
     ctx.out.ok();
     Ok(())

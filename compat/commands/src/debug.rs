@@ -94,7 +94,7 @@ const HELP: &[&str] = &[
 // The rest
 
 fn object(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| {
+    let found = on_key(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| {
         let info = tx.object(key)?;
         let shares = shares_integers(tx.store());
         let count = refcount(&info, tx.glance(key), shares);
@@ -119,7 +119,7 @@ fn table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let found = on_key(ctx, ctx.session.db, ctx.args.get(2), |tx, key| tx.table_stats(key));
+    let found = on_key(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| tx.table_stats(key));
     let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(errors::NO_HASH_TABLE)?;
     ctx.out.verbatim("txt", table_text(&stats).as_bytes());
     Ok(())
@@ -158,7 +158,7 @@ fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
         if size > 0 {
             value.resize(size, 0);
         }
-        on_key(ctx, ctx.session.db, &name, |tx, key| {
+        on_key(ctx, ctx.session.db(), &name, |tx, key| {
             if !tx.exists(key) {
                 tx.set(key, &value, Ttl::Clear, StringForm::Plain);
                 // Nobody does it again: redis-server keeps it from replicas too.

@@ -97,7 +97,7 @@ pub(crate) fn values(ctx: &mut WideCtx<'_>) {
     ctx.out.array(ctx.args.len() - 2);
     for at in 2..ctx.args.len() {
         let mut digest = Digest::default();
-        on_key(ctx, ctx.session.db, ctx.args.get(at), |tx, key| mix_value(&mut digest, tx, key));
+        on_key(ctx, ctx.session.db(), ctx.args.get(at), |tx, key| mix_value(&mut digest, tx, key));
         ctx.out.simple(&hex(&digest));
     }
 }

@@ -295,11 +295,8 @@ fn who_is_cancelled_is_not_served() {
 #[test]
 fn nothing_blocks_inside_exec() {
     let mut bench = Bench::new(1);
-    bench.hands[0].session.in_exec = true;
-    bench.run(0, "BLPOP k 0", "*-1\r\n");
-    bench.run(0, "BLMPOP 0 1 k LEFT", "*-1\r\n");
-    bench.run(0, "BLMOVE k d LEFT LEFT 0", "$-1\r\n");
-    bench.run(0, "BRPOPLPUSH k d 0", "$-1\r\n");
+    let lines = ["BLPOP k 0", "BLMPOP 0 1 k LEFT", "BLMOVE k d LEFT LEFT 0", "BRPOPLPUSH k d 0"];
+    exec(&mut bench, 0, &lines, "*4\r\n*-1\r\n*-1\r\n$-1\r\n$-1\r\n");
 }
 
 /// Runs a transaction; every command is queued, the reply is EXEC's.

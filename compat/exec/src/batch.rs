@@ -229,13 +229,13 @@ impl Batch {
         out: &mut Reply,
     ) -> Turn {
         worker.set_now(now_ms);
-        worker.set_client(session.id);
-        worker.set_no_touch(session.no_touch);
+        worker.set_client(session.id());
+        worker.set_no_touch(session.is_no_touch());
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let out_max = out.len() + TURN_REPLY_BYTES;
         let outside = LargeSlices(&slices);
         let outside = if bodies.is_empty() { LargeSlices::NONE } else { &outside };
-        let tail = self.parse(worker, table, parser, session.db, input, outside);
+        let tail = self.parse(worker, table, parser, session.db(), input, outside);
         let mut running =
             Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0 };
         let stop = running.all();
@@ -302,9 +302,7 @@ impl Running<'_> {
     fn all(&mut self) -> Option<Stop> {
         while let Some(request) = self.batch.work.requests.get(self.next) {
             let stop = match request.command {
-                Ok(first @ Command { exec: Exec::Keys(_), .. }) if self.session.multi.is_none() => {
-                    self.on_shards(first)
-                }
+                Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => self.on_shards(first),
                 command => {
                     if let Some(stop) =
                         stands_back(self.out.len() > self.out_max, self.batch.pause, command, self.session)
@@ -312,7 +310,7 @@ impl Running<'_> {
                         return Some(stop);
                     }
                     match command {
-                        _ if self.session.multi.is_some() => self.in_multi(),
+                        _ if self.session.is_queueing() => self.in_multi(),
                         Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
                         Ok(command) => self.other(command),
                         Err(unresolved) => self.unresolved(&unresolved),
@@ -332,13 +330,13 @@ impl Running<'_> {
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
         let (store, local) = self.worker.parts();
         let _inside = store.gate().enter(local.id());
-        self.batch.work.follow_databases(store, self.session.db, self.next, self.input, self.outside);
+        self.batch.work.follow_databases(store, self.session.db(), self.next, self.input, self.outside);
         let pause = self.batch.pause;
         let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && pause == Pause::None && observers.are_idle();
         let each = observers.slow.times_each();
-        let tx = Tx::new(store, local, self.session.db);
+        let tx = Tx::new(store, local, self.session.db());
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
         let mut ctx =
             Ctx { command: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
@@ -357,7 +355,7 @@ impl Running<'_> {
             ctx.args = work.args(request, input, outside);
             ctx.keys = &work.keys[request.keys.clone()];
             let mark = ctx.out.mark();
-            ctx.session.argument_bytes = request.end - request.start;
+            ctx.session.begin_request(request.end - request.start);
             if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, observers, &mut ctx, &mut clock) {
                 self.next += 1;
                 continue;
@@ -387,13 +385,13 @@ impl Running<'_> {
             if ctx.tx.has_ready() {
                 observers.serve_ready(&mut ctx.tx);
             }
-            if ctx.session.blocked.is_some() {
-                stop = ctx.session.blocked.take().map(Stop::Blocked);
+            if ctx.session.is_blocked() {
+                stop = ctx.session.take_blocked().map(Stop::Blocked);
                 break;
             }
         }
         if self.next > begin {
-            ctx.session.last = Some(ctx.command);
+            ctx.session.note_command(ctx.command);
         }
         clock.settle(&observers.stats);
         ctx.tx.finish();
@@ -405,7 +403,7 @@ impl Running<'_> {
         let request = &self.batch.work.requests[self.next];
         self.next += 1;
         let args = self.batch.work.args(request, self.input, self.outside);
-        self.session.argument_bytes = request.end - request.start;
+        self.session.begin_request(request.end - request.start);
         let mark = self.out.mark();
         let stats = &self.batch.observers.stats;
         if let Unresolved::Arity(d) = unresolved {
@@ -426,7 +424,7 @@ impl Running<'_> {
         let request = &self.batch.work.requests[self.next];
         self.next += 1;
         let args = self.batch.work.args(request, self.input, self.outside);
-        self.session.argument_bytes = request.end - request.start;
+        self.session.begin_request(request.end - request.start);
         let mark = self.out.mark();
         if let Err(refusal) = checks::allowed(d, self.session) {
             self.batch.observers.stats.of(d).rejected.add(1);
@@ -436,7 +434,7 @@ impl Running<'_> {
         if matches!(d.exec, Exec::Server) {
             return Some(Stop::Server(d));
         }
-        let db = self.session.db;
+        let db = self.session.db();
         let start = Instant::now();
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
         let result = run_unkeyed(d, call, self.table, &mut self.batch.observers);
@@ -445,13 +443,13 @@ impl Running<'_> {
         let ran = Ran { command: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
-        if self.session.close_after_reply {
+        if self.session.ends_after_reply() {
             return Some(Stop::Close);
         }
-        if d.publishes() && self.session.subscriptions > 0 {
+        if d.publishes() && self.session.is_subscribed() {
             return Some(Stop::Published(mark));
         }
-        (db != self.session.db).then_some(Stop::Selected)
+        (db != self.session.db()).then_some(Stop::Selected)
     }
 }
 
@@ -478,7 +476,7 @@ fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut O
     let Ctx { command, args, tx, session, out, .. } = ctx;
     if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
         // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
-        if session.tracking.remembers() {
+        if session.tracking().remembers() {
             tracking::remember(command, *args, session, tx);
         }
         return;
@@ -509,7 +507,7 @@ fn admitted(d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
     }
-    let bytes = ctx.session.argument_bytes as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
+    let bytes = ctx.session.argument_bytes() as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
     let start = slow.has_monitor().then(Instant::now);
     let admitted = !ctx.bodies.denied() && ctx.tx.admit(bytes).is_ok();
     if let Some(start) = start {

@@ -14,13 +14,13 @@ use crate::session::Session;
 /// The reason why not.
 #[inline]
 pub fn allowed(d: &Command, session: &Session) -> CmdResult {
-    if !session.authenticated && !d.flags.has(Flags::NO_AUTH) {
+    if !session.is_authenticated() && !d.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NO_AUTH);
     }
     if session.only_listens() && !d.runs_while_subscribed() {
         return Err(CommandError::subscribed(d.full_name));
     }
-    if session.monitors && d.interacts() {
+    if session.is_monitor() && d.interacts() {
         return Err(CommandError::MONITORS);
     }
     Ok(())

@@ -91,7 +91,7 @@ impl<'c, 'a> Ctx<'c, 'a> {
     /// The next command, its arguments and which of them are keys; it may run once the shards of these are held.
     pub fn set_call(&mut self, command: &'static Command, args: Args<'a>, keys: &'c [KeyArg]) {
         (self.command, self.args, self.keys) = (command, args, keys);
-        self.session.argument_bytes = args.bytes();
+        self.session.begin_request(args.bytes());
     }
 }
 

@@ -19,7 +19,7 @@ use crate::command::{Command, CommandTable, Exec};
 use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::notify::Events;
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
 use crate::stats::{CommandStats, Slow};
 use crate::{Ctx, SessionCtx, WideCtx, tracking};
 
@@ -79,7 +79,7 @@ pub(crate) fn invoke(ctx: &mut Ctx<'_, '_>, commands: &CommandTable, observers: 
             let Ctx { args, out, session, .. } = ctx;
             let events = observers.events.as_mut();
             let result = run(&mut SessionCtx { args: *args, out, session, commands, databases, events });
-            ctx.tx.select(ctx.session.db);
+            ctx.tx.select(ctx.session.db());
             result
         }
         // UNWATCH: EXEC has ended the watching.
@@ -99,7 +99,7 @@ pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCal
     let WideCall { args, worker, session, out } = ctx;
     let result = run(&mut WideCtx { args, store, worker: &mut *worker, out, session: &mut *session });
     // Its reported effects are handed on while the gate is still held.
-    worker.end_command(session.db, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
+    worker.end_command(session.db(), &|words| args.iter().for_each(|arg| _ = words.add(arg)));
     worker.park();
     result
 }
@@ -125,18 +125,13 @@ impl Caller<'_> {
     fn mute(&mut self, command: &Command, mark: Mark, out: &mut Reply) {
         let drops = match self {
             Caller::Client(session) => session.drop_reply() && !command.confirms_always(),
-            Caller::Exec { session, muted } => drops_in_exec(*muted, session),
+            Caller::Exec { session, muted } => session.is_muted_in_exec(*muted),
             Caller::Waiter => false,
         };
         if drops {
             out.truncate(mark);
         }
     }
-}
-
-/// True if the reply of a command inside EXEC is dropped; `muted` says whether EXEC's own is.
-pub(crate) fn drops_in_exec(muted: bool, session: &Session) -> bool {
-    muted && session.reply != ReplyMode::On || session.reply == ReplyMode::Off
 }
 
 impl Observers {
@@ -170,19 +165,19 @@ impl Observers {
         };
         if let Some(tx) = tx {
             tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
-            if session.tracking.on {
+            if session.tracking().on {
                 tracking::remember(command, args, session, tx);
             }
         }
         if let Some(seen) = &mut self.monitored {
-            seen.extend(Seen::new(command, args, session.db));
+            seen.extend(Seen::new(command, args, session.db()));
         }
         if let Some(nanos) = ran.nanos {
             self.stats.count(command, 1, nanos);
             self.slow.note(command, args, now_ms, nanos);
         }
-        session.last = Some(command);
-        if ran.is_pending || session.blocked.is_some() {
+        session.note_command(command);
+        if ran.is_pending || session.is_blocked() {
             return;
         }
         tracking::ran(session, command);
@@ -200,7 +195,7 @@ impl Observers {
     ) {
         let mark = out.mark();
         self.stats.refuse(refusal, mark, out);
-        session.last = Some(command);
+        session.note_command(command);
         tracking::ran(session, command);
         Caller::Client(session).mute(command, mark, out);
     }

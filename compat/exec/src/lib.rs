@@ -37,4 +37,4 @@ pub use ctx::{Ctx, SessionCtx, WideCtx};
 pub use errors::{CmdResult, CommandError};
 pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
-pub use session::{ReplyMode, Session};
+pub use session::Session;

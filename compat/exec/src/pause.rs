@@ -34,11 +34,11 @@ impl Pause {
 
     #[cold]
     fn holds_now(self, d: &Command, session: &Session) -> bool {
-        let exempt = session.monitors || checks::allowed(d, session).is_err();
+        let exempt = session.is_monitor() || checks::allowed(d, session).is_err();
         !exempt && (self == Pause::All || d.changes() || d.is_exec() && queued_changes(session))
     }
 }
 
 fn queued_changes(session: &Session) -> bool {
-    session.multi.as_ref().is_some_and(|multi| multi.commands().any(|d| d.changes()))
+    session.multi().is_some_and(|multi| multi.commands().any(|d| d.changes()))
 }

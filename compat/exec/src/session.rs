@@ -2,7 +2,8 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
-use varve_protocol::Resp;
+use varve_protocol::{Args, Resp};
+use varve_store::{StoreWorker, Tx};
 
 use crate::tracking::Tracking;
 use crate::transaction::{Multi, Watching};
@@ -16,7 +17,7 @@ use crate::{Blocked, Command};
 ///   On --SKIP--> SkipNext --end of SKIP--> Skip --end of the next command--> On
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReplyMode {
+enum ReplyMode {
     /// Every reply is sent.
     #[default]
     On,
@@ -32,86 +33,81 @@ pub enum ReplyMode {
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Number of the connection, from 1, never used twice in a process.
-    pub id: u64,
+    id: u64,
     /// Selected (logical) database.
-    pub db: u32,
+    db: u32,
     /// Protocol version of the replies.
-    pub resp: Resp,
+    resp: Resp,
     /// Name given with CLIENT SETNAME or HELLO, empty without.
-    pub name: Vec<u8>,
+    name: Vec<u8>,
     /// Library's name given with CLIENT SETINFO, empty without.
-    pub lib_name: Vec<u8>,
+    library_name: Vec<u8>,
     /// Library's version given with CLIENT SETINFO, empty without.
-    pub lib_ver: Vec<u8>,
+    library_version: Vec<u8>,
     /// May run commands that need authentication.
-    pub authenticated: bool,
+    authenticated: bool,
     /// The user that it is authenticated as.
-    pub user: String,
+    user: String,
     /// Its reads do not move the keys' access clocks.
-    pub no_touch: bool,
-    /// Longest string and longest argument, in bytes (`proto-max-bulk-len`); the server keeps it up to date.
-    pub bulk_max: usize,
+    no_touch: bool,
+    /// Longest string and longest argument, in bytes (`proto-max-bulk-len`).
+    string_bytes_max: usize,
     /// It is not among the victims when clients take too much memory.
-    pub no_evict: bool,
-    /// The command that just ran waits for its keys; whoever ran it takes this.
-    pub blocked: Option<Blocked>,
-    /// The mode that CLIENT REPLY set.
-    pub reply: ReplyMode,
-    /// Channels, patterns and shard channels that it is subscribed to; the server keeps it up to date.
-    pub subscriptions: u32,
+    no_evict: bool,
+    /// The wait that the command that just ran has begun.
+    blocked: Option<Blocked>,
+    reply: ReplyMode,
+    /// Number of channels, patterns and shard channels that it is subscribed to.
+    subscriptions: u32,
     /// It gets a line for every command (MONITOR), and may not touch keys.
-    pub monitors: bool,
-    /// Client-side caching.
-    pub tracking: Tracking,
+    monitors: bool,
+    tracking: Tracking,
     /// The connection ends when what has been replied is sent.
-    pub close_after_reply: bool,
+    ends: bool,
     /// The command that ran last.
-    pub last: Option<&'static Command>,
+    last: Option<&'static Command>,
     /// Bytes of the arguments of the request that is running or being read.
-    pub argument_bytes: usize,
+    argument_bytes: usize,
     /// Bytes of the arguments of requests that wait (in MULTI).
-    pub queued_bytes: usize,
+    queued_bytes: usize,
     /// Commands queued since MULTI.
-    pub multi: Option<Box<Multi>>,
+    multi: Option<Box<Multi>>,
     /// The keys that it watches.
-    pub watching: Option<Box<Watching>>,
-    /// Bytes that watched keys take.
-    pub watched_bytes: usize,
-    /// EXEC is running its commands: nothing blocks.
-    pub in_exec: bool,
+    watching: Option<Box<Watching>>,
+    /// EXEC is running its commands.
+    in_exec: bool,
     /// When it connected, milliseconds of Unix time.
-    pub created_ms: i64,
-    /// When it last sent a command, milliseconds of Unix time.
-    pub active_ms: i64,
+    created_ms: i64,
+    /// When it last sent something, milliseconds of Unix time.
+    active_ms: i64,
 }
 
 impl Session {
-    /// A new connection's.
+    /// The session of a new connection. `authenticated` says whether the default user needs no password.
     pub fn new(id: u64, now_ms: i64, authenticated: bool) -> Session {
         Session {
             id,
             db: 0,
             resp: Resp::V2,
             name: Vec::new(),
-            lib_name: Vec::new(),
-            lib_ver: Vec::new(),
+            library_name: Vec::new(),
+            library_version: Vec::new(),
             authenticated,
             user: String::from("default"),
             no_touch: false,
-            bulk_max: 512 << 20,
+            string_bytes_max: 512 << 20,
             no_evict: false,
             blocked: None,
             reply: ReplyMode::On,
             subscriptions: 0,
             monitors: false,
             tracking: Tracking::default(),
-            close_after_reply: false,
+            ends: false,
             last: None,
             argument_bytes: 0,
             queued_bytes: 0,
             multi: None,
             watching: None,
-            watched_bytes: 0,
             in_exec: false,
             created_ms: now_ms,
             active_ms: now_ms,
@@ -132,6 +128,39 @@ impl Session {
         self.queued_bytes = 0;
     }
 
+    /// Number of the connection, from 1, never used twice in a process.
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// When it connected, milliseconds of Unix time.
+    pub fn created_ms(&self) -> i64 {
+        self.created_ms
+    }
+
+    /// When it last sent something, milliseconds of Unix time.
+    pub fn active_ms(&self) -> i64 {
+        self.active_ms
+    }
+
+    /// The client has sent something at `now_ms`, milliseconds of Unix time.
+    #[inline]
+    pub fn note_activity(&mut self, now_ms: i64) {
+        self.active_ms = now_ms;
+    }
+
+    /// Number of the selected (logical) database.
+    #[inline]
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Selects a (logical) database, whose number has been checked.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+    }
+
     /// True if nothing is special about it: what runs for it is only to be run, replied and counted.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -149,6 +178,219 @@ impl Session {
     pub fn only_listens(&self) -> bool {
         self.subscriptions > 0 && self.resp == Resp::V2
     }
+}
+
+/// Texts and settings that the client or the server gave it.
+impl Session {
+    /// Protocol version of the replies.
+    #[inline]
+    pub fn resp(&self) -> Resp {
+        self.resp
+    }
+
+    /// Replies are of this protocol version from now on; the caller switches its [`varve_protocol::Reply`].
+    pub fn speak(&mut self, resp: Resp) {
+        self.resp = resp;
+    }
+
+    /// Name given with CLIENT SETNAME or HELLO, empty without.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// CLIENT SETNAME; empty for none.
+    pub fn set_name(&mut self, name: &[u8]) {
+        self.name = name.to_vec();
+    }
+
+    /// CLIENT SETINFO LIB-NAME.
+    pub fn set_library_name(&mut self, name: &[u8]) {
+        self.library_name = name.to_vec();
+    }
+
+    /// CLIENT SETINFO LIB-VER.
+    pub fn set_library_version(&mut self, version: &[u8]) {
+        self.library_version = version.to_vec();
+    }
+
+    /// Bytes that the texts about it take: names, the library, the user.
+    pub fn text_bytes(&self) -> usize {
+        let library = self.library_name.capacity() + self.library_version.capacity();
+        self.name.capacity() + library + self.user.capacity()
+    }
+
+    /// True if it may run commands that need authentication.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated
+    }
+
+    /// The client has given the password.
+    pub fn authenticate(&mut self) {
+        self.authenticated = true;
+    }
+
+    /// The user that it is authenticated as.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// True if its reads do not move the keys' access clocks.
+    #[inline]
+    pub fn is_no_touch(&self) -> bool {
+        self.no_touch
+    }
+
+    /// CLIENT NO-TOUCH.
+    pub fn set_no_touch(&mut self, on: bool) {
+        self.no_touch = on;
+    }
+
+    /// True if it is not among the victims when clients take too much memory.
+    #[inline]
+    pub fn is_no_evict(&self) -> bool {
+        self.no_evict
+    }
+
+    /// CLIENT NO-EVICT.
+    pub fn set_no_evict(&mut self, on: bool) {
+        self.no_evict = on;
+    }
+
+    /// Longest string and longest argument, in bytes (`proto-max-bulk-len`).
+    #[inline]
+    pub fn string_bytes_max(&self) -> usize {
+        self.string_bytes_max
+    }
+
+    /// The configuration has this for the longest string, in bytes.
+    pub fn limit_strings(&mut self, bytes_max: usize) {
+        self.string_bytes_max = bytes_max;
+    }
+
+    /// True if it is subscribed to something.
+    #[inline]
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions > 0
+    }
+
+    /// It is subscribed to this number of channels, patterns and shard channels.
+    pub fn count_subscriptions(&mut self, total: u32) {
+        self.subscriptions = total;
+    }
+
+    /// True if it gets a line for every command (MONITOR); it may not touch keys then.
+    #[inline]
+    pub fn is_monitor(&self) -> bool {
+        self.monitors
+    }
+
+    /// MONITOR; false if it monitors already.
+    pub fn begin_monitoring(&mut self) -> bool {
+        !std::mem::replace(&mut self.monitors, true)
+    }
+
+    /// Ends MONITOR; false if it did not monitor.
+    pub fn end_monitoring(&mut self) -> bool {
+        std::mem::take(&mut self.monitors)
+    }
+
+    /// Client-side caching.
+    #[inline]
+    pub fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
+    /// CLIENT TRACKING ON with these options.
+    pub fn track(&mut self, tracking: Tracking) {
+        self.tracking = tracking;
+    }
+
+    /// CLIENT TRACKING OFF; false if it was off.
+    pub fn end_tracking(&mut self) -> bool {
+        std::mem::take(&mut self.tracking).on
+    }
+
+    /// CLIENT CACHING, which holds for the next command, or is over.
+    #[inline]
+    pub fn set_caching(&mut self, holds: bool) {
+        self.tracking.caching = holds;
+    }
+
+    /// The connection that invalidations go to in its place is gone.
+    pub fn note_broken_redirect(&mut self) {
+        self.tracking.broken = true;
+    }
+}
+
+/// Its requests and replies.
+impl Session {
+    /// Bytes of the arguments of the request that is running or being read.
+    #[inline]
+    pub fn argument_bytes(&self) -> usize {
+        self.argument_bytes
+    }
+
+    /// A request runs whose arguments have this number of bytes.
+    #[inline]
+    pub fn begin_request(&mut self, argument_bytes: usize) {
+        self.argument_bytes = argument_bytes;
+    }
+
+    /// The command that ran last, or runs.
+    pub fn last_command(&self) -> Option<&'static Command> {
+        self.last
+    }
+
+    /// This command has run, or runs.
+    #[inline]
+    pub fn note_command(&mut self, command: &'static Command) {
+        self.last = Some(command);
+    }
+
+    /// The command that just ran waits for its keys.
+    pub(crate) fn block(&mut self, blocked: Blocked) {
+        self.blocked = Some(blocked);
+    }
+
+    /// True if the command that just ran waits for its keys.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// The wait of the command that just ran, for its owner.
+    pub(crate) fn take_blocked(&mut self) -> Option<Blocked> {
+        self.blocked.take()
+    }
+
+    /// The connection ends when what has been replied is sent.
+    pub fn end_after_reply(&mut self) {
+        self.ends = true;
+    }
+
+    /// True if the connection ends when what has been replied is sent.
+    #[inline]
+    pub fn ends_after_reply(&self) -> bool {
+        self.ends
+    }
+
+    /// CLIENT REPLY ON.
+    pub fn reply_on(&mut self) {
+        self.reply = ReplyMode::On;
+    }
+
+    /// CLIENT REPLY OFF.
+    pub fn reply_off(&mut self) {
+        self.reply = ReplyMode::Off;
+    }
+
+    /// CLIENT REPLY SKIP: the next command has no reply. While replies are off it changes nothing.
+    pub fn skip_next_reply(&mut self) {
+        if self.reply != ReplyMode::Off {
+            self.reply = ReplyMode::SkipNext;
+        }
+    }
 
     /// True if what the command that just ran replied is to be dropped: the caller notes a
     /// [`mark`](varve_protocol::Reply::mark) before each command and truncates to it. Ends the command: a skip moves on.
@@ -164,6 +406,119 @@ impl Session {
                 self.reply = ReplyMode::On;
                 true
             }
+        }
+    }
+
+    /// True if the reply of the command that runs is to be dropped, EXEC's for instance.
+    pub(crate) fn is_muted(&self) -> bool {
+        matches!(self.reply, ReplyMode::Off | ReplyMode::Skip)
+    }
+
+    /// True if the reply of a command inside EXEC is dropped; `muted` says whether EXEC's own is.
+    pub(crate) fn is_muted_in_exec(&self, muted: bool) -> bool {
+        muted && self.reply != ReplyMode::On || self.reply == ReplyMode::Off
+    }
+}
+
+/// Its transaction.
+impl Session {
+    /// True between MULTI and EXEC.
+    #[inline]
+    pub(crate) fn is_queueing(&self) -> bool {
+        self.multi.is_some()
+    }
+
+    /// Number of commands queued since MULTI; None outside.
+    pub fn queued(&self) -> Option<usize> {
+        self.multi.as_ref().map(|multi| multi.len())
+    }
+
+    /// Bytes of the arguments of requests that wait (in MULTI).
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// The transaction that is being queued.
+    pub(crate) fn multi(&self) -> Option<&Multi> {
+        self.multi.as_deref()
+    }
+
+    /// The transaction that is being queued, for changing it.
+    pub(crate) fn multi_mut(&mut self) -> Option<&mut Multi> {
+        self.multi.as_deref_mut()
+    }
+
+    /// MULTI.
+    pub(crate) fn begin_multi(&mut self) {
+        self.multi = Some(Box::default());
+    }
+
+    /// Queues a copy of a command, between MULTI and EXEC.
+    pub(crate) fn queue(&mut self, command: &'static Command, args: Args<'_>) {
+        if let Some(multi) = &mut self.multi {
+            self.queued_bytes += multi.push(command, args);
+        }
+    }
+
+    /// EXEC runs: takes what was queued. Nothing blocks until [`Session::end_exec`].
+    pub(crate) fn begin_exec(&mut self) -> Multi {
+        self.queued_bytes = 0;
+        self.in_exec = true;
+        *self.multi.take().expect("EXEC inside MULTI")
+    }
+
+    /// EXEC has run: the session is an ordinary one again.
+    pub(crate) fn end_exec(&mut self) {
+        self.in_exec = false;
+        self.reply = match self.reply {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip => ReplyMode::On,
+            other => other,
+        };
+    }
+
+    /// True while EXEC is running its commands: nothing blocks.
+    #[inline]
+    pub fn is_in_exec(&self) -> bool {
+        self.in_exec
+    }
+
+    /// The keys that it watches.
+    pub(crate) fn watching(&self) -> Option<&Watching> {
+        self.watching.as_deref()
+    }
+
+    /// The session watches nothing any more; what it watched is the caller's.
+    pub(crate) fn take_watching(&mut self) -> Option<Box<Watching>> {
+        self.watching.take()
+    }
+
+    /// Number of keys that it watches.
+    pub fn watched(&self) -> usize {
+        self.watching.as_ref().map_or(0, |watching| watching.len())
+    }
+
+    /// Bytes that its watched keys take, here and in their shards.
+    pub fn watched_bytes(&self) -> usize {
+        self.watching.as_ref().map_or(0, |watching| watching.bytes())
+    }
+
+    /// True if EXEC would do nothing because a watched key was touched, as far as is known.
+    pub fn is_touched(&self) -> bool {
+        self.watching.as_ref().is_some_and(|watching| watching.is_touched())
+    }
+
+    /// Watches keys of the selected database; their shards are held.
+    pub fn watch<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
+        self.watching.get_or_insert_default().add(tx, keys);
+    }
+
+    /// Forgets queued commands and watched keys: the end of the connection, RESET. The caller is not inside the gate.
+    pub fn leave_transaction(&mut self, worker: &mut StoreWorker) {
+        self.multi = None;
+        self.queued_bytes = 0;
+        if let Some(watching) = self.watching.take() {
+            worker.unwatch(&watching.watcher, watching.keys());
         }
     }
 }

@@ -50,19 +50,19 @@ impl Tracking {
 /// Remembers the keys that a command of a tracking connection has read; their shards are still held.
 #[inline(never)]
 pub(crate) fn remember(d: &Command, args: Args<'_>, session: &Session, tx: &Tx<'_>) {
-    if !d.flags.has(Flags::READONLY) || !session.tracking.remembers() {
+    if !d.flags.has(Flags::READONLY) || !session.tracking().remembers() {
         return;
     }
     let Some(observer) = tx.store().observer() else { return };
     // Arguments that name no keys have been refused.
-    let _ = d.for_each_key(args, |at| observer.read(session.id, args.get(at)));
+    let _ = d.for_each_key(args, |at| observer.read(session.id(), args.get(at)));
 }
 
 /// CLIENT CACHING holds until the next command that is not of the CLIENT family; a transaction is one command.
 #[inline]
 pub fn ran(session: &mut Session, d: &Command) {
-    if session.tracking.caching {
-        let within = session.multi.is_some() || session.in_exec;
-        session.tracking.caching = within || d.behaviour.has(Behaviour::KEEPS_CACHING);
+    if session.tracking().caching {
+        let within = session.is_queueing() || session.is_in_exec();
+        session.set_caching(within || d.behaviour.has(Behaviour::KEEPS_CACHING));
     }
 }

@@ -15,10 +15,9 @@ use std::collections::HashSet;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, OwnedArgs};
-use varve_store::{StoreWorker, Tx, Watcher};
+use varve_store::{Tx, Watcher};
 
 use crate::command::{Command, Exec};
-use crate::session::Session;
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
@@ -116,57 +115,46 @@ pub struct Watching {
     pub(crate) watcher: Watcher,
     /// Logical databases and keys.
     keys: HashSet<(u32, Box<[u8]>)>,
-}
-
-impl Watching {
-    /// True if EXEC would do nothing, as far as is known.
-    pub fn is_touched(&self) -> bool {
-        self.watcher.is_touched()
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.keys.iter().map(|(db, key)| (*db, &**key))
-    }
+    /// Bytes that the keys take.
+    bytes: usize,
 }
 
 /// Bytes that a watched key takes beside its name, in the session and in the shard.
 const WATCHED_BYTES: usize = 128;
 
-impl Session {
-    /// Number of commands queued since MULTI; None outside.
-    pub fn queued(&self) -> Option<usize> {
-        self.multi.as_ref().map(|multi| multi.len())
+impl Watching {
+    /// True if EXEC would do nothing, as far as is known.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.watcher.is_touched()
     }
 
-    /// Number of keys that it watches.
-    pub fn watched(&self) -> usize {
-        self.watching.as_ref().map_or(0, |watching| watching.keys.len())
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Bytes that the keys take, here and in their shards.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Watches keys of the selected database; their shards are held.
-    pub fn watch<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
-        let db = tx.db();
-        let watching = self.watching.get_or_insert_default();
+    pub(crate) fn add<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
         // A key was touched already: EXEC will do nothing, whatever else is watched.
-        if watching.watcher.is_touched() {
+        if self.is_touched() {
             return;
         }
+        let db = tx.db();
         for bytes in keys {
-            if watching.keys.insert((db, bytes.into())) {
+            if self.keys.insert((db, bytes.into())) {
                 let key = tx.key(bytes);
-                tx.watch(&key, &watching.watcher);
-                self.watched_bytes += 2 * bytes.len() + WATCHED_BYTES;
+                tx.watch(&key, &self.watcher);
+                self.bytes += 2 * bytes.len() + WATCHED_BYTES;
             }
         }
     }
 
-    /// Forgets queued commands and watched keys: the end of the connection, RESET. The caller is not inside the gate.
-    pub fn leave_transaction(&mut self, worker: &mut StoreWorker) {
-        self.multi = None;
-        self.queued_bytes = 0;
-        if let Some(watching) = self.watching.take() {
-            worker.unwatch(&watching.watcher, watching.keys());
-        }
-        self.watched_bytes = 0;
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.keys.iter().map(|(db, key)| (*db, &**key))
     }
 }

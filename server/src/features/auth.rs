@@ -51,17 +51,17 @@ fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             if !is_name(name) {
                 return Err(errors::CLIENT_NAME);
             }
-            ctx.conn.session.name = name.to_vec();
+            ctx.conn.session.set_name(name);
             at += 2;
         } else {
             return Err(errors::hello_option(args.get(at)));
         }
     }
-    if !ctx.conn.session.authenticated {
+    if !ctx.conn.session.is_authenticated() {
         return Err(errors::HELLO_UNAUTHENTICATED);
     }
     if let Some(resp) = resp {
-        ctx.conn.session.resp = resp;
+        ctx.conn.session.speak(resp);
         ctx.out.set_resp(resp);
     }
     greet(ctx);
@@ -82,7 +82,7 @@ fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
     ctx.conn.session.reset(ctx.config.password.is_none());
     ctx.conn.set_limits(ctx.config);
-    ctx.out.set_resp(ctx.conn.session.resp);
+    ctx.out.set_resp(ctx.conn.session.resp());
     ctx.out.simple("RESET");
     Ok(After::Done)
 }
@@ -95,9 +95,9 @@ fn greet(ctx: &mut ServerCtx<'_>) {
     out.bulk(b"version");
     out.bulk(b"7.0.15");
     out.bulk(b"proto");
-    out.integer(if ctx.conn.session.resp == Resp::V3 { 3 } else { 2 });
+    out.integer(if ctx.conn.session.resp() == Resp::V3 { 3 } else { 2 });
     out.bulk(b"id");
-    out.integer(ctx.conn.session.id as i64);
+    out.integer(ctx.conn.session.id() as i64);
     out.bulk(b"mode");
     out.bulk(b"standalone");
     out.bulk(b"role");
@@ -115,7 +115,7 @@ fn admit(ctx: &mut ServerCtx<'_>, user: &[u8], password: &[u8]) -> bool {
     if !right || user != b"default" {
         return false;
     }
-    ctx.conn.session.authenticated = true;
+    ctx.conn.session.authenticate();
     ctx.conn.set_limits(ctx.config);
     true
 }

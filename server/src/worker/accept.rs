@@ -82,7 +82,7 @@ impl Worker {
         let id = core.conns.next_id();
         let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
         let registered = conn.socket.register(self.poll.registry(), Token(id.0));
-        core.state.pubsub().arrive(conn.session.id, Home { worker: core.index, conn: id });
+        core.state.pubsub().arrive(conn.session.id(), Home { worker: core.index, conn: id });
         core.conns.add(conn);
         core.stats().connected.set(core.conns.len() as u64);
         match registered {

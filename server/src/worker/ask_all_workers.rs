@@ -39,7 +39,7 @@ impl Core {
         let mine = match &gather.question {
             Question::List(filter) => {
                 let conns = self.conns.iter().filter(|conn| filter.admits(conn));
-                let lines = conns.map(|conn| (conn.session.id, clients::line(conn, self.now.unix_ms))).collect();
+                let lines = conns.map(|conn| (conn.session.id(), clients::line(conn, self.now.unix_ms))).collect();
                 Answers { lines, killed: 0 }
             }
             Question::Unblock { client, error } => {
@@ -69,11 +69,11 @@ impl Core {
         let mut killed = 0;
         for id in matching {
             let session = &mut self.conns[id].session;
-            if session.id != asker {
+            if session.id() != asker {
                 self.close(id);
                 killed += 1;
             } else if !kill.skip_me {
-                session.close_after_reply = true;
+                session.end_after_reply();
                 killed += 1;
             }
         }
@@ -86,10 +86,11 @@ impl Core {
         let Some(conn) = self.conns.get_mut(who) else { return };
         assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
         conn.requests.set_running(0);
-        conn.output.set_resp(conn.session.resp);
+        conn.output.set_resp(conn.session.resp());
         let mark = conn.output.mark();
         let deferred = conn.deferred.pop_front();
-        let asked = deferred.as_ref().map(|deferred| deferred.asked).or(conn.session.last).expect("a command asked");
+        let asked =
+            deferred.as_ref().map(|deferred| deferred.asked).or(conn.session.last_command()).expect("a command asked");
         if let Err(error) = combine(gather, &mut conn.output) {
             self.batch.stats().fail(asked, &error, mark, &mut conn.output);
         }
@@ -104,7 +105,7 @@ impl Core {
         }
         self.conns.lift(who, WaitReasons::QUESTION);
         let conn = &mut self.conns[who.conn];
-        if conn.session.close_after_reply {
+        if conn.session.ends_after_reply() {
             conn.wait(WaitReasons::CLOSING);
         }
     }

@@ -242,7 +242,7 @@ impl Core {
     /// True if the connection has sent more that waits than a client may.
     pub(super) fn over_query_limit(&self, id: ConnId) -> bool {
         let conn = &self.conns[id];
-        let waiting = conn.requests.waiting_bytes() + conn.session.queued_bytes;
+        let waiting = conn.requests.waiting_bytes() + conn.session.queued_bytes();
         let over = waiting as u64 > self.config.query_buffer_bytes_max;
         if over {
             let line = clients::line(conn, self.now.unix_ms);

@@ -39,8 +39,8 @@ impl Core {
     #[inline]
     pub(super) fn deliver_behind_replies(&mut self, conn: ConnId, out: &mut Reply) {
         let session = &self.conns[conn].session;
-        if session.tracking.on && !session.in_exec && self.owes_delivery() {
-            out.set_resp(session.resp);
+        if session.tracking().on && !session.is_in_exec() && self.owes_delivery() {
+            out.set_resp(session.resp());
             self.deliver_slice(Some(Served { conn, out }));
         }
     }

@@ -61,7 +61,7 @@ impl Core {
             conn.requests.set_want(1);
             return (0, Stop::Idle);
         }
-        out.set_resp(conn.session.resp);
+        out.set_resp(conn.session.resp());
         self.batch.resume(early);
         let (mut done, mut turns) = (0, 0);
         for _ in 0..OWN_COMMANDS_MAX {
@@ -83,7 +83,7 @@ impl Core {
                 }
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
-                    None => self.conns[id].session.close_after_reply.then_some(Stop::Close),
+                    None => self.conns[id].session.ends_after_reply().then_some(Stop::Close),
                 },
                 state => Some(self.stop(id, state)),
             };
@@ -156,7 +156,7 @@ impl Core {
             let conn = &self.conns[id];
             let mut log = self.state.slowlog();
             for command in slow {
-                let (peer, name) = (conn.socket.ends().peer(), conn.session.name.clone());
+                let (peer, name) = (conn.socket.ends().peer(), conn.session.name().to_vec());
                 log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
             }
         }
@@ -170,8 +170,8 @@ impl Core {
         let OwnRequest { command, args, bytes, exec_muted } = request;
         let conn = &mut self.conns[id];
         conn.requests.set_running(bytes);
-        conn.session.argument_bytes = args.bytes();
-        conn.session.last = Some(command);
+        conn.session.begin_request(args.bytes());
+        conn.session.note_command(command);
         let mark = out.mark();
         let start = Instant::now();
         let mut ctx = ServerCtx {

@@ -95,7 +95,7 @@ impl Worker {
         let reading = conn.requests.read(&mut conn.socket, scratch, &mut buffers.pool, &mut core.store);
         let reading = reading.map_err(Broken)?;
         let Some(count) = reading.count else { return Ok(at..at) };
-        conn.session.active_ms = core.now.unix_ms;
+        conn.session.note_activity(core.now.unix_ms);
         let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
@@ -141,7 +141,7 @@ impl Worker {
         let over_query = core.over_query_limit(id);
         let conn = &mut core.conns[id];
         conn.balance();
-        let closes = conn.session.close_after_reply || matches!(stop, Stop::Close);
+        let closes = conn.session.ends_after_reply() || matches!(stop, Stop::Close);
         if closes && !conn.waits(WaitReasons::QUESTION) {
             conn.wait(WaitReasons::CLOSING);
         }

@@ -71,7 +71,7 @@ impl Core {
             self.count(id);
         }
         let conn = &self.conns[id];
-        let idle_ms = self.now.unix_ms - conn.session.active_ms;
+        let idle_ms = self.now.unix_ms - conn.session.active_ms();
         let timeout_s = self.config.timeout_s;
         let may_idle = timeout_s > 0 && !conn.waits(WaitReasons::KEYS);
         if may_idle && idle_ms > i64::from(timeout_s) * 1000 {

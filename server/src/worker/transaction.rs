@@ -38,7 +38,7 @@ impl Core {
             let request = OwnRequest { command: queued.command, args, bytes: args.bytes(), exec_muted };
             match self.run_own(id, request, current) {
                 After::Done => {}
-                After::Close => self.conns[id].session.close_after_reply = true,
+                After::Close => self.conns[id].session.end_after_reply(),
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());

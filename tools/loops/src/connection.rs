@@ -4,6 +4,7 @@ use varve_commands::commands;
 use varve_exec::batch::{Batch, TurnState};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
+use varve_exec::tracking::Tracking;
 use varve_exec::{CommandTable, LargeArguments, Session};
 use varve_protocol::{Parser, Reply, RequestLimits};
 use varve_store::{Author, LogGeometry, Observer, Options, Store, StoreWorker};
@@ -78,7 +79,7 @@ impl Connections {
             Setting::Tracking => {
                 store.set_observer(Arc::new(Readers::default()));
                 store.observe(true);
-                connections.clients[CLIENTS - 1].session.tracking.on = true;
+                connections.clients[CLIENTS - 1].session.track(Tracking { on: true, ..Tracking::default() });
             }
         }
         connections

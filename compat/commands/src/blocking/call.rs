@@ -283,7 +283,7 @@ fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
             Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }
-    if ctx.session.in_exec {
+    if ctx.session.is_in_exec() {
         call.reply_nothing(ctx.out);
     } else {
         let wish = call.wish.clone();

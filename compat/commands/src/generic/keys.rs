@@ -120,7 +120,7 @@ const TYPE: Command = Command::new(
 
 /// RANDOMKEY
 fn randomkey(ctx: &mut WideCtx<'_>) -> CmdResult {
-    match ctx.store.random_key(ctx.worker, ctx.session.db) {
+    match ctx.store.random_key(ctx.worker, ctx.session.db()) {
         Some(key) => ctx.out.bulk(&key),
         None => ctx.out.null(),
     }

@@ -82,7 +82,7 @@ fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
     let options = Options::parse(&ctx.args, 2, Family::Keys)?;
     let mut found = 0;
     let page = ctx.out.defer();
-    let next = ctx.store.scan(ctx.worker, ctx.session.db, cursor, options.count, &mut |key, ty| {
+    let next = ctx.store.scan(ctx.worker, ctx.session.db(), cursor, options.count, &mut |key, ty| {
         if options.wants_type(ty) && options.wants(key) {
             ctx.out.bulk(key);
             found += 1;
@@ -134,7 +134,7 @@ fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     let all = pattern == b"*";
     let mut count = 0;
     let keys = ctx.out.defer();
-    ctx.store.for_each_key(ctx.worker, ctx.session.db, &mut |key, _, _| {
+    ctx.store.for_each_key(ctx.worker, ctx.session.db(), &mut |key, _, _| {
         if all || glob::matches(pattern, key, false) {
             ctx.out.bulk(key);
             count += 1;

@@ -28,7 +28,7 @@ fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::LCS_LENGTH);
     }
     let cells = (a.len() as u64 + 1) * (b.len() as u64 + 1);
-    if cells.checked_mul(4).is_none_or(|bytes| bytes > ctx.session.bulk_max as u64) {
+    if cells.checked_mul(4).is_none_or(|bytes| bytes > ctx.session.string_bytes_max() as u64) {
         return Err(errors::LCS_MEMORY);
     }
     let table = Table::new(&a, b);

@@ -15,7 +15,7 @@ pub(super) const ROWS: FileRows = &[APPEND, SETRANGE, SUBSTR, GETRANGE];
 fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, tail) = (ctx.key(1), ctx.args.get(2));
     if let Some(old) = ctx.tx.peek(&key)? {
-        check_length(ctx.session.bulk_max, old.len(), tail.len())?;
+        check_length(ctx.session.string_bytes_max(), old.len(), tail.len())?;
     }
     let length = ctx.tx.append(&key, tail)?;
     ctx.did(&key, Effect::sent(Class::String, "append", 1));
@@ -57,7 +57,7 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let length = if part.is_empty() {
         old
     } else {
-        check_length(ctx.session.bulk_max, offset, part.len())?;
+        check_length(ctx.session.string_bytes_max(), offset, part.len())?;
         admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
         let length = ctx.tx.set_range(&key, offset, part)?;
         ctx.did(&key, Effect::sent(Class::String, "setrange", 1));

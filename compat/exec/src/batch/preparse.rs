@@ -77,7 +77,7 @@ impl Batch {
         }
         let work = &mut works[*used];
         work.clear(worker);
-        work.short_requests(worker, (table, &mut self.recent), parser, session.db, input);
+        work.short_requests(worker, (table, &mut self.recent), parser, session.db(), input);
         if work.requests.is_empty() {
             return None;
         }

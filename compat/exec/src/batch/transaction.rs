@@ -25,9 +25,9 @@ use super::account::whole_ms;
 use super::{Batch, KeyArg, Running, Stop};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::errors::{CmdResult, CommandError};
-use crate::invoke::{Caller, Ran, WideCall, drops_in_exec, invoke, invoke_wide};
+use crate::invoke::{Caller, Ran, WideCall, invoke, invoke_wide};
 use crate::monitor::Seen;
-use crate::session::{ReplyMode, Session};
+use crate::session::Session;
 use crate::stats::SpikeEvent;
 use crate::transaction::{Multi, Queued, Reach};
 use crate::{Ctx, blocking, checks, tracking};
@@ -56,13 +56,11 @@ impl Running<'_> {
             return self.reject(d, refusal);
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
-        if let Some(multi) = &mut self.session.multi {
-            self.session.queued_bytes += multi.push(d, args);
-        }
+        self.session.queue(d, args);
         let (mark, out) = (self.out.mark(), &mut *self.out);
         self.next += 1;
         out.simple("QUEUED");
-        self.session.last = Some(d);
+        self.session.note_command(d);
         if self.session.drop_reply() {
             out.truncate(mark);
         }
@@ -70,7 +68,7 @@ impl Running<'_> {
     }
 
     fn spoil(&mut self) {
-        if let Some(multi) = &mut self.session.multi {
+        if let Some(multi) = self.session.multi_mut() {
             multi.spoilt = true;
         }
     }
@@ -127,14 +125,14 @@ impl Running<'_> {
             }
             return self.reject(d, refusal);
         }
-        let queueing = self.session.multi.is_some();
+        let queueing = self.session.is_queueing();
         let start = Instant::now();
         match step {
             Step::Exec if queueing => {
                 self.keep_word();
                 return self.exec(d);
             }
-            Step::Multi if !queueing => self.session.multi = Some(Box::default()),
+            Step::Multi if !queueing => self.session.begin_multi(),
             Step::Discard if queueing => self.session.leave_transaction(self.worker),
             Step::Unwatch => self.session.leave_transaction(self.worker),
             _ => {}
@@ -153,14 +151,14 @@ impl Running<'_> {
         let request = &self.batch.work.requests[self.next];
         let name = &self.batch.work.spans[request.spans.start];
         let word = &self.input[request.start..][name.start..name.start + name.len];
-        if let (Some(multi), Ok(word)) = (&mut self.session.multi, word.try_into()) {
+        if let (Some(multi), Ok(word)) = (self.session.multi_mut(), word.try_into()) {
             multi.word = word;
         }
     }
 
     /// EXEC of what was queued.
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
-        let multi = self.session.multi.as_mut().expect("EXEC inside MULTI");
+        let multi = self.session.multi_mut().expect("EXEC inside MULTI");
         if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
             self.session.leave_transaction(self.worker);
             return self.reject(d, CommandError::exec_abort(&CommandError::OUT_OF_MEMORY));
@@ -169,7 +167,7 @@ impl Running<'_> {
             self.session.leave_transaction(self.worker);
             return self.answer(d, 0, Err(CommandError::EXEC_ABORT));
         }
-        let (db, reach) = (self.session.db, multi.reach);
+        let (reach, db) = (multi.reach, self.session.db());
         match reach {
             Reach::Shards => {
                 if !self.exec_on_shards(d) {
@@ -191,10 +189,10 @@ impl Running<'_> {
                 return Some(Stop::Exec(d));
             }
         }
-        if self.session.close_after_reply {
+        if self.session.ends_after_reply() {
             return Some(Stop::Close);
         }
-        (db != self.session.db).then_some(Stop::Selected)
+        (db != self.session.db()).then_some(Stop::Selected)
     }
 
     /// Runs the transaction with all its shards held; false if one is busy, with nothing done.
@@ -202,12 +200,12 @@ impl Running<'_> {
         let Running { batch, worker, session, out, table, .. } = self;
         let store = Arc::clone(worker.store());
         let _inside = store.gate().enter(worker.id());
-        let multi = session.multi.as_mut().expect("EXEC inside MULTI");
-        let keys = Keys::of(&multi.queue, &store, session.db);
-        let mut tx = Tx::new(&store, worker.parts().1, session.db);
+        let multi = session.multi().expect("EXEC inside MULTI");
+        let keys = Keys::of(&multi.queue, &store, session.db());
+        let mut tx = Tx::new(&store, worker.parts().1, session.db());
         let mut shards = std::mem::take(&mut batch.shards);
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
-        if let Some(watching) = &session.watching {
+        if let Some(watching) = session.watching() {
             shards.add(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
         }
         let patient = batch.work.patient || multi.tries >= TRIES_MAX;
@@ -218,7 +216,7 @@ impl Running<'_> {
         let held = held && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, &mut shards, patient));
         batch.shards = shards;
         if !held {
-            multi.tries += 1;
+            session.multi_mut().into_iter().for_each(|multi| multi.tries += 1);
             return false;
         }
         let touched = compare(&mut tx, session);
@@ -256,8 +254,7 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, pa
 /// was touched or its time has come.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
     tx.begin_unit();
-    let Some(watching) = session.watching.take() else { return false };
-    session.watched_bytes = 0;
+    let Some(watching) = session.take_watching() else { return false };
     for (db, bytes) in watching.keys() {
         let key = tx.key_in(db, bytes);
         // Removes it if its time has come, which is a touch.
@@ -297,8 +294,8 @@ impl Transaction {
         out: &mut Reply,
     ) -> Transaction {
         let store = Arc::clone(worker.store());
-        let mut tx = Tx::new(&store, worker.parts().1, session.db);
-        if let Some(watching) = &session.watching {
+        let mut tx = Tx::new(&store, worker.parts().1, session.db());
+        if let Some(watching) = session.watching() {
             let shards: ShardSet = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
             tx.hold(&shards);
         }
@@ -309,10 +306,8 @@ impl Transaction {
     }
 
     fn new(exec: &'static Command, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
-        let multi = *session.multi.take().expect("EXEC inside MULTI");
-        let Multi { mut queue, word, .. } = multi;
-        let (mark, muted) = (out.mark(), matches!(session.reply, ReplyMode::Off | ReplyMode::Skip));
-        session.queued_bytes = 0;
+        let (mark, muted) = (out.mark(), session.is_muted());
+        let Multi { mut queue, word, .. } = session.begin_exec();
         if touched {
             queue.clear();
             out.null_array();
@@ -322,7 +317,6 @@ impl Transaction {
         if muted {
             out.truncate(mark);
         }
-        session.in_exec = true;
         let ready = VecDeque::new();
         Transaction {
             exec,
@@ -350,8 +344,8 @@ impl Transaction {
     ) -> Option<&Queued> {
         let store = Arc::clone(worker.store());
         loop {
-            let keys = Keys::of(&self.queue[self.next..], &store, session.db);
-            let tx = Tx::new(&store, worker.parts().1, session.db);
+            let keys = Keys::of(&self.queue[self.next..], &store, session.db());
+            let tx = Tx::new(&store, worker.parts().1, session.db());
             self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
@@ -430,23 +424,18 @@ impl Transaction {
 
     /// True if the reply of a command is wanted now.
     pub fn wants(&self, session: &Session) -> bool {
-        !drops_in_exec(self.muted, session)
+        !session.is_muted_in_exec(self.muted)
     }
 
     /// Ends EXEC: the session is an ordinary one again.
     pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) {
         self.serve_waiters(batch, worker);
-        session.in_exec = false;
-        session.last = Some(self.exec);
+        session.end_exec();
+        session.note_command(self.exec);
         tracking::ran(session, self.exec);
         if let Some(seen) = &mut batch.observers.monitored {
-            seen.push(Seen::exec(self.word, session.db));
+            seen.push(Seen::exec(self.word, session.db()));
         }
-        session.reply = match session.reply {
-            ReplyMode::SkipNext => ReplyMode::Skip,
-            ReplyMode::Skip => ReplyMode::On,
-            other => other,
-        };
         let nanos = self.start.elapsed().as_nanos() as u64;
         batch.observers.stats.count(self.exec, 1, nanos);
         batch.observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);

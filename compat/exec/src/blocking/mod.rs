@@ -1,7 +1,7 @@
 //! Commands that may block their client: waiting, and being served.
 //!
 //! ```text
-//!   handler: no key has anything --block--> Session::blocked = Blocked (a Waiter in the queues of all its keys)
+//!   handler: no key has anything --block--> the session's Blocked (a Waiter in the queues of all its keys)
 //!
 //!   another command makes a key ready --serve--> claimed, Resume::resume runs on the waiter's behalf --> Served
 //!   the waiter's worker: time is up, unblocked, gone --Blocked::cancel--> nobody serves it any more

@@ -69,8 +69,8 @@ impl BlockedClients {
         let Some(wait) = self.remove(client, stats) else { return };
         wait.blocked.forget(store);
         let conn = &mut conns[wait.conn];
-        assert!(conn.session.id == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
-        conn.output.set_resp(conn.session.resp);
+        assert!(conn.session.id() == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
+        conn.output.set_resp(conn.session.resp());
         let mark = conn.output.mark();
         reply(&wait.blocked, &mut conn.output);
         if conn.session.drop_reply() {

@@ -12,8 +12,7 @@ pub(crate) use line::line;
 
 use varve_base::number::parse_i64;
 use varve_commands::grammar::{help as reply_help, integer};
-use varve_exec::ReplyMode;
-use varve_exec::{CmdResult, CommandError};
+use varve_exec::{CmdResult, CommandError, Session};
 
 use crate::errors;
 use crate::state::ctx::{After, Handlers, ServerCtx};
@@ -37,13 +36,13 @@ pub(super) const HANDLERS: Handlers = &[
 
 /// `CLIENT ID`
 fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(ctx.conn.session.id as i64);
+    ctx.out.integer(ctx.conn.session.id() as i64);
     Ok(After::Done)
 }
 
 /// `CLIENT GETNAME`
 fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    match ctx.conn.session.name.as_slice() {
+    match ctx.conn.session.name() {
         b"" => ctx.out.null(),
         name => ctx.out.bulk(name),
     }
@@ -56,7 +55,7 @@ fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !is_name(name) {
         return Err(errors::CLIENT_NAME);
     }
-    ctx.conn.session.name = name.to_vec();
+    ctx.conn.session.set_name(name);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -64,18 +63,17 @@ fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
 fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (option, value) = (ctx.args.get(2), ctx.args.get(3));
-    let session = &mut ctx.conn.session;
-    let (field, name) = if ctx.args.is(2, "LIB-NAME") {
-        (&mut session.lib_name, "lib-name")
+    let (set, name) = if ctx.args.is(2, "LIB-NAME") {
+        (Session::set_library_name as fn(&mut Session, &[u8]), "lib-name")
     } else if ctx.args.is(2, "LIB-VER") {
-        (&mut session.lib_ver, "lib-ver")
+        (Session::set_library_version as fn(&mut Session, &[u8]), "lib-ver")
     } else {
         return Err(errors::setinfo_option(option));
     };
     if !is_name(value) {
         return Err(errors::setinfo_value(name));
     }
-    *field = value.to_vec();
+    set(&mut ctx.conn.session, value);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -92,14 +90,12 @@ fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let session = &mut ctx.conn.session;
     if ctx.args.is(2, "ON") {
-        session.reply = ReplyMode::On;
+        session.reply_on();
         ctx.out.ok();
     } else if ctx.args.is(2, "OFF") {
-        session.reply = ReplyMode::Off;
+        session.reply_off();
     } else if ctx.args.is(2, "SKIP") {
-        if session.reply != ReplyMode::Off {
-            session.reply = ReplyMode::SkipNext;
-        }
+        session.skip_next_reply();
     } else {
         return Err(CommandError::SYNTAX);
     }
@@ -108,14 +104,16 @@ fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// `CLIENT NO-EVICT ON | OFF`
 fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.conn.session.no_evict = switch(ctx)?;
+    let on = switch(ctx)?;
+    ctx.conn.session.set_no_evict(on);
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `CLIENT NO-TOUCH ON | OFF`
 fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.conn.session.no_touch = switch(ctx)?;
+    let on = switch(ctx)?;
+    ctx.conn.session.set_no_touch(on);
     ctx.out.ok();
     Ok(After::Done)
 }

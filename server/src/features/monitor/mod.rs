@@ -11,7 +11,7 @@ pub(super) const HANDLERS: Handlers = &[("monitor", monitor)];
 
 /// `MONITOR`: replied to once.
 fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    if !std::mem::replace(&mut ctx.conn.session.monitors, true) {
+    if ctx.conn.session.begin_monitoring() {
         ctx.hub.monitor(ctx.state.pubsub(), ctx.conn.who(), true);
         ctx.state.monitors().count(ctx.hub.worker(), true);
         ctx.out.ok();

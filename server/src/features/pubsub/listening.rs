@@ -11,11 +11,11 @@ pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState) {
         hub.unsubscribe_all(state.pubsub(), &Kind::ALL, who.client, subscriptions);
     }
     conn.count_subscriptions();
-    if std::mem::take(&mut conn.session.tracking).on {
+    if conn.session.end_tracking() {
         hub.track(state.pubsub(), who, false);
         state.tracking().count_client(state.store(), false);
     }
-    if std::mem::take(&mut conn.session.monitors) {
+    if conn.session.end_monitoring() {
         hub.monitor(state.pubsub(), who, false);
         state.monitors().count(hub.worker(), false);
     }

@@ -63,7 +63,7 @@ fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 }
 
 fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    if kind == Kind::Shard && ctx.conn.session.in_exec {
+    if kind == Kind::Shard && ctx.conn.session.is_in_exec() {
         return Err(errors::SSUBSCRIBE_IN_EXEC);
     }
     let who = ctx.conn.who();
@@ -77,7 +77,7 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
 }
 
 fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    let id = ctx.conn.session.id;
+    let id = ctx.conn.session.id();
     let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
     let names: Vec<Name> = match ctx.args.len() {
         1 => subscriptions.of(kind).iter().cloned().collect(),

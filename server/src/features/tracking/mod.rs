@@ -86,7 +86,7 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> CmdResult<(Tracking, Vec<&'a [u8]>)> {
 
 /// Whether the options fit each other and what the connection does already.
 fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> CmdResult {
-    let now = &ctx.conn.session.tracking;
+    let now = ctx.conn.session.tracking();
     if !wanted.bcast && !prefixes.is_empty() {
         Err(errors::PREFIX_NEEDS_BCAST)
     } else if now.on && now.bcast != wanted.bcast {
@@ -121,7 +121,7 @@ fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
 fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
     let who = ctx.conn.who();
     let registry = &ctx.state.pubsub();
-    if !ctx.conn.session.tracking.on {
+    if !ctx.conn.session.tracking().on {
         ctx.hub.track(registry, who, true);
         ctx.state.tracking().count_client(ctx.state.store(), true);
     }
@@ -132,11 +132,11 @@ fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
         let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
         ctx.hub.subscribe(registry, Kind::Prefix, prefix, who, subscriptions);
     }
-    ctx.conn.session.tracking = wanted;
+    ctx.conn.session.track(wanted);
 }
 
 fn disable(ctx: &mut ServerCtx<'_>) {
-    if !std::mem::take(&mut ctx.conn.session.tracking).on {
+    if !ctx.conn.session.end_tracking() {
         return;
     }
     let who = ctx.conn.who();
@@ -151,7 +151,7 @@ fn disable(ctx: &mut ServerCtx<'_>) {
 /// `CLIENT CACHING YES | NO`
 fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
-    let tracking = &mut ctx.conn.session.tracking;
+    let tracking = ctx.conn.session.tracking();
     if !tracking.on {
         return Err(errors::CACHING_UNTRACKED);
     } else if args.is(2, "YES") && !tracking.opt_in {
@@ -161,14 +161,14 @@ fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     } else if !args.is(2, "YES") && !args.is(2, "NO") {
         return Err(CommandError::SYNTAX);
     }
-    tracking.caching = true;
+    ctx.conn.session.set_caching(true);
     ctx.out.ok();
     Ok(After::Done)
 }
 
 /// `CLIENT GETREDIR`
 fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(redirect(&ctx.conn.session.tracking));
+    ctx.out.integer(redirect(ctx.conn.session.tracking()));
     Ok(After::Done)
 }
 
@@ -179,7 +179,7 @@ fn redirect(tracking: &Tracking) -> i64 {
 
 /// `CLIENT TRACKINGINFO`
 fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let tracking = &ctx.conn.session.tracking;
+    let tracking = ctx.conn.session.tracking();
     let flags = [
         (!tracking.on, "off"),
         (tracking.on, "on"),

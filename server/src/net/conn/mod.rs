@@ -70,7 +70,7 @@ pub(crate) struct Counted {
 
 impl fmt::Debug for Conn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conn").field("client", &self.session.id).field("waits", &self.waits).finish_non_exhaustive()
+        f.debug_struct("Conn").field("client", &self.session.id()).field("waits", &self.waits).finish_non_exhaustive()
     }
 }
 
@@ -98,14 +98,14 @@ impl Conn {
 
     /// The connection as others note it.
     pub(crate) fn who(&self) -> ConnRef {
-        ConnRef { conn: self.id, client: self.session.id }
+        ConnRef { conn: self.id, client: self.session.id() }
     }
 
     /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
-        self.session.bulk_max = bulk_max;
-        self.requests.set_limits(bulk_max, !self.session.authenticated);
+        self.session.limit_strings(bulk_max);
+        self.requests.set_limits(bulk_max, !self.session.is_authenticated());
     }
 
     /// Notes what the poll reports of the socket.
@@ -116,7 +116,7 @@ impl Conn {
     /// Tells the session how many subscriptions there are, after they changed.
     pub(crate) fn count_subscriptions(&mut self) {
         let total = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.total());
-        self.session.subscriptions = total as u32;
+        self.session.count_subscriptions(total as u32);
         if self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
             self.subscriptions = None;
         }
@@ -124,7 +124,7 @@ impl Conn {
 
     /// True if something may be sent to it out of turn.
     pub(crate) fn listens(&self) -> bool {
-        self.session.subscriptions > 0 || self.session.tracking.on || self.session.monitors
+        self.session.is_subscribed() || self.session.tracking().on || self.session.is_monitor()
     }
 
     /// True if bytes may be read from the socket.

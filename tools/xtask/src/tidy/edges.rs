@@ -19,7 +19,18 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("tools/loops", &["varve-store", "varve-protocol", "varve-exec", "varve-commands", "varve-testkit"]),
     ("tools/bench", &["varve-base", "varve-store", "varve-testkit"]),
     ("tools/xtask", &[]),
-    ("tests", &["varve-store", "varve-protocol", "varve-catalog", "varve-exec", "varve-commands", "varve-testkit"]),
+    (
+        "tests",
+        &[
+            "varve-store",
+            "varve-protocol",
+            "varve-catalog",
+            "varve-exec",
+            "varve-commands",
+            "varve-server",
+            "varve-testkit",
+        ],
+    ),
 ];
 
 /// Each crate depends on what the table lets it.

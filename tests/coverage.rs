@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use varve_commands::commands;
 use varve_exec::Command;
+use varve_server::commands;
 use varve_tests::collections::Types;
 use varve_tests::generate::Generator;
 

@@ -6,7 +6,8 @@
 
 use varve_base::glob;
 use varve_base::group::CELLS;
-use varve_exec::{CmdResult, CommandError, WideCtx};
+use varve_catalog::{Flags, Group, Row};
+use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
 use varve_protocol::Resp;
 use varve_store::{Effect, EventClass, StringForm, TableStats, Ttl};
 
@@ -14,6 +15,15 @@ use crate::digest::{self, on_key};
 use crate::errors;
 use crate::generic::{refcount, shares_integers};
 use crate::grammar::{help, integer, shown};
+
+/// The row of DEBUG.
+pub const ROW: Row = Row::new("debug", Group::Server, -2, "1.0.0")
+    .about("For tests of the server.", "")
+    .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::PROTECTED])
+    .system();
+
+/// DEBUG where no server is.
+pub(crate) const ROWS: FileRows = &[Command::new(Exec::Server, ROW)];
 
 /// Bytes of a subcommand's name that its error shows.
 const SHOWN_MAX: usize = 128;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A command is three parts: grammar, an operation on the store, a reply. What needs the server (CLIENT, CONFIG, INFO, ...)
-//! is the server's. Not here: parsing, locking, checks, counting (`varve-exec`).
+//! stands in the server, its rows included. Not here: parsing, locking, checks, counting (`varve-exec`).
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,6 @@ mod generic;
 mod hash;
 mod introspect;
 mod list;
-mod server_rows;
 mod set;
 mod sha1;
 mod string;
@@ -36,7 +35,7 @@ use std::sync::LazyLock;
 
 use varve_exec::{CommandSet, FileRows};
 
-/// The rows of all families.
+/// The rows of all families that run without a server.
 pub const FAMILIES: &[&[FileRows]] = &[
     string::ROWS,
     list::ROWS,
@@ -46,11 +45,11 @@ pub const FAMILIES: &[&[FileRows]] = &[
     generic::ROWS,
     blocking::ROWS,
     &[connection::ROWS, db::ROWS, introspect::ROWS, lolwut::ROWS, memory::ROWS, segments::ROWS, transaction::ROWS],
-    server_rows::ROWS,
 ];
 
-/// All commands: those of this crate, and those that the server runs.
+/// The commands that run without a server, for tests and tools. DEBUG is among them: it ends a turn as a command of the
+/// server's (`Exec::Server`), and its caller runs [`debug::run`].
 pub fn commands() -> &'static CommandSet {
-    static ALL: LazyLock<CommandSet> = LazyLock::new(|| CommandSet::new(FAMILIES));
+    static ALL: LazyLock<CommandSet> = LazyLock::new(|| CommandSet::new(&[FAMILIES, &[&[debug::ROWS]]].concat()));
     &ALL
 }

@@ -81,9 +81,6 @@ fn errors_while_queueing_spoil_and_errors_while_running_do_not() {
          EXEC a -> -EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command
          MULTI -> +OK
          MULTI a -> -ERR wrong number of arguments for 'multi' command
-         EXEC -> -EXECABORT Transaction discarded because of previous errors.
-         MULTI -> +OK
-         SHUTDOWN -> -ERR Command not allowed inside a transaction
          EXEC -> -EXECABORT Transaction discarded because of previous errors.",
     );
 }

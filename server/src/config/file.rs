@@ -14,8 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use varve_catalog::RenameError;
-use varve_commands::commands;
-use varve_exec::CommandTable;
+use varve_exec::{CommandSet, CommandTable};
 
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
@@ -59,14 +58,12 @@ pub(crate) struct Loader {
     depth: usize,
 }
 
-impl Default for Loader {
-    fn default() -> Loader {
-        let commands = CommandTable::new(commands());
-        Loader { values: Values::default(), commands, set: BTreeSet::new(), depth: 0 }
-    }
-}
-
 impl Loader {
+    /// The defaults; `rename-command` finds its names in this set.
+    pub(crate) fn new(commands: &CommandSet) -> Loader {
+        Loader { values: Values::default(), commands: CommandTable::new(commands), set: BTreeSet::new(), depth: 0 }
+    }
+
     /// Takes the lines of a file, and of those that it includes.
     pub(crate) fn file(&mut self, path: &Path) -> Result<(), LoadError> {
         let text = std::fs::read(path)

@@ -12,7 +12,7 @@ use varve_exec::CommandError;
 use varve_store::Policy;
 
 fn load(text: &str) -> Result<super::Loaded, LoadError> {
-    let mut loader = Loader::default();
+    let mut loader = Loader::new(varve_commands::commands());
     loader.text("test.conf", text.as_bytes())?;
     Ok(loader.finish())
 }

@@ -4,16 +4,18 @@
 //! refusing commands before authentication (the batch, by the descriptors' flags).
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Resp;
 
 use super::clients::state::is_name;
 use super::pubsub::listening;
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[("auth", auth), ("hello", hello), ("reset", reset)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[AUTH, HELLO, RESET];
 
 /// `AUTH [username] password`
 fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -32,6 +34,17 @@ fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const AUTH: ServerCommand = ServerCommand::new(
+    auth,
+    Row::new("auth", Group::Connection, -2, "1.0.0")
+        .about("Authenticates the connection.", "O(N) in the user's passwords")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .history(&[("6.0.0", "A user name before the password.")])
+        .args(&[arg("username", ArgKind::String).since("6.0.0").optional(), arg("password", ArgKind::String)])
+        .secret(Secret::AllArguments),
+);
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`. As with redis-server, each option takes effect when it
 /// is read, whatever becomes of those behind it; the protocol changes last.
@@ -68,6 +81,27 @@ fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const HELLO: ServerCommand = ServerCommand::new(
+    hello,
+    Row::new("hello", Group::Connection, -1, "6.0.0")
+        .about("Chooses the protocol version, with authentication and a name if wanted.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .history(&[("6.2.0", "Without arguments it describes the connection.")])
+        .args(&[block(
+            "arguments",
+            &[
+                arg("protover", ArgKind::Integer),
+                block("username_password", &[arg("username", ArgKind::String), arg("password", ArgKind::String)])
+                    .token("AUTH")
+                    .optional(),
+                arg("clientname", ArgKind::String).token("SETNAME").optional(),
+            ],
+        )
+        .optional()])
+        .secret(Secret::Behind { word: "AUTH", first: 2, count: 2 }),
+);
+
 fn protocol(version: &[u8]) -> CmdResult<Resp> {
     match parse_i64(version).ok_or(errors::PROTOCOL_NOT_INTEGER)? {
         2 => Ok(Resp::V2),
@@ -86,6 +120,15 @@ fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.simple("RESET");
     Ok(After::Done)
 }
+
+const RESET: ServerCommand = ServerCommand::new(
+    reset,
+    Row::new("reset", Group::Connection, 1, "6.2.0")
+        .about("Puts the connection back in its first state.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::WHILE_SUBSCRIBED.and(Behaviour::NEVER_QUEUED)),
+);
 
 fn greet(ctx: &mut ServerCtx<'_>) {
     let out = &mut *ctx.out;

@@ -9,19 +9,24 @@
 
 use std::path::Path;
 
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
 
 use crate::config::{Config, Effects, Ineffective};
 use crate::net::sockets::Sockets;
 use crate::state::ServerState;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 use crate::state::mail::Message;
 use crate::system::logging;
 use crate::system::open_files::allow_clients;
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers =
-    &[("config|get", get), ("config|help", help), ("config|rewrite", rewrite), ("config|set", set)];
+/// The subcommands of CONFIG in this matter.
+pub(super) const CONFIG: ServerRows = &[GET, HELP, REWRITE, SET];
+
+/// Directives whose values are secrets.
+const SECRET_DIRECTIVES: &[&str] =
+    &["masteruser", "masterauth", "requirepass", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 /// `CONFIG GET pattern [pattern ...]`
 fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -33,6 +38,15 @@ fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     Ok(After::Done)
 }
+
+const GET: ServerCommand = ServerCommand::new(
+    get,
+    Row::sub("config|get", "get", Group::Server, -3, "2.0.0")
+        .about("Answers parameters.", "O(N) in the parameters")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .history(&[("7.0.0", "Several patterns.")])
+        .args(&[block("parameter", &[arg("parameter", ArgKind::String)]).multiple()]),
+);
 
 /// `CONFIG SET name value [name value ...]`
 fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -46,12 +60,33 @@ fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const SET: ServerCommand = ServerCommand::new(
+    set,
+    Row::sub("config|set", "set", Group::Server, -4, "2.0.0")
+        .about("Changes parameters.", "O(N) in the parameters")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .history(&[("7.0.0", "Several parameters.")])
+        .args(&[
+            block("parameter_value", &[arg("parameter", ArgKind::String), arg("value", ArgKind::String)]).multiple()
+        ])
+        .secret(Secret::ValuesOf { first: 2, names: SECRET_DIRECTIVES }),
+);
+
 /// `CONFIG REWRITE`
 fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.config().rewrite(false)?;
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const REWRITE: ServerCommand = ServerCommand::new(
+    rewrite,
+    Row::sub("config|rewrite", "rewrite", Group::Server, 2, "2.8.0")
+        .about("Writes the configuration to its file.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// `CONFIG HELP`
 fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -72,6 +107,14 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     LINES.iter().for_each(|line| ctx.out.simple(line));
     Ok(After::Done)
 }
+
+const HELP: ServerCommand = ServerCommand::new(
+    help,
+    Row::sub("config|help", "help", Group::Server, 2, "5.0.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 struct Running<'s>(&'s ServerState);
 

@@ -8,10 +8,11 @@ use varve_exec::WideCtx;
 
 use crate::config;
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[("debug", debug)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[DEBUG];
 
 /// `DEBUG subcommand [argument...]`
 fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -33,6 +34,9 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+/// The row stands beside `varve_commands::debug::run`.
+const DEBUG: ServerCommand = ServerCommand::new(debug, varve_commands::debug::ROW);
 
 /// Keeps this worker asleep, as Redis keeps its only thread.
 fn sleep(seconds: &[u8]) {

@@ -1,14 +1,14 @@
-//! The features of the server, by matter, and the table of the commands that it runs itself (`Exec::Server`).
+//! The features of the server, by matter, and the commands that it runs itself (`Exec::Server`).
 //!
 //! ```text
 //!   batch: TurnState::Server --> run(descriptor) --> handler of its id(&mut ServerCtx) --> Done | Close | Ask(question)
 //! ```
 //!
-//! A matter is a file, or a folder with the handlers of its commands, its steps for the worker, and its data (`state`). A
-//! matter imports no other matter's steps but those of `pubsub`, which carries what tracking and MONITOR send.
+//! A matter is a file, or a folder with the handlers of its commands, each with its row below it, its steps for the
+//! worker, and its data (`state`). A matter imports no other matter's steps but those of `pubsub`, which carries what
+//! tracking and MONITOR send. A container whose subcommands are of several matters stands here.
 //!
-//! A test checks that each `Exec::Server` row of the command table has exactly one handler here. Not here: arity,
-//! authentication and existence of the command, which the batch has checked.
+//! Not here: arity, authentication and existence of the command, which the batch has checked.
 
 mod auth;
 pub(crate) mod clients;
@@ -23,34 +23,42 @@ mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod tracking;
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use varve_catalog::Flags;
-use varve_exec::CmdResult;
-use varve_exec::Command;
+use varve_catalog::{Flags, Group, Row};
+use varve_exec::{CmdResult, Command, CommandSet, FileRows};
 
 use crate::config::Guard;
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx, ServerFn};
+use crate::state::command::{ServerCommand, ServerFn, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers of all matters.
-const HANDLERS: &[Handlers] = &[
-    auth::HANDLERS,
-    clients::HANDLERS,
-    config::HANDLERS,
-    debug::HANDLERS,
-    info::HANDLERS,
-    latency::HANDLERS,
-    monitor::HANDLERS,
-    pause::HANDLERS,
-    pubsub::HANDLERS,
-    shutdown::HANDLERS,
-    slowlog::HANDLERS,
-    tracking::HANDLERS,
+/// The commands of all matters.
+const ROWS: &[ServerRows] = &[
+    auth::ROWS,
+    debug::ROWS,
+    info::ROWS,
+    latency::ROWS,
+    monitor::ROWS,
+    pubsub::ROWS,
+    shutdown::ROWS,
+    slowlog::ROWS,
+    &[CLIENT, CONFIG],
 ];
 
-fn all() -> impl Iterator<Item = &'static (&'static str, ServerFn)> {
-    HANDLERS.iter().copied().flatten()
+const CLIENT: ServerCommand = ServerCommand::container(
+    Row::new("client", Group::Connection, -2, "2.4.0").about("This connection and the others.", ""),
+    &[clients::CLIENT, pause::CLIENT, tracking::CLIENT],
+);
+
+const CONFIG: ServerCommand = ServerCommand::container(
+    Row::new("config", Group::Server, -2, "2.0.0").about("The configuration.", ""),
+    &[config::CONFIG, info::CONFIG],
+);
+
+/// All commands of the server: those of `varve_commands`, and those that it runs itself.
+pub(crate) fn commands() -> &'static CommandSet {
+    &ALL.set
 }
 
 /// Runs the command.
@@ -58,7 +66,8 @@ pub(crate) fn run(descriptor: &'static Command, ctx: &mut ServerCtx<'_>) -> CmdR
     if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
         return Err(errors::DEBUG_REFUSED);
     }
-    let handler = table()[usize::from(descriptor.id)].expect("each Server row has a handler: see the test");
+    let handler =
+        ALL.handlers[usize::from(descriptor.id)].expect("a Server row comes from a ServerCommand: see the test");
     handler(ctx)
 }
 
@@ -70,41 +79,43 @@ fn may_debug(ctx: &ServerCtx<'_>) -> bool {
     }
 }
 
-/// Handlers by the ids of their descriptors.
-fn table() -> &'static [Option<ServerFn>] {
-    static TABLE: OnceLock<Box<[Option<ServerFn>]>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut table = vec![None; varve_commands::commands().ids()];
-        let rows =
-            varve_commands::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-        for row in rows {
-            let handler = all().find(|(name, _)| *name == row.full_name);
-            table[usize::from(row.id)] = handler.map(|(_, handler)| *handler);
+static ALL: LazyLock<All> = LazyLock::new(All::new);
+
+struct All {
+    set: CommandSet,
+    /// By the ids of the rows; None for commands that the executor runs.
+    handlers: Box<[Option<ServerFn>]>,
+}
+
+impl All {
+    fn new() -> All {
+        let own: Vec<&ServerCommand> = ROWS.iter().copied().flatten().collect();
+        let rows: FileRows = Vec::leak(own.iter().map(|command| command.command()).collect());
+        let set = CommandSet::new(&[varve_commands::FAMILIES, &[&[rows]]].concat());
+        let mut handlers = vec![None; set.ids()];
+        // The set keeps the order of the rows: its last commands are the server's own.
+        let numbered = &set.commands()[set.commands().len() - own.len()..];
+        for (command, own) in numbered.iter().zip(own) {
+            handlers[usize::from(command.id)] = own.handler();
+            for (command, own) in command.subcommands.iter().zip(own.subcommands()) {
+                handlers[usize::from(command.id)] = own.handler();
+            }
         }
-        table.into()
-    })
+        All { set, handlers: handlers.into() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
     use varve_exec::Exec;
 
     #[test]
-    fn every_host_command_has_a_handler_and_every_handler_a_command() {
-        fn collect(rows: &[Command], into: &mut BTreeSet<&'static str>) {
-            for row in rows {
-                if matches!(row.exec, Exec::Server) {
-                    into.insert(row.full_name);
-                }
-                collect(row.subcommands, into);
-            }
+    fn the_rows_that_the_server_runs_have_a_handler_and_no_others() {
+        let all = commands().commands().iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+        for command in all {
+            let handler = ALL.handlers[usize::from(command.id)];
+            assert_eq!(handler.is_some(), matches!(command.exec, Exec::Server), "{}", command.full_name);
         }
-        let mut described = BTreeSet::new();
-        collect(varve_commands::commands().commands(), &mut described);
-        let handled: BTreeSet<&str> = all().map(|(name, _)| *name).collect();
-        assert_eq!(handled.len(), all().count(), "a command has one handler");
-        assert_eq!(handled, described);
     }
 }

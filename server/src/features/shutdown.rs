@@ -1,12 +1,14 @@
 //! SHUTDOWN: ends the server. There is nothing to save yet, so SAVE, NOSAVE, NOW and FORCE differ only in grammar.
 
+use varve_catalog::{Flags, Group, Row, one_of, word};
 use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[("shutdown", shutdown)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[SHUTDOWN];
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`. Replies only to an error.
 fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -30,3 +32,17 @@ fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.stop();
     Ok(After::Close)
 }
+
+const SHUTDOWN: ServerCommand = ServerCommand::new(
+    shutdown,
+    Row::new("shutdown", Group::Server, -1, "1.0.0")
+        .about("Ends the server.", "O(N) in the keys when saving, else O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::NO_MULTI, Flags::ALLOW_BUSY])
+        .history(&[("7.0.0", "`NOW`, `FORCE` and `ABORT`.")])
+        .args(&[
+            one_of("nosave_save", &[word("nosave", "NOSAVE"), word("save", "SAVE")]).optional(),
+            word("now", "NOW").since("7.0.0").optional(),
+            word("force", "FORCE").since("7.0.0").optional(),
+            word("abort", "ABORT").since("7.0.0").optional(),
+        ]),
+);

@@ -2,7 +2,7 @@
 //!
 //! The order matters: the fork of a daemon comes before any thread, the working directory before any relative path, the
 //! sockets before the workers, and the line that says "Ready" after all that can fail. Not here: reading the
-//! configuration (main.rs), changing it later (features/config.rs).
+//! configuration (lib.rs), changing it later (features/config.rs).
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;

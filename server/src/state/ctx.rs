@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use varve_exec::CmdResult;
 use varve_protocol::{Args, Reply};
 
 use super::{Now, ServerState};
@@ -36,9 +35,3 @@ pub(crate) enum After {
     /// All workers are asked; the reply comes when they have answered.
     Ask(Question),
 }
-
-/// A handler.
-pub(crate) type ServerFn = fn(&mut ServerCtx<'_>) -> CmdResult<After>;
-
-/// Handlers of one matter, by the full names of their rows.
-pub(crate) type Handlers = &'static [(&'static str, ServerFn)];

@@ -12,6 +12,7 @@
 //! they belong to their worker, and what needs all of them is a question (worker/ask_all_workers.rs).
 
 pub(crate) mod ask_all_workers;
+pub(crate) mod command;
 pub(crate) mod ctx;
 pub(crate) mod mail;
 mod now;
@@ -28,7 +29,7 @@ use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
-use varve_exec::Command;
+use varve_exec::{Command, CommandSet};
 use varve_store::Store;
 
 use crate::config::Live;
@@ -48,6 +49,7 @@ use varve_base::counter::Counter;
 pub(crate) struct ServerState {
     store: Arc<Store>,
     config: Live,
+    commands: CommandSet,
     workers: Vec<WorkerHandle>,
     sockets: Sockets,
     pubsub: Arc<Registry>,
@@ -68,22 +70,30 @@ pub(crate) struct ServerState {
     rates: Mutex<Rates>,
 }
 
+/// The parts that a start makes before the state.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<Store>,
+    pub(crate) config: Live,
+    pub(crate) commands: CommandSet,
+    /// 40 hexadecimal digits.
+    pub(crate) run_id: String,
+    pub(crate) sockets: Sockets,
+    /// In the order of their indices.
+    pub(crate) workers: Vec<WorkerHandle>,
+    pub(crate) pubsub: Arc<Registry>,
+}
+
 impl ServerState {
-    /// For `workers` in the order of their indices.
-    pub(crate) fn new(
-        store: Arc<Store>,
-        config: Live,
-        run_id: String,
-        sockets: Sockets,
-        workers: Vec<WorkerHandle>,
-        pubsub: Arc<Registry>,
-    ) -> ServerState {
+    /// Nothing has happened yet.
+    pub(crate) fn new(parts: Parts) -> ServerState {
+        let Parts { store, config, commands, run_id, sockets, workers, pubsub } = parts;
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
         ServerState {
             store,
             config,
+            commands,
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
             workers,
@@ -112,6 +122,11 @@ impl ServerState {
     #[inline]
     pub(crate) fn config(&self) -> &Live {
         &self.config
+    }
+
+    /// All commands of this server.
+    pub(crate) fn commands(&self) -> &CommandSet {
+        &self.commands
     }
 
     /// All workers, in the order of their indices.

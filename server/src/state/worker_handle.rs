@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use varve_exec::CommandSet;
 use varve_exec::stats::CommandStats;
 
 use super::mail::{Mailbox, Message};
@@ -58,11 +59,12 @@ pub(crate) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    pub(crate) fn new(mailbox: Mailbox) -> WorkerHandle {
+    /// A worker that counts these commands.
+    pub(crate) fn new(mailbox: Mailbox, commands: &CommandSet) -> WorkerHandle {
         WorkerHandle {
             mailbox,
             stats: WorkerStats::default(),
-            commands: CommandStats::new(varve_commands::commands()),
+            commands: CommandStats::new(commands),
             weights: Weights::default(),
             asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),

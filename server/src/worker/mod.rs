@@ -38,6 +38,7 @@ use varve_protocol::Reply;
 
 use self::core::Core;
 use crate::config::Live;
+use crate::features;
 use crate::features::clients::evict_clients;
 use crate::features::latency::state as latency;
 use crate::features::pubsub::state::{ConnId, ConnRef};
@@ -46,7 +47,7 @@ use crate::net::conn::Pool;
 use crate::net::listen::Listener;
 use crate::net::sockets::Sockets;
 use crate::state::mail::{Mailbox, Message};
-use crate::state::{Now, ServerState, WorkerHandle};
+use crate::state::{Now, Parts, ServerState, WorkerHandle};
 
 /// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their numbers.
 const MAILBOX: Token = Token(usize::MAX);
@@ -127,18 +128,19 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), MAILBOX)?);
         inboxes.push(Inbox::new(Arc::clone(&waker)));
-        handles.push(WorkerHandle::new(Mailbox::new(waker)));
+        handles.push(WorkerHandle::new(Mailbox::new(waker), features::commands()));
         polls.push(poll);
     }
     let sockets = Sockets::new(polls[0].registry().try_clone()?, LISTENERS, setup.listeners)?;
-    let state = Arc::new(ServerState::new(
-        setup.store,
-        setup.config,
-        setup.run_id,
+    let state = Arc::new(ServerState::new(Parts {
+        store: setup.store,
+        config: setup.config,
+        commands: *features::commands(),
+        run_id: setup.run_id,
         sockets,
-        handles,
-        Arc::new(Registry::new(inboxes)),
-    ));
+        workers: handles,
+        pubsub: Arc::new(Registry::new(inboxes)),
+    }));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table)));

@@ -15,12 +15,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_commands::commands;
 use varve_exec::CommandTable;
 use varve_store::Store;
 
 use super::{Running, Setup, start};
 use crate::config::{Live, Loader};
+use crate::features::commands;
 use crate::net::listen::{self, Listener};
 
 /// A server in this process, ended with the test.
@@ -36,7 +36,7 @@ impl Server {
     }
 
     fn listening(workers: usize, lines: &str, mut listeners: Vec<Listener>) -> Server {
-        let mut loader = Loader::default();
+        let mut loader = Loader::new(commands());
         loader.text("test", lines.as_bytes()).unwrap();
         let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         probe.set_nonblocking(true).unwrap();

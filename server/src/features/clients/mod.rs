@@ -11,34 +11,33 @@ pub(crate) mod state;
 pub(crate) use line::line;
 
 use varve_base::number::parse_i64;
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, block, one_of, word};
 use varve_commands::grammar::{help as reply_help, integer};
 use varve_exec::{CmdResult, CommandError, Session};
 
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 use state::{ClientClass, Filter, Kill, Question, is_name};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[
-    ("client|getname", getname),
-    ("client|help", help),
-    ("client|id", id),
-    ("client|info", info),
-    ("client|kill", kill),
-    ("client|list", list),
-    ("client|no-evict", no_evict),
-    ("client|no-touch", no_touch),
-    ("client|reply", reply),
-    ("client|setinfo", setinfo),
-    ("client|setname", setname),
-    ("client|unblock", unblock),
-];
+/// The subcommands of CLIENT in this matter.
+pub(super) const CLIENT: ServerRows =
+    &[GETNAME, HELP, ID, INFO, KILL, LIST, NO_EVICT, NO_TOUCH, REPLY, SETINFO, SETNAME, UNBLOCK];
 
 /// `CLIENT ID`
 fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.conn.session.id() as i64);
     Ok(After::Done)
 }
+
+const ID: ServerCommand = ServerCommand::new(
+    id,
+    Row::sub("client|id", "id", Group::Connection, 2, "5.0.0")
+        .about("Answers the connection's number.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// `CLIENT GETNAME`
 fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -48,6 +47,15 @@ fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     Ok(After::Done)
 }
+
+const GETNAME: ServerCommand = ServerCommand::new(
+    getname,
+    Row::sub("client|getname", "getname", Group::Connection, 2, "2.6.9")
+        .about("Answers the connection's name.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// `CLIENT SETNAME connection-name`
 fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -59,6 +67,16 @@ fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const SETNAME: ServerCommand = ServerCommand::new(
+    setname,
+    Row::sub("client|setname", "setname", Group::Connection, 3, "2.6.9")
+        .about("Names the connection.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[arg("connection-name", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
 fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -78,6 +96,20 @@ fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const SETINFO: ServerCommand = ServerCommand::new(
+    setinfo,
+    Row::sub("client|setinfo", "setinfo", Group::Connection, 4, "7.2.0")
+        .about("Tells the server which library the client uses.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .args(&[one_of(
+            "attr",
+            &[arg("libname", ArgKind::String).token("LIB-NAME"), arg("libver", ArgKind::String).token("LIB-VER")],
+        )])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
 /// `CLIENT INFO`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut line = line(ctx.conn, ctx.now.unix_ms);
@@ -85,6 +117,16 @@ fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.verbatim("txt", line.as_bytes());
     Ok(After::Done)
 }
+
+const INFO: ServerCommand = ServerCommand::new(
+    info,
+    Row::sub("client|info", "info", Group::Connection, 2, "6.2.0")
+        .about("Describes the connection.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output"])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// `CLIENT REPLY ON | OFF | SKIP`. Only ON replies.
 fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -102,6 +144,16 @@ fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const REPLY: ServerCommand = ServerCommand::new(
+    reply,
+    Row::sub("client|reply", "reply", Group::Connection, 3, "3.2.0")
+        .about("Turns replies on or off, or skips one.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("on_off_skip", &[word("on", "ON"), word("off", "OFF"), word("skip", "SKIP")])])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
 /// `CLIENT NO-EVICT ON | OFF`
 fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let on = switch(ctx)?;
@@ -110,6 +162,16 @@ fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const NO_EVICT: ServerCommand = ServerCommand::new(
+    no_evict,
+    Row::sub("client|no-evict", "no-evict", Group::Connection, 3, "7.0.0")
+        .about("Spares the connection when clients are evicted.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
 /// `CLIENT NO-TOUCH ON | OFF`
 fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let on = switch(ctx)?;
@@ -117,6 +179,16 @@ fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const NO_TOUCH: ServerCommand = ServerCommand::new(
+    no_touch,
+    Row::sub("client|no-touch", "no-touch", Group::Connection, 3, "7.2.0")
+        .about("Stops the connection's reads from moving access times.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// Argument 2 as ON or OFF.
 fn switch(ctx: &ServerCtx<'_>) -> CmdResult<bool> {
@@ -131,6 +203,39 @@ fn switch(ctx: &ServerCtx<'_>) -> CmdResult<bool> {
 fn list(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     parse_list(ctx).map(|filter| After::Ask(Question::List(filter)))
 }
+
+const LIST: ServerCommand = ServerCommand::new(
+    list,
+    Row::sub("client|list", "list", Group::Connection, -2, "2.4.0")
+        .about("Describes the connections.", "O(N) in the connections")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .tips(&["nondeterministic_output"])
+        .history(&[
+            ("2.8.12", "Field `id`."),
+            ("5.0.0", "`TYPE`."),
+            ("6.0.0", "Field `user`."),
+            ("6.2.0", "Fields `argv-mem`, `tot-mem`, `laddr` and `redir`, and `ID`."),
+            ("7.0.0", "Fields `resp`, `multi-mem`, `rbs` and `rbp`."),
+            ("7.0.3", "Field `ssub`."),
+        ])
+        .args(&[
+            one_of(
+                "normal_master_replica_pubsub",
+                &[
+                    word("normal", "NORMAL"),
+                    word("master", "MASTER"),
+                    word("replica", "REPLICA"),
+                    word("pubsub", "PUBSUB"),
+                ],
+            )
+            .token("TYPE")
+            .since("5.0.0")
+            .optional(),
+            block("id", &[arg("client-id", ArgKind::Integer).multiple()]).token("ID").since("6.2.0").optional(),
+        ])
+        .behaviour(Behaviour::KEEPS_CACHING),
+);
 
 fn parse_list(ctx: &ServerCtx<'_>) -> CmdResult<Filter> {
     let args = ctx.args;
@@ -154,6 +259,52 @@ fn class(name: &[u8]) -> CmdResult<ClientClass> {
 fn kill(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     parse_kill(ctx).map(|kill| After::Ask(Question::Kill(kill)))
 }
+
+const KILL: ServerCommand = ServerCommand::new(
+    kill,
+    Row::sub("client|kill", "kill", Group::Connection, -3, "2.4.0")
+        .about("Ends connections.", "O(N) in the connections")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .history(&[
+            ("2.8.12", "Filters."),
+            ("2.8.12", "`ID`."),
+            ("3.2.0", "Type `master`."),
+            ("5.0.0", "Type `replica`, for which `slave` still stands."),
+            ("6.2.0", "`LADDR`."),
+        ])
+        .args(&[one_of(
+            "filter",
+            &[
+                arg("ip:port", ArgKind::String).deprecated_since("2.8.12"),
+                one_of(
+                    "new-format",
+                    &[
+                        arg("client-id", ArgKind::Integer).token("ID").since("2.8.12").optional(),
+                        one_of(
+                            "normal_master_slave_pubsub",
+                            &[
+                                word("normal", "NORMAL"),
+                                word("master", "MASTER").since("3.2.0"),
+                                word("slave", "SLAVE"),
+                                word("replica", "REPLICA").since("5.0.0"),
+                                word("pubsub", "PUBSUB"),
+                            ],
+                        )
+                        .token("TYPE")
+                        .since("2.8.12")
+                        .optional(),
+                        arg("username", ArgKind::String).token("USER").optional(),
+                        arg("ip:port", ArgKind::String).token("ADDR").optional(),
+                        arg("ip:port", ArgKind::String).token("LADDR").since("6.2.0").optional(),
+                        arg("yes/no", ArgKind::String).token("SKIPME").optional(),
+                    ],
+                )
+                .multiple(),
+            ],
+        )])
+        .behaviour(Behaviour::KEEPS_CACHING),
+);
 
 fn parse_kill(ctx: &ServerCtx<'_>) -> CmdResult<Kill> {
     let args = ctx.args;
@@ -204,6 +355,19 @@ fn unblock(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Ask(Question::Unblock { client, error }))
 }
 
+const UNBLOCK: ServerCommand = ServerCommand::new(
+    unblock,
+    Row::sub("client|unblock", "unblock", Group::Connection, -3, "5.0.0")
+        .about("Ends the wait of a client that is blocked.", "O(log N) in the clients")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[
+            arg("client-id", ArgKind::Integer),
+            one_of("timeout_error", &[word("timeout", "TIMEOUT"), word("error", "ERROR")]).optional(),
+        ])
+        .behaviour(Behaviour::KEEPS_CACHING),
+);
+
 /// `CLIENT HELP`
 fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     reply_help(
@@ -244,3 +408,12 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     );
     Ok(After::Done)
 }
+
+const HELP: ServerCommand = ServerCommand::new(
+    help,
+    Row::sub("client|help", "help", Group::Connection, 2, "5.0.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);

@@ -154,7 +154,7 @@ fn cpu() -> CpuFacts {
 
 /// The counts of all workers for each command that was called or refused.
 fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
-    let rows = varve_commands::commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    let rows = state.commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
     rows.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
 }
 

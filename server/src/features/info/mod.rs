@@ -18,13 +18,18 @@ mod tests;
 
 pub(crate) use about::{report_memory, start};
 
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_exec::CmdResult;
 
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 use facts::Facts;
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[("config|resetstat", resetstat), ("info", info)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[INFO];
+
+/// The subcommands of CONFIG in this matter.
+pub(super) const CONFIG: ServerRows = &[RESETSTAT];
 
 /// `INFO [section ...]`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -33,12 +38,32 @@ fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const INFO: ServerCommand = ServerCommand::new(
+    info,
+    Row::new("info", Group::Server, -1, "1.0.0")
+        .about("Describes the server and its counters.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::DANGEROUS])
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .history(&[("7.0.0", "Several sections.")])
+        .args(&[arg("section", ArgKind::String).optional().multiple()])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// `CONFIG RESETSTAT`
 fn resetstat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     gather::reset(ctx.state);
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const RESETSTAT: ServerCommand = ServerCommand::new(
+    resetstat,
+    Row::sub("config|resetstat", "resetstat", Group::Server, 2, "2.0.0")
+        .about("Sets the counters that INFO shows to zero.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// When a section is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

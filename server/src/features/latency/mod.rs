@@ -13,27 +13,28 @@ pub(crate) mod state;
 use std::fmt::Write;
 
 use varve_base::hist::Counts;
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_commands::grammar::help as reply_help;
 use varve_exec::CmdResult;
 use varve_exec::Command;
 
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 use state::{Event, Sample, Series};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[
-    ("latency|doctor", doctor),
-    ("latency|graph", graph),
-    ("latency|help", help),
-    ("latency|histogram", histogram),
-    ("latency|history", history),
-    ("latency|latest", latest),
-    ("latency|reset", reset),
-];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[LATENCY];
+
+const LATENCY: ServerCommand = ServerCommand::container(
+    Row::new("latency", Group::Server, -2, "2.8.13").about("What took long.", ""),
+    &[SUBCOMMANDS],
+);
+
+const SUBCOMMANDS: ServerRows = &[DOCTOR, GRAPH, HELP, HISTOGRAM, HISTORY, LATEST, RESET];
 
 /// Rows of a graph, and steps that one row tells apart.
-const ROWS: u64 = 4;
+const GRAPH_ROWS: u64 = 4;
 const STEPS: [char; 3] = ['_', 'o', '#'];
 /// Samples that a graph shows.
 const COLUMNS: usize = 80;
@@ -57,6 +58,15 @@ fn latest(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const LATEST: ServerCommand = ServerCommand::new(
+    latest,
+    Row::sub("latency|latest", "latest", Group::Server, 2, "2.8.13")
+        .about("Tells what took long last, by event.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// `LATENCY HISTORY event`
 fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let monitor = ctx.state.latency();
@@ -73,6 +83,16 @@ fn history(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const HISTORY: ServerCommand = ServerCommand::new(
+    history,
+    Row::sub("latency|history", "history", Group::Server, 3, "2.8.13")
+        .about("Lists when an event took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("event", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 /// `LATENCY RESET [event ...]`
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let names = ctx.args.skip(2);
@@ -81,6 +101,16 @@ fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(count as i64);
     Ok(After::Done)
 }
+
+const RESET: ServerCommand = ServerCommand::new(
+    reset,
+    Row::sub("latency|reset", "reset", Group::Server, -2, "2.8.13")
+        .about("Forgets what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .args(&[arg("event", ArgKind::String).optional().multiple()])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// `LATENCY GRAPH event`
 fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -92,6 +122,16 @@ fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const GRAPH: ServerCommand = ServerCommand::new(
+    graph,
+    Row::sub("latency|graph", "graph", Group::Server, 3, "2.8.13")
+        .about("Draws what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("event", ArgKind::String)])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 fn draw(event: Event, series: &Series, now_s: i64) -> String {
     let first = series.samples.len().saturating_sub(COLUMNS);
     let shown: Vec<Sample> = series.samples.iter().skip(first).copied().collect();
@@ -101,8 +141,8 @@ fn draw(event: Event, series: &Series, now_s: i64) -> String {
     text.extend(std::iter::repeat_n('-', COLUMNS));
     text.push('\n');
     let steps = STEPS.len() as u64;
-    let height = |sample: &Sample| (sample.millis - low) * (ROWS * steps - 1) / (high - low).max(1);
-    for row in (0..ROWS).rev() {
+    let height = |sample: &Sample| (sample.millis - low) * (GRAPH_ROWS * steps - 1) / (high - low).max(1);
+    for row in (0..GRAPH_ROWS).rev() {
         let line = shown.iter().map(|sample| match height(sample) {
             height if height / steps > row => '|',
             height if height / steps == row => STEPS[(height % steps) as usize],
@@ -166,6 +206,15 @@ fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const DOCTOR: ServerCommand = ServerCommand::new(
+    doctor,
+    Row::sub("latency|doctor", "doctor", Group::Server, 2, "2.8.13")
+        .about("Describes what took long.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
+
 fn advice(event: Event) -> &'static str {
     match event {
         Event::Command => "SLOWLOG GET shows which commands are slow; those over many elements can be cut in parts.",
@@ -182,7 +231,7 @@ fn advice(event: Event) -> &'static str {
 fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let from = ctx.out.defer();
     let mut shown = 0;
-    let rows = varve_commands::commands().commands();
+    let rows = ctx.state.commands().commands();
     let mut show = |row: &Command| {
         if let Some(counts) = ctx.state.call_durations(row).filter(|counts| counts.count() > 0) {
             ctx.out.bulk(row.full_name.as_bytes());
@@ -205,6 +254,15 @@ fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.end_map(from, shown);
     Ok(After::Done)
 }
+
+const HISTOGRAM: ServerCommand = ServerCommand::new(
+    histogram,
+    Row::sub("latency|histogram", "histogram", Group::Server, -2, "7.0.0")
+        .about("How long the calls of commands took.", "O(N) in the commands answered")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .tips(&["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"])
+        .args(&[arg("command", ArgKind::String).optional().multiple()]),
+);
 
 /// One command's durations: how many ended within each power of two, as far as that grows.
 fn write_histogram(out: &mut varve_protocol::Reply, counts: &Counts) {
@@ -254,6 +312,14 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     );
     Ok(After::Done)
 }
+
+const HELP: ServerCommand = ServerCommand::new(
+    help,
+    Row::sub("latency|help", "help", Group::Server, 2, "2.8.13")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 #[cfg(test)]
 mod tests {

@@ -2,12 +2,14 @@
 
 pub(crate) mod state;
 
+use varve_catalog::{Flags, Group, Row};
 use varve_exec::CmdResult;
 
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[("monitor", monitor)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[MONITOR];
 
 /// `MONITOR`: replied to once.
 fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -18,3 +20,13 @@ fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     Ok(After::Done)
 }
+
+const MONITOR: ServerCommand = ServerCommand::new(
+    monitor,
+    Row::new("monitor", Group::Server, 1, "1.0.0").about("Shows every command that the server runs.", "").flags(&[
+        Flags::ADMIN,
+        Flags::NOSCRIPT,
+        Flags::LOADING,
+        Flags::STALE,
+    ]),
+);

@@ -8,59 +8,117 @@ pub(crate) mod listening;
 pub(crate) mod publishers;
 pub(crate) mod state;
 
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, block};
 use varve_commands::grammar::help as reply_help;
 use varve_exec::CmdResult;
 use varve_protocol::Reply;
 
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 use state::{Kind, Name};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[
-    ("psubscribe", psubscribe),
-    ("pubsub|channels", channels),
-    ("pubsub|help", help),
-    ("pubsub|numpat", numpat),
-    ("pubsub|numsub", numsub),
-    ("pubsub|shardchannels", shardchannels),
-    ("pubsub|shardnumsub", shardnumsub),
-    ("punsubscribe", punsubscribe),
-    ("ssubscribe", ssubscribe),
-    ("subscribe", subscribe),
-    ("sunsubscribe", sunsubscribe),
-    ("unsubscribe", unsubscribe),
-];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows =
+    &[PSUBSCRIBE, PUBSUB, PUNSUBSCRIBE, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
+
+/// The flags of commands that subscribe and unsubscribe.
+const LISTENING: &[Flags] = &[Flags::PUBSUB, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
+/// The flags of commands that ask.
+const ASKING: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
+
+const PUBSUB: ServerCommand = ServerCommand::container(
+    Row::new("pubsub", Group::Pubsub, -2, "2.8.0").about("Who listens to what.", ""),
+    &[SUBCOMMANDS],
+);
+
+const SUBCOMMANDS: ServerRows = &[CHANNELS, HELP, NUMPAT, NUMSUB, SHARDCHANNELS, SHARDNUMSUB];
 
 /// `SUBSCRIBE channel [channel ...]`
 fn subscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Channel)
 }
 
+const SUBSCRIBE: ServerCommand = ServerCommand::new(
+    subscribe,
+    Row::new("subscribe", Group::Pubsub, -2, "2.0.0")
+        .about("Listens to channels.", "O(N) in the channels given")
+        .flags(LISTENING)
+        .args(&[arg("channel", ArgKind::String).multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
+
 /// `PSUBSCRIBE pattern [pattern ...]`
 fn psubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Pattern)
 }
+
+const PSUBSCRIBE: ServerCommand = ServerCommand::new(
+    psubscribe,
+    Row::new("psubscribe", Group::Pubsub, -2, "2.0.0")
+        .about("Listens to the channels whose names match.", "O(N) in the patterns given")
+        .flags(LISTENING)
+        .args(&[block("pattern", &[arg("pattern", ArgKind::Pattern)]).multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
 fn ssubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Shard)
 }
 
+const SSUBSCRIBE: ServerCommand = ServerCommand::new(
+    ssubscribe,
+    Row::new("ssubscribe", Group::Pubsub, -2, "7.0.0")
+        .about("Listens to shard channels.", "O(N) in the channels given")
+        .flags(LISTENING)
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)])
+        .args(&[arg("shardchannel", ArgKind::String).multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
+
 /// `UNSUBSCRIBE [channel ...]`
 fn unsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Channel)
 }
+
+const UNSUBSCRIBE: ServerCommand = ServerCommand::new(
+    unsubscribe,
+    Row::new("unsubscribe", Group::Pubsub, -1, "2.0.0")
+        .about("Listens no longer to channels, all of them if none is named.", "O(N) in the channels given")
+        .flags(LISTENING)
+        .args(&[arg("channel", ArgKind::String).optional().multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
 
 /// `PUNSUBSCRIBE [pattern ...]`
 fn punsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Pattern)
 }
 
+const PUNSUBSCRIBE: ServerCommand = ServerCommand::new(
+    punsubscribe,
+    Row::new("punsubscribe", Group::Pubsub, -1, "2.0.0")
+        .about("Listens no longer to patterns, all of them if none is named.", "O(N) in the patterns given")
+        .flags(LISTENING)
+        .args(&[arg("pattern", ArgKind::Pattern).optional().multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
+
 /// `SUNSUBSCRIBE [shardchannel ...]`
 fn sunsubscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     remove(ctx, Kind::Shard)
 }
+
+const SUNSUBSCRIBE: ServerCommand = ServerCommand::new(
+    sunsubscribe,
+    Row::new("sunsubscribe", Group::Pubsub, -1, "7.0.0")
+        .about("Listens no longer to shard channels, all of them if none is named.", "O(N) in the channels given")
+        .flags(LISTENING)
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)])
+        .args(&[arg("shardchannel", ArgKind::String).optional().multiple()])
+        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+);
 
 fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if kind == Kind::Shard && ctx.conn.session.is_in_exec() {
@@ -109,10 +167,26 @@ fn channels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Channel)
 }
 
+const CHANNELS: ServerCommand = ServerCommand::new(
+    channels,
+    Row::sub("pubsub|channels", "channels", Group::Pubsub, -2, "2.8.0")
+        .about("Lists the channels with subscriptions.", "O(N) in those channels")
+        .flags(ASKING)
+        .args(&[arg("pattern", ArgKind::Pattern).optional()]),
+);
+
 /// `PUBSUB SHARDCHANNELS [pattern]`
 fn shardchannels(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     list(ctx, Kind::Shard)
 }
+
+const SHARDCHANNELS: ServerCommand = ServerCommand::new(
+    shardchannels,
+    Row::sub("pubsub|shardchannels", "shardchannels", Group::Pubsub, -2, "7.0.0")
+        .about("Lists the shard channels with subscriptions.", "O(N) in those channels")
+        .flags(ASKING)
+        .args(&[arg("pattern", ArgKind::Pattern).optional()]),
+);
 
 fn list(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if ctx.args.len() > 3 {
@@ -129,10 +203,26 @@ fn numsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Channel)
 }
 
+const NUMSUB: ServerCommand = ServerCommand::new(
+    numsub,
+    Row::sub("pubsub|numsub", "numsub", Group::Pubsub, -2, "2.8.0")
+        .about("Counts the subscriptions of channels.", "O(N) in the channels asked for")
+        .flags(ASKING)
+        .args(&[arg("channel", ArgKind::String).optional().multiple()]),
+);
+
 /// `PUBSUB SHARDNUMSUB [shardchannel ...]`
 fn shardnumsub(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     counts(ctx, Kind::Shard)
 }
+
+const SHARDNUMSUB: ServerCommand = ServerCommand::new(
+    shardnumsub,
+    Row::sub("pubsub|shardnumsub", "shardnumsub", Group::Pubsub, -2, "7.0.0")
+        .about("Counts the subscriptions of shard channels.", "O(N) in the channels asked for")
+        .flags(ASKING)
+        .args(&[arg("shardchannel", ArgKind::String).optional().multiple()]),
+);
 
 fn counts(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     let names = ctx.args.skip(2);
@@ -149,6 +239,14 @@ fn numpat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.pubsub().len(Kind::Pattern) as i64);
     Ok(After::Done)
 }
+
+const NUMPAT: ServerCommand = ServerCommand::new(
+    numpat,
+    Row::sub("pubsub|numpat", "numpat", Group::Pubsub, 2, "2.8.0")
+        .about("Counts the patterns with subscriptions.", "O(1)")
+        .flags(ASKING)
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// `PUBSUB HELP`
 fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -170,3 +268,11 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     );
     Ok(After::Done)
 }
+
+const HELP: ServerCommand = ServerCommand::new(
+    help,
+    Row::sub("pubsub|help", "help", Group::Pubsub, 2, "6.2.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);

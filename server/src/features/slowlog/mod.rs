@@ -3,15 +3,23 @@
 pub(crate) mod state;
 
 use varve_base::number::parse_i64;
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_commands::grammar::help as reply_help;
 use varve_exec::CmdResult;
 
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers =
-    &[("slowlog|get", get), ("slowlog|help", help), ("slowlog|len", len), ("slowlog|reset", reset)];
+/// The commands of this matter.
+pub(super) const ROWS: ServerRows = &[SLOWLOG];
+
+const SLOWLOG: ServerCommand = ServerCommand::container(
+    Row::new("slowlog", Group::Server, -2, "2.2.12").about("The commands that took long.", ""),
+    &[SUBCOMMANDS],
+);
+
+const SUBCOMMANDS: ServerRows = &[GET, HELP, LEN, RESET];
 
 /// Entries that SLOWLOG GET shows where no count is given.
 const SHOWN: usize = 10;
@@ -42,11 +50,30 @@ fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const GET: ServerCommand = ServerCommand::new(
+    get,
+    Row::sub("slowlog|get", "get", Group::Server, -2, "2.2.12")
+        .about("Lists the latest slow commands.", "O(N) in the entries answered")
+        .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+        .history(&[("4.0.0", "Address and name of the client.")])
+        .args(&[arg("count", ArgKind::Integer).optional()]),
+);
+
 /// `SLOWLOG LEN`
 fn len(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(ctx.state.slowlog().len() as i64);
     Ok(After::Done)
 }
+
+const LEN: ServerCommand = ServerCommand::new(
+    len,
+    Row::sub("slowlog|len", "len", Group::Server, 2, "2.2.12")
+        .about("Counts the slow commands kept.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);
 
 /// `SLOWLOG RESET`
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -54,6 +81,14 @@ fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const RESET: ServerCommand = ServerCommand::new(
+    reset,
+    Row::sub("slowlog|reset", "reset", Group::Server, 2, "2.2.12")
+        .about("Forgets the slow commands.", "O(N) in the entries")
+        .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+);
 
 /// `SLOWLOG HELP`
 fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -72,3 +107,11 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     );
     Ok(After::Done)
 }
+
+const HELP: ServerCommand = ServerCommand::new(
+    help,
+    Row::sub("slowlog|help", "help", Group::Server, 2, "6.2.0")
+        .about("Lists the subcommands.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .behaviour(Behaviour::CONSTANT_TIME),
+);

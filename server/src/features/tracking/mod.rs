@@ -17,21 +17,18 @@
 pub(crate) mod invalidation_barrier;
 pub(crate) mod state;
 
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, one_of, word};
 use varve_commands::grammar::integer;
 use varve_exec::tracking::Tracking;
 use varve_exec::{CmdResult, CommandError};
 
 use super::pubsub::state::{Kind, Name};
 use crate::errors;
-use crate::state::ctx::{After, Handlers, ServerCtx};
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
 
-/// The handlers, by the full names of their rows.
-pub(super) const HANDLERS: Handlers = &[
-    ("client|caching", caching),
-    ("client|getredir", getredir),
-    ("client|tracking", tracking),
-    ("client|trackinginfo", trackinginfo),
-];
+/// The subcommands of CLIENT in this matter.
+pub(super) const CLIENT: ServerRows = &[CACHING, GETREDIR, TRACKING, TRACKINGINFO];
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
 fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -47,6 +44,24 @@ fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.ok();
     Ok(After::Done)
 }
+
+const TRACKING: ServerCommand = ServerCommand::new(
+    tracking,
+    Row::sub("client|tracking", "tracking", Group::Connection, -3, "6.0.0")
+        .about("Turns client-side caching on or off.", "O(1), more with options")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[
+            one_of("status", &[word("on", "ON"), word("off", "OFF")]),
+            arg("client-id", ArgKind::Integer).token("REDIRECT").optional(),
+            arg("prefix", ArgKind::String).token("PREFIX").optional().multiple().multiple_token(),
+            word("bcast", "BCAST").optional(),
+            word("optin", "OPTIN").optional(),
+            word("optout", "OPTOUT").optional(),
+            word("noloop", "NOLOOP").optional(),
+        ])
+        .behaviour(Behaviour::KEEPS_CACHING),
+);
 
 fn parse<'a>(ctx: &ServerCtx<'a>) -> CmdResult<(Tracking, Vec<&'a [u8]>)> {
     let args = ctx.args;
@@ -166,11 +181,30 @@ fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Done)
 }
 
+const CACHING: ServerCommand = ServerCommand::new(
+    caching,
+    Row::sub("client|caching", "caching", Group::Connection, 3, "6.0.0")
+        .about("Says whether the next command's keys are to be remembered.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("mode", &[word("yes", "YES"), word("no", "NO")])])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
 /// `CLIENT GETREDIR`
 fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.out.integer(redirect(ctx.conn.session.tracking()));
     Ok(After::Done)
 }
+
+const GETREDIR: ServerCommand = ServerCommand::new(
+    getredir,
+    Row::sub("client|getredir", "getredir", Group::Connection, 2, "6.0.0")
+        .about("Answers who gets this connection's messages about stale keys.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
 
 /// The connection that messages go to, 0 for itself, -1 without tracking.
 fn redirect(tracking: &Tracking) -> i64 {
@@ -206,3 +240,12 @@ fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     prefixes.iter().for_each(|prefix: &Name| out.bulk(prefix));
     Ok(After::Done)
 }
+
+const TRACKINGINFO: ServerCommand = ServerCommand::new(
+    trackinginfo,
+    Row::sub("client|trackinginfo", "trackinginfo", Group::Connection, 2, "6.2.0")
+        .about("Describes the connection's client-side caching.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+        .acl(&[Acl::CONNECTION])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);

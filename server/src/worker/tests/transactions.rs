@@ -35,6 +35,16 @@ fn commands_of_the_server_run_in_their_place() {
 }
 
 #[test]
+fn a_command_that_no_transaction_takes_spoils_it() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["SHUTDOWN"], "-ERR Command not allowed inside a transaction\r\n");
+    client.ask(&["EXEC"], "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
 fn large_values_wait_in_a_transaction() {
     let server = Server::start(2, "");
     let mut client = server.connect();

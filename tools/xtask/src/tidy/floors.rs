@@ -53,7 +53,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["grammar", "digest"],
             &["generic", "segments"],
             &["hash", "list", "set", "string", "zset", "blocking", "transaction"],
-            &["connection", "db", "debug", "introspect", "lolwut", "memory", "server_rows"],
+            &["connection", "db", "debug", "introspect", "lolwut", "memory"],
         ],
     ),
     (
@@ -66,7 +66,6 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["features/*/state"],
             &["net"],
             &["state"],
-            &["features/arguments"],
             &["features/pubsub"],
             &["features/*"],
             &["features"],

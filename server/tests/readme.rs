@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use varve_commands::commands;
 use varve_exec::Command;
+use varve_server::commands;
 
 const BEGIN: &str =
-    "<!-- commands: written from the rows by VARVE_RECORD=1 cargo test -p varve-commands --test readme -->\n";
+    "<!-- commands: written from the rows by VARVE_RECORD=1 cargo test -p varve-server --test readme -->\n";
 const END: &str = "<!-- end of commands -->\n";
 
 fn readme() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the root of the workspace").join("README.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the workspace").join("README.md")
 }
 
 /// The names of commands in back quotes, in order; behind a container those of its subcommands.

@@ -3,15 +3,11 @@
 //! Excused: texts in our own words (summary, complexity, changes in the history), the order of subcommands, commands
 //! and subcommands that the peer has and we do not (yet), or that are newer than the peer, and HELP.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::Server;
-use varve_commands::commands;
 use varve_exec::{Command, CommandTable};
-use varve_protocol::Resp;
-use varve_testkit::{Client, Launch, RespValue};
+use varve_server::commands;
+use varve_testkit::{Client, Launch, RespValue, Server};
 
 /// The version beside which commands are compared.
 const PEER: [u32; 3] = [7, 0, 15];
@@ -22,17 +18,13 @@ const OWN_WORDS: [&str; 2] = ["summary", "complexity"];
 
 /// Asks both.
 struct Both {
-    ours: Server,
+    ours: Client,
     peer: Client,
 }
 
 impl Both {
     fn ask(&mut self, args: &[&str]) -> [RespValue; 2] {
-        let bytes: Vec<&[u8]> = args.iter().map(|a| a.as_bytes()).collect();
-        let ours = self.ours.run(&bytes);
-        let (value, taken) = RespValue::decode(&ours).expect("a reply").expect("a whole one");
-        assert_eq!(taken, ours.len());
-        [value, self.peer.call(args).expect("the peer's reply")]
+        [self.ours.call(args).expect("a reply"), self.peer.call(args).expect("the peer's reply")]
     }
 
     fn same(&mut self, line: &str) {
@@ -43,14 +35,20 @@ impl Both {
 }
 
 fn with_peer(test: impl Fn(&mut Both)) {
-    let server = Launch::peer().start().expect("redis-server, of the package of this name");
-    for resp in [Resp::V2, Resp::V3] {
-        let mut peer = server.client();
-        if resp == Resp::V3 {
-            peer.cmd("HELLO 3");
+    let peer = Launch::peer().start().expect("redis-server, of the package of this name");
+    let ours = ours();
+    for resp in [2, 3] {
+        let mut both = Both { ours: ours.client(), peer: peer.client() };
+        for client in [&mut both.ours, &mut both.peer] {
+            assert!(!client.cmd(&format!("HELLO {resp}")).is_error());
         }
-        test(&mut Both { ours: Server::new(resp), peer });
+        test(&mut both);
     }
+}
+
+/// The server that cargo has built with this test.
+fn ours() -> Server {
+    Launch::binary(env!("CARGO_BIN_EXE_varve-server")).start().expect("varve-server starts")
 }
 
 /// True for a command that redis-server does not have, or not in this form.
@@ -271,13 +269,11 @@ fn errors_and_filters_are_the_same() {
 
 #[test]
 fn the_whole_list_holds_what_the_count_says() {
-    let mut server = Server::new(Resp::V2);
+    let server = ours();
+    let mut client = server.client();
     let count = CommandTable::new(commands()).len();
-    assert_eq!(server.run(&[b"COMMAND", b"COUNT"]), format!(":{count}\r\n").into_bytes());
-    for (list, len) in
-        [(&[&b"COMMAND"[..]][..], count), (&[b"COMMAND", b"INFO"], count), (&[b"COMMAND", b"LIST"], commands().ids())]
-    {
-        let (value, _) = RespValue::decode(&server.run(list)).unwrap().unwrap();
-        assert_eq!(elements(value).len(), len);
+    assert_eq!(client.cmd("COMMAND COUNT"), RespValue::Integer(count as i64));
+    for (list, len) in [("COMMAND", count), ("COMMAND INFO", count), ("COMMAND LIST", commands().ids())] {
+        assert_eq!(elements(client.cmd(list)).len(), len);
     }
 }

@@ -64,17 +64,17 @@ fn hello(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             if !is_name(name) {
                 return Err(errors::CLIENT_NAME);
             }
-            ctx.conn.session.set_name(name);
+            ctx.conn.session_mut().set_name(name);
             at += 2;
         } else {
             return Err(errors::hello_option(args.get(at)));
         }
     }
-    if !ctx.conn.session.is_authenticated() {
+    if !ctx.conn.session().is_authenticated() {
         return Err(errors::HELLO_UNAUTHENTICATED);
     }
     if let Some(resp) = resp {
-        ctx.conn.session.speak(resp);
+        ctx.conn.session_mut().speak(resp);
         ctx.out.set_resp(resp);
     }
     greet(ctx);
@@ -112,11 +112,11 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 
 /// `RESET`
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.conn.session.leave_transaction(ctx.store);
+    ctx.conn.session_mut().leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
-    ctx.conn.session.reset(ctx.config.password.is_none());
+    ctx.conn.session_mut().reset(ctx.config.password.is_none());
     ctx.conn.set_limits(ctx.config);
-    ctx.out.set_resp(ctx.conn.session.resp());
+    ctx.out.set_resp(ctx.conn.session().resp());
     ctx.out.simple("RESET");
     Ok(After::Done)
 }
@@ -138,9 +138,9 @@ fn greet(ctx: &mut ServerCtx<'_>) {
     out.bulk(b"version");
     out.bulk(b"7.0.15");
     out.bulk(b"proto");
-    out.integer(if ctx.conn.session.resp() == Resp::V3 { 3 } else { 2 });
+    out.integer(if ctx.conn.session().resp() == Resp::V3 { 3 } else { 2 });
     out.bulk(b"id");
-    out.integer(ctx.conn.session.id() as i64);
+    out.integer(ctx.conn.session().id() as i64);
     out.bulk(b"mode");
     out.bulk(b"standalone");
     out.bulk(b"role");
@@ -158,7 +158,7 @@ fn admit(ctx: &mut ServerCtx<'_>, user: &[u8], password: &[u8]) -> bool {
     if !right || user != b"default" {
         return false;
     }
-    ctx.conn.session.authenticate();
+    ctx.conn.session_mut().authenticate();
     ctx.conn.set_limits(ctx.config);
     true
 }

@@ -55,7 +55,7 @@ fn set(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(CommandError::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    ctx.state.config().set(&pairs, ctx.conn.socket.ends().is_local(), &Running(ctx.state))?;
+    ctx.state.config().set(&pairs, ctx.conn.socket().ends().is_local(), &Running(ctx.state))?;
     ctx.out.ok();
     Ok(After::Done)
 }

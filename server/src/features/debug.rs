@@ -62,8 +62,8 @@ fn threshold(text: &[u8]) -> CmdResult<u64> {
 fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let store = Arc::clone(ctx.state.store());
     // In a transaction the gate is held already.
-    let _alone = (!ctx.conn.session.is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
-    let session = &mut ctx.conn.session;
+    let _alone = (!ctx.conn.session().is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
+    let session = ctx.conn.session_mut();
     let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
     let result = varve_commands::debug::run(&mut WideCtx { args, store: &store, worker, out, session });
     ctx.store.park();

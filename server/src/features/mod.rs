@@ -75,7 +75,7 @@ fn may_debug(ctx: &ServerCtx<'_>) -> bool {
     match ctx.config.debug_command {
         Guard::No => false,
         Guard::Yes => true,
-        Guard::Local => ctx.conn.socket.ends().is_local(),
+        Guard::Local => ctx.conn.socket().ends().is_local(),
     }
 }
 

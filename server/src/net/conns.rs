@@ -61,12 +61,12 @@ impl Conns {
 
     /// True if the connection is still there.
     pub(crate) fn is_there(&self, who: ConnRef) -> bool {
-        self.all.get(who.conn.0).is_some_and(|conn| conn.session.id() == who.client)
+        self.all.get(who.conn.0).is_some_and(|conn| conn.session().id() == who.client)
     }
 
     /// The connection, if it is still there.
     pub(crate) fn get_mut(&mut self, who: ConnRef) -> Option<&mut Conn> {
-        self.at(who.conn).filter(|conn| conn.session.id() == who.client)
+        self.at(who.conn).filter(|conn| conn.session().id() == who.client)
     }
 
     /// All of them.
@@ -105,7 +105,7 @@ impl Conns {
     pub(crate) fn take_ready(&mut self, into: &mut Vec<ConnRef>) {
         for who in self.ready.drain(..) {
             into.push(who);
-            if let Some(conn) = self.all.get_mut(who.conn.0).filter(|conn| conn.session.id() == who.client) {
+            if let Some(conn) = self.all.get_mut(who.conn.0).filter(|conn| conn.session().id() == who.client) {
                 conn.dequeue();
             }
         }

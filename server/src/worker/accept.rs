@@ -81,8 +81,8 @@ impl Worker {
         let core = &mut self.core;
         let id = core.conns.next_id();
         let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
-        let registered = conn.socket.register(self.poll.registry(), Token(id.0));
-        core.state.pubsub().arrive(conn.session.id(), Home { worker: core.index, conn: id });
+        let registered = conn.register(self.poll.registry(), Token(id.0));
+        core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
         core.conns.add(conn);
         core.stats().connected.set(core.conns.len() as u64);
         match registered {

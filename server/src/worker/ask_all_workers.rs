@@ -39,7 +39,7 @@ impl Core {
         let mine = match &gather.question {
             Question::List(filter) => {
                 let conns = self.conns.iter().filter(|conn| filter.admits(conn));
-                let lines = conns.map(|conn| (conn.session.id(), clients::line(conn, self.now.unix_ms))).collect();
+                let lines = conns.map(|conn| (conn.session().id(), clients::line(conn, self.now.unix_ms))).collect();
                 Answers { lines, killed: 0 }
             }
             Question::Unblock { client, error } => {
@@ -68,7 +68,7 @@ impl Core {
         let matching: Vec<ConnId> = matching.map(|conn| conn.who().conn).collect();
         let mut killed = 0;
         for id in matching {
-            let session = &mut self.conns[id].session;
+            let session = self.conns[id].session_mut();
             if session.id() != asker {
                 self.close(id);
                 killed += 1;
@@ -85,27 +85,35 @@ impl Core {
         let who = gather.asker.conn;
         let Some(conn) = self.conns.get_mut(who) else { return };
         assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
-        conn.requests.set_running(0);
-        conn.output.set_resp(conn.session.resp());
-        let mark = conn.output.mark();
-        let deferred = conn.deferred.pop_front();
-        let asked =
-            deferred.as_ref().map(|deferred| deferred.asked).or(conn.session.last_command()).expect("a command asked");
-        if let Err(error) = combine(gather, &mut conn.output) {
-            self.batch.stats().fail(asked, &error, mark, &mut conn.output);
-        }
-        if deferred.as_ref().map_or_else(|| conn.session.drop_reply(), |deferred| !deferred.wanted) {
-            conn.output.truncate(mark);
-        }
-        if let Some(deferred) = deferred {
-            conn.output.append(deferred.replies);
-        }
-        if let Some(question) = self.next_question(who.conn) {
+        conn.requests_mut().set_running(0);
+        let deferred = conn.take_deferred();
+        let asked = deferred
+            .as_ref()
+            .map(|deferred| deferred.asked)
+            .or(conn.session().last_command())
+            .expect("a command asked");
+        let wanted = match &deferred {
+            Some(deferred) => deferred.wanted,
+            None => !conn.session_mut().drop_reply(),
+        };
+        conn.write_output(|out| {
+            let mark = out.mark();
+            if let Err(error) = combine(gather, out) {
+                self.batch.stats().fail(asked, &error, mark, out);
+            }
+            if !wanted {
+                out.truncate(mark);
+            }
+            if let Some(deferred) = deferred {
+                out.append(deferred.replies);
+            }
+        });
+        if let Some(question) = conn.next_question() {
             return self.put(who.conn, question);
         }
         self.conns.lift(who, WaitReasons::QUESTION);
         let conn = &mut self.conns[who.conn];
-        if conn.session.ends_after_reply() {
+        if conn.session().ends_after_reply() {
             conn.wait(WaitReasons::CLOSING);
         }
     }

@@ -105,7 +105,7 @@ impl Core {
     pub(super) fn close(&mut self, id: ConnId) {
         let conn = &mut self.conns[id];
         let who = conn.who();
-        conn.session.leave_transaction(&mut self.store);
+        conn.session_mut().leave_transaction(&mut self.store);
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
         // Closing the socket takes it out of the poll.
@@ -242,11 +242,11 @@ impl Core {
     /// True if the connection has sent more that waits than a client may.
     pub(super) fn over_query_limit(&self, id: ConnId) -> bool {
         let conn = &self.conns[id];
-        let waiting = conn.requests.waiting_bytes() + conn.session.queued_bytes();
+        let waiting = conn.requests().waiting_bytes() + conn.session().queued_bytes();
         let over = waiting as u64 > self.config.query_buffer_bytes_max;
         if over {
             let line = clients::line(conn, self.now.unix_ms);
-            let start = conn.requests.begin(64).escape_ascii();
+            let start = conn.requests().begin(64).escape_ascii();
             tracing::warn!(
                 "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
             );

@@ -38,7 +38,7 @@ impl Core {
     /// write with their replies: clients look for them, without waiting, before they use their copies.
     #[inline]
     pub(super) fn deliver_behind_replies(&mut self, conn: ConnId, out: &mut Reply) {
-        let session = &self.conns[conn].session;
+        let session = self.conns[conn].session();
         if session.tracking().on && !session.is_in_exec() && self.owes_delivery() {
             out.set_resp(session.resp());
             self.deliver_slice(Some(Served { conn, out }));
@@ -54,7 +54,7 @@ impl Core {
             if !self.conns.is_there(who) {
                 continue;
             }
-            if self.over_output_limit(conn, self.conns[conn].output.len()) {
+            if self.over_output_limit(conn, self.conns[conn].output().len()) {
                 self.close(conn);
             } else {
                 self.count(conn);

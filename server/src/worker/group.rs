@@ -108,7 +108,7 @@ impl Core {
     /// True if nothing of a connection waits but bytes in its socket, and those may be executed.
     fn joins(&mut self, who: ConnRef) -> bool {
         self.conns.get_mut(who).is_some_and(|conn| {
-            let empty = conn.output.is_empty() && conn.requests.is_empty();
+            let empty = conn.output().is_empty() && conn.requests().is_empty();
             empty && conn.may_read() && conn.may_run() && !conn.listens()
         })
     }
@@ -116,7 +116,7 @@ impl Core {
     /// Parses short requests ahead of their turn, and asks for the memory that they touch.
     fn parse_early(&mut self, id: ConnId, input: &[u8]) -> Option<PreparsedTurn> {
         let conn = &mut self.conns[id];
-        let (parser, _) = conn.requests.parts();
-        self.batch.preparse(&self.store, &self.table, parser, &conn.session, input)
+        let (parser, _, session) = conn.turn_parts();
+        self.batch.preparse(&self.store, &self.table, parser, session, input)
     }
 }

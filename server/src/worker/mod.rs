@@ -308,12 +308,12 @@ impl Worker {
     fn farewell(&mut self) {
         let core = &mut self.core;
         let until = Instant::now() + FAREWELL;
-        let unsent = core.conns.iter().filter(|conn| !conn.output.is_empty());
+        let unsent = core.conns.iter().filter(|conn| !conn.output().is_empty());
         let mut waiting: Vec<ConnId> = unsent.map(|conn| conn.who().conn).collect();
         while !waiting.is_empty() && Instant::now() < until {
             waiting.retain(|&id| {
                 let conn = &mut core.conns[id];
-                conn.socket.write(&mut conn.output).is_ok() && !conn.output.is_empty()
+                conn.write_unsent().is_ok() && !conn.output().is_empty()
             });
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -58,10 +58,10 @@ impl Core {
     ) -> (usize, Stop) {
         let conn = &mut self.conns[id];
         if !conn.may_run() || data.is_empty() {
-            conn.requests.set_want(1);
+            conn.requests_mut().set_want(1);
             return (0, Stop::Idle);
         }
-        out.set_resp(conn.session.resp());
+        out.set_resp(conn.session().resp());
         self.batch.resume(early);
         let (mut done, mut turns) = (0, 0);
         for _ in 0..OWN_COMMANDS_MAX {
@@ -83,7 +83,7 @@ impl Core {
                 }
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
-                    None => self.conns[id].session.ends_after_reply().then_some(Stop::Close),
+                    None => self.conns[id].session().ends_after_reply().then_some(Stop::Close),
                 },
                 state => Some(self.stop(id, state)),
             };
@@ -99,11 +99,11 @@ impl Core {
         let conn = &mut self.conns[id];
         self.batch.set_monitoring(self.state.monitors().any());
         self.batch.set_pause(self.state.pauses().now(self.now.unix_ms));
-        let (parser, large) = conn.requests.parts();
+        let (parser, large, session) = conn.turn_parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);
-        let turn = self.batch.turn(store, table, parser, &mut conn.session, now_ms, data, large, out);
+        let turn = self.batch.turn(store, table, parser, session, now_ms, data, large, out);
         if turn.consumed > 0 {
-            conn.requests.ran();
+            conn.requests_mut().ran();
         }
         self.stats().commands.add(turn.commands as u64);
         if self.store.now_ms() != self.now.unix_ms {
@@ -118,7 +118,7 @@ impl Core {
     fn stop(&mut self, id: ConnId, state: TurnState) -> Stop {
         match state {
             TurnState::NeedInput { want, body } => {
-                self.conns[id].requests.set_want(want);
+                self.conns[id].requests_mut().set_want(want);
                 body.map_or(Stop::Idle, Stop::Large)
             }
             TurnState::Busy => Stop::Busy,
@@ -144,7 +144,7 @@ impl Core {
     fn report(&mut self, id: ConnId) {
         self.note_slow(id);
         if let Some(seen) = self.batch.take_monitored() {
-            let address = self.conns[id].socket.ends().peer();
+            let address = self.conns[id].socket().ends().peer();
             self.state.monitors().send(self.state.pubsub(), self.index, &address, &seen);
         }
     }
@@ -156,7 +156,7 @@ impl Core {
             let conn = &self.conns[id];
             let mut log = self.state.slowlog();
             for command in slow {
-                let (peer, name) = (conn.socket.ends().peer(), conn.session.name().to_vec());
+                let (peer, name) = (conn.socket().ends().peer(), conn.session().name().to_vec());
                 log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
             }
         }
@@ -169,9 +169,9 @@ impl Core {
     pub(super) fn run_own(&mut self, id: ConnId, request: OwnRequest<'_>, out: &mut Reply) -> After {
         let OwnRequest { command, args, bytes, exec_muted } = request;
         let conn = &mut self.conns[id];
-        conn.requests.set_running(bytes);
-        conn.session.begin_request(args.bytes());
-        conn.session.note_command(command);
+        conn.requests_mut().set_running(bytes);
+        conn.session_mut().begin_request(args.bytes());
+        conn.session_mut().note_command(command);
         let mark = out.mark();
         let start = Instant::now();
         let mut ctx = ServerCtx {
@@ -191,8 +191,8 @@ impl Core {
         let took = start.elapsed();
         let is_pending = matches!(after, After::Ask(_));
         let conn = &mut self.conns[id];
-        conn.requests.set_running(if is_pending { bytes } else { 0 });
-        let session = &mut conn.session;
+        conn.requests_mut().set_running(if is_pending { bytes } else { 0 });
+        let session = conn.session_mut();
         let caller = match exec_muted {
             Some(muted) => Caller::Exec { session, muted },
             None => Caller::Client(session),

@@ -66,8 +66,8 @@ impl Worker {
         fresh: Range<usize>,
         early: Option<PreparsedTurn>,
     ) -> Result<Stop, Broken> {
-        let output = &mut self.core.conns[id].output;
-        let mut unsent = if output.is_empty() { None } else { Some(mem::take(output)) };
+        let conn = &mut self.core.conns[id];
+        let mut unsent = if conn.output().is_empty() { None } else { Some(conn.take_output()) };
         let keeps_room = unsent.is_some() && self.core.state.outputs_kept();
         let mut reply = mem::take(&mut self.buffers.reply);
         let out = unsent.as_mut().unwrap_or(&mut reply);
@@ -76,7 +76,7 @@ impl Worker {
         if written.is_ok() && (!out.is_empty() || keeps_room) {
             let output = mem::take(out);
             self.core.stats().output_peak_bytes.raise(output.len() as u64);
-            self.core.conns[id].output = output;
+            self.core.conns[id].keep_output(output);
         }
         reply.clear(REPLY_KEEP_BYTES);
         self.buffers.reply = reply;
@@ -92,15 +92,15 @@ impl Worker {
             return Ok(at..at);
         }
         let scratch = &mut buffers.scratch[at..];
-        let reading = conn.requests.read(&mut conn.socket, scratch, &mut buffers.pool, &mut core.store);
+        let reading = conn.read(scratch, &mut buffers.pool, &mut core.store);
         let reading = reading.map_err(Broken)?;
         let Some(count) = reading.count else { return Ok(at..at) };
-        conn.session.note_activity(core.now.unix_ms);
+        conn.session_mut().note_activity(core.now.unix_ms);
         let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
         if reading.fresh == 0 {
-            stats.input_peak_bytes.raise(conn.requests.waiting_bytes() as u64);
+            stats.input_peak_bytes.raise(conn.requests().waiting_bytes() as u64);
         }
         Ok(at..at + reading.fresh)
     }
@@ -109,24 +109,24 @@ impl Worker {
     /// the rest for the connection.
     fn execute(&mut self, id: ConnId, fresh: Range<usize>, early: Option<PreparsedTurn>, out: &mut Reply) -> Stop {
         let Worker { core, buffers, .. } = self;
-        let requests = &mut core.conns[id].requests;
+        let requests = core.conns[id].requests_mut();
         if requests.is_filling() {
             return Stop::Idle;
         }
         let stop = if fresh.is_empty() {
             let mut input = requests.take_input();
             let (done, stop) = core.turns(id, input.data_mut(), early, out);
-            core.conns[id].requests.put_back(input, done);
+            core.conns[id].requests_mut().put_back(input, done);
             stop
         } else {
             let data = &mut buffers.scratch[fresh];
             let (done, stop) = core.turns(id, data, early, out);
-            core.conns[id].requests.keep(&data[done..], &mut buffers.pool);
+            core.conns[id].requests_mut().keep(&data[done..], &mut buffers.pool);
             stop
         };
         match stop {
             Stop::Large(argument) => {
-                core.conns[id].requests.take_large(&argument, &mut core.store);
+                core.conns[id].requests_mut().take_large(&argument, &mut core.store);
                 Stop::Idle
             }
             stop => stop,
@@ -137,21 +137,21 @@ impl Worker {
     fn place_client(&mut self, id: ConnId, stop: &Stop) {
         let Worker { core, buffers, .. } = self;
         core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
-        let over_output = core.over_output_limit(id, core.conns[id].output.len());
+        let over_output = core.over_output_limit(id, core.conns[id].output().len());
         let over_query = core.over_query_limit(id);
         let conn = &mut core.conns[id];
         conn.balance();
-        let closes = conn.session.ends_after_reply() || matches!(stop, Stop::Close);
+        let closes = conn.session().ends_after_reply() || matches!(stop, Stop::Close);
         if closes && !conn.waits(WaitReasons::QUESTION) {
             conn.wait(WaitReasons::CLOSING);
         }
         let done = conn.is_done(matches!(stop, Stop::Idle));
-        if over_output || over_query || (done && conn.output.is_empty()) {
+        if over_output || over_query || (done && conn.output().is_empty()) {
             core.close(id);
             return;
         }
         let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run();
-        let writes = !conn.output.is_empty() && conn.may_write();
+        let writes = !conn.output().is_empty() && conn.may_write();
         if more || writes || conn.may_read() {
             core.conns.enqueue(id);
         }
@@ -160,7 +160,7 @@ impl Worker {
             Stop::Paused => core.hold_back(id),
             _ => {}
         }
-        core.conns[id].requests.release(&mut buffers.pool);
+        core.conns[id].requests_mut().release(&mut buffers.pool);
         core.count(id);
     }
 }
@@ -169,11 +169,11 @@ impl Core {
     /// Writes the output that waits in the connection.
     fn flush_waiting(&mut self, id: ConnId) -> Result<(), Broken> {
         let conn = &mut self.conns[id];
-        if !conn.output.is_empty() && conn.may_write() {
-            let mut output = mem::take(&mut conn.output);
+        if !conn.output().is_empty() && conn.may_write() {
+            let mut output = conn.take_output();
             self.write(id, &mut output)?;
             if !output.is_empty() || self.state.outputs_kept() {
-                self.conns[id].output = output;
+                self.conns[id].keep_output(output);
             }
             self.conns[id].balance();
         }
@@ -197,7 +197,7 @@ impl Core {
         if replies.is_empty() || !conn.may_write() {
             return Ok(());
         }
-        let done = conn.socket.write(replies).map_err(Broken)?;
+        let done = conn.write(replies).map_err(Broken)?;
         let stats = self.stats();
         stats.writes.add(done.writes);
         stats.output_bytes.add(done.bytes as u64);

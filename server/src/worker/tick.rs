@@ -66,18 +66,18 @@ impl Core {
     fn check(&mut self, id: ConnId) {
         let outputs_kept = self.state.outputs_kept();
         let Some(conn) = self.conns.at(id) else { return };
-        if !outputs_kept && conn.output.is_empty() && conn.output.held_bytes() > 0 {
-            conn.output.clear(0);
+        if !outputs_kept && conn.output().is_empty() && conn.output().held_bytes() > 0 {
+            conn.free_output();
             self.count(id);
         }
         let conn = &self.conns[id];
-        let idle_ms = self.now.unix_ms - conn.session.active_ms();
+        let idle_ms = self.now.unix_ms - conn.session().active_ms();
         let timeout_s = self.config.timeout_s;
         let may_idle = timeout_s > 0 && !conn.waits(WaitReasons::KEYS);
         if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
             tracing::debug!("Closing idle client");
             self.close(id);
-        } else if self.over_output_limit(id, self.conns[id].output.len()) {
+        } else if self.over_output_limit(id, self.conns[id].output().len()) {
             self.close(id);
         }
     }

@@ -26,23 +26,23 @@ impl Core {
     pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
         let alone = state.store().gate().exclusive(self.store.id());
-        let session = &mut self.conns[id].session;
+        let session = self.conns[id].session_mut();
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
         loop {
             let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
-            let session = &mut self.conns[id].session;
+            let session = self.conns[id].session_mut();
             let own = transaction.run(&mut self.batch, &mut self.store, &self.table, session, current);
             let Some(queued) = own.cloned() else { break };
             let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
             let request = OwnRequest { command: queued.command, args, bytes: args.bytes(), exec_muted };
             match self.run_own(id, request, current) {
                 After::Done => {}
-                After::Close => self.conns[id].session.end_after_reply(),
+                After::Close => self.conns[id].session_mut().end_after_reply(),
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());
-                    let wanted = transaction.wants(&self.conns[id].session);
+                    let wanted = transaction.wants(self.conns[id].session());
                     deferred.push_back(DeferredQuestion {
                         question: Some(question),
                         asked: queued.command,
@@ -52,16 +52,11 @@ impl Core {
                 }
             }
         }
-        let session = &mut self.conns[id].session;
+        let session = self.conns[id].session_mut();
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
         self.account(id);
-        self.conns[id].deferred = deferred;
-        self.next_question(id)
-    }
-
-    /// The next question that a transaction of this connection has left.
-    pub(super) fn next_question(&mut self, id: ConnId) -> Option<Question> {
-        self.conns[id].deferred.front_mut().and_then(|deferred| deferred.question.take())
+        self.conns[id].defer(deferred);
+        self.conns[id].next_question()
     }
 }

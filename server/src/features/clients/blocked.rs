@@ -69,13 +69,15 @@ impl BlockedClients {
         let Some(wait) = self.remove(client, stats) else { return };
         wait.blocked.forget(store);
         let conn = &mut conns[wait.conn];
-        assert!(conn.session.id() == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
-        conn.output.set_resp(conn.session.resp());
-        let mark = conn.output.mark();
-        reply(&wait.blocked, &mut conn.output);
-        if conn.session.drop_reply() {
-            conn.output.truncate(mark);
-        }
+        assert!(conn.session().id() == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
+        let wanted = !conn.session_mut().drop_reply();
+        conn.write_output(|out| {
+            let mark = out.mark();
+            reply(&wait.blocked, out);
+            if !wanted {
+                out.truncate(mark);
+            }
+        });
         let who = conn.who();
         conns.lift(who, WaitReasons::KEYS);
     }

@@ -19,7 +19,7 @@ use crate::state::{ServerState, WorkerHandle};
 #[inline]
 pub(crate) fn count(conn: &mut Conn, worker: &WorkerHandle) {
     let bytes = memory(conn);
-    let weight = if conn.session.is_no_evict() { 0 } else { weight(conn) };
+    let weight = if conn.session().is_no_evict() { 0 } else { weight(conn) };
     let (before, now) = (conn.counted(), Counted { weight, bytes });
     if now != before {
         recount(before, now, worker);

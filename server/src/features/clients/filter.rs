@@ -6,7 +6,7 @@ use crate::net::conn::Conn;
 impl ClientClass {
     /// The class of a connection. There are no replicas yet.
     pub(crate) fn of(conn: &Conn) -> ClientClass {
-        if conn.session.is_subscribed() { ClientClass::PubSub } else { ClientClass::Normal }
+        if conn.session().is_subscribed() { ClientClass::PubSub } else { ClientClass::Normal }
     }
 }
 
@@ -16,10 +16,10 @@ impl Filter {
         let is = |wanted: &Option<Vec<u8>>, text: &dyn Fn() -> String| {
             wanted.as_ref().is_none_or(|wanted| wanted.as_slice() == text().as_bytes())
         };
-        self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session.id()))
+        self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session().id()))
             && self.class.is_none_or(|class| ClientClass::of(conn) == class)
-            && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session.user().as_bytes())
-            && is(&self.addr, &|| conn.socket.ends().peer())
-            && is(&self.local_addr, &|| conn.socket.ends().local())
+            && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session().user().as_bytes())
+            && is(&self.addr, &|| conn.socket().ends().peer())
+            && is(&self.local_addr, &|| conn.socket().ends().local())
     }
 }

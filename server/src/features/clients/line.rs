@@ -18,31 +18,31 @@ use crate::net::conn::{Conn, Ends, WaitReasons};
 /// store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
 #[inline]
 pub(crate) fn weight(conn: &Conn) -> usize {
-    memory(conn) + conn.requests.large_bytes() + conn.output.pinned_bytes()
+    memory(conn) + conn.requests().large_bytes() + conn.output().pinned_bytes()
 }
 
 /// Bytes that a connection takes: itself and its buffers.
 pub(crate) fn memory(conn: &Conn) -> usize {
-    let session = &conn.session;
-    let subscriptions = conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.memory());
+    let session = conn.session();
+    let subscriptions = conn.subscriptions().map_or(0, |subscriptions| subscriptions.memory());
     let waiting = session.queued_bytes() + session.watched_bytes();
-    let buffers = conn.requests.held_bytes() + conn.output.held_bytes();
+    let buffers = conn.requests().held_bytes() + conn.output().held_bytes();
     size_of::<Conn>() + session.text_bytes() + waiting + subscriptions + buffers
 }
 
 /// The connection's line, without a line feed. `now_ms` is milliseconds of Unix time.
 pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
-    let (session, ends) = (&conn.session, conn.socket.ends());
+    let (session, ends) = (conn.session(), conn.socket().ends());
     let age = |since: i64| (now_ms - since).max(0) / 1000;
     let mut out = String::with_capacity(320);
     let name = String::from_utf8_lossy(session.name());
     let command = session.last_command().map_or("NULL", |descriptor| descriptor.full_name);
-    let argument_bytes = if conn.requests.is_running() { session.argument_bytes() } else { 0 };
-    let (sending, by_reference) = (conn.output.held_bytes(), conn.output.pinned_bytes());
-    let subscribed = |kind| conn.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
+    let argument_bytes = if conn.requests().is_running() { session.argument_bytes() } else { 0 };
+    let (sending, by_reference) = (conn.output().held_bytes(), conn.output().pinned_bytes());
+    let subscribed = |kind| conn.subscriptions().map_or(0, |subscriptions| subscriptions.of(kind).len());
     let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
     let redirect = if session.tracking().on { session.tracking().redirect as i64 } else { -1 };
-    write!(out, "id={} addr={} laddr={} fd={}", session.id(), ends.peer(), ends.local(), conn.socket.fd())
+    write!(out, "id={} addr={} laddr={} fd={}", session.id(), ends.peer(), ends.local(), conn.socket().fd())
         .and_then(|()| write!(out, " name={name} age={}", age(session.created_ms())))
         .and_then(|()| write!(out, " idle={} flags={} db={}", age(session.active_ms()), flags(conn), session.db()))
         .and_then(|()| {
@@ -52,9 +52,13 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
                 session.queued().map_or(-1, |n| n as i64)
             )
         })
-        .and_then(|()| write!(out, " qbuf={} qbuf-free={}", conn.requests.unread_bytes(), conn.requests.free_bytes()))
+        .and_then(|()| {
+            write!(out, " qbuf={} qbuf-free={}", conn.requests().unread_bytes(), conn.requests().free_bytes())
+        })
         .and_then(|()| write!(out, " argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0", session.queued_bytes()))
-        .and_then(|()| write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output.is_empty()), sending + by_reference))
+        .and_then(|()| {
+            write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output().is_empty()), sending + by_reference)
+        })
         .and_then(|()| write!(out, " tot-mem={} events={}", weight(conn) + argument_bytes, events(conn)))
         .and_then(|()| write!(out, " cmd={command} user={} redir={redirect}", session.user()))
         .and_then(|()| write!(out, " resp={}", if session.resp() == Resp::V3 { 3 } else { 2 }))
@@ -65,34 +69,34 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
 /// The letters of `flags`, in the peer's order; N where there is none.
 fn flags(conn: &Conn) -> String {
     let mut out = String::new();
-    if conn.session.is_monitor() {
+    if conn.session().is_monitor() {
         out.push('O');
     }
-    if conn.session.is_subscribed() {
+    if conn.session().is_subscribed() {
         out.push('P');
     }
-    if conn.session.queued().is_some() {
+    if conn.session().queued().is_some() {
         out.push('x');
     }
     if conn.waits(WaitReasons::KEYS) || conn.waits(WaitReasons::PAUSE) {
         out.push('b');
     }
-    let tracking = conn.session.tracking();
+    let tracking = conn.session().tracking();
     let letters = [(tracking.on, 't'), (tracking.broken, 'R'), (tracking.bcast, 'B')];
     out.extend(letters.iter().filter(|(is, _)| *is).map(|(_, letter)| letter));
-    if conn.session.is_touched() {
+    if conn.session().is_touched() {
         out.push('d');
     }
-    if conn.waits(WaitReasons::CLOSING) || conn.session.ends_after_reply() {
+    if conn.waits(WaitReasons::CLOSING) || conn.session().ends_after_reply() {
         out.push('c');
     }
-    if matches!(conn.socket.ends(), Ends::Unix(_)) {
+    if matches!(conn.socket().ends(), Ends::Unix(_)) {
         out.push('U');
     }
-    if conn.session.is_no_evict() {
+    if conn.session().is_no_evict() {
         out.push('e');
     }
-    if conn.session.is_no_touch() {
+    if conn.session().is_no_touch() {
         out.push('T');
     }
     if out.is_empty() {
@@ -103,7 +107,7 @@ fn flags(conn: &Conn) -> String {
 
 /// The events that the connection waits for: reading, and writing where the socket is full.
 fn events(conn: &Conn) -> &'static str {
-    match (conn.waits(WaitReasons::CLOSING), conn.socket.is_full()) {
+    match (conn.waits(WaitReasons::CLOSING), conn.socket().is_full()) {
         (false, false) => "r",
         (false, true) => "rw",
         (true, true) => "w",

@@ -26,7 +26,7 @@ pub(super) const CLIENT: ServerRows =
 
 /// `CLIENT ID`
 fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(ctx.conn.session.id() as i64);
+    ctx.out.integer(ctx.conn.session().id() as i64);
     Ok(After::Done)
 }
 
@@ -41,7 +41,7 @@ const ID: ServerCommand = ServerCommand::new(
 
 /// `CLIENT GETNAME`
 fn getname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    match ctx.conn.session.name() {
+    match ctx.conn.session().name() {
         b"" => ctx.out.null(),
         name => ctx.out.bulk(name),
     }
@@ -63,7 +63,7 @@ fn setname(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !is_name(name) {
         return Err(errors::CLIENT_NAME);
     }
-    ctx.conn.session.set_name(name);
+    ctx.conn.session_mut().set_name(name);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -91,7 +91,7 @@ fn setinfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if !is_name(value) {
         return Err(errors::setinfo_value(name));
     }
-    set(&mut ctx.conn.session, value);
+    set(ctx.conn.session_mut(), value);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -130,7 +130,7 @@ const INFO: ServerCommand = ServerCommand::new(
 
 /// `CLIENT REPLY ON | OFF | SKIP`. Only ON replies.
 fn reply(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let session = &mut ctx.conn.session;
+    let session = ctx.conn.session_mut();
     if ctx.args.is(2, "ON") {
         session.reply_on();
         ctx.out.ok();
@@ -157,7 +157,7 @@ const REPLY: ServerCommand = ServerCommand::new(
 /// `CLIENT NO-EVICT ON | OFF`
 fn no_evict(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let on = switch(ctx)?;
-    ctx.conn.session.set_no_evict(on);
+    ctx.conn.session_mut().set_no_evict(on);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -175,7 +175,7 @@ const NO_EVICT: ServerCommand = ServerCommand::new(
 /// `CLIENT NO-TOUCH ON | OFF`
 fn no_touch(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let on = switch(ctx)?;
-    ctx.conn.session.set_no_touch(on);
+    ctx.conn.session_mut().set_no_touch(on);
     ctx.out.ok();
     Ok(After::Done)
 }

@@ -13,7 +13,7 @@ pub(super) const ROWS: ServerRows = &[MONITOR];
 
 /// `MONITOR`: replied to once.
 fn monitor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    if ctx.conn.session.begin_monitoring() {
+    if ctx.conn.session_mut().begin_monitoring() {
         ctx.hub.monitor(ctx.state.pubsub(), ctx.conn.who(), true);
         ctx.state.monitors().count(ctx.hub.worker(), true);
         ctx.out.ok();

@@ -42,10 +42,10 @@ pub(crate) fn deliver_slice(
         match &mut served {
             Some(served) if served.conn == to.conn => give(conn, what, served.out, registry, own),
             _ => {
-                let mut out = std::mem::take(&mut conn.output);
-                out.set_resp(conn.session.resp());
+                let mut out = conn.take_output();
+                out.set_resp(conn.session().resp());
                 give(conn, what, &mut out, registry, own);
-                conn.output = out;
+                conn.keep_output(out);
                 reached.push(to);
             }
         }
@@ -59,12 +59,12 @@ fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, registry: &Registry, o
         What::Message(message, pattern) => write_message(out, message, pattern),
         What::Line(line) => out.raw(line),
         What::Redirected(stale) => {
-            if out.is_resp3() || conn.session.is_subscribed() {
+            if out.is_resp3() || conn.session().is_subscribed() {
                 write_stale(out, stale);
             }
         }
         // Read while it did not broadcast: the change reaches it under its prefixes anyhow.
-        What::Read(_) if conn.session.tracking().bcast => {}
+        What::Read(_) if conn.session().tracking().bcast => {}
         What::Read(stale) => pass_stale(conn, Some(stale), out, registry, own),
         What::Stale(stale) => pass_stale(conn, stale, out, registry, own),
     }
@@ -72,10 +72,10 @@ fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, registry: &Registry, o
 
 /// Sends stale keys (None: all keys) to a tracking connection, or to the connection that it redirects to.
 fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, registry: &Registry, own: usize) {
-    let tracking = *conn.session.tracking();
+    let tracking = *conn.session().tracking();
     let all = Arc::new(Stale::All);
     let stale = stale.unwrap_or(&all);
-    let own_left_out = if tracking.no_loop { stale.without(conn.session.id()).map(Arc::new) } else { None };
+    let own_left_out = if tracking.no_loop { stale.without(conn.session().id()).map(Arc::new) } else { None };
     let stale = own_left_out.as_ref().unwrap_or(stale);
     if stale.is_empty() {
         return;
@@ -93,7 +93,7 @@ fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, regi
             registry.send(worker, own, item);
         }
         None => {
-            conn.session.note_broken_redirect();
+            conn.session_mut().note_broken_redirect();
             if out.is_resp3() {
                 out.push(2);
                 out.bulk(b"tracking-redir-broken");

@@ -7,15 +7,15 @@ use crate::state::ServerState;
 /// Ends the connection's subscriptions, its tracking and its monitoring.
 pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState) {
     let who = conn.who();
-    if let Some(subscriptions) = &mut conn.subscriptions {
+    if let Some(subscriptions) = conn.some_subscriptions() {
         hub.unsubscribe_all(state.pubsub(), &Kind::ALL, who.client, subscriptions);
     }
     conn.count_subscriptions();
-    if conn.session.end_tracking() {
+    if conn.session_mut().end_tracking() {
         hub.track(state.pubsub(), who, false);
         state.tracking().count_client(state.store(), false);
     }
-    if conn.session.end_monitoring() {
+    if conn.session_mut().end_monitoring() {
         hub.monitor(state.pubsub(), who, false);
         state.monitors().count(hub.worker(), false);
     }

@@ -121,12 +121,12 @@ const SUNSUBSCRIBE: ServerCommand = ServerCommand::new(
 );
 
 fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    if kind == Kind::Shard && ctx.conn.session.is_in_exec() {
+    if kind == Kind::Shard && ctx.conn.session().is_in_exec() {
         return Err(errors::SSUBSCRIBE_IN_EXEC);
     }
     let who = ctx.conn.who();
     for name in ctx.args.skip(1).iter() {
-        let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+        let subscriptions = ctx.conn.subscriptions_mut();
         ctx.hub.subscribe(ctx.state.pubsub(), kind, name, who, subscriptions);
         confirm(ctx.out, kind.subscribed(), Some(name), subscriptions.told(kind));
     }
@@ -135,8 +135,8 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
 }
 
 fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    let id = ctx.conn.session.id();
-    let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+    let id = ctx.conn.session().id();
+    let subscriptions = ctx.conn.subscriptions_mut();
     let names: Vec<Name> = match ctx.args.len() {
         1 => subscriptions.of(kind).iter().cloned().collect(),
         _ => ctx.args.skip(1).iter().map(Name::from).collect(),

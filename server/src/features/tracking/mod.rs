@@ -101,7 +101,7 @@ fn parse<'a>(ctx: &ServerCtx<'a>) -> CmdResult<(Tracking, Vec<&'a [u8]>)> {
 
 /// Whether the options fit each other and what the connection does already.
 fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> CmdResult {
-    let now = ctx.conn.session.tracking();
+    let now = ctx.conn.session().tracking();
     if !wanted.bcast && !prefixes.is_empty() {
         Err(errors::PREFIX_NEEDS_BCAST)
     } else if now.on && now.bcast != wanted.bcast {
@@ -120,7 +120,7 @@ fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> CmdResul
 /// Prefixes of one connection may not overlap: a change under two of them would be told twice.
 fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
-    let present = ctx.conn.subscriptions.as_ref().map(|subscriptions| subscriptions.of(Kind::Prefix));
+    let present = ctx.conn.subscriptions().map(|subscriptions| subscriptions.of(Kind::Prefix));
     for (nth, prefix) in prefixes.iter().enumerate() {
         let mut known = present.into_iter().flatten();
         if let Some(other) = known.find(|other| overlap(prefix, other)) {
@@ -136,7 +136,7 @@ fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
 fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
     let who = ctx.conn.who();
     let registry = &ctx.state.pubsub();
-    if !ctx.conn.session.tracking().on {
+    if !ctx.conn.session().tracking().on {
         ctx.hub.track(registry, who, true);
         ctx.state.tracking().count_client(ctx.state.store(), true);
     }
@@ -144,20 +144,20 @@ fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
         prefixes.push(b"");
     }
     for prefix in prefixes {
-        let subscriptions = ctx.conn.subscriptions.get_or_insert_default();
+        let subscriptions = ctx.conn.subscriptions_mut();
         ctx.hub.subscribe(registry, Kind::Prefix, prefix, who, subscriptions);
     }
-    ctx.conn.session.track(wanted);
+    ctx.conn.session_mut().track(wanted);
 }
 
 fn disable(ctx: &mut ServerCtx<'_>) {
-    if !ctx.conn.session.end_tracking() {
+    if !ctx.conn.session_mut().end_tracking() {
         return;
     }
     let who = ctx.conn.who();
     ctx.hub.track(ctx.state.pubsub(), who, false);
     ctx.state.tracking().count_client(ctx.state.store(), false);
-    if let Some(subscriptions) = &mut ctx.conn.subscriptions {
+    if let Some(subscriptions) = ctx.conn.some_subscriptions() {
         ctx.hub.unsubscribe_all(ctx.state.pubsub(), &[Kind::Prefix], who.client, subscriptions);
     }
     ctx.conn.count_subscriptions();
@@ -166,7 +166,7 @@ fn disable(ctx: &mut ServerCtx<'_>) {
 /// `CLIENT CACHING YES | NO`
 fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
-    let tracking = ctx.conn.session.tracking();
+    let tracking = ctx.conn.session().tracking();
     if !tracking.on {
         return Err(errors::CACHING_UNTRACKED);
     } else if args.is(2, "YES") && !tracking.opt_in {
@@ -176,7 +176,7 @@ fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     } else if !args.is(2, "YES") && !args.is(2, "NO") {
         return Err(CommandError::SYNTAX);
     }
-    ctx.conn.session.set_caching(true);
+    ctx.conn.session_mut().set_caching(true);
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -193,7 +193,7 @@ const CACHING: ServerCommand = ServerCommand::new(
 
 /// `CLIENT GETREDIR`
 fn getredir(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(redirect(ctx.conn.session.tracking()));
+    ctx.out.integer(redirect(ctx.conn.session().tracking()));
     Ok(After::Done)
 }
 
@@ -213,7 +213,7 @@ fn redirect(tracking: &Tracking) -> i64 {
 
 /// `CLIENT TRACKINGINFO`
 fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let tracking = ctx.conn.session.tracking();
+    let tracking = ctx.conn.session().tracking();
     let flags = [
         (!tracking.on, "off"),
         (tracking.on, "on"),
@@ -227,7 +227,7 @@ fn trackinginfo(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ];
     let set: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
     let none = Default::default();
-    let prefixes = ctx.conn.subscriptions.as_ref().map_or(&none, |subscriptions| subscriptions.of(Kind::Prefix));
+    let prefixes = ctx.conn.subscriptions().map_or(&none, |subscriptions| subscriptions.of(Kind::Prefix));
     let out = &mut *ctx.out;
     out.map(3);
     out.bulk(b"flags");

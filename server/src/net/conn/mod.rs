@@ -19,18 +19,22 @@ mod wait;
 
 pub(crate) use deferred::DeferredQuestion;
 pub(crate) use input::Pool;
+use output::Flush;
+use requests::Reading;
 pub(crate) use requests::Requests;
 pub(crate) use socket::{Ends, Newcomer, Socket, Stream};
 pub(crate) use wait::WaitReasons;
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::{fmt, io, mem};
 
 use mio::event::Event;
-use varve_exec::Session;
-use varve_protocol::Reply;
+use mio::{Registry, Token};
+use varve_exec::{LargeArguments, Session};
+use varve_protocol::{Parser, Reply};
 
 use crate::config::{Config, OutputLimit};
+use crate::features::clients::state::Question;
 use crate::features::pubsub::state::Subscriptions;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 
@@ -40,15 +44,15 @@ pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
 /// See the module's text.
 pub(crate) struct Conn {
     id: ConnId,
-    pub(crate) socket: Socket,
-    pub(crate) session: Session,
-    pub(crate) requests: Requests,
+    socket: Socket,
+    session: Session,
+    requests: Requests,
     /// Replies that the socket has not taken yet; empty between requests.
-    pub(crate) output: Reply,
+    output: Reply,
     /// Questions of a transaction that are still to be asked, with the replies behind each.
-    pub(crate) deferred: VecDeque<DeferredQuestion>,
+    deferred: VecDeque<DeferredQuestion>,
     /// Its subscriptions; None until it subscribes.
-    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    subscriptions: Option<Box<Subscriptions>>,
     waits: WaitReasons,
     /// Stands in the worker's ready queue.
     queued: bool,
@@ -101,6 +105,18 @@ impl Conn {
         ConnRef { conn: self.id, client: self.session.id() }
     }
 
+    /// The connection as commands see it.
+    #[inline]
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The session, for commands that change it.
+    #[inline]
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
@@ -108,9 +124,124 @@ impl Conn {
         self.requests.set_limits(bulk_max, !self.session.is_authenticated());
     }
 
+    /// The socket, for what is to be known of it.
+    #[inline]
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Has the poll report the socket's edges under this token.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.socket.register(registry, token)
+    }
+
     /// Notes what the poll reports of the socket.
     pub(crate) fn note_event(&mut self, event: &Event) {
         self.socket.note(event);
+    }
+
+    /// Reads once: into `scratch`, or behind what is held.
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        scratch: &mut [u8],
+        pool: &mut Pool,
+        store: &mut varve_store::StoreWorker,
+    ) -> io::Result<Reading> {
+        self.requests.read(&mut self.socket, scratch, pool, store)
+    }
+
+    /// Writes replies as far as the socket takes them.
+    #[inline]
+    pub(crate) fn write(&mut self, replies: &mut Reply) -> io::Result<Flush> {
+        self.socket.write(replies)
+    }
+
+    /// Writes what is unsent, as far as the socket takes it.
+    pub(crate) fn write_unsent(&mut self) -> io::Result<Flush> {
+        self.socket.write(&mut self.output)
+    }
+
+    /// Its requests that are not executed.
+    #[inline]
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Its requests, for what reads and executes them.
+    #[inline]
+    pub(crate) fn requests_mut(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// The parts that a turn works with: the parser, the large arguments of the request, and the session.
+    #[inline]
+    pub(crate) fn turn_parts(&mut self) -> (&mut Parser, &LargeArguments, &mut Session) {
+        let (parser, large) = self.requests.parts();
+        (parser, large, &mut self.session)
+    }
+
+    /// Replies that the socket has not taken yet.
+    #[inline]
+    pub(crate) fn output(&self) -> &Reply {
+        &self.output
+    }
+
+    /// Takes the unsent replies, for writing them or more behind them; what is left comes back by
+    /// [`Conn::keep_output`].
+    #[inline]
+    pub(crate) fn take_output(&mut self) -> Reply {
+        mem::take(&mut self.output)
+    }
+
+    /// Keeps replies that the socket has not taken.
+    #[inline]
+    pub(crate) fn keep_output(&mut self, output: Reply) {
+        debug_assert!(self.output.is_empty(), "output is kept in its order");
+        self.output = output;
+    }
+
+    /// Writes something behind the unsent replies, in the connection's protocol.
+    pub(crate) fn write_output(&mut self, write: impl FnOnce(&mut Reply)) {
+        self.output.set_resp(self.session.resp());
+        write(&mut self.output);
+    }
+
+    /// Gives the room of an output that is sent back to the system.
+    pub(crate) fn free_output(&mut self) {
+        self.output.clear(0);
+    }
+
+    /// A transaction has left these questions, to be asked one after the other.
+    pub(crate) fn defer(&mut self, questions: VecDeque<DeferredQuestion>) {
+        self.deferred = questions;
+    }
+
+    /// The next question that a transaction has left, to be asked now.
+    pub(crate) fn next_question(&mut self) -> Option<Question> {
+        self.deferred.front_mut().and_then(|deferred| deferred.question.take())
+    }
+
+    /// The question of a transaction that has been answered now, with the replies behind it; None if a command of its own
+    /// asked.
+    pub(crate) fn take_deferred(&mut self) -> Option<DeferredQuestion> {
+        self.deferred.pop_front()
+    }
+
+    /// Its subscriptions; None if it has none.
+    #[inline]
+    pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    /// Its subscriptions, for adding to them.
+    pub(crate) fn subscriptions_mut(&mut self) -> &mut Subscriptions {
+        self.subscriptions.get_or_insert_default()
+    }
+
+    /// Its subscriptions, for taking them away; None if it has none.
+    pub(crate) fn some_subscriptions(&mut self) -> Option<&mut Subscriptions> {
+        self.subscriptions.as_deref_mut()
     }
 
     /// Tells the session how many subscriptions there are, after they changed.

@@ -17,7 +17,7 @@ use varve_exec::stats::CommandStats;
 use varve_commands::{commands};
 use varve_exec::{Blocked, LargeArguments, CommandTable, Session};
 use varve_protocol::{Parser, Reply};
-use varve_store::{LogGeometry, Limits, Options, Policy, Store, StoreWorker};
+use varve_store::{LogGeometry, Limits, Options, PerType, Policy, SmallLimits, Store, StoreWorker, Type};
 
 const COMMANDS_MAX: usize = 600;
 const START_MS: i64 = 1_795_000_000_000;
@@ -113,11 +113,10 @@ impl World {
         self.store.shapes().set(&Limits {
             list_fill: [-1, 1, 2, 8, -2, -5][number % 6],
             list_depth: few / 2,
-            hash_entries: few * 2,
-            hash_value: 64 >> few,
-            set_entries: few * 3,
-            zset_entries: few * 2,
-            zset_value: 64 >> few,
+            small: PerType::new(|ty| SmallLimits {
+                entries: few * if ty == Type::Set { 3 } else { 2 },
+                value_bytes: 64 >> few,
+            }),
         });
     }
 

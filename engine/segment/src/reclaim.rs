@@ -66,7 +66,8 @@ pub enum Relocated {
 pub trait Relocate {
     /// These come next: hash and prefetch. Some may have died.
     fn prepare(&mut self, heads: &[ObjectHead<'_>]);
-    /// Locks the object's shard, and kills, relocates or lets be. Nothing may refer to the object afterwards.
+    /// Locks the object's shard, and kills, relocates or lets be. Nothing may refer to the object afterwards. Heads come in
+    /// the order in which they were prepared; after a busy one they are prepared anew.
     fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated;
 }
 

@@ -3,7 +3,7 @@
 //! A command lets go of its shards before room is made, since that takes locks and may take long.
 
 use crate::ops::Tx;
-use crate::state::types::OutOfMemory;
+use crate::state::request::OutOfMemory;
 use crate::steps::room;
 use crate::{Store, StoreWorker};
 

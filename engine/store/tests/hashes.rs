@@ -10,7 +10,7 @@ use std::time::Duration;
 use varve_base::number::{Extended, parse_i64};
 use varve_base::rng::Rng;
 use varve_store::{
-    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StoreWorker, StringForm, Ttl, Tx, WrongType,
+    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type, WrongType,
 };
 
 const KEYS: u64 = 8;
@@ -162,8 +162,8 @@ impl Pair {
     }
 
     fn shape(&mut self) {
-        self.limits.hash_entries = self.rng.below(24);
-        self.limits.hash_value = if self.rng.below(3) == 0 { self.rng.below(24) } else { 5000 };
+        self.limits.small[Type::Hash].entries = self.rng.below(24);
+        self.limits.small[Type::Hash].value_bytes = if self.rng.below(3) == 0 { self.rng.below(24) } else { 5000 };
         self.store.shapes().set(&self.limits);
     }
 
@@ -186,10 +186,12 @@ impl Pair {
         let limits = self.limits;
         let mut new = 0;
         let expected = self.hash(db, n).map(|hash| {
-            hash.big |= pairs.iter().any(|(field, value)| field.len().max(value.len()) as u64 > limits.hash_value);
+            hash.big |= pairs
+                .iter()
+                .any(|(field, value)| field.len().max(value.len()) as u64 > limits.small[Type::Hash].value_bytes);
             for (field, value) in pairs {
                 new += usize::from(hash.fields.insert(field.clone(), value.clone()).is_none());
-                hash.big |= hash.fields.len() as u64 > limits.hash_entries;
+                hash.big |= hash.fields.len() as u64 > limits.small[Type::Hash].entries;
             }
             new
         });

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, ShardSet, Store, StoreWorker,
-    StringForm, Ttl, Tx, Type, Waiter, Waiting, ZAdd,
+    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, PerType, ShardSet, SmallLimits, Store,
+    StoreWorker, StringForm, Ttl, Tx, Type, Waiter, Waiting, ZAdd,
 };
 
 const NOW: i64 = 1_000_000;
@@ -30,7 +30,8 @@ fn store() -> (Arc<Store>, StoreWorker, StoreWorker) {
     };
     let options = Options { databases: 4, workers: 2, shards: 8, seed: 3, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");
-    store.shapes().set(&Limits { hash_entries: 8, zset_entries: 8, set_entries: 8, list_fill: 8, ..Limits::default() });
+    let small = PerType::new(|_| SmallLimits { entries: 8, value_bytes: 64 });
+    store.shapes().set(&Limits { list_fill: 8, small, ..Limits::default() });
     let mut workers = [store.worker(0), store.worker(1)];
     workers.iter_mut().for_each(|worker| worker.set_now(NOW));
     let [one, two] = workers;
@@ -308,7 +309,10 @@ fn contents(worker: &mut StoreWorker, db: u32) -> Contents {
                     .expect("a set")
                     .expect("it is there")
                     .for_each(|member| all.push(member.text(&mut [0; 20]).to_vec())),
-                _ => _ = tx.zset_for_each(&k, &mut |member, _| all.push(member.to_vec())).expect("a sorted set"),
+                Type::Zset => {
+                    _ = tx.zset_for_each(&k, &mut |member, _| all.push(member.to_vec())).expect("a sorted set")
+                }
+                Type::Stream => unreachable!("no command makes one"),
             }
             if tx.type_of(&k) != Some(Type::List) {
                 all.sort();

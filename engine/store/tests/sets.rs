@@ -30,7 +30,7 @@ impl Set {
     /// Adds a member as the store should; true if it is new.
     fn add(&mut self, member: &[u8], limits: &Limits) -> bool {
         let new = self.members.insert(member.to_vec());
-        self.big |= new && (parse_i64(member).is_none() || self.members.len() as u64 > limits.set_entries);
+        self.big |= new && (parse_i64(member).is_none() || self.members.len() as u64 > limits.small[Type::Set].entries);
         new
     }
 }
@@ -160,7 +160,7 @@ impl Pair {
             30 => self.rename_or_copy(n),
             31 => self.rare(n),
             32 if self.rng.below(4) == 0 => {
-                self.limits.set_entries = self.rng.below(80);
+                self.limits.small[Type::Set].entries = self.rng.below(80);
                 self.store.shapes().set(&self.limits);
             }
             33 => self.now += self.rng.below(50) as i64,
@@ -431,7 +431,8 @@ fn begins_with_all(sets: &[Set], limits: &Limits) -> bool {
     let first = &sets[0].members;
     let there: Vec<usize> = sets.iter().map(|set| set.members.len()).filter(|&len| len > 0).collect();
     let way_two = first.len() * there.len() / 2 > there.iter().sum();
-    let table = first.len() as u64 > limits.set_entries || first.iter().any(|member| parse_i64(member).is_none());
+    let table =
+        first.len() as u64 > limits.small[Type::Set].entries || first.iter().any(|member| parse_i64(member).is_none());
     way_two && table
 }
 

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use varve_store::{Limits, LogGeometry, Options, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Store, StoreWorker, Tx, ZAdd};
+use varve_store::{
+    Limits, LogGeometry, Options, PerType, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, SmallLimits, Store, StoreWorker, Tx,
+    ZAdd,
+};
 
 const NOW: i64 = 1_000_000;
 
@@ -18,14 +21,8 @@ fn store() -> (Arc<Store>, StoreWorker) {
     let options = Options { databases: 1, workers: 1, shards: 4, seed: 5, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");
     let all = u64::MAX;
-    let limits = Limits {
-        hash_entries: all,
-        hash_value: all,
-        set_entries: all,
-        zset_entries: all,
-        zset_value: all,
-        ..Limits::default()
-    };
+    let small = PerType::new(|_| SmallLimits { entries: all, value_bytes: all });
+    let limits = Limits { small, ..Limits::default() };
     store.shapes().set(&limits);
     let mut worker = store.worker(0);
     worker.set_now(NOW);

@@ -20,7 +20,7 @@ use stress_sessions::{Hand, Mixed};
 use varve_base::rng::Rng;
 use varve_store::{
     Effect, EventClass, Key, Limits, ListEnd, ListPart, LogGeometry, Options, PackedEntry, Policy, SetOp, Store,
-    StoreWorker, StringForm, Ttl, Tx, ZAdd, ZRange,
+    StoreWorker, StringForm, Ttl, Tx, Type, ZAdd, ZRange,
 };
 
 const WORKERS: usize = 4;
@@ -305,12 +305,11 @@ fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
             let limits = Limits {
                 list_fill: if few { 1 + rng.below(20) as i64 } else { -1 - rng.below(5) as i64 },
                 list_depth: rng.below(3),
-                hash_entries: rng.below(if few { 4 } else { 200 }),
-                hash_value: if few { 8 } else { 4000 },
-                set_entries: rng.below(300),
-                zset_entries: rng.below(if few { 4 } else { 200 }),
-                zset_value: if few { 8 } else { 4000 },
+                ..Limits::default()
             };
+            let (entries, bytes) = (if few { 4 } else { 200 }, if few { 8 } else { 4000 });
+            let limits = limits.with(Type::Hash, rng.below(entries), bytes).with(Type::Zset, rng.below(entries), bytes);
+            let limits = limits.with(Type::Set, rng.below(300), 0);
             worker.store().shapes().set(&limits);
         }
         _ => {

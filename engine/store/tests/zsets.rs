@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    LexBound, Limits, LogGeometry, Options, Pick, Policy, ScoreBound, Store, StoreWorker, StringForm, Ttl, Tx,
+    LexBound, Limits, LogGeometry, Options, Pick, Policy, ScoreBound, Store, StoreWorker, StringForm, Ttl, Tx, Type,
     WrongType, ZAdd, ZAdded, ZRange, ZShown,
 };
 
@@ -243,8 +243,8 @@ impl Pair {
             assert_eq!(outcome, Ok(expected), "{how:?} {score} of {member:?}");
             match expected {
                 ZAdded::Added(new) => {
-                    zset.big |=
-                        zset.members.len() as u64 + 1 > limits.zset_entries || member.len() as u64 > limits.zset_value;
+                    zset.big |= zset.members.len() as u64 + 1 > limits.small[Type::Zset].entries
+                        || member.len() as u64 > limits.small[Type::Zset].value_bytes;
                     zset.put(&member, new);
                 }
                 ZAdded::Updated(new) => zset.put(&member, new),
@@ -437,7 +437,8 @@ impl Pair {
         let mut items = members.clone();
         self.on(db, n, |tx, key| tx.zset_store(key, &mut items));
         let longest = members.iter().map(|(m, _)| m.len()).max().unwrap_or(0) as u64;
-        let big = members.len() as u64 > self.limits.zset_entries || longest > self.limits.zset_value;
+        let big = members.len() as u64 > self.limits.small[Type::Zset].entries
+            || longest > self.limits.small[Type::Zset].value_bytes;
         if !big {
             members.iter_mut().for_each(|(_, score)| *score += 0.0);
         }
@@ -497,8 +498,8 @@ impl Pair {
     }
 
     fn shape(&mut self) {
-        self.limits.zset_entries = [0, 3, 20, 128, 200][self.rng.below(5) as usize];
-        self.limits.zset_value = [0, 10, 64, 64][self.rng.below(4) as usize];
+        self.limits.small[Type::Zset].entries = [0, 3, 20, 128, 200][self.rng.below(5) as usize];
+        self.limits.small[Type::Zset].value_bytes = [0, 10, 64, 64][self.rng.below(4) as usize];
         self.store.shapes().set(&self.limits);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use special::{OutputLimit, SavePoint};
 pub(crate) use table::Values;
-use varve_store::{Policy, Store};
+use varve_store::{Policy, Store, Type};
 
 use crate::system::logging::LogLevel;
 
@@ -184,12 +184,15 @@ impl Config {
             shapes: varve_store::Limits {
                 list_fill: values.number("list-max-listpack-size"),
                 list_depth: values.number("list-compress-depth"),
-                hash_entries: values.number("hash-max-listpack-entries"),
-                hash_value: values.number("hash-max-listpack-value"),
-                set_entries: values.number("set-max-intset-entries"),
-                zset_entries: values.number("zset-max-listpack-entries"),
-                zset_value: values.number("zset-max-listpack-value"),
-            },
+                ..varve_store::Limits::default()
+            }
+            .with(Type::Hash, values.number("hash-max-listpack-entries"), values.number("hash-max-listpack-value"))
+            .with(Type::Set, values.number("set-max-intset-entries"), 0)
+            .with(
+                Type::Zset,
+                values.number("zset-max-listpack-entries"),
+                values.number("zset-max-listpack-value"),
+            ),
             reclaim: varve_store::Formula::named(&values.text("reclaim-policy")).expect("the table holds names"),
             defrag: values.yes("activedefrag").then(|| defrag(values)),
             eviction: varve_store::Eviction {

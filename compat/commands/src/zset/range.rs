@@ -12,7 +12,7 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, o
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
-use varve_store::ZShown;
+use varve_store::{Type, ZShown};
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
@@ -314,10 +314,10 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         Ok(())
     })?;
     let (taken, count) = (ctx.tx.exists(&to), members.len());
-    let shapes = ctx.tx.store().shapes();
+    let shape = ctx.tx.store().shapes().small(Type::Zset);
     // The peer knows before it begins how many ranks there are, and nothing of other ranges.
-    if !matches!(query.bounds, Bounds::Rank(..)) || count as u64 <= shapes.zset_entries() {
-        members.lose_zero_signs(shapes.zset_entries() as usize, shapes.zset_value() as usize);
+    if !matches!(query.bounds, Bounds::Rank(..)) || count as u64 <= shape.entries() {
+        members.lose_zero_signs(shape.entries() as usize, shape.value_bytes() as usize);
     }
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());

@@ -21,8 +21,7 @@ use varve_segment::{Access, Log, Object};
 use super::ground::Ground;
 use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
-use crate::state::kinds;
-use crate::state::link::{Encoding, Link, Root};
+use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
 use crate::state::waiters::Waiters;
 use crate::state::walker::Walker;
@@ -219,9 +218,7 @@ impl Shard {
     /// Where a key object's root is, if it is a big collection.
     #[inline]
     pub(crate) fn link_of(&self, log: &Log, r: Ref) -> Option<Link> {
-        let object = self.access.open(log, r);
-        let big = object.kind() != kinds::STRING && Encoding::of(object.tag()) == Encoding::Big;
-        big.then(|| Link::read(object.value()))
+        Link::of(&self.access.open(log, r))
     }
 
     /// Bytes of index and wheel that the store's sum has.

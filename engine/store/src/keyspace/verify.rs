@@ -9,8 +9,8 @@ use super::shard::Shard;
 use super::store::Store;
 use crate::state::collections::RootLocation;
 use crate::state::key::{database_of, hash_of, wheel_bits};
-use crate::state::kinds;
 use crate::state::small::Small;
+use crate::state::types::Type;
 
 impl Store {
     /// Checks that every entry leads to a live object of this shard, that counts, live bytes and live objects agree,
@@ -43,7 +43,7 @@ impl Store {
                 assert!(linked.insert(link.id, link.place).is_none(), "two keys of {:?}", link.id);
             }
             if let Some(small) = Small::of(&object) {
-                small.verify(matches!(object.kind(), kinds::HASH | kinds::ZSET));
+                small.verify(Type::of_kind(object.kind()).row().small);
             }
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;

@@ -16,7 +16,6 @@ use super::store::Store;
 use super::worker::StoreWorker;
 use crate::state::clock::is_over;
 use crate::state::key::database_of;
-use crate::state::kinds::type_of_kind;
 use crate::state::types::Type;
 
 /// A receiver of keys: bytes, type, expiry in milliseconds of Unix time.
@@ -84,7 +83,7 @@ impl Store {
         let object = shard.access.open(self.log(), r);
         let shown = database_of(&object) == physical && !is_over(object.expiry_ms(), now_ms);
         if shown {
-            emit(object.key(), type_of_kind(object.kind()), object.expiry_ms());
+            emit(object.key(), Type::of_kind(object.kind()), object.expiry_ms());
         }
         shown
     }

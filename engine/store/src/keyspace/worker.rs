@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use varve_base::hash::GOLDEN_RATIO;
 use varve_base::rng::Rng;
-use varve_collection::list::CompressScratch;
 use varve_segment::Appender;
 
 use super::store::Store;
 use crate::state::background::BackgroundState;
+use crate::state::buffers::Buffers;
 use crate::state::effects::Reported;
 use crate::state::stats::StoreCounters;
 
@@ -37,12 +37,7 @@ pub struct WorkerState {
     background: BackgroundState,
     /// Time spent on making room since this was last asked, ns.
     room_ns: u64,
-    /// Scratch for a value that is written anew.
-    scratch: Vec<u8>,
-    /// Scratch with which lists compress and join nodes, from the first use on.
-    compress: Option<Box<CompressScratch>>,
-    /// An element on its way from one list to another.
-    moved: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl std::fmt::Debug for StoreWorker {
@@ -72,9 +67,7 @@ impl StoreWorker {
             reported: Reported::default(),
             background: BackgroundState::new(id),
             room_ns: 0,
-            scratch: Vec::new(),
-            compress: None,
-            moved: Vec::new(),
+            buffers: Buffers::default(),
         };
         StoreWorker { store, local }
     }
@@ -218,47 +211,18 @@ impl WorkerState {
         std::mem::take(&mut self.room_ns)
     }
 
-    /// Runs `work` with the scratch buffer, which keeps its memory from one use to the next.
+    /// Runs `work` with the buffer of a value that is written anew, emptied.
     pub(crate) fn with_scratch<R>(&mut self, work: impl FnOnce(&mut WorkerState, &mut Vec<u8>) -> R) -> R {
-        let mut scratch = self.lend_scratch();
+        let mut scratch = std::mem::take(&mut self.buffers.value);
+        scratch.clear();
         let done = work(self, &mut scratch);
-        self.return_scratch(scratch);
+        self.buffers.value = scratch;
         done
     }
 
-    /// Lends the scratch buffer, to be returned by [`WorkerState::return_scratch`].
-    #[inline]
-    pub(crate) fn lend_scratch(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.scratch)
-    }
-
-    /// Takes the scratch buffer back.
-    #[inline]
-    pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
-        self.scratch = scratch;
-    }
-
-    /// Lends what lists compress nodes with, to be returned by [`WorkerState::return_compress`].
-    #[inline]
-    pub(crate) fn lend_compress(&mut self) -> Box<CompressScratch> {
-        self.compress.take().unwrap_or_default()
-    }
-
-    /// Takes back what lists compress nodes with.
-    #[inline]
-    pub(crate) fn return_compress(&mut self, scratch: Box<CompressScratch>) {
-        self.compress = Some(scratch);
-    }
-
-    /// Lends the buffer of an element on its way, to be returned by [`WorkerState::return_moved`].
-    #[inline]
-    pub(crate) fn lend_moved(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.moved)
-    }
-
-    /// Takes the buffer of an element on its way back.
-    #[inline]
-    pub(crate) fn return_moved(&mut self, moved: Vec<u8>) {
-        self.moved = moved;
+    /// The buffers that work lends itself.
+    #[inline(always)]
+    pub(crate) fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
 }

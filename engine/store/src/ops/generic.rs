@@ -2,23 +2,23 @@
 
 use varve_base::Ref;
 use varve_index::TableStats;
-use varve_segment::{Log, NewObject, Object, ObjectKind, ObjectTag, Owner};
+use varve_segment::{Log, NewObject, Object, Owner};
 
 use super::strings::class_of;
 use super::{Kept, Tx};
 use crate::keyspace::door::RootTransfer;
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
+use crate::state::form::StringForm;
 use crate::state::key::Key;
-use crate::state::kinds;
-use crate::state::kinds::{StringForm, type_of_kind};
-use crate::state::link::Encoding;
-use crate::state::types::{EMBSTR_MAX, ObjectInfo, Type};
+use crate::state::link::Link;
+use crate::state::request::ObjectInfo;
+use crate::state::types::Type;
 
 impl Tx<'_> {
     /// The type of a key's value; no hit or miss is counted, the access clock stays.
     pub fn type_of(&mut self, k: &Key<'_>) -> Option<Type> {
-        self.live(k).map(|p| type_of_kind(self.object_at(p).kind()))
+        self.live(k).map(|p| Type::of_kind(self.object_at(p).kind()))
     }
 
     /// True if the key exists; no hit or miss is counted, the access clock stays.
@@ -101,7 +101,7 @@ impl Tx<'_> {
             owner: Owner::Database(to.db),
             key: to.bytes,
             expiry_ms: kept.expiry_ms,
-            tag: if is_copy && object.kind() == kinds::STRING && object.tag() == StringForm::Auto.tag() {
+            tag: if is_copy && object.kind() == Type::String.kind() && object.tag() == StringForm::Auto.tag() {
                 StringForm::Own.tag()
             } else {
                 object.tag()
@@ -183,8 +183,8 @@ impl Tx<'_> {
         let object = shard.open(self.store.log(), p.r);
         let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).body.memory());
         Some(ObjectInfo {
-            ty: type_of_kind(object.kind()),
-            encoding: encoding_of(object.kind(), object.tag(), object.value()),
+            ty: Type::of_kind(object.kind()),
+            encoding: encoding_of(&object),
             is_copy: object.tag() == StringForm::Own.tag(),
             idle_s: u64::from(idle_s(object.clock(), now_ms)),
             freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
@@ -202,21 +202,13 @@ fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
 }
 
 /// The name of a value's encoding, as Redis 7.0.15 names it.
-fn encoding_of(kind: ObjectKind, tag: ObjectTag, value: &[u8]) -> &'static str {
-    match (kind, Encoding::of(tag)) {
-        (kinds::STRING, _) => {}
-        (kinds::LIST, _) => return "quicklist",
-        (kinds::SET, Encoding::Integers) => return "intset",
-        (kinds::STREAM, _) => return "stream",
-        (kinds::ZSET, Encoding::Big) => return "skiplist",
-        (_, Encoding::Big) => return "hashtable",
-        _ => return "listpack",
+fn encoding_of(object: &Object<'_>) -> &'static str {
+    let ty = Type::of_kind(object.kind());
+    if ty == Type::String {
+        return StringForm::of(object.tag()).encoding(object.value());
     }
-    match StringForm::of(tag) {
-        StringForm::Auto | StringForm::Own if varve_base::number::parse_i64(value).is_some() => "int",
-        StringForm::Auto | StringForm::Own | StringForm::Plain if value.len() <= EMBSTR_MAX => "embstr",
-        _ => "raw",
-    }
+    let (small, big) = ty.row().encodings;
+    if Link::of(object).is_some() { big } else { small }
 }
 
 /// The length of a string in an RDB file: a length prefix and its bytes, or an integer of 1, 2 or 4 bytes.

@@ -1,7 +1,7 @@
 //! Hashes to change: fields set, added to and removed.
 //!
-//! A packed hash becomes big when it is written to and has more fields than `hash_entries`, or is given a field or value of
-//! more than `hash_value` bytes, or has more than `SMALL_BYTES_MAX` bytes; a big one stays big.
+//! A packed hash becomes big when it is written to and has more fields than `hash-max-listpack-entries`, or is given a field or value of
+//! more than `hash-max-listpack-value` bytes, or has more than `SMALL_BYTES_MAX` bytes; a big one stays big.
 
 use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
@@ -160,8 +160,8 @@ impl HashViewMut<'_, '_> {
     /// Sets pairs in a hash that is packed, or not there yet, and may become big on the way.
     fn set_small<'p>(self, mut pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone) -> usize {
         let HashViewMut { tx, k, w } = self;
-        let entries_max = tx.store.shapes().hash_entries();
-        let value_max = tx.store.shapes().hash_value();
+        let entries_max = tx.store.shapes().small(Type::Hash).entries();
+        let value_max = tx.store.shapes().small(Type::Hash).value_bytes();
         let fits = |(field, value): (&[u8], &[u8])| field.len().max(value.len()) as u64 <= value_max;
         if pairs.clone().next().is_none() {
             return 0;
@@ -231,7 +231,7 @@ fn set_big<'p>(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, pairs: impl Iterator<
 
 /// Makes an empty hash with room for these pairs, as far as they stay packed.
 fn new_hash<'p>(tx: &mut Tx<'_>, k: &Key<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Writable {
-    let value_max = tx.store.shapes().hash_value();
+    let value_max = tx.store.shapes().small(Type::Hash).value_bytes();
     let mut bytes = 0;
     for (field, value) in pairs {
         if field.len().max(value.len()) as u64 > value_max {
@@ -240,13 +240,10 @@ fn new_hash<'p>(tx: &mut Tx<'_>, k: &Key<'_>, pairs: impl Iterator<Item = (&'p [
         }
         bytes += Coded::of(field).size() + Coded::of(value).size();
     }
-    let mut scratch = tx.local.lend_scratch();
-    scratch.clear();
-    scratch.resize(buffer_bytes(bytes.min(SMALL_BYTES_MAX)), 0);
-    NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits");
-    let w = tx.put_small(k, None, Type::Hash, Encoding::Packed, &scratch);
-    tx.local.return_scratch(scratch);
-    w
+    tx.with_scratch(buffer_bytes(bytes.min(SMALL_BYTES_MAX)), |tx, scratch| {
+        NodeMut::init(scratch, Grow::Back).expect("an empty node fits");
+        tx.put_small(k, None, Type::Hash, Encoding::Packed, scratch)
+    })
 }
 
 /// Sets a field of a packed hash; true if it is new.

@@ -6,7 +6,7 @@
 //! ```
 //! Changes of a list are in `lists_mut` (its ends) and `lists_middle`.
 
-use varve_collection::list::{CompressScratch, QuicklistReader, Search, Shape, emit_from};
+use varve_collection::list::{QuicklistReader, Search, Shape, emit_from};
 use varve_packed::node::{Coded, Node, PackedEntry};
 
 use super::Tx;
@@ -92,12 +92,10 @@ impl Tx<'_> {
         let Some(link) = opened.link else {
             return read(ListView::Packed(Node::open(small(&self.held, self.store, opened.at))));
         };
-        let mut scratch: Box<CompressScratch> = self.local.lend_compress();
-        let (collection, ctx) = big(&self.held, self.store, opened.at, link);
-        let done = read(ListView::Big(QuicklistReader { list: collection.list(), ctx, scratch: &mut scratch }));
-        scratch.relax();
-        self.local.return_compress(scratch);
-        done
+        self.with_compress(|tx, scratch| {
+            let (collection, ctx) = big(&tx.held, tx.store, opened.at, link);
+            read(ListView::Big(QuicklistReader { list: collection.list(), ctx, scratch }))
+        })
     }
 
     /// Number of elements, 0 without the key. For readers: counts a hit or miss.

@@ -21,9 +21,6 @@ use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
 
-/// A moved element's buffer that is larger is given back.
-const MOVED_KEPT: usize = 256 << 10;
-
 /// The list at a key, to change.
 pub(super) struct ListViewMut<'t, 's> {
     pub(super) tx: &'t mut Tx<'s>,
@@ -110,26 +107,26 @@ impl<'s> Tx<'s> {
             }
             self.list_exists(to)?;
         }
-        let mut moved = self.local.lend_moved();
-        moved.clear();
-        let Some(mut list) = self.list_mut(from)? else {
-            self.local.return_moved(moved);
-            return Ok(false);
-        };
-        list.pop_any(from_end, |entry| moved.extend_from_slice(entry.text(&mut [0; 20])));
-        if same {
-            // The key stays, and its expiry, even if this was its only element.
-            list.push_all(to_end, std::iter::once(&moved[..]));
-            self.wrote(from);
-        } else {
-            list.after_removal(1);
-            self.list_push(to, to_end, std::iter::once(&moved[..]), false)?;
-        }
-        emit(&moved);
-        if moved.capacity() <= MOVED_KEPT {
-            self.local.return_moved(moved);
-        }
-        Ok(true)
+        let done = self.lend(
+            |buffers| &mut buffers.moved,
+            |tx, moved| {
+                let Some(mut list) = tx.list_mut(from)? else { return Ok(false) };
+                moved.clear();
+                list.pop_any(from_end, |entry| moved.extend_from_slice(entry.text(&mut [0; 20])));
+                if same {
+                    // The key stays, and its expiry, even if this was its only element.
+                    list.push_all(to_end, std::iter::once(&moved[..]));
+                    tx.wrote(from);
+                } else {
+                    list.after_removal(1);
+                    tx.list_push(to, to_end, std::iter::once(&moved[..]), false)?;
+                }
+                emit(moved);
+                Ok(true)
+            },
+        );
+        self.local.buffers().shrink_moved();
+        done
     }
 
     /// Makes a list of these elements in the place of whatever the key held, without expiry; gives its length. Without
@@ -172,14 +169,11 @@ impl<'s> Tx<'s> {
         let w = if entries == 0 {
             self.put_big(k, old, Type::List, |_| Collection::List(Quicklist::empty()))
         } else {
-            let mut value = self.local.lend_scratch();
-            value.clear();
-            value.resize(buffer_bytes(bytes), 0);
-            let mut node = NodeMut::init(&mut value, Grow::Back).expect("the bytes were counted");
-            rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
-            let w = self.put_small(k, old, Type::List, Encoding::Packed, &value);
-            self.local.return_scratch(value);
-            w
+            self.with_scratch(buffer_bytes(bytes), |tx, value| {
+                let mut node = NodeMut::init(value, Grow::Back).expect("the bytes were counted");
+                rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
+                tx.put_small(k, old, Type::List, Encoding::Packed, value)
+            })
         };
         ListViewMut { tx: self, k, w }.push_all(end, rest)
     }
@@ -195,13 +189,10 @@ impl ListViewMut<'_, '_> {
     #[inline]
     pub(super) fn change<R>(&mut self, work: impl FnOnce(&mut Quicklist, &mut ListCtx<'_, '_>) -> R) -> R {
         let shape = self.tx.list_shape();
-        let mut scratch = self.tx.local.lend_compress();
-        let done = self.tx.change_big(&self.w, |collection, write| {
-            work(collection.list_mut(), &mut ListCtx { write, scratch: &mut scratch, shape })
-        });
-        scratch.relax();
-        self.tx.local.return_compress(scratch);
-        done
+        let w = &self.w;
+        self.tx.with_compress(|tx, scratch| {
+            tx.change_big(w, |collection, write| work(collection.list_mut(), &mut ListCtx { write, scratch, shape }))
+        })
     }
 
     /// Turns a packed list into a quicklist.
@@ -354,17 +345,19 @@ impl ListViewMut<'_, '_> {
 
     #[cold]
     fn repack(&mut self) {
-        let (shape, mut scratch) = (self.tx.list_shape(), self.tx.local.lend_scratch());
-        let small = self.tx.read_list(self.w.opened(), |list| match list.single(shape) {
-            Some(node) => {
-                compact(node, &mut scratch);
-                true
+        let ListViewMut { tx, k, w } = self;
+        let shape = tx.list_shape();
+        tx.with_scratch(0, |tx, scratch| {
+            let small = tx.read_list(w.opened(), |list| match list.single(shape) {
+                Some(node) => {
+                    compact(node, scratch);
+                    true
+                }
+                None => false,
+            });
+            if small {
+                tx.make_small(k, w, Encoding::Packed, scratch);
             }
-            None => false,
         });
-        if small {
-            self.tx.make_small(self.k, &mut self.w, Encoding::Packed, &scratch);
-        }
-        self.tx.local.return_scratch(scratch);
     }
 }

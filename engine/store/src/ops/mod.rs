@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use varve_base::Ref;
+use varve_collection::list::CompressScratch;
 use varve_index::IndexEntry;
 use varve_segment::Object;
 
@@ -18,6 +19,7 @@ use crate::keyspace::door::{RootTransfer, Shown};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
+use crate::state::buffers::Buffers;
 use crate::state::clock::is_over;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
@@ -343,6 +345,46 @@ impl<'s> Tx<'s> {
     #[inline]
     fn saved_of(&self, old: Option<&Changing>) -> bool {
         old.is_some_and(|changing| self.object_at(changing.found).saved())
+    }
+
+    /// Runs `work` with one of the worker's buffers, which it puts back behind it.
+    #[inline(always)]
+    fn lend<T: Default, R>(
+        &mut self,
+        buffer: impl Fn(&mut Buffers) -> &mut T,
+        work: impl FnOnce(&mut Tx<'s>, &mut T) -> R,
+    ) -> R {
+        let mut lent = std::mem::take(buffer(self.local.buffers()));
+        let done = work(self, &mut lent);
+        *buffer(self.local.buffers()) = lent;
+        done
+    }
+
+    /// Runs `work` with the buffer of a value that is written anew, of `bytes` zeros.
+    #[inline]
+    fn with_scratch<R>(&mut self, bytes: usize, work: impl FnOnce(&mut Tx<'s>, &mut Vec<u8>) -> R) -> R {
+        self.lend(
+            |buffers| &mut buffers.value,
+            |tx, scratch| {
+                scratch.clear();
+                scratch.resize(bytes, 0);
+                work(tx, scratch)
+            },
+        )
+    }
+
+    /// Runs `work` with what lists compress and join nodes with.
+    #[inline(always)]
+    fn with_compress<R>(&mut self, work: impl FnOnce(&mut Tx<'s>, &mut CompressScratch) -> R) -> R {
+        self.lend(
+            |buffers| &mut buffers.compress,
+            |tx, scratch| {
+                let scratch = scratch.get_or_insert_default();
+                let done = work(tx, scratch);
+                scratch.relax();
+                done
+            },
+        )
     }
 
     /// Puts a new object in the place of a key's old one, or as a new entry; files its expiry.

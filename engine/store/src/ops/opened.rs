@@ -8,8 +8,7 @@ use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::clock::is_over;
 use crate::state::key::Key;
-use crate::state::kinds::kind_of;
-use crate::state::link::{Encoding, Link};
+use crate::state::link::Link;
 use crate::state::types::{Type, WrongType};
 
 /// A live key that holds the type which was asked for.
@@ -73,9 +72,8 @@ impl Tx<'_> {
             }
             return Ok(None);
         }
-        let is_right = object.kind() == kind_of(ty);
-        let is_big = is_right && ty != Type::String && Encoding::of(object.tag()) == Encoding::Big;
-        let link = is_big.then(|| Link::read(object.value()));
+        let is_right = object.kind() == ty.kind();
+        let link = if is_right && ty != Type::String { Link::of_collection(&object) } else { None };
         if !self.local.no_touch() {
             let before = object.clock();
             let clock = self.local.used_clock(store, before);

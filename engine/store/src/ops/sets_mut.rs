@@ -93,7 +93,7 @@ impl<'s> Tx<'s> {
 
     /// Most integers in a set of integers.
     pub(super) fn integers_max(&self) -> u64 {
-        self.store.shapes().set_entries()
+        self.store.shapes().small(Type::Set).entries()
     }
 }
 
@@ -228,13 +228,10 @@ fn new_set<'m>(tx: &mut Tx<'_>, k: &Key<'_>, members: impl Iterator<Item = &'m [
     if count == 0 {
         return tx.put_big(k, None, Type::Set, |ctx| Collection::Set(FieldTable::members(ctx.id, 1)));
     }
-    let mut scratch = tx.local.lend_scratch();
-    scratch.clear();
-    scratch.resize(intset::buffer_bytes(count, width), 0);
-    IntSetMut::init(&mut scratch).expect("there is room for a head");
-    let w = tx.put_small(k, None, Type::Set, Encoding::Integers, &scratch);
-    tx.local.return_scratch(scratch);
-    w
+    tx.with_scratch(intset::buffer_bytes(count, width), |tx, scratch| {
+        IntSetMut::init(scratch).expect("there is room for a head");
+        tx.put_small(k, None, Type::Set, Encoding::Integers, scratch)
+    })
 }
 
 /// Adds an integer to a set of integers, which may become too long for that.

@@ -14,10 +14,10 @@ use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass}
 
 use super::{Changing, Found, Tx};
 use crate::state::events::EventClass;
+use crate::state::form::StringForm;
 use crate::state::key::Key;
-use crate::state::kinds;
-use crate::state::kinds::StringForm;
-use crate::state::types::{Ttl, WrongType};
+use crate::state::request::Ttl;
+use crate::state::types::{Type, WrongType};
 
 impl Tx<'_> {
     /// A string for a reader: counts a hit or miss and moves the access clock.
@@ -32,7 +32,7 @@ impl Tx<'_> {
         };
         self.local.counters().hits.add(1);
         let object = self.used_at(p);
-        if object.kind() == kinds::STRING { Ok(Some(object.value())) } else { Err(WrongType) }
+        if object.kind() == Type::String.kind() { Ok(Some(object.value())) } else { Err(WrongType) }
     }
 
     /// Counts a read of a key that is not there.
@@ -79,7 +79,7 @@ impl Tx<'_> {
     #[inline]
     fn string_at(&self, p: Found) -> Result<&[u8], WrongType> {
         let object = self.object_at(p);
-        if object.kind() == kinds::STRING { Ok(object.value()) } else { Err(WrongType) }
+        if object.kind() == Type::String.kind() { Ok(object.value()) } else { Err(WrongType) }
     }
 
     /// Sets a string, whatever the key held. An expiry that has already come removes nothing here: callers that want
@@ -168,7 +168,7 @@ impl Tx<'_> {
         saved: bool,
     ) -> NewObject<'v> {
         NewObject {
-            kind: kinds::STRING,
+            kind: Type::String.kind(),
             owner: Owner::Database(k.db),
             key: k.bytes,
             room: value.len(),
@@ -194,7 +194,7 @@ impl Tx<'_> {
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.open_mut(store.log(), p.r, shown);
         let before = object.read().expiry_ms();
-        if object.read().kind() != kinds::STRING
+        if object.read().kind() != Type::String.kind()
             || before.is_some() != expiry.is_some()
             || !object.resize_value(value.len())
             || (before != expiry && !object.set_expiry_ms(expiry))

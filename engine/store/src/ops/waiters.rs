@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use super::Tx;
 use crate::state::key::{Key, hash_of};
-use crate::state::kinds::type_of_kind;
 use crate::state::shard_set::ShardSet;
+use crate::state::types::Type;
 use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {
@@ -94,7 +94,7 @@ impl Tx<'_> {
         let shard = self.held.at(at);
         let Some(queue) = shard.waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
         let Some(entry) = shard.find(store.log(), k) else { return };
-        let ty = type_of_kind(shard.open(store.log(), shard.index().get(entry)).kind());
+        let ty = Type::of_kind(shard.open(store.log(), shard.index().get(entry)).kind());
         let wanted = queue.fifo.iter().any(|waiter| waiter.wants == ty && waiter.is_waiting());
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {

@@ -16,7 +16,7 @@
 use varve_base::Ref;
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut, Width};
-use varve_packed::node::{Grow, Node, NodeMut};
+use varve_packed::node::{Node, NodeMut};
 use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
 
 use super::opened::Opened;
@@ -24,8 +24,6 @@ use super::strings::class_of;
 use super::{Changing, Found, Kept, Tx};
 use crate::keyspace::door::{RootTransfer, Shown};
 use crate::state::key::Key;
-use crate::state::kinds;
-use crate::state::kinds::kind_of;
 use crate::state::link::{Encoding, Link};
 use crate::state::small::Small;
 use crate::state::types::{Type, WrongType};
@@ -163,16 +161,13 @@ impl Tx<'_> {
     /// Writes a small value anew in `bytes` bytes.
     #[cold]
     fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
-        let mut scratch = self.local.lend_scratch();
-        let object = self.object_at(w.key.found);
-        let grow = if object.kind() == kinds::LIST { Grow::Both } else { Grow::Back };
-        let small = Small::of(&object).expect("a small collection");
-        scratch.clear();
-        scratch.resize(bytes, 0);
-        small.copy_into(&mut scratch, grow);
-        let encoding = small.encoding();
-        self.replace_value(k, w, encoding, &scratch);
-        self.local.return_scratch(scratch);
+        self.with_scratch(bytes, |tx, scratch| {
+            let object = tx.object_at(w.key.found);
+            let small = Small::of(&object).expect("a small collection");
+            small.copy_into(scratch, Type::of_kind(object.kind()).grows_at());
+            let encoding = small.encoding();
+            tx.replace_value(k, w, encoding, scratch);
+        });
     }
 
     /// A value that is being sent from where it lies cannot change there.
@@ -195,11 +190,10 @@ impl Tx<'_> {
         build: impl FnOnce(&mut WriteCtx<'_>, &[u8]) -> Collection,
     ) {
         debug_assert!(!w.is_big(), "it is big already");
-        let mut old = self.local.lend_scratch();
-        old.clear();
-        old.extend_from_slice(self.object_at(w.key.found).value());
-        let link = self.found(w.key.found.shard, |ctx| build(ctx, &old));
-        self.local.return_scratch(old);
+        let link = self.with_scratch(0, |tx, old| {
+            old.extend_from_slice(tx.object_at(w.key.found).value());
+            tx.found(w.key.found.shard, |ctx| build(ctx, old))
+        });
         self.replace_value(k, w, Encoding::Big, &link.bytes());
         w.link = Some(link);
     }
@@ -257,8 +251,8 @@ impl Tx<'_> {
         let old = old.map(|p| self.before(p));
         let kept = self.kept(old.as_ref(), None);
         let (r, link) = match form {
-            NewForm::Small(encoding, value) => (self.append_key(k, kind_of(ty), encoding, value, kept), None),
-            NewForm::Big(link) => (self.append_key(k, kind_of(ty), Encoding::Big, &link.bytes(), kept), Some(link)),
+            NewForm::Small(encoding, value) => (self.append_key(k, ty.kind(), encoding, value, kept), None),
+            NewForm::Big(link) => (self.append_key(k, ty.kind(), Encoding::Big, &link.bytes(), kept), Some(link)),
         };
         self.install(k, old, r, None, RootTransfer::None);
         let at = self.live(k).expect("it was put there just now");

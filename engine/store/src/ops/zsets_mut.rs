@@ -1,7 +1,7 @@
 //! Sorted sets to change: members added, removed and popped.
 //!
-//! A packed one becomes big when a member is added that would make it longer than `zset_entries` or `SMALL_BYTES_MAX`, or
-//! has more than `zset_value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew.
+//! A packed one becomes big when a member is added that would make it longer than `zset-max-listpack-entries` or `SMALL_BYTES_MAX`, or
+//! has more than `zset-max-listpack-value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew.
 
 use varve_collection::Collection;
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge, packed};
@@ -229,9 +229,9 @@ fn after_removal(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, removed: usize, lef
 
 /// True if a sorted set of this many members is packed: `longest` is the longest member, `bytes` all entries, in bytes.
 fn zset_fits(tx: &Tx<'_>, members: usize, longest: usize, bytes: usize) -> bool {
-    let shapes = tx.store.shapes();
-    let few = members as u64 <= shapes.zset_entries() && bytes <= SMALL_BYTES_MAX;
-    few && longest as u64 <= shapes.zset_value()
+    let shape = tx.store.shapes().small(Type::Zset);
+    let few = members as u64 <= shape.entries() && bytes <= SMALL_BYTES_MAX;
+    few && longest as u64 <= shape.value_bytes()
 }
 
 #[inline]
@@ -285,12 +285,10 @@ fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, member: &[u8], score: f64) {
 /// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
 /// entries.
 fn put_packed(tx: &mut Tx<'_>, k: &Key<'_>, old: Option<Found>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
-    let mut scratch = tx.local.lend_scratch();
-    scratch.clear();
-    scratch.resize(buffer_bytes(bytes), 0);
-    fill(&mut NodeMut::init(&mut scratch, Grow::Back).expect("an empty node fits"));
-    tx.put_small(k, old, Type::Zset, Encoding::Packed, &scratch);
-    tx.local.return_scratch(scratch);
+    tx.with_scratch(buffer_bytes(bytes), |tx, scratch| {
+        fill(&mut NodeMut::init(scratch, Grow::Back).expect("an empty node fits"));
+        tx.put_small(k, old, Type::Zset, Encoding::Packed, scratch);
+    });
 }
 
 /// Makes a packed sorted set a big one.

@@ -14,7 +14,9 @@
 //! whose key is gone stays, dying, until the background has killed the last of its objects.
 
 use varve_collection::{Collection, CollectionId};
-use varve_segment::ObjectTag;
+use varve_segment::{Object, ObjectTag};
+
+use super::types::Type;
 
 /// How a collection's key object holds its value; the object's tag states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +60,20 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Where the root of a key's object is; `None` for a string and for a small collection.
     #[inline]
-    pub(crate) fn read(value: &[u8]) -> Link {
+    pub(crate) fn of(object: &Object<'_>) -> Option<Link> {
+        if object.kind() == Type::String.kind() { None } else { Link::of_collection(object) }
+    }
+
+    /// Where the root of a collection's object is; `None` for a small collection.
+    #[inline(always)]
+    pub(crate) fn of_collection(object: &Object<'_>) -> Option<Link> {
+        (Encoding::of(object.tag()) == Encoding::Big).then(|| Link::read(object.value()))
+    }
+
+    #[inline]
+    fn read(value: &[u8]) -> Link {
         let word = |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().expect("four bytes"));
         Link { id: CollectionId::new(word(0)), place: word(4) }
     }

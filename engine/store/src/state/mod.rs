@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `types`, `kinds`, `key` | types of values, the kinds and tags of their objects, keys and the bits of their hash |
+//! | `types`, `form`, `key` | the table of types, how a string was made, keys and the bits of their hash |
+//! | `request` | small types that commands and the store share |
 //! | `shard_set` | the shards that a command holds, listed |
 //! | `policy`, `clock`, `shapes` | the limit and its policies, what a clock says, the limits of encodings |
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
@@ -10,10 +11,12 @@
 //! | `watch`, `waiters`, `events`, `effects` | watched keys, clients that wait, queued events, effects of commands |
 //! | `observe`, `walker` | the observer of reads and changes, the walker that sees objects before they change |
 //! | `candidates`, `victims`, `reclaim`, `background` | what eviction, reclaim and a worker's background remember |
+//! | `buffers` | buffers that a worker keeps from one use to the next |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `pending`, `detached` | what the background owes |
 
 pub(crate) mod background;
+pub(crate) mod buffers;
 pub(crate) mod candidates;
 pub(crate) mod clock;
 pub(crate) mod collections;
@@ -21,8 +24,8 @@ pub(crate) mod counts;
 pub(crate) mod detached;
 pub(crate) mod effects;
 pub mod events;
+pub(crate) mod form;
 pub(crate) mod key;
-pub(crate) mod kinds;
 pub(crate) mod link;
 pub(crate) mod meter;
 pub(crate) mod observe;
@@ -30,6 +33,7 @@ pub(crate) mod pending;
 pub(crate) mod policy;
 pub(crate) mod process;
 pub(crate) mod reclaim;
+pub(crate) mod request;
 pub(crate) mod roots;
 pub(crate) mod shapes;
 pub(crate) mod shard_set;

@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use super::types::{PerType, SmallLimits, Type};
+
 /// Most fields, integers or members of a small hash, set or sorted set, whatever the settings say.
 pub const SMALL_ENTRIES_MAX: u64 = 1024;
 /// Most bytes of its entries, and of one of them: with its free room it still is no large value.
@@ -18,11 +20,14 @@ pub struct Shapes {
     list_fill: AtomicI64,
     list_depth: AtomicU64,
     list_alone: AtomicU64,
-    hash_entries: AtomicU64,
-    hash_value: AtomicU64,
-    set_entries: AtomicU64,
-    zset_entries: AtomicU64,
-    zset_value: AtomicU64,
+    small: PerType<SmallShape>,
+}
+
+/// The limits of one type's small values, changed while workers run.
+#[derive(Debug)]
+pub struct SmallShape {
+    entries: AtomicU64,
+    value_bytes: AtomicU64,
 }
 
 /// Values for all limits at once.
@@ -32,30 +37,24 @@ pub struct Limits {
     pub list_fill: i64,
     /// `list-compress-depth`: nodes at either end that are never compressed; 0 compresses none at all.
     pub list_depth: u64,
-    /// `hash-max-listpack-entries`: fields of a packed hash at most.
-    pub hash_entries: u64,
-    /// `hash-max-listpack-value`: bytes of a field or value in a packed hash at most.
-    pub hash_value: u64,
-    /// `set-max-intset-entries`: integers in a set of nothing else at most.
-    pub set_entries: u64,
-    /// `zset-max-listpack-entries`: members of a packed sorted set at most.
-    pub zset_entries: u64,
-    /// `zset-max-listpack-value`: bytes of a member of a packed sorted set at most.
-    pub zset_value: u64,
+    /// For hashes `hash-max-listpack-entries` and `hash-max-listpack-value`, for sets `set-max-intset-entries`, for sorted
+    /// sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
+    pub small: PerType<SmallLimits>,
 }
 
 impl Default for Limits {
     /// As Redis 7.0.15.
     fn default() -> Limits {
-        Limits {
-            list_fill: -2,
-            list_depth: 0,
-            hash_entries: 512,
-            hash_value: 64,
-            set_entries: 512,
-            zset_entries: 128,
-            zset_value: 64,
-        }
+        Limits { list_fill: -2, list_depth: 0, small: PerType::new(|ty| ty.row().limits) }
+    }
+}
+
+impl Limits {
+    /// These limits, with others for the small values of one type.
+    #[must_use]
+    pub fn with(mut self, ty: Type, entries: u64, value_bytes: u64) -> Limits {
+        self.small[ty] = SmallLimits { entries, value_bytes };
+        self
     }
 }
 
@@ -66,11 +65,10 @@ impl Default for Shapes {
             list_fill: AtomicI64::new(l.list_fill),
             list_depth: AtomicU64::new(l.list_depth),
             list_alone: AtomicU64::new(u64::MAX),
-            hash_entries: AtomicU64::new(l.hash_entries),
-            hash_value: AtomicU64::new(l.hash_value),
-            set_entries: AtomicU64::new(l.set_entries),
-            zset_entries: AtomicU64::new(l.zset_entries),
-            zset_value: AtomicU64::new(l.zset_value),
+            small: PerType::new(|ty| SmallShape {
+                entries: AtomicU64::new(l.small[ty].entries),
+                value_bytes: AtomicU64::new(l.small[ty].value_bytes),
+            }),
         }
     }
 }
@@ -80,11 +78,11 @@ impl Shapes {
     pub fn set(&self, l: &Limits) {
         self.list_fill.store(l.list_fill, Relaxed);
         self.list_depth.store(l.list_depth, Relaxed);
-        self.hash_entries.store(l.hash_entries.min(SMALL_ENTRIES_MAX), Relaxed);
-        self.hash_value.store(l.hash_value.min(SMALL_BYTES_MAX as u64), Relaxed);
-        self.set_entries.store(l.set_entries.min(SMALL_ENTRIES_MAX), Relaxed);
-        self.zset_entries.store(l.zset_entries.min(SMALL_ENTRIES_MAX), Relaxed);
-        self.zset_value.store(l.zset_value.min(SMALL_BYTES_MAX as u64), Relaxed);
+        for ty in Type::ALL {
+            let (shape, limits) = (&self.small[ty], l.small[ty]);
+            shape.entries.store(limits.entries.min(SMALL_ENTRIES_MAX), Relaxed);
+            shape.value_bytes.store(limits.value_bytes.min(SMALL_BYTES_MAX as u64), Relaxed);
+        }
     }
 
     /// See [`Limits::list_fill`].
@@ -110,33 +108,23 @@ impl Shapes {
         self.list_alone.store(bytes, Relaxed);
     }
 
-    /// See [`Limits::hash_entries`].
+    /// The limits of a type's small values.
+    #[inline(always)]
+    pub fn small(&self, ty: Type) -> &SmallShape {
+        &self.small[ty]
+    }
+}
+
+impl SmallShape {
+    /// See [`SmallLimits::entries`].
     #[inline]
-    pub fn hash_entries(&self) -> u64 {
-        self.hash_entries.load(Relaxed)
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
     }
 
-    /// See [`Limits::hash_value`].
+    /// See [`SmallLimits::value_bytes`].
     #[inline]
-    pub fn hash_value(&self) -> u64 {
-        self.hash_value.load(Relaxed)
-    }
-
-    /// See [`Limits::set_entries`].
-    #[inline]
-    pub fn set_entries(&self) -> u64 {
-        self.set_entries.load(Relaxed)
-    }
-
-    /// See [`Limits::zset_entries`].
-    #[inline]
-    pub fn zset_entries(&self) -> u64 {
-        self.zset_entries.load(Relaxed)
-    }
-
-    /// See [`Limits::zset_value`].
-    #[inline]
-    pub fn zset_value(&self) -> u64 {
-        self.zset_value.load(Relaxed)
+    pub fn value_bytes(&self) -> u64 {
+        self.value_bytes.load(Relaxed)
     }
 }

@@ -4,8 +4,8 @@ use varve_packed::intset::IntSet;
 use varve_packed::node::{Grow, Node};
 use varve_segment::Object;
 
-use super::kinds;
 use super::link::Encoding;
+use super::types::{SmallForm, Type};
 
 /// The value of a small collection.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) enum Small<'a> {
 impl<'a> Small<'a> {
     /// The value of a key's object; `None` for a string and for a big collection.
     pub(crate) fn of(object: &Object<'a>) -> Option<Small<'a>> {
-        if object.kind() == kinds::STRING {
+        if object.kind() == Type::String.kind() {
             return None;
         }
         match Encoding::of(object.tag()) {
@@ -64,12 +64,19 @@ impl<'a> Small<'a> {
         copied.expect("the copy has the bytes that it asked for");
     }
 
-    /// Checks the bytes. No small collection is empty; `pairs` says that entries come in pairs. O(N).
-    pub(crate) fn verify(&self, pairs: bool) {
-        match self {
-            Small::Packed(node) => node.verify(),
-            Small::Integers(set) => set.verify(),
-        }
-        assert!(self.len() > 0 && (!pairs || self.len().is_multiple_of(2)), "{} entries", self.len());
+    /// Checks the bytes against the form that the type's small values have. No small collection is empty. O(N).
+    pub(crate) fn verify(&self, form: SmallForm) {
+        let whole = match (self, form) {
+            (Small::Packed(node), SmallForm::Entries | SmallForm::Pairs) => {
+                node.verify();
+                form == SmallForm::Entries || node.len().is_multiple_of(2)
+            }
+            (Small::Integers(set), SmallForm::Integers) => {
+                set.verify();
+                true
+            }
+            _ => panic!("{:?} in a value of {form:?}", self.encoding()),
+        };
+        assert!(self.len() > 0 && whole, "{} entries of {form:?}", self.len());
     }
 }

@@ -5,14 +5,12 @@
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::zset;
 use varve_collection::{Collection, ReadCtx};
-use varve_packed::intset::IntSet;
 use varve_packed::node::{Node, PackedEntry};
 use varve_segment::Object;
 
 use super::key::database_of;
-use super::kinds;
-use super::link::Encoding;
-use super::types::Type;
+use super::small::Small;
+use super::types::{SmallForm, Type};
 
 /// Sees each object before it changes. Called with the object's shard held: it may take locks that are leaves, and waits
 /// for nothing.
@@ -68,7 +66,7 @@ impl<'a> Before<'a> {
 
     /// The type of its value.
     pub fn ty(&self) -> Type {
-        kinds::type_of_kind(self.object.kind())
+        Type::of_kind(self.object.kind())
     }
 
     /// The key's expiry in milliseconds of Unix time.
@@ -78,28 +76,27 @@ impl<'a> Before<'a> {
 
     /// Shows the value: a string whole, a list from front to back, other collections in no order.
     pub fn for_each(&self, show: &mut dyn FnMut(ValuePart<'_>)) {
-        let value = self.object.value();
-        match self.collection {
-            Some(collection) => self.for_each_of(collection, show),
-            None if self.ty() == Type::String => show(ValuePart::Whole(value)),
-            None if Encoding::of(self.object.tag()) == Encoding::Integers => {
-                let integers = IntSet::open(value);
+        match (self.collection, Small::of(&self.object)) {
+            (Some(collection), _) => self.for_each_of(collection, show),
+            (None, None) => show(ValuePart::Whole(self.object.value())),
+            (None, Some(Small::Packed(node))) => self.for_each_packed(node, show),
+            (None, Some(Small::Integers(integers))) => {
                 integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
             }
-            None => self.for_each_packed(Node::open(value), show),
         }
     }
 
     fn for_each_packed(&self, node: Node<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
-        match self.ty() {
-            Type::Zset => zset::packed::for_each(node, |member, score| show(ValuePart::Scored(member, score))),
-            Type::Hash => {
-                let mut entries = node.iter();
-                while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
-                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
-                }
+        if self.ty() == Type::Zset {
+            return zset::packed::for_each(node, |member, score| show(ValuePart::Scored(member, score)));
+        }
+        let mut entries = node.iter();
+        while let Some(entry) = entries.next() {
+            let value = if self.ty().row().small == SmallForm::Pairs { entries.next() } else { None };
+            match value {
+                Some(value) => show(ValuePart::Pair(entry.text(&mut [0; 20]), value.text(&mut [0; 20]))),
+                None => show(ValuePart::Element(entry.text(&mut [0; 20]))),
             }
-            _ => node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20])))),
         }
     }
 

@@ -4,7 +4,6 @@
 //! looked up under its own shard's lock: it is dead if the index does not hold this very Ref, else it is copied and
 //! repointed. A busy shard ends a slice. Only the search for a cutoff (`evict`) waits for shards, under the drain's lock.
 
-use varve_base::hash::hash64;
 use varve_collection::CollectionId;
 use varve_packed::node::Grow;
 use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE};
@@ -46,7 +45,7 @@ pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evi
     }
     let Some(victim) = drain.as_mut() else { return Slice::Nothing };
     let tally = Tally::default();
-    let mut mover = Mover { store, worker, cutoff, tally, hashes: [0; SLICE], refs: [0; SLICE], len: 0 };
+    let mut mover = Mover { store, worker, cutoff, tally, hashes: [0; SLICE], next: 0 };
     let state = store.log().drain_step(victim, &mut mover, objects);
     mover.worker.background_mut().tally = mover.tally;
     mover.worker.park(store);
@@ -67,10 +66,11 @@ struct Mover<'a> {
     /// Objects beyond it are evicted.
     cutoff: Option<Cutoff>,
     tally: Tally,
-    /// Hashes of the heads read ahead, with the Refs that they belong to.
+    /// Hashes of the keys among the heads that were prepared, in the heads' order. A part of a collection has none.
     hashes: [u64; SLICE],
-    refs: [u64; SLICE],
-    len: usize,
+    /// The place in `hashes` of the head that is relocated next. Heads are relocated in the order in which they were
+    /// prepared, until one is busy; then they are prepared anew.
+    next: usize,
 }
 
 impl Mover<'_> {
@@ -91,20 +91,6 @@ impl Mover<'_> {
         self.worker.counters().moved.add(1);
         Relocated::Moved
     }
-
-    fn hash(&self, head: &ObjectHead<'_>) -> u64 {
-        match self.refs[..self.len].iter().position(|&r| r == head.r.bits()) {
-            Some(at) => self.hashes[at],
-            None => self.compute(head),
-        }
-    }
-
-    fn compute(&self, head: &ObjectHead<'_>) -> u64 {
-        match head.owner {
-            Owner::Database(db) => hash_of(self.store.seed(), db, head.key),
-            Owner::Collection(_) => hash64(self.store.seed(), head.key),
-        }
-    }
 }
 
 /// Writes the value of a small collection without its free room into `scratch`, where that saves an eighth or more.
@@ -122,21 +108,24 @@ fn trim(object: &Object<'_>, scratch: &mut Vec<u8>) -> bool {
 
 impl Relocate for Mover<'_> {
     fn prepare(&mut self, heads: &[ObjectHead<'_>]) {
-        self.len = heads.len().min(SLICE);
-        for (at, head) in heads.iter().take(SLICE).enumerate() {
-            self.refs[at] = head.r.bits();
-            self.hashes[at] = self.compute(head);
-            match head.owner {
-                Owner::Database(_) => self.store.prefetch(self.hashes[at]),
-                Owner::Collection(_) => {}
+        self.next = 0;
+        for (hash, head) in self.hashes.iter_mut().zip(heads) {
+            if let Owner::Database(db) = head.owner {
+                *hash = hash_of(self.store.seed(), db, head.key);
+                self.store.prefetch(*hash);
             }
         }
     }
 
     fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
+        let hash = self.hashes[self.next];
+        self.next += 1;
         let settled = match head.owner {
             Owner::Collection(number) => self.relocate_part(head, CollectionId::new(number)),
-            Owner::Database(_) => self.relocate_key(head),
+            Owner::Database(db) => {
+                debug_assert_eq!(hash, hash_of(self.store.seed(), db, head.key), "heads come in the order prepared");
+                self.relocate_key(head, hash)
+            }
         };
         if matches!(settled, Relocated::Moved | Relocated::Dead) {
             self.tally.count(head.owner, settled == Relocated::Moved);
@@ -146,8 +135,7 @@ impl Relocate for Mover<'_> {
 }
 
 impl Mover<'_> {
-    fn relocate_key(&mut self, head: &ObjectHead<'_>) -> Relocated {
-        let hash = self.hash(head);
+    fn relocate_key(&mut self, head: &ObjectHead<'_>, hash: u64) -> Relocated {
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
         let log = self.store.log();

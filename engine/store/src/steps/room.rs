@@ -14,7 +14,7 @@ use super::{Step, debt, drain, evict, free};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
-use crate::state::types::OutOfMemory;
+use crate::state::request::OutOfMemory;
 
 /// Slices between looks at the live bytes of all segments.
 const LOOK_SLICES: u32 = 16;

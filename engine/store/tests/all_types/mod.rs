@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use value::{Plain, combine};
 use varve_store::{
-    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, Policy, SetOp, Store, StoreWorker, StringForm, Ttl, Tx,
-    Type, WrongType,
+    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, PerType, Policy, SetOp, SmallLimits, Store, StoreWorker,
+    StringForm, Ttl, Tx, Type, WrongType,
 };
 
 const DATABASES: u32 = 3;
@@ -35,6 +35,18 @@ pub(crate) struct Op {
     pub(crate) one: u8,
     pub(crate) two: u8,
     pub(crate) number: u8,
+}
+
+/// The numbers of a type's operations, of 64. Those that no type has are of all types, and of the store.
+pub(crate) fn operations(ty: Type) -> std::ops::Range<u8> {
+    match ty {
+        Type::List => 0..12,
+        Type::Set => 12..22,
+        Type::Hash => 22..30,
+        Type::Zset => 30..43,
+        Type::String => 43..45,
+        Type::Stream => 0..0,
+    }
 }
 
 pub(crate) struct World {
@@ -69,30 +81,50 @@ impl World {
 
     /// Does one operation to both.
     pub(crate) fn apply(&mut self, op: Op) {
-        let name = name(op.one);
-        match op.what % 64 {
-            0..=2 => self.push(op, &name),
-            3..=5 => self.pop(op, &name),
-            6 => self.list_set(op, &name),
-            7 => self.list_insert(op, &name),
-            8 => self.list_remove(op, &name),
-            9 => self.list_trim(op, &name),
-            10 | 11 => self.list_move(op, &name),
-            12..=15 => self.set_add(op, &name),
-            16 | 17 => self.set_remove(op, &name),
-            18 => self.set_pop(op, &name),
-            19 => self.set_move(op, &name),
-            20 | 21 => self.set_store(op, &name),
-            22..=25 => self.hash_set(op, &name),
-            26 | 27 => self.hash_remove(op, &name),
-            28 => self.hash_add(op, &name),
-            29 => self.hash_scan(op, &name),
-            30..=42 => self.sorted(op, &name),
-            43 | 44 => self.string(op, &name),
-            45 | 46 => self.remove(op, &name),
-            47 | 48 => self.rename(op, &name),
-            49 => self.copy(op, &name),
-            50 | 51 => self.expire(op, &name),
+        let (name, what) = (name(op.one), op.what % 64);
+        match Type::ALL.into_iter().find(|ty| operations(*ty).contains(&what)) {
+            Some(ty) => self.apply_to(ty, what - operations(ty).start, op, &name),
+            None => self.apply_to_all(what, op, &name),
+        }
+        self.compare(&name, op);
+        self.done += 1;
+        if self.done.is_multiple_of(VERIFY_EVERY) {
+            self.verify();
+        }
+    }
+
+    /// Does an operation of one type, by its number among the type's operations.
+    fn apply_to(&mut self, ty: Type, number: u8, op: Op, name: &Name) {
+        match (ty, number) {
+            (Type::List, 0..=2) => self.push(op, name),
+            (Type::List, 3..=5) => self.pop(op, name),
+            (Type::List, 6) => self.list_set(op, name),
+            (Type::List, 7) => self.list_insert(op, name),
+            (Type::List, 8) => self.list_remove(op, name),
+            (Type::List, 9) => self.list_trim(op, name),
+            (Type::List, _) => self.list_move(op, name),
+            (Type::Set, 0..=3) => self.set_add(op, name),
+            (Type::Set, 4 | 5) => self.set_remove(op, name),
+            (Type::Set, 6) => self.set_pop(op, name),
+            (Type::Set, 7) => self.set_move(op, name),
+            (Type::Set, _) => self.set_store(op, name),
+            (Type::Hash, 0..=3) => self.hash_set(op, name),
+            (Type::Hash, 4 | 5) => self.hash_remove(op, name),
+            (Type::Hash, 6) => self.hash_add(op, name),
+            (Type::Hash, _) => self.hash_scan(op, name),
+            (Type::Zset, _) => self.sorted(op, name, number),
+            (Type::String, _) => self.string(op, name),
+            (Type::Stream, _) => unreachable!("streams have no operation"),
+        }
+    }
+
+    /// Does an operation that every type has, or one of the store.
+    fn apply_to_all(&mut self, what: u8, op: Op, name: &Name) {
+        match what {
+            45 | 46 => self.remove(op, name),
+            47 | 48 => self.rename(op, name),
+            49 => self.copy(op, name),
+            50 | 51 => self.expire(op, name),
             52 => self.now += i64::from(op.number),
             53..=57 => self.step(op),
             58 => self.limits(op.number),
@@ -100,11 +132,6 @@ impl World {
             60 => self.swap(op),
             61 => self.workers[usize::from(op.what >> 7)].park(),
             _ => {}
-        }
-        self.compare(&name, op);
-        self.done += 1;
-        if self.done.is_multiple_of(VERIFY_EVERY) {
-            self.verify();
         }
     }
 
@@ -551,14 +578,11 @@ impl World {
 
     fn limits(&mut self, number: u8) {
         let few = u64::from(number % 4) * 3;
+        let value_bytes = if number.is_multiple_of(2) { 64 } else { 8 };
         self.store.shapes().set(&Limits {
             list_fill: [-1, 1, 2, 5, 30, -2, -5, 128][usize::from(number / 4 % 8)],
             list_depth: u64::from(number / 32 % 3),
-            hash_entries: few,
-            hash_value: if number.is_multiple_of(2) { 64 } else { 8 },
-            set_entries: few * 2,
-            zset_entries: few,
-            zset_value: if number.is_multiple_of(2) { 64 } else { 8 },
+            small: PerType::new(|ty| SmallLimits { entries: if ty == Type::Set { few * 2 } else { few }, value_bytes }),
         });
     }
 

@@ -30,29 +30,29 @@ fn score(n: u8) -> f64 {
 }
 
 impl World {
-    pub(super) fn sorted(&mut self, op: Op, name: &Name) {
-        match op.what % 64 {
-            30..=34 => self.zset_add(op, name),
-            35 => self.zset_remove(op, name),
-            36 => self.zset_remove_range(op, name),
-            37 => self.zset_pop(op, name),
-            38 => self.zset_store(op, name),
-            39 | 40 => self.zset_range(op, name),
-            41 => self.zset_one(op, name),
+    pub(super) fn sorted(&mut self, op: Op, name: &Name, number: u8) {
+        match number {
+            0..=4 => self.zset_add(op, name, number),
+            5 => self.zset_remove(op, name),
+            6 => self.zset_remove_range(op, name),
+            7 => self.zset_pop(op, name),
+            8 => self.zset_store(op, name),
+            9 | 10 => self.zset_range(op, name),
+            11 => self.zset_one(op, name),
             _ => self.zset_scan(op, name),
         }
     }
 
-    fn zset_add(&mut self, op: Op, name: &Name) {
-        let how = match op.what % 64 {
-            30 => ZAdd { nx: op.number.is_multiple_of(3), xx: op.number % 3 == 1, ..ZAdd::default() },
-            31 => ZAdd {
+    fn zset_add(&mut self, op: Op, name: &Name, number: u8) {
+        let how = match number {
+            0 => ZAdd { nx: op.number.is_multiple_of(3), xx: op.number % 3 == 1, ..ZAdd::default() },
+            1 => ZAdd {
                 gt: op.number.is_multiple_of(2),
                 lt: op.number % 2 == 1,
                 xx: op.number.is_multiple_of(5),
                 ..ZAdd::default()
             },
-            32 => ZAdd { incr: true, nx: op.number.is_multiple_of(7), gt: op.number % 7 == 1, ..ZAdd::default() },
+            2 => ZAdd { incr: true, nx: op.number.is_multiple_of(7), gt: op.number % 7 == 1, ..ZAdd::default() },
             _ => ZAdd::default(),
         };
         for (n, member) in words(op).into_iter().enumerate() {

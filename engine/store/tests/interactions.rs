@@ -370,3 +370,21 @@ fn a_database_is_flushed_while_reclaim_drains_its_segments() {
         assert_eq!((contents(&mut one, 1), store.len(0)), (other, 0));
     }
 }
+
+/// Interaction 7: a figure of what lives that is older than the keys, at a clock that stands still. One segment is
+/// drained by it; then the figure is read anew, and nothing is dead.
+#[test]
+fn reclaim_ends_though_the_clock_stands_still() {
+    let (store, mut one, _) = store();
+    // The first look finds an empty store.
+    step(&mut one);
+    let keys = 1000;
+    for n in 0..keys {
+        let key = format!("key {n}").into_bytes();
+        with(&mut one, 0, &[&key], |tx| tx.set(&tx.key(&key), &[b'v'; 90], Ttl::Clear, StringForm::Auto));
+    }
+    let steps = (0..5000).take_while(|_| step(&mut one)).count();
+    let moved = store.totals().moved;
+    assert!(steps < 5000 && moved < keys / 4, "{moved} of {keys} live objects were moved in {steps} steps");
+    store.verify();
+}

@@ -309,10 +309,7 @@ fn contents(worker: &mut StoreWorker, db: u32) -> Contents {
                     .expect("a set")
                     .expect("it is there")
                     .for_each(|member| all.push(member.text(&mut [0; 20]).to_vec())),
-                Type::Zset => {
-                    _ = tx.zset_for_each(&k, &mut |member, _| all.push(member.to_vec())).expect("a sorted set")
-                }
-                Type::Stream => unreachable!("no command makes one"),
+                _ => _ = tx.zset_for_each(&k, &mut |member, _| all.push(member.to_vec())).expect("a sorted set"),
             }
             if tx.type_of(&k) != Some(Type::List) {
                 all.sort();

@@ -13,7 +13,7 @@ const MOVED_BYTES_KEPT: usize = 256 << 10;
 pub(crate) struct Buffers {
     /// A value that is written anew.
     pub(crate) value: Vec<u8>,
-    /// What lists compress and join nodes with, from the first use on.
+    /// Scratch with which lists compress and join nodes, from the first use on.
     pub(crate) compress: Option<Box<CompressScratch>>,
     /// An element on its way from one list to another.
     pub(crate) moved: Vec<u8>,

@@ -67,7 +67,7 @@ impl World {
         let seats = (0..2)
             .map(|id| Seat {
                 worker: store.worker(id),
-                batch: Batch::new(CommandStats::new(commands())),
+                batch: Batch::new(CommandStats::new(commands().ids())),
                 parser: Parser::new(varve_protocol::RequestLimits::default()),
                 session: Session::new(id as u64, START_MS, true),
                 blocked: None,

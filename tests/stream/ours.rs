@@ -62,7 +62,7 @@ impl Ours {
         let mut ours = Ours {
             worker: store.worker(0),
             store,
-            batch: Batch::new(CommandStats::new(commands())),
+            batch: Batch::new(CommandStats::new(commands().ids())),
             table: CommandTable::new(commands()),
             connections: Vec::new(),
             out: Reply::new(),

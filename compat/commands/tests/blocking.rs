@@ -54,7 +54,7 @@ impl Bench {
             Store::new(&Options { seed: 5, workers, geometry, ..Options::default() }).expect("an address range");
         let journal = Journal::default();
         let hand = |id: usize| {
-            let (mut worker, mut batch) = (store.worker(id), Batch::new(CommandStats::new(commands())));
+            let (mut worker, mut batch) = (store.worker(id), Batch::new(CommandStats::new(commands().ids())));
             batch.set_events(&mut worker, journal.clone());
             let session = Session::new(id as u64 + 1, NOW_MS, true);
             Hand { worker, batch, session, parser: Parser::new(RequestLimits::default()), blocked: None }

@@ -32,7 +32,7 @@ impl Client {
     fn new(store: &Arc<Store>, id: usize) -> Client {
         Client {
             worker: store.worker(id),
-            batch: Batch::new(CommandStats::new(commands())),
+            batch: Batch::new(CommandStats::new(commands().ids())),
             parser: Parser::new(RequestLimits::default()),
             session: Session::new(id as u64 + 1, NOW_MS, true),
             commands: CommandTable::new(commands()),

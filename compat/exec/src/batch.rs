@@ -21,18 +21,20 @@ use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, Reply, Span};
 use varve_store::{ShardSet, StoreWorker, Tx};
 
-use crate::blocking::{self, Blocked, Served};
-use crate::command::{Command, CommandTable, Exec, Unresolved};
+use crate::blocking;
+use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
+use crate::ctx::Ctx;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke_wide};
-use crate::large_arguments::{self, LargeArguments, Slices};
+use crate::large_arguments::{LargeArguments, Slices};
 use crate::monitor::Seen;
+use crate::multi::KEY_OVERHEAD_BYTES;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
-use crate::transaction::KEY_OVERHEAD_BYTES;
-use crate::{Ctx, SessionCtx, checks, tracking};
+use crate::waiting::{Blocked, Served};
+use crate::{checks, tracking};
 
 mod account;
 mod parse;
@@ -41,8 +43,7 @@ mod preparse;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
-pub use parse::KeyArg;
-use parse::{Recent, Tail, Work};
+use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
 pub use preparse::PreparsedTurn;
@@ -265,7 +266,7 @@ impl Batch {
             None => match tail {
                 Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
                 Tail::Partial { want } => {
-                    let body = large_arguments::wanted(parser, table, worker, &input[consumed..]);
+                    let body = wanted_body(parser, table, worker, &input[consumed..]);
                     TurnState::NeedInput { want, body }
                 }
                 Tail::More => TurnState::Yield,
@@ -338,8 +339,7 @@ impl Running<'_> {
         let each = observers.slow.times_each();
         let tx = Tx::new(store, local, self.session.db());
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
-        let mut ctx =
-            Ctx { command: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
+        let mut ctx = Ctx { row: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
         let (mut clock, mut kept, mut stop, begin) = (SharedTime::start(), Kept(0), None, self.next);
         ctx.tx.keep_expired(pause != Pause::None);
@@ -366,7 +366,7 @@ impl Running<'_> {
                 break;
             }
             self.next += 1;
-            ctx.command = d;
+            ctx.row = d;
             let apart = d.timed || each;
             if apart {
                 clock.settle(&observers.stats);
@@ -383,7 +383,7 @@ impl Running<'_> {
                 took(clock.settle(&observers.stats), d, &mut observers.slow, &mut ctx);
             }
             if ctx.tx.has_ready() {
-                observers.serve_ready(&mut ctx.tx);
+                blocking::serve_ready(&mut ctx.tx, observers);
             }
             if ctx.session.is_blocked() {
                 stop = ctx.session.take_blocked().map(Stop::Blocked);
@@ -391,7 +391,7 @@ impl Running<'_> {
             }
         }
         if self.next > begin {
-            ctx.session.note_command(ctx.command);
+            ctx.session.note_command(ctx.row);
         }
         clock.settle(&observers.stats);
         ctx.tx.finish();
@@ -440,7 +440,7 @@ impl Running<'_> {
         let result = run_unkeyed(d, call, self.table, &mut self.batch.observers);
         let nanos = start.elapsed().as_nanos() as u64;
         let now_ms = self.worker.now_ms();
-        let ran = Ran { command: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.ends_after_reply() {
@@ -473,16 +473,16 @@ fn stands_back(
 /// Ends a client's command on keys, like [`Observers::after`].
 #[cold]
 fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) {
-    let Ctx { command, args, tx, session, out, .. } = ctx;
+    let Ctx { row, args, tx, session, out, .. } = ctx;
     if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
         // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
         if session.tracking().remembers() {
-            tracking::remember(command, *args, session, tx);
+            tracking::remember(row, *args, session.id(), tx);
         }
         return;
     }
     let now_ms = tx.now_ms();
-    let ran = Ran { command, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
+    let ran = Ran { row, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
     observers.after(ran, Caller::Client(session), Some(tx), out);
 }
 

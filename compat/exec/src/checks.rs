@@ -2,9 +2,8 @@
 //!
 //! The order is Redis's: unknown name and arity first (`table`), then authentication, then the limit.
 
-use varve_catalog::Flags;
+use varve_catalog::{Flags, Row};
 
-use crate::command::Command;
 use crate::errors::{CmdResult, CommandError};
 use crate::session::Session;
 
@@ -13,7 +12,7 @@ use crate::session::Session;
 /// # Errors
 /// The reason why not.
 #[inline]
-pub fn allowed(d: &Command, session: &Session) -> CmdResult {
+pub fn allowed(d: &Row, session: &Session) -> CmdResult {
     if !session.is_authenticated() && !d.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NO_AUTH);
     }

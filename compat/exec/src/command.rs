@@ -9,12 +9,15 @@
 //! ```
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use varve_catalog::{NameTable, RenameError, Row};
-use varve_protocol::Args;
+use varve_protocol::{Args, Reply};
 
+use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
-use crate::{Ctx, SessionCtx, WideCtx};
+use crate::notify::Events;
+use crate::session::Session;
 
 /// A command or, inside [`Command::subcommands`], a subcommand. It reads as its row.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,29 @@ pub type KeysFn = fn(&mut Ctx<'_, '_>) -> CmdResult;
 pub type WideFn = fn(&mut WideCtx<'_>) -> CmdResult;
 /// A command that touches no key.
 pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
+
+/// The context of a command without keys.
+pub struct SessionCtx<'c> {
+    /// The request; argument 0 is the name.
+    pub args: Args<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Reply,
+    /// The connection.
+    pub session: &'c mut Session,
+    /// The server's commands, renamed ones under their new names.
+    pub commands: &'c CommandTable,
+    /// Number of databases.
+    pub databases: u32,
+    /// Publishes messages; None where nobody can listen.
+    pub(crate) events: Option<&'c mut Box<dyn Events + Send>>,
+}
+
+impl SessionCtx<'_> {
+    /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
+    pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
+    }
+}
 
 /// How a command is run, and under which locks.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +165,11 @@ impl CommandSet {
 /// One server's commands by name. Commands keep their first name whatever they are renamed to, as COMMAND INFO of Redis
 /// shows them.
 #[derive(Clone, Debug)]
-pub struct CommandTable(NameTable<Command>);
+pub struct CommandTable {
+    names: NameTable<Command>,
+    /// All commands and subcommands, by [`Row::id`].
+    by_id: Arc<[&'static Command]>,
+}
 
 /// Why a request names no command that can run.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +185,11 @@ pub enum Unresolved {
 impl CommandTable {
     /// All commands under their own names.
     pub fn new(set: &CommandSet) -> CommandTable {
-        CommandTable(NameTable::new(set.commands.iter().map(|command| (command.name, command))))
+        let each = |command: &'static Command| std::iter::once(command).chain(command.subcommands);
+        let by_id: Arc<[_]> = set.commands.iter().flat_map(each).collect();
+        assert!(by_id.iter().enumerate().all(|(id, command)| usize::from(command.id) == id), "ids are dense");
+        let names = NameTable::new(set.commands.iter().map(|command| (command.name, command)));
+        CommandTable { names, by_id }
     }
 
     /// `rename-command`: the command answers to the new name only, and to none if that is empty.
@@ -163,34 +197,40 @@ impl CommandTable {
     /// # Errors
     /// There is no command of the old name, or another one has the new name.
     pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), RenameError> {
-        self.0.rename(old, new)
+        self.names.rename(old, new)
     }
 
     /// A number that no table has which holds other names, 0 for none.
     #[inline]
     pub(crate) fn edition(&self) -> u64 {
-        self.0.edition()
+        self.names.edition()
     }
 
     /// Number of commands, subcommands not counted.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
     /// True if every command was renamed to nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.names.is_empty()
     }
 
     /// The commands, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &'static Command> {
-        self.0.iter()
+        self.names.iter()
     }
 
     /// The command of this name, whatever its case; None if there is none.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&'static Command> {
-        self.0.get(name)
+        self.names.get(name)
+    }
+
+    /// The command of this row, whatever it is renamed to. The row is of the set that the table was made from.
+    #[inline]
+    pub(crate) fn of(&self, row: &Row) -> &'static Command {
+        self.by_id[usize::from(row.id)]
     }
 
     /// The command of this name, or the subcommand of `container|name`.

@@ -1,19 +1,29 @@
-//! The contexts that handlers are given: the request, the reachable part of the store, the reply, the session.
+//! The contexts that handlers are given: the request, the reachable part of the store, the reply, the session. The one of
+//! commands without keys stands beside the table of commands (command.rs), which it shows.
 
 use std::ops::Range;
 
+use varve_catalog::Row;
 use varve_protocol::{Args, Reply};
 use varve_store::{Again, Effect, Key, Store, StoreWorker, StringForm, Ttl, Tx};
 
-use crate::command::{Command, CommandTable};
 use crate::large_arguments::LargeArguments;
+use crate::notify;
 use crate::session::Session;
-use crate::{KeyArg, notify};
+
+/// A key of a request: which argument it is and its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyArg {
+    /// Index of the argument.
+    pub arg: u32,
+    /// Its hash in the selected database.
+    pub hash: u64,
+}
 
 /// The context of a command on keys: the shards of its keys are held.
 pub struct Ctx<'c, 'a> {
-    /// The command that runs.
-    pub command: &'static Command,
+    /// The row of the command that runs.
+    pub row: &'static Row,
     /// The request; argument 0 is the name.
     pub args: Args<'a>,
     /// The arguments that are keys, with their hashes.
@@ -52,45 +62,17 @@ pub struct WideCtx<'c> {
     pub session: &'c mut Session,
 }
 
-/// The context of a command without keys.
-pub struct SessionCtx<'c> {
-    /// The request; argument 0 is the name.
-    pub args: Args<'c>,
-    /// Where the reply goes.
-    pub out: &'c mut Reply,
-    /// The connection.
-    pub session: &'c mut Session,
-    /// The server's commands, renamed ones under their new names.
-    pub commands: &'c CommandTable,
-    /// Number of databases.
-    pub databases: u32,
-    /// Publishes messages; None where nobody can listen.
-    pub(crate) events: Option<&'c mut Box<dyn notify::Events + Send>>,
-}
-
-impl SessionCtx<'_> {
-    /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
-    pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
-        self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
-    }
-}
-
 impl<'c, 'a> Ctx<'c, 'a> {
     /// For commands whose arguments are not a request's in a buffer, but somebody's own ([`varve_protocol::OwnedArgs`]):
     /// EXEC's queue; to come, a script's and those of a file that is replayed. [`Ctx::set_call`] says what runs.
-    pub fn of_owned(
-        command: &'static Command,
-        tx: Tx<'c>,
-        out: &'c mut Reply,
-        session: &'c mut Session,
-    ) -> Ctx<'c, 'a> {
+    pub fn of_owned(row: &'static Row, tx: Tx<'c>, out: &'c mut Reply, session: &'c mut Session) -> Ctx<'c, 'a> {
         static NONE: LargeArguments = LargeArguments::NONE;
-        Ctx { command, args: Args::new(&[], &[]), keys: &[], bodies: &NONE, tx, out, session }
+        Ctx { row, args: Args::new(&[], &[]), keys: &[], bodies: &NONE, tx, out, session }
     }
 
     /// The next command, its arguments and which of them are keys; it may run once the shards of these are held.
-    pub fn set_call(&mut self, command: &'static Command, args: Args<'a>, keys: &'c [KeyArg]) {
-        (self.command, self.args, self.keys) = (command, args, keys);
+    pub fn set_call(&mut self, row: &'static Row, args: Args<'a>, keys: &'c [KeyArg]) {
+        (self.row, self.args, self.keys) = (row, args, keys);
         self.session.begin_request(args.bytes());
     }
 }

@@ -11,17 +11,19 @@
 
 use std::sync::Arc;
 
+use varve_catalog::Row;
 use varve_protocol::{Args, Mark, Reply};
 use varve_store::{Store, StoreWorker, Tx};
 
-use crate::blocking::{self, Served};
-use crate::command::{Command, CommandTable, Exec};
+use crate::command::{Command, CommandTable, Exec, SessionCtx};
+use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::notify::Events;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow};
-use crate::{Ctx, SessionCtx, WideCtx, tracking};
+use crate::tracking;
+use crate::waiting::Served;
 
 /// The origin of a command. To come: a script, a file that is replayed, a replica's master.
 #[derive(Debug)]
@@ -42,8 +44,8 @@ pub enum Caller<'c> {
 /// A command that has run.
 #[derive(Debug)]
 pub struct Ran<'a> {
-    /// The command.
-    pub command: &'static Command,
+    /// The command's row.
+    pub row: &'static Row,
     /// Its request.
     pub args: Args<'a>,
     /// The handler's result.
@@ -70,9 +72,14 @@ pub(crate) struct Observers {
     pub(crate) served: Vec<Served>,
 }
 
-/// Runs a command on keys whose shards are held, or one on the session, inside EXEC.
-pub(crate) fn invoke(ctx: &mut Ctx<'_, '_>, commands: &CommandTable, observers: &mut Observers) -> CmdResult {
-    match ctx.command.exec {
+/// Runs a command, whose row the context has, on keys whose shards are held, or one on the session, inside EXEC.
+pub(crate) fn invoke(
+    command: &Command,
+    ctx: &mut Ctx<'_, '_>,
+    commands: &CommandTable,
+    observers: &mut Observers,
+) -> CmdResult {
+    match command.exec {
         Exec::Keys(run) => run(ctx),
         Exec::Session(run) => {
             let databases = ctx.tx.databases();
@@ -87,7 +94,7 @@ pub(crate) fn invoke(ctx: &mut Ctx<'_, '_>, commands: &CommandTable, observers: 
             ctx.out.ok();
             Ok(())
         }
-        _ => unreachable!("{} is not run with shards held", ctx.command.full_name),
+        _ => unreachable!("{} is not run with shards held", command.full_name),
     }
 }
 
@@ -122,9 +129,9 @@ impl Caller<'_> {
     }
 
     /// Drops a reply that CLIENT REPLY has turned off.
-    fn mute(&mut self, command: &Command, mark: Mark, out: &mut Reply) {
+    fn mute(&mut self, row: &Row, mark: Mark, out: &mut Reply) {
         let drops = match self {
-            Caller::Client(session) => session.drop_reply() && !command.confirms_always(),
+            Caller::Client(session) => session.drop_reply() && !row.confirms_always(),
             Caller::Exec { session, muted } => session.is_muted_in_exec(*muted),
             Caller::Waiter => false,
         };
@@ -150,13 +157,13 @@ impl Observers {
     /// perhaps logged as slow; last its reply is dropped, if replies are off.
     #[inline(never)]
     pub(crate) fn after(&mut self, ran: Ran<'_>, mut caller: Caller<'_>, tx: Option<&mut Tx<'_>>, out: &mut Reply) {
-        let Ran { command, args, mark, now_ms, .. } = ran;
+        let Ran { row, args, mark, now_ms, .. } = ran;
         if let Err(error) = &ran.result {
-            self.stats.fail(command, error, mark, out);
+            self.stats.fail(row, error, mark, out);
         }
         let Some(session) = caller.session() else {
             // The call was counted when its client began to wait.
-            self.stats.of(command).nanos.add(ran.nanos.unwrap_or_default());
+            self.stats.of(row).nanos.add(ran.nanos.unwrap_or_default());
             if let Some(tx) = tx {
                 tx.assert_reported();
                 tx.hand_on();
@@ -165,44 +172,38 @@ impl Observers {
         };
         if let Some(tx) = tx {
             tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
-            if session.tracking().on {
-                tracking::remember(command, args, session, tx);
+            if session.tracking().remembers() {
+                tracking::remember(row, args, session.id(), tx);
             }
         }
         if let Some(seen) = &mut self.monitored {
-            seen.extend(Seen::new(command, args, session.db()));
+            seen.extend(Seen::new(row, args, session.db()));
         }
         if let Some(nanos) = ran.nanos {
-            self.stats.count(command, 1, nanos);
-            self.slow.note(command, args, now_ms, nanos);
+            self.stats.count(row, 1, nanos);
+            self.slow.note(row, args, now_ms, nanos);
         }
-        session.note_command(command);
+        session.note_command(row);
         if ran.is_pending || session.is_blocked() {
             return;
         }
-        tracking::ran(session, command);
-        caller.mute(command, mark, out);
+        session.end_caching(row);
+        caller.mute(row, mark, out);
     }
 
     /// Ends a request that was refused before it ran.
     #[cold]
     pub(crate) fn refused(
         &mut self,
-        command: &'static Command,
+        row: &'static Row,
         refusal: &CommandError,
         session: &mut Session,
         out: &mut Reply,
     ) {
         let mark = out.mark();
         self.stats.refuse(refusal, mark, out);
-        session.note_command(command);
-        tracking::ran(session, command);
-        Caller::Client(session).mute(command, mark, out);
-    }
-
-    /// Serves those who wait for keys that are ready, their shards still held.
-    #[cold]
-    pub(crate) fn serve_ready(&mut self, tx: &mut Tx<'_>) {
-        blocking::serve_ready(tx, self);
+        session.note_command(row);
+        session.end_caching(row);
+        Caller::Client(session).mute(row, mark, out);
     }
 }

@@ -11,11 +11,7 @@
 //! that has bodies makes a turn of its own, which waits for its shards, because it cannot be parsed again.
 
 use smallvec::SmallVec;
-use varve_catalog::Flags;
-use varve_protocol::{LargeArgument, Parser};
-use varve_store::{FilledExtent, OpenExtent, StoreWorker, VALUE_BYTES_MAX};
-
-use crate::command::CommandTable;
+use varve_store::{FilledExtent, OpenExtent, StoreWorker};
 
 /// LargeArguments of one request, as far as they are whole.
 #[derive(Debug, Default)]
@@ -86,22 +82,6 @@ impl LargeArguments {
         }
         self.runs.iter().map(|run| &**run).collect()
     }
-}
-
-/// The body that the parser waits for, if it is to be read into a run: it is large enough for one, and the command may
-/// need memory.
-#[cold]
-pub(crate) fn wanted(
-    parser: &Parser,
-    table: &CommandTable,
-    worker: &StoreWorker,
-    request: &[u8],
-) -> Option<LargeArgument> {
-    let body = parser.body()?;
-    let name = body.name?;
-    let command = table.get(&request[name.start..name.start + name.len])?;
-    let fits = body.len > worker.store().log().extent_min_bytes() && body.len <= VALUE_BYTES_MAX;
-    (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
 }
 
 /// Room for a body of `len` bytes that is about to come; None if it is to be read as any other input.

@@ -9,6 +9,10 @@
 //!
 //! No command is recognised by its name here: what is special about one is in its row (`varve_catalog::Behaviour`).
 //! Nothing here knows of sockets.
+//!
+//! The modules are floors, lowest first: plain data (errors, counts, what is queued, watched, tracked or waited for), the
+//! session, the contexts of handlers, the table of commands, what follows a command (invoke), clients that wait (blocking),
+//! turns and transactions (batch). `cargo xtask tidy` keeps the order.
 
 #![forbid(unsafe_code)]
 
@@ -24,17 +28,18 @@ pub mod pause;
 pub mod session;
 pub mod stats;
 pub mod tracking;
-pub mod transaction;
 
 mod ctx;
 mod errors;
 mod invoke;
+mod multi;
+mod waiting;
 
-pub use batch::KeyArg;
-pub use blocking::{Blocked, Served};
-pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, Step, Unresolved};
-pub use ctx::{Ctx, SessionCtx, WideCtx};
+pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, SessionCtx, Step, Unresolved};
+pub use ctx::{Ctx, KeyArg, WideCtx};
 pub use errors::{CmdResult, CommandError};
 pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
+pub use multi::Queued;
 pub use session::Session;
+pub use waiting::{Blocked, Served};

@@ -10,10 +10,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use varve_catalog::Flags;
+use varve_catalog::{Flags, Row};
 use varve_protocol::Args;
-
-use crate::command::Command;
 
 /// A command that ran.
 #[derive(Clone, Debug)]
@@ -28,7 +26,7 @@ pub struct Seen {
 
 impl Seen {
     /// A command that just ran; None if it is not shown.
-    pub fn new(d: &Command, args: Args<'_>, db: u32) -> Option<Seen> {
+    pub fn new(d: &Row, args: Args<'_>, db: u32) -> Option<Seen> {
         if d.flags.has(Flags::ADMIN) || d.flags.has(Flags::SKIP_MONITOR) {
             return None;
         }

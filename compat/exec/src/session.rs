@@ -2,12 +2,13 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
+use varve_catalog::{Behaviour, Row};
 use varve_protocol::{Args, Resp};
 use varve_store::{StoreWorker, Tx};
 
+use crate::multi::{Multi, Reach, Watching};
 use crate::tracking::Tracking;
-use crate::transaction::{Multi, Watching};
-use crate::{Blocked, Command};
+use crate::waiting::Blocked;
 
 /// The mode that CLIENT REPLY set.
 ///
@@ -64,8 +65,8 @@ pub struct Session {
     tracking: Tracking,
     /// The connection ends when what has been replied is sent.
     ends: bool,
-    /// The command that ran last.
-    last: Option<&'static Command>,
+    /// The row of the command that ran last.
+    last: Option<&'static Row>,
     /// Bytes of the arguments of the request that is running or being read.
     argument_bytes: usize,
     /// Bytes of the arguments of requests that wait (in MULTI).
@@ -311,10 +312,19 @@ impl Session {
         std::mem::take(&mut self.tracking).on
     }
 
-    /// CLIENT CACHING, which holds for the next command, or is over.
+    /// CLIENT CACHING.
+    pub fn begin_caching(&mut self) {
+        self.tracking.caching = true;
+    }
+
+    /// A command has run: CLIENT CACHING holds until the next command that is not of the CLIENT family; a transaction is
+    /// one command.
     #[inline]
-    pub fn set_caching(&mut self, holds: bool) {
-        self.tracking.caching = holds;
+    pub(crate) fn end_caching(&mut self, row: &Row) {
+        if self.tracking.caching {
+            let within = self.is_queueing() || self.in_exec;
+            self.tracking.caching = within || row.behaviour.has(Behaviour::KEEPS_CACHING);
+        }
     }
 
     /// The connection that invalidations go to in its place is gone.
@@ -337,15 +347,15 @@ impl Session {
         self.argument_bytes = argument_bytes;
     }
 
-    /// The command that ran last, or runs.
-    pub fn last_command(&self) -> Option<&'static Command> {
+    /// The row of the command that ran last, or runs.
+    pub fn last_command(&self) -> Option<&'static Row> {
         self.last
     }
 
     /// This command has run, or runs.
     #[inline]
-    pub fn note_command(&mut self, command: &'static Command) {
-        self.last = Some(command);
+    pub fn note_command(&mut self, row: &'static Row) {
+        self.last = Some(row);
     }
 
     /// The command that just ran waits for its keys.
@@ -453,10 +463,10 @@ impl Session {
         self.multi = Some(Box::default());
     }
 
-    /// Queues a copy of a command, between MULTI and EXEC.
-    pub(crate) fn queue(&mut self, command: &'static Command, args: Args<'_>) {
+    /// Queues a copy of a command, which needs this `reach`, between MULTI and EXEC.
+    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) {
         if let Some(multi) = &mut self.multi {
-            self.queued_bytes += multi.push(command, args);
+            self.queued_bytes += multi.push(row, args, reach);
         }
     }
 

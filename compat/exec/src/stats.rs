@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use varve_base::counter::Counter;
 use varve_base::hist::Hist;
-use varve_catalog::Flags;
+use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, Mark, Reply};
 
-use crate::command::{Command, CommandSet};
 use crate::errors::CommandError;
 use crate::monitor;
 
@@ -69,9 +68,9 @@ pub struct CommandStats {
 }
 
 impl CommandStats {
-    /// Counters for every command of the set.
-    pub fn new(set: &CommandSet) -> Arc<CommandStats> {
-        let commands = (0..set.ids()).map(|_| CommandStat::default()).collect();
+    /// Counters for commands and subcommands whose [`Row::id`]s are below `ids`.
+    pub fn new(ids: usize) -> Arc<CommandStats> {
+        let commands = (0..ids).map(|_| CommandStat::default()).collect();
         Arc::new(CommandStats {
             holds: Hist::new(),
             commands,
@@ -83,13 +82,13 @@ impl CommandStats {
 
     /// A command's counters.
     #[inline]
-    pub fn of(&self, d: &Command) -> &CommandStat {
+    pub fn of(&self, d: &Row) -> &CommandStat {
         &self.commands[usize::from(d.id)]
     }
 
     /// Counts `calls` calls that took `nanos` together.
     #[inline]
-    pub fn count(&self, d: &Command, calls: u64, nanos: u64) {
+    pub fn count(&self, d: &Row, calls: u64, nanos: u64) {
         let stat = self.of(d);
         stat.calls.add(calls);
         stat.nanos.add(nanos);
@@ -115,7 +114,7 @@ impl CommandStats {
 
     /// A command that ran has failed: takes back what it replied since `mark`, replies the error and counts it.
     #[cold]
-    pub fn fail(&self, d: &Command, error: &CommandError, mark: Mark, out: &mut Reply) {
+    pub fn fail(&self, d: &Row, error: &CommandError, mark: Mark, out: &mut Reply) {
         self.of(d).failed.add(1);
         self.refuse(error, mark, out);
     }
@@ -206,7 +205,7 @@ impl Slow {
 
     /// A command took so long; `now_ms` is its time, milliseconds of Unix time.
     #[inline]
-    pub fn note(&mut self, d: &Command, args: Args<'_>, now_ms: i64, nanos: u64) {
+    pub fn note(&mut self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) {
         self.note_spike(SpikeEvent::of(d), now_ms, nanos);
         if self.micros >= 0 && nanos / 1000 >= self.micros as u64 && !d.flags.has(Flags::SKIP_SLOWLOG) {
             self.commands.push(slow_command(d, args, now_ms / 1000, nanos / 1000));
@@ -237,14 +236,14 @@ impl Slow {
 }
 
 impl SpikeEvent {
-    fn of(d: &Command) -> SpikeEvent {
+    fn of(d: &Row) -> SpikeEvent {
         if d.flags.has(Flags::FAST) { SpikeEvent::FastCommand } else { SpikeEvent::Command }
     }
 }
 
 /// Copies a request for the slow log: at most 32 arguments of at most 128 bytes, with a word on what was left out, and
 /// without what is secret.
-fn slow_command(d: &Command, args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
+fn slow_command(d: &Row, args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
     let show = |n| if d.is_secret(args, n) { monitor::REDACTED.to_vec() } else { cut(args.get(n)) };
     let mut kept: Vec<Vec<u8>> = (0..shown).map(show).collect();

@@ -10,12 +10,9 @@
 //!
 //! Not here: the table of what was read, and the messages (the server).
 
-use varve_catalog::{Behaviour, Flags};
+use varve_catalog::{Flags, Row};
 use varve_protocol::Args;
 use varve_store::Tx;
-
-use crate::Session;
-use crate::command::Command;
 
 /// See the module's picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,22 +44,13 @@ impl Tracking {
     }
 }
 
-/// Remembers the keys that a command of a tracking connection has read; their shards are still held.
+/// Remembers the keys that a command of a tracking connection, `client`, has read; their shards are still held.
 #[inline(never)]
-pub(crate) fn remember(d: &Command, args: Args<'_>, session: &Session, tx: &Tx<'_>) {
-    if !d.flags.has(Flags::READONLY) || !session.tracking().remembers() {
+pub(crate) fn remember(d: &Row, args: Args<'_>, client: u64, tx: &Tx<'_>) {
+    if !d.flags.has(Flags::READONLY) {
         return;
     }
     let Some(observer) = tx.store().observer() else { return };
     // Arguments that name no keys have been refused.
-    let _ = d.for_each_key(args, |at| observer.read(session.id(), args.get(at)));
-}
-
-/// CLIENT CACHING holds until the next command that is not of the CLIENT family; a transaction is one command.
-#[inline]
-pub fn ran(session: &mut Session, d: &Command) {
-    if session.tracking().caching {
-        let within = session.is_queueing() || session.is_in_exec();
-        session.set_caching(within || d.behaviour.has(Behaviour::KEEPS_CACHING));
-    }
+    let _ = d.for_each_key(args, |at| observer.read(client, args.get(at)));
 }

@@ -64,7 +64,7 @@ impl WorkerHandle {
         WorkerHandle {
             mailbox,
             stats: WorkerStats::default(),
-            commands: CommandStats::new(commands),
+            commands: CommandStats::new(commands.ids()),
             weights: Weights::default(),
             asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),

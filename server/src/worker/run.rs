@@ -200,7 +200,7 @@ impl Core {
         let (nanos, now_ms) = (Some(took.as_nanos() as u64), self.now.unix_ms);
         // A MONITOR may have begun or ended since the turn began.
         self.batch.set_monitoring(self.state.monitors().any());
-        self.batch.after(Ran { command, args, result, mark, nanos, now_ms, is_pending }, caller, out);
+        self.batch.after(Ran { row: command, args, result, mark, nanos, now_ms, is_pending }, caller, out);
         self.report(id);
         if took >= CLOCK_STEP {
             self.now = Now::read();

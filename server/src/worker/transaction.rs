@@ -33,9 +33,10 @@ impl Core {
             let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
             let session = self.conns[id].session_mut();
             let own = transaction.run(&mut self.batch, &mut self.store, &self.table, session, current);
-            let Some(queued) = own.cloned() else { break };
+            let Some((command, queued)) = own else { break };
+            let queued = queued.clone();
             let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
-            let request = OwnRequest { command: queued.command, args, bytes: args.bytes(), exec_muted };
+            let request = OwnRequest { command, args, bytes: args.bytes(), exec_muted };
             match self.run_own(id, request, current) {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
@@ -43,12 +44,7 @@ impl Core {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());
                     let wanted = transaction.wants(self.conns[id].session());
-                    deferred.push_back(DeferredQuestion {
-                        question: Some(question),
-                        asked: queued.command,
-                        wanted,
-                        replies,
-                    });
+                    deferred.push_back(DeferredQuestion { question: Some(question), asked: command, wanted, replies });
                 }
             }
         }

@@ -64,7 +64,7 @@ impl Connections {
         let client = |number| Client { parser: Parser::new(RequestLimits::default()), session: session(number) };
         let mut connections = Connections {
             worker: store.worker(0),
-            batch: Batch::new(CommandStats::new(commands())),
+            batch: Batch::new(CommandStats::new(commands().ids())),
             commands: CommandTable::new(commands()),
             clients: (0..CLIENTS).map(client).collect(),
             bodies: LargeArguments::default(),

@@ -48,7 +48,7 @@ impl Server {
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
         let mut worker = store.worker(0);
         let told = Told::default();
-        let mut batch = Batch::new(CommandStats::new(commands()));
+        let mut batch = Batch::new(CommandStats::new(commands().ids()));
         batch.set_events(&mut worker, told.clone());
         let mut out = Reply::new();
         out.set_resp(resp);

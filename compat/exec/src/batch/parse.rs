@@ -4,21 +4,14 @@
 use std::ops::Range;
 
 use varve_base::hash::GOLDEN_RATIO;
-use varve_protocol::{Args, LargeSlices, Parsed, Parser, ProtocolError, Span};
-use varve_store::{Store, StoreWorker};
+use varve_catalog::Flags;
+use varve_protocol::{Args, LargeArgument, LargeSlices, Parsed, Parser, ProtocolError, Span};
+use varve_store::{Store, StoreWorker, VALUE_BYTES_MAX};
 
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
 use crate::command::{Command, CommandTable, Exec, Unresolved};
+use crate::ctx::KeyArg;
 use crate::pause::Pause;
-
-/// A key of a request: which argument it is and its hash.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyArg {
-    /// Index of the argument.
-    pub arg: u32,
-    /// Its hash in the selected database.
-    pub hash: u64,
-}
 
 /// One parsed request.
 #[derive(Debug)]
@@ -321,6 +314,22 @@ fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
     }
     let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
     line.iter().any(|b| matches!(b, b'"' | b'\''))
+}
+
+/// The body that the parser waits for, if it is to be read into a run: it is large enough for one, and the command may
+/// need memory.
+#[cold]
+pub(super) fn wanted_body(
+    parser: &Parser,
+    table: &CommandTable,
+    worker: &StoreWorker,
+    request: &[u8],
+) -> Option<LargeArgument> {
+    let body = parser.body()?;
+    let name = body.name?;
+    let command = table.get(&request[name.start..name.start + name.len])?;
+    let fits = body.len > worker.store().log().extent_min_bytes() && body.len <= VALUE_BYTES_MAX;
+    (fits && command.flags.has(Flags::DENYOOM)).then_some(body)
 }
 
 #[cfg(test)]

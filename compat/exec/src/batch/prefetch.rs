@@ -13,7 +13,8 @@ use varve_catalog::DRAWN;
 use varve_protocol::Args;
 use varve_store::{Ahead, Tx};
 
-use super::parse::{KeyArg, Request, Work};
+use super::parse::{Request, Work};
+use crate::ctx::KeyArg;
 
 /// Keys from which on fetching their objects is worth a pass.
 const KEYS_MIN: usize = 2;

@@ -22,15 +22,16 @@ use varve_protocol::{Mark, Reply};
 use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
-use super::{Batch, KeyArg, Running, Stop};
+use super::{Batch, Running, Stop};
 use crate::command::{Command, CommandTable, Exec, Step};
+use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Ran, WideCall, invoke, invoke_wide};
 use crate::monitor::Seen;
+use crate::multi::{Multi, Queued, Reach};
 use crate::session::Session;
 use crate::stats::SpikeEvent;
-use crate::transaction::{Multi, Queued, Reach};
-use crate::{Ctx, blocking, checks, tracking};
+use crate::{blocking, checks};
 
 /// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
 const TRIES_MAX: u32 = 3;
@@ -56,7 +57,7 @@ impl Running<'_> {
             return self.reject(d, refusal);
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
-        self.session.queue(d, args);
+        self.session.queue(d, args, reach_of(d));
         let (mark, out) = (self.out.mark(), &mut *self.out);
         self.next += 1;
         out.simple("QUEUED");
@@ -96,7 +97,7 @@ impl Running<'_> {
         let args = self.batch.work.args(&self.batch.work.requests[self.next], self.input, self.outside);
         self.next += 1;
         let now_ms = self.worker.now_ms();
-        let ran = Ran { command: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         None
     }
@@ -201,7 +202,7 @@ impl Running<'_> {
         let store = Arc::clone(worker.store());
         let _inside = store.gate().enter(worker.id());
         let multi = session.multi().expect("EXEC inside MULTI");
-        let keys = Keys::of(&multi.queue, &store, session.db());
+        let keys = Keys::of(&multi.queue, table, &store, session.db());
         let mut tx = Tx::new(&store, worker.parts().1, session.db());
         let mut shards = std::mem::take(&mut batch.shards);
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
@@ -229,6 +230,16 @@ impl Running<'_> {
     }
 }
 
+/// How a transaction must run that has this command.
+fn reach_of(command: &Command) -> Reach {
+    match command.exec {
+        Exec::Server => Reach::Server,
+        Exec::Exclusive(_) | Exec::Keyspace(_) => Reach::Exclusive,
+        _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
+        _ => Reach::Shards,
+    }
+}
+
 /// Whether `bytes` more may be used, room made for them if that must be; nothing is held.
 fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
     let (store, local) = worker.parts();
@@ -240,10 +251,10 @@ fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
 #[cold]
 fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, patient: bool) -> bool {
     let mut keys: Vec<&[u8]> = Vec::new();
-    for queued in queue.iter().filter(|queued| queued.command.flags.has(Flags::WRITE)) {
+    for queued in queue.iter().filter(|queued| queued.row.flags.has(Flags::WRITE)) {
         let args = queued.args();
         let named = keys.len();
-        if queued.command.for_each_key(args, |arg| keys.push(args.get(arg))).is_err() {
+        if queued.row.for_each_key(args, |arg| keys.push(args.get(arg))).is_err() {
             keys.truncate(named);
         }
     }
@@ -341,23 +352,23 @@ impl Transaction {
         table: &CommandTable,
         session: &mut Session,
         out: &mut Reply,
-    ) -> Option<&Queued> {
+    ) -> Option<(&'static Command, &Queued)> {
         let store = Arc::clone(worker.store());
         loop {
-            let keys = Keys::of(&self.queue[self.next..], &store, session.db());
+            let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let tx = Tx::new(&store, worker.parts().1, session.db());
             self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
-            let d = queued.command;
+            let d = table.of(queued.row);
             if !matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_)) {
-                return Some(&self.queue[self.next - 1]);
+                return Some((d, &self.queue[self.next - 1]));
             }
             let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
             let result = invoke_wide(d, &store, call);
             let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
-            let ran = Ran { command: d, args, result, mark, nanos, now_ms, is_pending: false };
+            let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session: &mut *session, muted: self.muted };
             batch.after(ran, caller, out);
         }
@@ -379,17 +390,18 @@ impl Transaction {
             // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };
             let (mark, start) = (ctx.out.mark(), Instant::now());
-            ctx.set_call(queued.command, queued.args(), &keys.keys[range.clone()]);
-            if self.alone && matches!(ctx.command.exec, Exec::Keys(_)) {
+            let command = table.of(queued.row);
+            ctx.set_call(command, queued.args(), &keys.keys[range.clone()]);
+            if self.alone && matches!(command.exec, Exec::Keys(_)) {
                 super::list_shards(&ctx, &mut shards);
                 ctx.tx.hold(&shards);
             }
-            let result = invoke(&mut ctx, table, &mut batch.observers);
+            let result = invoke(command, &mut ctx, table, &mut batch.observers);
             ctx.tx.assert_reported();
             self.next += 1;
             let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), ctx.tx.now_ms());
-            let Ctx { command, args, tx, session, out, .. } = &mut ctx;
-            let ran = Ran { command, args: *args, result, mark, nanos, now_ms, is_pending: false };
+            let Ctx { row, args, tx, session, out, .. } = &mut ctx;
+            let ran = Ran { row, args: *args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session, muted: self.muted };
             batch.observers.after(ran, caller, Some(tx), out);
         }
@@ -399,7 +411,7 @@ impl Transaction {
         } else {
             tx.end_unit();
             if tx.has_ready() {
-                batch.observers.serve_ready(&mut tx);
+                blocking::serve_ready(&mut tx, &mut batch.observers);
             }
         }
         tx.finish();
@@ -432,7 +444,7 @@ impl Transaction {
         self.serve_waiters(batch, worker);
         session.end_exec();
         session.note_command(self.exec);
-        tracking::ran(session, self.exec);
+        session.end_caching(self.exec);
         if let Some(seen) = &mut batch.observers.monitored {
             seen.push(Seen::exec(self.word, session.db()));
         }
@@ -454,10 +466,10 @@ struct Keys {
 impl Keys {
     /// The keys of the commands up to the first one that is neither on keys nor on the session, hashed for the database
     /// that each will find selected, and which of them are whose.
-    fn of(queue: &[Queued], store: &Store, mut db: u32) -> Keys {
+    fn of(queue: &[Queued], table: &CommandTable, store: &Store, mut db: u32) -> Keys {
         let (mut keys, mut ranges) = (Vec::new(), Vec::new());
         for queued in queue {
-            let (d, args, first) = (queued.command, queued.args(), keys.len());
+            let (d, args, first) = (table.of(queued.row), queued.args(), keys.len());
             match d.exec {
                 Exec::Keys(_) => {
                     let found = d.for_each_key(args, |arg| {

@@ -9,8 +9,9 @@
 //! Not here: the commands' grammar and what they take (their handlers), the queues (the store's waiters), the connection
 //! that stands still meanwhile (the server).
 
+mod block;
 mod serve;
-mod wait;
 
+pub use crate::waiting::{Resume, Wish};
+pub use block::block;
 pub(crate) use serve::{recheck, serve_ready, widen};
-pub use wait::{Blocked, Resume, Served, Wish, block};

@@ -15,8 +15,8 @@ use std::time::Instant;
 use varve_protocol::Reply;
 use varve_store::{Key, NextWaiter, ReadyKey, ShardSet, Store, StoreWorker, Tx, Waiter, Waiting};
 
-use super::wait::{Served, task};
 use crate::invoke::{Caller, Observers, Ran};
+use crate::waiting::{Served, task};
 
 /// Adds to `shards`, which are held, those that serving the waiters of these keys may need, until there are no more.
 /// `take` holds a longer list; false if it could not, and then nothing is held.
@@ -75,7 +75,7 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
     let mark = out.mark();
     let result = task.resume.resume(tx, args, key, out);
     let nanos = Some(start.elapsed().as_nanos() as u64);
-    let ran = Ran { command: task.command, args, result, mark, nanos, now_ms: tx.now_ms(), is_pending: false };
+    let ran = Ran { row: task.row, args, result, mark, nanos, now_ms: tx.now_ms(), is_pending: false };
     observers.after(ran, Caller::Waiter, Some(tx), out);
     let reply = out.since(mark).to_vec();
     out.truncate(mark);

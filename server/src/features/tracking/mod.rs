@@ -176,7 +176,7 @@ fn caching(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     } else if !args.is(2, "YES") && !args.is(2, "NO") {
         return Err(CommandError::SYNTAX);
     }
-    ctx.conn.session_mut().set_caching(true);
+    ctx.conn.session_mut().begin_caching();
     ctx.out.ok();
     Ok(After::Done)
 }

@@ -1,24 +1,25 @@
-//! A client that waits: what its connection keeps, and what the waiter carries for whoever serves it.
+//! A client that waits: what its connection keeps, and what the waiter carries for the thread that serves it.
+//!
+//! Plain data: how a client begins to wait, and how it is served, is in blocking.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Reply, Resp};
-use varve_store::{Key, StoreWorker, Tx, Type, Waiter, Waiting};
+use varve_store::{Key, StoreWorker, Tx, Type, Waiter};
 
-use crate::Ctx;
-use crate::command::Command;
 use crate::errors::{CmdResult, CommandError};
 use crate::stats::CommandStats;
 
 /// The command of a waiter.
-pub(super) struct Task {
-    pub(super) resume: Box<dyn Resume>,
-    pub(super) args: OwnedArgs,
-    pub(super) resp: Resp,
-    pub(super) command: &'static Command,
-    timeout_ms: u64,
+pub(crate) struct Task {
+    pub(crate) resume: Box<dyn Resume>,
+    pub(crate) args: OwnedArgs,
+    pub(crate) resp: Resp,
+    pub(crate) row: &'static Row,
+    pub(crate) timeout_ms: u64,
 }
 
 /// The part of a blocking command that runs once one of its keys has something, for the client itself or on its behalf.
@@ -58,22 +59,17 @@ pub struct Served {
     pub reply: Vec<u8>,
 }
 
-/// Lets the client wait for the keys of its command, whose shards are held.
-pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) {
-    let args = OwnedArgs::from(ctx.args);
-    let (keys, target) = (wish.keys.clone().map(|at| ctx.args.get(at)), wish.target.map(|at| ctx.args.get(at)));
-    let task = Task { resume, args, resp: ctx.out.resp(), command: ctx.command, timeout_ms: wish.timeout_ms };
-    let who = Waiting { worker: ctx.tx.worker(), client: ctx.session.id(), db: ctx.tx.db() };
-    let waiter = Arc::new(Waiter::new(who, wish.wants, keys, target, Box::new(task)));
-    ctx.tx.wait(&waiter);
-    ctx.session.block(Blocked(waiter));
-}
-
-pub(super) fn task(waiter: &Waiter) -> &Task {
+/// The command of a waiter.
+pub(crate) fn task(waiter: &Waiter) -> &Task {
     waiter.task().expect("the tasks of all waiters are commands")
 }
 
 impl Blocked {
+    /// The connection's hold on this waiter.
+    pub(crate) fn new(waiter: Arc<Waiter>) -> Blocked {
+        Blocked(waiter)
+    }
+
     /// After which time it waits no longer; None: never.
     pub fn timeout(&self) -> Option<Duration> {
         let ms = task(&self.0).timeout_ms;
@@ -100,9 +96,9 @@ impl Blocked {
     pub fn reply_unblocked(&self, error: bool, stats: &CommandStats, out: &mut Reply) {
         let mark = out.mark();
         if error {
-            stats.fail(task(&self.0).command, &CommandError::UNBLOCKED, mark, out);
+            stats.fail(task(&self.0).row, &CommandError::UNBLOCKED, mark, out);
         } else {
-            stats.of(task(&self.0).command).failed.add(1);
+            stats.of(task(&self.0).row).failed.add(1);
             self.reply_timeout(out);
         }
     }

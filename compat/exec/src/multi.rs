@@ -9,27 +9,25 @@
 //!                        +-- EXEC: spoilt -> EXECABORT; a watched key touched -> null; else all run --> idle
 //! ```
 //! A queued command is a copy of its arguments. How EXEC runs them is batch/transaction.rs; what is watched lies in the shards
-//! (`varve_store::watch`), and the session remembers which keys that were.
+//! (the store's watchers), and the session remembers which keys that were.
 
 use std::collections::HashSet;
 
-use varve_catalog::Flags;
+use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
 use varve_store::{Tx, Watcher};
-
-use crate::command::{Command, Exec};
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
 pub struct Queued {
-    /// The command.
-    pub command: &'static Command,
+    /// The command's row.
+    pub(crate) row: &'static Row,
     args: OwnedArgs,
 }
 
 impl Queued {
-    fn new(command: &'static Command, args: Args<'_>) -> Queued {
-        Queued { command, args: OwnedArgs::from(args) }
+    fn new(row: &'static Row, args: Args<'_>) -> Queued {
+        Queued { row, args: OwnedArgs::from(args) }
     }
 
     /// The arguments; number 0 is the name as it was sent.
@@ -57,7 +55,7 @@ pub(crate) enum Reach {
 
 /// The commands of a session between MULTI and EXEC.
 #[derive(Clone, Debug, Default)]
-pub struct Multi {
+pub(crate) struct Multi {
     pub(crate) queue: Vec<Queued>,
     /// A command could not be queued: EXEC does nothing.
     pub(crate) spoilt: bool,
@@ -75,33 +73,23 @@ pub(crate) const KEY_OVERHEAD_BYTES: u64 = 64;
 
 impl Multi {
     /// Number of commands that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// The commands that wait, oldest first.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Command> {
-        self.queue.iter().map(|queued| queued.command)
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Row> {
+        self.queue.iter().map(|queued| queued.row)
     }
 
-    /// True if none waits.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Takes a copy of a command; gives the bytes that it takes.
-    pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) -> usize {
-        let queued = Queued::new(command, args);
+    /// Takes a copy of a command, which needs this `reach`; gives the bytes that it takes.
+    pub(crate) fn push(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) -> usize {
+        let queued = Queued::new(row, args);
         let memory = queued.memory();
-        self.reach = self.reach.max(match command.exec {
-            Exec::Server => Reach::Server,
-            Exec::Exclusive(_) | Exec::Keyspace(_) => Reach::Exclusive,
-            _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
-            _ => Reach::Shards,
-        });
-        if command.flags.has(Flags::DENYOOM) {
+        self.reach = self.reach.max(reach);
+        if row.flags.has(Flags::DENYOOM) {
             let mut keys = 1;
-            let _ = command.for_each_key(args, |_| keys += 1);
+            let _ = row.for_each_key(args, |_| keys += 1);
             self.admit_bytes += args.bytes() as u64 + keys * KEY_OVERHEAD_BYTES;
         }
         self.queue.push(queued);
@@ -111,7 +99,7 @@ impl Multi {
 
 /// The watched keys of a session.
 #[derive(Clone, Debug, Default)]
-pub struct Watching {
+pub(crate) struct Watching {
     pub(crate) watcher: Watcher,
     /// Logical databases and keys.
     keys: HashSet<(u32, Box<[u8]>)>,

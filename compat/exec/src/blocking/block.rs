@@ -1,0 +1,20 @@
+//! A client begins to wait: its command has found nothing, and stands in the queues of all its keys.
+
+use std::sync::Arc;
+
+use varve_protocol::OwnedArgs;
+use varve_store::{Waiter, Waiting};
+
+use crate::ctx::Ctx;
+use crate::waiting::{Blocked, Resume, Task, Wish};
+
+/// Lets the client wait for the keys of its command, whose shards are held.
+pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) {
+    let args = OwnedArgs::from(ctx.args);
+    let (keys, target) = (wish.keys.clone().map(|at| ctx.args.get(at)), wish.target.map(|at| ctx.args.get(at)));
+    let task = Task { resume, args, resp: ctx.out.resp(), row: ctx.row, timeout_ms: wish.timeout_ms };
+    let who = Waiting { worker: ctx.tx.worker(), client: ctx.session.id(), db: ctx.tx.db() };
+    let waiter = Arc::new(Waiter::new(who, wish.wants, keys, target, Box::new(task)));
+    ctx.tx.wait(&waiter);
+    ctx.session.block(Blocked::new(waiter));
+}

@@ -5,7 +5,8 @@
 //!   name word word ...       a setting: one row of the table; the last one counts, `save` and buffer limits add up
 //!   include pattern          the lines of other files, here
 //!   rename-command old new   the new name of a command, "" to take it away
-//!   user, loadmodule         refused: not available yet
+//!   user default rule ...    the passwords of the one user (default_user.rs)
+//!   loadmodule               refused: not available
 //! ```
 //! The first error ends the reading and says where it is. Not here: the effect of the settings.
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 
+use super::default_user::Passwords;
 use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
 use super::{Config, grammar, split};
@@ -119,7 +121,7 @@ impl Loader {
             (b"include", [pattern]) => self.include(pattern),
             (b"rename-command", [old, new]) => self.rename(old, new),
             (b"loadmodule", [_, ..]) => Err(here("modules are not available")),
-            (b"user", [_, ..]) => Err(here("ACL users are not available yet")),
+            (b"user", [user, rules @ ..]) => self.user(user, rules),
             (b"sentinel", [_, ..]) => Err(here("Sentinel mode is not available yet")),
             (name, [_]) if FORGOTTEN.contains(&name) => Ok(()),
             _ => Err(here("Bad directive or wrong number of arguments")),
@@ -153,6 +155,20 @@ impl Loader {
             self.file(&path).map_err(Problem::Elsewhere)?;
         }
         self.depth -= 1;
+        Ok(())
+    }
+
+    fn user(&mut self, user: &[u8], rules: &[Vec<u8>]) -> Result<(), Problem> {
+        let refused =
+            |reason: &str| here(&format!("Error in user declaration '{}': {reason}", String::from_utf8_lossy(user)));
+        if user != b"default" {
+            return Err(refused("ACL users are not available yet"));
+        }
+        if self.values.has_user() {
+            return Err(refused("Duplicate user found. A user can only be defined once in config files"));
+        }
+        let passwords = Passwords::parse(rules).map_err(|reason| refused(&reason))?;
+        self.values.set_user(Some(passwords));
         Ok(())
     }
 

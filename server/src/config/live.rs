@@ -113,6 +113,10 @@ impl Live {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
         }
+        // A password that is set takes the place of what the file said of the user.
+        if rows.iter().any(|&row| Some(row) == find(b"requirepass")) {
+            values.set_user(None);
+        }
         let new = Config::new(&values);
         effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;

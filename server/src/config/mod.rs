@@ -13,6 +13,7 @@
 //!
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
+mod default_user;
 mod file;
 mod grammar;
 mod kind;
@@ -27,6 +28,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+pub(crate) use default_user::Passwords;
 pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
@@ -79,8 +81,8 @@ pub(crate) struct Config {
     pub(crate) max_clients: u32,
     /// Without a password, only loopback addresses are served.
     pub(crate) protected_mode: bool,
-    /// The password of the default user, if it needs one.
-    pub(crate) password: Option<Vec<u8>>,
+    /// The passwords of the default user.
+    pub(crate) passwords: Passwords,
     /// Most bytes of requests that a client may have pending.
     pub(crate) query_buffer_bytes_max: u64,
     /// Longest bulk argument.
@@ -168,7 +170,7 @@ impl Config {
             timeout_s: values.number("timeout"),
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
-            password: Some(values.bytes("requirepass").to_vec()).filter(|p| !p.is_empty()),
+            passwords: values.passwords(),
             query_buffer_bytes_max: values.number("client-query-buffer-limit"),
             bulk_bytes_max: values.number("proto-max-bulk-len"),
             output_limits: special::output_limits(values.bytes("client-output-buffer-limit")),

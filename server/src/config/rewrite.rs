@@ -53,7 +53,23 @@ pub(crate) fn rewritten(old: &[u8], values: &Values, all: bool) -> Vec<u8> {
         }
         removed.extend(old_places);
     }
+    rewrite_user(&mut lines, values, marked);
     without(lines, &removed)
+}
+
+/// The line of the default user: in its place if there is one, at the end if another file of the configuration had it.
+fn rewrite_user(lines: &mut Vec<Vec<u8>>, values: &Values, marked: bool) {
+    let is_user = |line: &Vec<u8>| {
+        let words = split::words(line.trim_ascii()).unwrap_or_default();
+        words.len() > 1 && words[0].eq_ignore_ascii_case(b"user") && words[1] == b"default"
+    };
+    let line = values.passwords().line().into_bytes();
+    match lines.iter_mut().find(|line| is_user(line)) {
+        Some(place) => *place = line,
+        None if values.has_user() && !marked => lines.extend([Vec::new(), MARKER.into(), line]),
+        None if values.has_user() => lines.push(line),
+        None => {}
+    }
 }
 
 /// The line numbers of each row's settings.

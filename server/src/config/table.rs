@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::default_user::Passwords;
 use super::grammar::{bytes_of, path_of};
 use super::kind::Kind;
 use super::special::Special;
@@ -314,9 +315,14 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
     DIRECTIVES.iter().position(|row| is(row.name) || row.alias.is_some_and(is))
 }
 
-/// The canonical text of every directive, in the order of the table.
+/// The values of all settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Values(Vec<Vec<u8>>);
+pub(crate) struct Values {
+    /// The canonical text of every directive, in the order of the table.
+    texts: Vec<Vec<u8>>,
+    /// What a file's `user default` line says, which counts in the place of `requirepass`.
+    user: Option<Passwords>,
+}
 
 impl Default for Values {
     fn default() -> Values {
@@ -325,7 +331,7 @@ impl Default for Values {
             "dir" => std::env::current_dir().map_or_else(|_| b".".to_vec(), |dir| bytes_of(&dir)),
             _ => row.default.as_bytes().to_vec(),
         };
-        Values(DIRECTIVES.iter().map(of).collect())
+        Values { texts: DIRECTIVES.iter().map(of).collect(), user: None }
     }
 }
 
@@ -336,11 +342,26 @@ fn default_workers() -> usize {
 
 impl Values {
     pub(crate) fn at(&self, row: usize) -> &[u8] {
-        &self.0[row]
+        &self.texts[row]
     }
 
     pub(crate) fn put(&mut self, row: usize, canonical: Vec<u8>) {
-        self.0[row] = canonical;
+        self.texts[row] = canonical;
+    }
+
+    /// A file's `user default` line, or None where `requirepass` counts.
+    pub(crate) fn set_user(&mut self, user: Option<Passwords>) {
+        self.user = user;
+    }
+
+    /// True if a `user default` line was read and still counts.
+    pub(crate) fn has_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// The passwords of the default user.
+    pub(crate) fn passwords(&self) -> Passwords {
+        self.user.clone().unwrap_or_else(|| Passwords::of(self.bytes("requirepass")))
     }
 
     /// Sets a directive that must exist.

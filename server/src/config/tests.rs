@@ -184,7 +184,15 @@ fn what_is_wrong_with_a_line() {
         ("tls-port 1", "TLS is not available yet"),
         ("cluster-enabled yes", "cluster mode is not available yet"),
         ("loadmodule /x.so", "modules are not available"),
-        ("user worker on", "ACL users are not available yet"),
+        ("user worker on", "Error in user declaration 'worker': ACL users are not available yet"),
+        (
+            "user default on nopass ~* &*",
+            "Error in user declaration 'default': ACL rules are not available yet: the default user is on and has ~* &* +@all",
+        ),
+        (
+            "user default on nopass ~* &* +@all\nuser default on nopass ~* &* +@all",
+            "Error in user declaration 'default': Duplicate user found. A user can only be defined once in config files",
+        ),
         ("shards 3", "argument must be 0 or a power of two up to 4096"),
     ];
     for (text, expected) in cases {
@@ -226,7 +234,7 @@ fn typed_fields_follow_the_values() {
     let config = &loaded.config;
     assert_eq!((config.port, config.memory_bytes_max, config.workers), (7, 5 << 20, 3));
     assert_eq!((config.policy, config.segment_bytes), (Policy::AllKeysRandom, Some(65536)));
-    assert_eq!(config.password.as_deref(), Some(b"a\x01".as_slice()));
+    assert_eq!(config.passwords, super::Passwords::of(b"a\x01"));
     assert_eq!(config.bind, ["127.0.0.1", "-::1"]);
     assert_eq!(config.log_file.as_deref(), Some(Path::new("x.log")));
     assert_eq!(config.shards, None);
@@ -407,4 +415,28 @@ fn rewriting_everything_says_everything() {
     for row in DIRECTIVES.iter().filter(|row| !row.hidden && row.name != "replicaof") {
         assert!(text.lines().any(|line| line.split(' ').next() == Some(row.name)), "{} is missing", row.name);
     }
+}
+
+#[test]
+fn rewrite_keeps_the_line_of_the_user_true() {
+    let file = "port 1\nuser default on >foo ~* &* +@all\n# end\n";
+    let text = |file: &str, live: &Live| {
+        let text = String::from_utf8(rewritten(file.as_bytes(), &live.values(), false)).expect("text");
+        text.split("\n\n").next().expect("what stands above the marker").trim_end().to_owned()
+    };
+    let foo = super::Passwords::of(b"foo").line();
+    let loaded = live(file);
+    assert_eq!(text(file, &loaded), format!("port 1\n{foo}\n# end"));
+    // Wherever requirepass stands, the user's line counts; CONFIG SET takes its place.
+    assert_eq!(load(&format!("{file}requirepass bar\n")).unwrap().config.passwords.line(), foo);
+    set(&loaded, &[("requirepass", "bar")]).expect("a good change");
+    let bar = super::Passwords::of(b"bar").line();
+    assert_eq!(loaded.snapshot().passwords.line(), bar);
+    assert_eq!(text(file, &loaded), format!("port 1\n{bar}\n# end"));
+    set(&loaded, &[("requirepass", "")]).expect("a good change");
+    assert_eq!(text(file, &loaded), "port 1\nuser default on nopass ~* &* +@all\n# end");
+    // A line that came from elsewhere (an include, the command line) is written at the end.
+    let whole = String::from_utf8(rewritten(b"port 1\n", &live(file).values(), false)).expect("text");
+    assert!(whole.ends_with(&format!("\n{foo}\n")), "{whole}");
+    assert_eq!(load(&whole).unwrap().config.passwords.line(), foo);
 }

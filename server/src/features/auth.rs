@@ -1,6 +1,6 @@
 //! AUTH, HELLO and RESET: who the client is, and in which protocol it is answered.
 //!
-//! There is one user, `default`, whose password is `requirepass`; without one any password will do for it. Not here:
+//! There is one user, `default`, whose passwords the configuration has; without one any password will do for it. Not here:
 //! refusing commands before authentication (the batch, by the descriptors' flags).
 
 use varve_base::number::parse_i64;
@@ -25,7 +25,7 @@ fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         3 => (args.get(1), args.get(2)),
         _ => return Err(CommandError::SYNTAX),
     };
-    if args.len() == 2 && ctx.config.password.is_none() {
+    if args.len() == 2 && ctx.config.passwords.none_is_needed() {
         return Err(errors::NO_PASSWORD_SET);
     }
     if !admit(ctx, user, password) {
@@ -114,7 +114,7 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session_mut().leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
-    ctx.conn.session_mut().reset(ctx.config.password.is_none());
+    ctx.conn.session_mut().reset(ctx.config.passwords.none_is_needed());
     ctx.conn.set_limits(ctx.config);
     ctx.out.set_resp(ctx.conn.session().resp());
     ctx.out.simple("RESET");
@@ -151,37 +151,10 @@ fn greet(ctx: &mut ServerCtx<'_>) {
 
 /// Checks user and password; if they are right, the connection is authenticated from now on.
 fn admit(ctx: &mut ServerCtx<'_>, user: &[u8], password: &[u8]) -> bool {
-    let right = match &ctx.config.password {
-        None => true,
-        Some(known) => equal(known, password),
-    };
-    if !right || user != b"default" {
+    if user != b"default" || !ctx.config.passwords.admit(password) {
         return false;
     }
     ctx.conn.session_mut().authenticate();
     ctx.conn.set_limits(ctx.config);
     true
-}
-
-/// Compares in a time that depends on the lengths alone.
-fn equal(known: &[u8], given: &[u8]) -> bool {
-    let mut differ = usize::from(known.len() != given.len());
-    for (nth, byte) in given.iter().enumerate() {
-        differ |= usize::from(byte ^ known.get(nth).unwrap_or(&!byte));
-    }
-    differ == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_compare_whole() {
-        assert!(equal(b"secret", b"secret"));
-        for wrong in [&b""[..], b"secre", b"secret1", b"Secret"] {
-            assert!(!equal(b"secret", wrong));
-        }
-        assert!(equal(b"", b""));
-    }
 }

@@ -58,7 +58,7 @@ impl Worker {
             return;
         }
         stats.accepted.add(1);
-        if config.protected_mode && config.password.is_none() && !ends.is_local() {
+        if config.protected_mode && config.passwords.none_is_needed() && !ends.is_local() {
             refuse(&stream, errors::PROTECTED_MODE);
             stats.rejected.add(1);
             return;

@@ -81,7 +81,7 @@ impl fmt::Debug for Conn {
 impl Conn {
     /// A connection that has said nothing yet, and will have the number `id` in its worker.
     pub(crate) fn new(id: ConnId, newcomer: Newcomer, config: &Config, now_ms: i64) -> Conn {
-        let authenticated = config.password.is_none();
+        let authenticated = config.passwords.none_is_needed();
         let mut conn = Conn {
             id,
             socket: Socket::new(newcomer.stream, newcomer.ends),

@@ -41,9 +41,20 @@ const UNASKED: &[(&str, &str)] = &[
     ("monitor", LISTENING),
     ("latency", "its replies are times; the server's own tests ask it"),
     ("segments", "no other server has it"),
+    ("acl", STATE),
+    ("asking", STATE),
+    ("cluster", STATE),
+    ("lastsave", STATE),
+    ("module", STATE),
+    ("readonly", STATE),
+    ("readwrite", STATE),
+    ("replicaof", STATE),
+    ("role", STATE),
+    ("slaveof", STATE),
 ];
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
+const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";
 const LISTENING: &str = "its replies come out of turn: the server's own tests, Redis's suite";
 
 fn is_newer(command: &Command) -> bool {

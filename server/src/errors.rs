@@ -73,6 +73,11 @@ pub(crate) const CACHING_YES: CommandError =
 /// CLIENT CACHING NO in another mode.
 pub(crate) const CACHING_NO: CommandError =
     CommandError::new(&"ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+/// REPLICAOF: no port.
+pub(crate) const MASTER_PORT: CommandError = CommandError::new(&"ERR Invalid master port");
+/// REPLICAOF with a master.
+pub(crate) const NO_REPLICATION: CommandError =
+    CommandError::new(&"ERR Varve cannot be a replica yet: replication is not available");
 /// CONFIG REWRITE without a file.
 pub(crate) const NO_CONFIG_FILE: CommandError = CommandError::new(&"ERR The server is running without a config file");
 /// DEBUG is not enabled for this connection.
@@ -129,6 +134,11 @@ pub(crate) fn setinfo_option(option: &[u8]) -> CommandError {
 /// CLIENT SETINFO: the value of `option` has characters that it may not have.
 pub(crate) fn setinfo_value(option: &str) -> CommandError {
     CommandError::owned(format!("ERR {option} cannot contain spaces, newlines or special characters."))
+}
+
+/// ACL CAT: no such category.
+pub(crate) fn no_category(name: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Unknown category '{}'", shown(name)))
 }
 
 /// CLIENT LIST, CLIENT KILL: no such class of clients.

@@ -3,11 +3,14 @@
 //! Excused: texts in our own words (summary, complexity, changes in the history), the order of subcommands, commands
 //! and subcommands that the peer has and we do not (yet), or that are newer than the peer, and HELP.
 
+mod common;
+
 use std::collections::BTreeMap;
 
+use common::{elements, ours, with_peer};
 use varve_exec::{Command, CommandTable};
 use varve_server::commands;
-use varve_testkit::{Client, Launch, RespValue, Server};
+use varve_testkit::RespValue;
 
 /// The version beside which commands are compared.
 const PEER: [u32; 3] = [7, 0, 15];
@@ -15,41 +18,6 @@ const PEER: [u32; 3] = [7, 0, 15];
 const OWN: [&str; 1] = ["segments"];
 /// Fields of COMMAND DOCS whose text is our own.
 const OWN_WORDS: [&str; 2] = ["summary", "complexity"];
-
-/// Asks both.
-struct Both {
-    ours: Client,
-    peer: Client,
-}
-
-impl Both {
-    fn ask(&mut self, args: &[&str]) -> [RespValue; 2] {
-        [self.ours.call(args).expect("a reply"), self.peer.call(args).expect("the peer's reply")]
-    }
-
-    fn same(&mut self, line: &str) {
-        let args: Vec<&str> = line.split(' ').collect();
-        let [ours, peer] = self.ask(&args);
-        assert_eq!(ours, peer, "{line}");
-    }
-}
-
-fn with_peer(test: impl Fn(&mut Both)) {
-    let peer = Launch::peer().start().expect("redis-server, of the package of this name");
-    let ours = ours();
-    for resp in [2, 3] {
-        let mut both = Both { ours: ours.client(), peer: peer.client() };
-        for client in [&mut both.ours, &mut both.peer] {
-            assert!(!client.cmd(&format!("HELLO {resp}")).is_error());
-        }
-        test(&mut both);
-    }
-}
-
-/// The server that cargo has built with this test.
-fn ours() -> Server {
-    Launch::binary(env!("CARGO_BIN_EXE_varve-server")).start().expect("varve-server starts")
-}
 
 /// True for a command that redis-server does not have, or not in this form.
 fn is_newer(command: &Command) -> bool {
@@ -67,13 +35,6 @@ fn shared_names() -> Vec<&'static str> {
     names.sort_unstable();
     assert!(names.len() > 90);
     names
-}
-
-fn elements(value: RespValue) -> Vec<RespValue> {
-    match value {
-        RespValue::Array(elements) | RespValue::Set(elements) => elements,
-        other => panic!("no array: {other:?}"),
-    }
 }
 
 /// A reply with its maps sorted by name and what is excused taken out.
@@ -122,6 +83,29 @@ fn as_map(value: RespValue, in_docs: bool) -> RespValue {
         pairs.push((name, value));
     }
     RespValue::Map(pairs)
+}
+
+#[test]
+fn the_names_that_the_readme_counts_from_are_the_peers() {
+    with_peer(|both| {
+        let [_, list] = both.ask(&["COMMAND", "LIST"]);
+        let mut lines: Vec<String> = elements(list)
+            .iter()
+            .map(|name| {
+                let [_, docs] = both.ask(&["COMMAND", "DOCS", &name.text()]);
+                let RespValue::Map(docs) = as_map(docs, true) else { panic!("a map") };
+                let RespValue::Map(fields) = docs.into_iter().next().expect("the command").1 else { panic!("a map") };
+                let group = fields.iter().find(|(field, _)| field.text() == "group").expect("a group").1.text();
+                format!("{group} {}\n", name.text())
+            })
+            .collect();
+        lines.sort();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/peer_commands.txt");
+        if std::env::var_os("VARVE_RECORD").is_some() {
+            std::fs::write(path, lines.concat()).expect("the list is written");
+        }
+        assert_eq!(std::fs::read_to_string(path).expect("the list"), lines.concat());
+    });
 }
 
 #[test]

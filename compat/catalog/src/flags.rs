@@ -14,6 +14,8 @@ macro_rules! bitset {
         impl $ty {
             /// The empty set.
             pub const NONE: $ty = $ty(0);
+            /// Every member.
+            pub const ALL: $ty = $ty(0 $(| 1 << $n)*);
             $($(#[$bit_doc])* pub const $bit: $ty = $ty(1 << $n);)*
             const NAMES: &'static [($ty, &'static str)] = &[$(($ty::$bit, $name)),*];
 

@@ -121,6 +121,7 @@ pub enum Group {
     Pubsub,
     Server,
     SortedSet,
+    Cluster,
 }
 
 impl Group {
@@ -136,6 +137,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Pubsub => "pubsub",
             Group::Server => "server",
+            Group::Cluster => "cluster",
             Group::SortedSet => "sorted-set",
         }
     }

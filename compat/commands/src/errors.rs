@@ -5,6 +5,7 @@ use varve_exec::CommandError;
 
 pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
 pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
+pub(crate) const CLUSTER_DISABLED: CommandError = CommandError::new(&"ERR This instance has cluster support disabled");
 pub(crate) const COUNT_NEGATIVE: CommandError = CommandError::new(&"ERR COUNT can't be negative");
 pub(crate) const COUNT_POSITIVE: CommandError = CommandError::new(&"ERR count should be greater than 0");
 pub(crate) const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");

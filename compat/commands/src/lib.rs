@@ -17,6 +17,7 @@ pub mod memory;
 pub mod segments;
 
 mod blocking;
+mod cluster;
 mod connection;
 mod db;
 mod digest;
@@ -44,7 +45,16 @@ pub const FAMILIES: &[&[FileRows]] = &[
     zset::ROWS,
     generic::ROWS,
     blocking::ROWS,
-    &[connection::ROWS, db::ROWS, introspect::ROWS, lolwut::ROWS, memory::ROWS, segments::ROWS, transaction::ROWS],
+    &[
+        cluster::ROWS,
+        connection::ROWS,
+        db::ROWS,
+        introspect::ROWS,
+        lolwut::ROWS,
+        memory::ROWS,
+        segments::ROWS,
+        transaction::ROWS,
+    ],
 ];
 
 /// The commands that run without a server, for tests and tools. DEBUG is among them: it ends a turn as a command of the

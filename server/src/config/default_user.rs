@@ -58,7 +58,7 @@ fn digest(plain: &[u8]) -> [u8; 32] {
     Sha256::digest(plain).into()
 }
 
-/// What the rules have come to so far: at first, a user that is off and may do nothing.
+/// The user that the rules have made so far: at first one that is off and may do nothing.
 #[derive(Default)]
 struct Rules {
     on: bool,

@@ -320,7 +320,7 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
 pub(crate) struct Values {
     /// The canonical text of every directive, in the order of the table.
     texts: Vec<Vec<u8>>,
-    /// What a file's `user default` line says, which counts in the place of `requirepass`.
+    /// The passwords of a file's `user default` line, which count in the place of `requirepass`.
     user: Option<Passwords>,
 }
 

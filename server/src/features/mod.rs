@@ -10,15 +10,18 @@
 //!
 //! Not here: arity, authentication and existence of the command, which the batch has checked.
 
+mod acl;
 mod auth;
 pub(crate) mod clients;
 mod config;
 mod debug;
 pub(crate) mod info;
 pub(crate) mod latency;
+mod modules;
 pub(crate) mod monitor;
 pub(crate) mod pause;
 pub(crate) mod pubsub;
+mod replication;
 mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod tracking;
@@ -35,12 +38,15 @@ use crate::state::ctx::{After, ServerCtx};
 
 /// The commands of all matters.
 const ROWS: &[ServerRows] = &[
+    acl::ROWS,
     auth::ROWS,
     debug::ROWS,
     info::ROWS,
     latency::ROWS,
+    modules::ROWS,
     monitor::ROWS,
     pubsub::ROWS,
+    replication::ROWS,
     shutdown::ROWS,
     slowlog::ROWS,
     &[CLIENT, CONFIG],

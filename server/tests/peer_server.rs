@@ -1,0 +1,130 @@
+//! Replies about the server itself and about what it does not do (users, modules, replicas, a cluster), beside
+//! redis-server in the same state: tools and clients ask for them when they connect.
+
+mod common;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use common::{Both, elements, ours, with_peer};
+use varve_exec::CommandTable;
+use varve_testkit::RespValue;
+
+#[test]
+fn a_server_alone_is_described_alike() {
+    with_peer(|both| {
+        for line in [
+            "MODULE LIST",
+            "MODULE LIST a",
+            "MODULE",
+            "MODULE FOO",
+            "ROLE",
+            "ROLE a",
+            "LASTSAVE a",
+            "REPLICAOF NO ONE",
+            "replicaof no one",
+            "SLAVEOF NO ONE",
+            "REPLICAOF a",
+            "REPLICAOF a b",
+            "REPLICAOF 127.0.0.1 65536",
+            "REPLICAOF 127.0.0.1 -1",
+        ] {
+            both.same(line);
+        }
+    });
+}
+
+#[test]
+fn a_cluster_is_said_to_be_disabled() {
+    with_peer(|both| {
+        for line in [
+            "CLUSTER",
+            "CLUSTER FOO",
+            "CLUSTER INFO",
+            "cluster nodes",
+            "CLUSTER HELP",
+            "CLUSTER SLOTS",
+            "CLUSTER SLOTS a",
+            "CLUSTER SHARDS",
+            "CLUSTER MYID",
+            "CLUSTER KEYSLOT foo",
+            "CLUSTER KEYSLOT",
+            "CLUSTER GETKEYSINSLOT 1 2",
+            "CLUSTER ADDSLOTS 1 2 3",
+            "CLUSTER SET-CONFIG-EPOCH 1",
+            "CLUSTER RESET HARD",
+            "READONLY",
+            "READONLY a",
+            "READWRITE",
+            "ASKING",
+        ] {
+            both.same(line);
+        }
+    });
+}
+
+#[test]
+fn the_default_user_is_described_alike() {
+    with_peer(|both| {
+        let describe = |both: &mut Both| {
+            for line in ["ACL WHOAMI", "ACL USERS", "ACL LIST", "ACL GETUSER default", "ACL GETUSER nobody"] {
+                both.same(line);
+            }
+        };
+        describe(both);
+        both.same("CONFIG SET requirepass secret");
+        describe(both);
+        both.same("AUTH wrong");
+        both.same("AUTH secret");
+        both.same("AUTH default secret");
+        both.same("AUTH nobody secret");
+        both.same("CONFIG SET requirepass");
+        for client in [&mut both.ours, &mut both.peer] {
+            assert!(!client.call(&["CONFIG", "SET", "requirepass", ""]).unwrap().is_error());
+        }
+        describe(both);
+        for line in ["ACL", "ACL FOO", "ACL GETUSER", "ACL WHOAMI a", "ACL CAT", "ACL CAT foo", "ACL CAT a b"] {
+            both.same(line);
+        }
+    });
+}
+
+#[test]
+fn categories_have_the_same_members() {
+    with_peer(|both| {
+        let table = CommandTable::new(varve_server::commands());
+        let [categories, _] = both.ask(&["ACL", "CAT"]);
+        for category in elements(categories) {
+            let [ours, peer] = both.ask(&["ACL", "CAT", &category.text()]).map(|names| {
+                let mut names: Vec<String> = elements(names).iter().map(RespValue::text).collect();
+                names.sort();
+                names
+            });
+            // The peer's members that there are here; ours may be newer than the peer.
+            let there: Vec<&String> =
+                peer.iter().filter(|name| table.by_full_name(name.as_bytes()).is_some()).collect();
+            let missing: Vec<&&String> = there.iter().filter(|name| !ours.contains(name)).collect();
+            assert!(missing.is_empty(), "{category:?} lacks {missing:?}");
+            let more: Vec<&String> = ours.iter().filter(|name| !peer.contains(name)).collect();
+            let newer = |name: &&&String| {
+                let row = table.by_full_name(name.as_bytes()).expect("a command of ours");
+                row.full_name == "segments" || row.since.split('.').map(|n| n.parse::<u32>().unwrap()).gt([7, 0, 15])
+            };
+            assert_eq!(more.iter().filter(|name| !newer(name)).count(), 0, "{category:?}: {more:?}");
+        }
+    });
+}
+
+#[test]
+fn the_last_save_is_the_start() {
+    let server = ours();
+    let RespValue::Integer(at_s) = server.client().cmd("LASTSAVE") else { panic!("a time") };
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    assert!((now_s - 60..=now_s).contains(&at_s), "{at_s}, now {now_s}");
+}
+
+#[test]
+fn nobody_becomes_a_replica_in_silence() {
+    let server = ours();
+    let reply = server.client().cmd("REPLICAOF 127.0.0.1 6379");
+    assert!(reply.is_error() && reply.text().contains("replication is not available"), "{reply:?}");
+}

@@ -128,3 +128,29 @@ fn nobody_becomes_a_replica_in_silence() {
     let reply = server.client().cmd("REPLICAOF 127.0.0.1 6379");
     assert!(reply.is_error() && reply.text().contains("replication is not available"), "{reply:?}");
 }
+
+#[test]
+fn the_slow_log_hides_what_hello_authenticates_with() {
+    with_peer(|both| {
+        both.same("CONFIG SET slowlog-log-slower-than 0");
+        for line in [
+            "HELLO 2 AUTH default sekret",
+            "HELLO 2 SETNAME AUTH AUTH default sekret",
+            "HELLO 2 AUTH default sekret AUTH default sekret SETNAME x",
+            "AUTH default sekret",
+            "CONFIG SET requirepass sekret hz 10",
+        ] {
+            both.same("SLOWLOG RESET");
+            let args: Vec<&str> = line.split(' ').collect();
+            both.ask(&args);
+            // The newest entry but that of the RESET before.
+            let shown = both.ask(&["SLOWLOG", "GET", "1"]).map(|log| {
+                let entry = elements(elements(log).swap_remove(0));
+                elements(entry[3].clone()).iter().map(RespValue::text).collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(shown[0], shown[1], "{line}");
+            assert!(shown[0].contains("(redacted)") && !shown[0].contains("sekret"), "{line}: {}", shown[0]);
+        }
+        both.ask(&["CONFIG", "SET", "requirepass", "", "slowlog-log-slower-than", "-1"]);
+    });
+}

@@ -17,10 +17,12 @@ mod key_spec;
 mod keys;
 mod names;
 mod row;
+mod secret;
 
 pub use argument::{ArgKind, Argument, arg, block, key, one_of, word};
 pub use flags::{Acl, ArgFlags, Behaviour, Flags, KeyFlags};
 pub use key_spec::{Begin, Find, KeyRange, KeySpec};
 pub use keys::{NoKeys, set_flags};
 pub use names::{NameTable, RenameError};
-pub use row::{DRAWN, Deprecated, Group, Row, Secret};
+pub use row::{DRAWN, Deprecated, Group, Row};
+pub use secret::{Secret, SecretOption, Shown};

@@ -16,6 +16,7 @@
 use varve_protocol::Args;
 
 use crate::key_spec::{KeyRange, KeySpec, legacy_range};
+use crate::secret::{Secret, Shown};
 use crate::{Acl, Argument, Behaviour, Flags, KeyFlags};
 
 /// In the place of an argument that names an element: the command takes one at random, by one random number.
@@ -80,31 +81,6 @@ pub struct Deprecated {
     pub since: &'static str,
     /// Replacement, in words.
     pub replaced_by: &'static str,
-}
-
-/// Arguments of a request that logs and MONITOR do not show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secret {
-    /// None.
-    None,
-    /// All behind the name.
-    AllArguments,
-    /// The values of these names; names and values alternate from argument `first` on.
-    ValuesOf {
-        /// The first name's argument.
-        first: usize,
-        /// The names whose values are secrets.
-        names: &'static [&'static str],
-    },
-    /// Those behind a word.
-    Behind {
-        /// The word, in any case.
-        word: &'static str,
-        /// The first argument that may be the word.
-        first: usize,
-        /// Number of arguments behind it.
-        count: usize,
-    },
 }
 
 /// Group of a command in the documentation.
@@ -300,19 +276,9 @@ impl Row {
         self.behaviour.has(Behaviour::CONFIRMS_ALWAYS)
     }
 
-    /// True if argument `at` of a request is not for everybody's eyes.
-    pub fn is_secret(&self, args: Args<'_>, at: usize) -> bool {
-        match self.secret {
-            Secret::None => false,
-            Secret::AllArguments => at > 0,
-            Secret::ValuesOf { first, names } => {
-                at > first && (at - first) % 2 == 1 && names.iter().any(|name| args.is(at - 1, name))
-            }
-            Secret::Behind { word, first, count } => {
-                let found = (first..args.len()).find(|&at| args.is(at, word));
-                found.is_some_and(|word| (word + 1..=word + count).contains(&at))
-            }
-        }
+    /// The arguments of a request as everybody may see them.
+    pub fn shown<'a>(&self, args: Args<'a>) -> Shown<'a> {
+        Shown::new(self.secret, args)
     }
 
     /// Fills in what follows from the row.

@@ -31,11 +31,11 @@ impl Seen {
             return None;
         }
         let mut text = Vec::with_capacity(args.bytes() + 4 * args.len());
-        for (at, arg) in args.iter().enumerate() {
+        for (at, arg) in d.shown(args).enumerate() {
             if at > 0 {
                 text.push(b' ');
             }
-            quote(if d.is_secret(args, at) { REDACTED } else { arg }, &mut text);
+            quote(arg.unwrap_or(REDACTED), &mut text);
         }
         Some(Seen { at: now(), db, args: text })
     }

@@ -245,8 +245,8 @@ impl SpikeEvent {
 /// without what is secret.
 fn slow_command(d: &Row, args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
-    let show = |n| if d.is_secret(args, n) { monitor::REDACTED.to_vec() } else { cut(args.get(n)) };
-    let mut kept: Vec<Vec<u8>> = (0..shown).map(show).collect();
+    let show = |arg: Option<&[u8]>| arg.map_or_else(|| monitor::REDACTED.to_vec(), cut);
+    let mut kept: Vec<Vec<u8>> = d.shown(args).take(shown).map(show).collect();
     if shown < args.len() {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }

@@ -4,7 +4,7 @@
 //! refusing commands before authentication (the batch, by the descriptors' flags).
 
 use varve_base::number::parse_i64;
-use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, Secret, SecretOption, arg, block};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Resp;
 
@@ -99,8 +99,12 @@ const HELLO: ServerCommand = ServerCommand::new(
             ],
         )
         .optional()])
-        .secret(Secret::Behind { word: "AUTH", first: 2, count: 2 }),
+        .secret(Secret::Options { first: 2, options: OPTIONS }),
 );
+
+/// The options of HELLO, for logs.
+const OPTIONS: &[SecretOption] =
+    &[SecretOption { word: "AUTH", takes: 2, secret: true }, SecretOption { word: "SETNAME", takes: 1, secret: false }];
 
 fn protocol(version: &[u8]) -> CmdResult<Resp> {
     match parse_i64(version).ok_or(errors::PROTOCOL_NOT_INTEGER)? {

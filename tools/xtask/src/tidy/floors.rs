@@ -45,7 +45,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("engine/packed", &[&["lib"], &["intset", "node"]]),
     ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table"], &["list", "zset"]]),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
-    ("compat/catalog", &[&["flags"], &["argument", "key_spec"], &["row"], &["keys", "names"]]),
+    ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/exec",
         &[

@@ -83,7 +83,7 @@ fn load(invocation: &Invocation) -> Result<Loaded, LoadError> {
         let mut text = Vec::new();
         std::io::stdin()
             .read_to_end(&mut text)
-            .map_err(|error| LoadError::File { path: "standard input".into(), reason: error.to_string() })?;
+            .map_err(|error| LoadError::File { path: "standard input".into(), reason: system::error_text(&error) })?;
         loader.text("standard input", &text)?;
     }
     loader.text("the command line", &invocation.options)?;

@@ -18,9 +18,9 @@ use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 
 use super::default_user::Passwords;
-use super::special::without_number;
 use super::table::{self, DIRECTIVES, Role, Values};
 use super::{Config, grammar, split};
+use crate::system::error_text;
 
 /// Why the configuration was refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Loader {
     /// Takes the lines of a file, and of those that it includes.
     pub(crate) fn file(&mut self, path: &Path) -> Result<(), LoadError> {
         let text = std::fs::read(path)
-            .map_err(|error| LoadError::File { path: path.to_owned(), reason: without_number(&error) })?;
+            .map_err(|error| LoadError::File { path: path.to_owned(), reason: error_text(&error) })?;
         self.text(&path.display().to_string(), &text)
     }
 

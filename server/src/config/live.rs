@@ -19,6 +19,7 @@ use super::file::{list, refuse_missing};
 use super::table::{Change, DIRECTIVES, Role, Values, find};
 use super::{Config, Guard, rewrite};
 use crate::errors;
+use crate::system::error_text;
 
 /// The effects that a change of the configuration has on the rest of the server.
 pub(crate) trait Effects {
@@ -134,8 +135,9 @@ impl Live {
             return Err(errors::NO_CONFIG_FILE);
         };
         rewrite::rewrite(path, &state.values, all).map_err(|error| {
-            tracing::warn!("CONFIG REWRITE failed: {error}");
-            errors::config_rewrite(&super::special::without_number(&error))
+            let reason = error_text(&error);
+            tracing::warn!("CONFIG REWRITE failed: {reason}");
+            errors::config_rewrite(&reason)
         })?;
         tracing::warn!("CONFIG REWRITE executed with success.");
         Ok(())

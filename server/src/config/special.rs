@@ -4,6 +4,7 @@
 //! have.
 
 use super::grammar::{Refusal, bytes_of, memory, not_one_of, path_of, strict_i64};
+use crate::system::error_text;
 
 /// One `save` pair: a snapshot is due when this number of changes is this old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,15 +280,9 @@ fn file_name(argument: &[u8], directive: &str, what: &str, may_be_empty: bool) -
 
 fn directory(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
     let path = path_of(argument);
-    let absolute = path.canonicalize().map_err(|error| without_number(&error))?;
-    std::fs::read_dir(&absolute).map_err(|error| without_number(&error))?;
+    let absolute = path.canonicalize().map_err(|error| error_text(&error))?;
+    std::fs::read_dir(&absolute).map_err(|error| error_text(&error))?;
     Ok(bytes_of(&absolute))
-}
-
-/// The text of a system error without Rust's `(os error N)`.
-pub(crate) fn without_number(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn host_name(argument: &[u8]) -> Result<Vec<u8>, Refusal> {

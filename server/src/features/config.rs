@@ -18,6 +18,7 @@ use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::state::mail::Message;
+use crate::system::error_text;
 use crate::system::logging;
 use crate::system::open_files::allow_clients;
 
@@ -151,7 +152,7 @@ fn enter(old: &Path, new: &Path) -> Result<(), Ineffective> {
     if new == old {
         return Ok(());
     }
-    std::env::set_current_dir(new).map_err(|error| Ineffective { directive: "dir", reason: error.to_string() })
+    std::env::set_current_dir(new).map_err(|error| Ineffective { directive: "dir", reason: error_text(&error) })
 }
 
 fn listen(sockets: &Sockets, old: &Config, new: &Config) -> Result<(), Ineffective> {

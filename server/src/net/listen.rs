@@ -17,6 +17,8 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::system::error_text;
+
 /// One listening socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -60,7 +62,12 @@ pub(crate) fn tcp(bind: &[impl AsRef<str>], port: u16, backlog: i32) -> Result<V
         match bind_tcp(SocketAddr::new(wanted.address, port), backlog) {
             Ok(listener) => listeners.push(Listener::Tcp(listener)),
             Err(error) if wanted.optional && is_absent(&error) => {}
-            Err(error) => return Err(format!("Could not create server TCP listening socket {text}:{port}: {error}")),
+            Err(error) => {
+                return Err(format!(
+                    "Could not create server TCP listening socket {text}:{port}: {}",
+                    error_text(&error)
+                ));
+            }
         }
     }
     if listeners.is_empty() && !bind.is_empty() {
@@ -71,7 +78,7 @@ pub(crate) fn tcp(bind: &[impl AsRef<str>], port: u16, backlog: i32) -> Result<V
 
 /// Binds the Unix socket `path`, after removing what an earlier run left there, with the file mode `mode` unless it is 0.
 pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, String> {
-    let failed = |error: io::Error| format!("Failed opening Unix socket: {}: {error}", path.display());
+    let failed = |error: io::Error| format!("Failed opening Unix socket: {}: {}", path.display(), error_text(&error));
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Config;
 use crate::net::listen::{self, Listener};
+use crate::system::error_text;
 
 /// See the module's picture. The lock is a leaf: who holds it takes nothing more.
 #[derive(Debug)]
@@ -54,11 +55,12 @@ impl Sockets {
             Ok(listeners) => {
                 // Closing a socket takes it out of the poll.
                 open.retain(is_unix);
-                self.add(&mut open, listeners).map_err(|error| error.to_string())
+                self.add(&mut open, listeners).map_err(|error| error_text(&error))
             }
             Err(error) => {
                 if close_first {
-                    let back = tcp(old).and_then(|sockets| self.add(&mut open, sockets).map_err(|e| e.to_string()));
+                    let back =
+                        tcp(old).and_then(|sockets| self.add(&mut open, sockets).map_err(|error| error_text(&error)));
                     back.unwrap_or_else(|error| tracing::warn!("Listening again as before: {error}"));
                 }
                 Err(error)
@@ -92,7 +94,7 @@ fn is_unix(listener: &Listener) -> bool {
 fn remove_file(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!("Removing the unix socket file {}: {error}", path.display());
+            tracing::warn!("Removing the unix socket file {}: {}", path.display(), error_text(&error));
         }
         _ => {}
     }

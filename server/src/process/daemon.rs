@@ -9,6 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Supervised};
+use crate::system::error_text;
 
 /// Where the pid goes when nobody says and the process is a daemon.
 const DEFAULT_PID_FILE: &str = "/var/run/varve.pid";
@@ -27,7 +28,7 @@ impl PidFile {
         match std::fs::write(&path, format!("{}\n", std::process::id())) {
             Ok(()) => Some(PidFile(path)),
             Err(error) => {
-                tracing::warn!("Failed to write the pid file {}: {error}", path.display());
+                tracing::warn!("Failed to write the pid file {}: {}", path.display(), error_text(&error));
                 None
             }
         }
@@ -88,7 +89,7 @@ impl Supervisor {
             Supervisor::Upstart => {
                 tracing::info!("supervised by upstart, will stop to signal readiness");
                 if let Err(error) = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP) {
-                    tracing::warn!("Cannot stop for upstart: {error}");
+                    tracing::warn!("Cannot stop for upstart: {}", error_text(&error));
                 }
             }
         }
@@ -104,7 +105,7 @@ impl Supervisor {
     fn tell(&self, message: &str) {
         let Supervisor::Systemd(address) = self else { return };
         if let Err(error) = send(address, message) {
-            tracing::warn!("Can't send notification to systemd: {error}");
+            tracing::warn!("Can't send notification to systemd: {}", error_text(&error));
         }
     }
 }

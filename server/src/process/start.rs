@@ -16,6 +16,7 @@ use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info;
 use crate::net::listen::{self, Listener};
+use crate::system::error_text;
 use crate::system::open_files::allow_clients;
 use crate::system::{logging, sys, version};
 use crate::worker;
@@ -35,12 +36,12 @@ const SEGMENT_BYTES_MIN: usize = 4096;
 pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed> {
     let Loaded { values, mut config, commands, remarks } = loaded;
     if config.daemonize {
-        sys::daemonize().map_err(|error| complain(&format!("Can't become a daemon: {error}")))?;
+        sys::daemonize().map_err(|error| complain(&format!("Can't become a daemon: {}", error_text(&error))))?;
     }
     std::env::set_current_dir(&config.dir)
-        .map_err(|error| complain(&format!("Can't chdir to '{}': {error}", config.dir.display())))?;
+        .map_err(|error| complain(&format!("Can't chdir to '{}': {}", config.dir.display(), error_text(&error))))?;
     logging::start(config.log_level, config.log_file.as_deref())
-        .map_err(|error| complain(&format!("Can't open the log file: {error}")))?;
+        .map_err(|error| complain(&format!("Can't open the log file: {}", error_text(&error))))?;
     greet(&config, file.as_deref());
     for remark in &remarks {
         match remark.warning {
@@ -68,7 +69,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
 fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result<(), Failed> {
     let pid_file = PidFile::write(config).map(Arc::new);
     let running = worker::start(setup).map_err(|error| {
-        tracing::warn!("Can't start the workers: {error}");
+        tracing::warn!("Can't start the workers: {}", error_text(&error));
         Failed
     })?;
     let state = Arc::clone(&running.state);
@@ -83,7 +84,7 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
     let leaving = pid_file.clone();
     let leave = move || leaving.iter().for_each(|file| file.remove());
     if let Err(error) = signals::watch(shutdown, leave) {
-        tracing::warn!("Can't watch for signals: {error}");
+        tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }
     tracing::warn!("Server initialized");
     tracing::info!("Ready to accept connections");
@@ -174,7 +175,7 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         Ok(store)
     });
     let store = store.map_err(|error| {
-        tracing::warn!("Can't reserve the address range of the segments: {error}");
+        tracing::warn!("Can't reserve the address range of the segments: {}", error_text(&error));
         Failed
     })?;
     config.apply_to(&store);

@@ -4,3 +4,9 @@ pub(crate) mod logging;
 pub(crate) mod open_files;
 pub(crate) mod sys;
 pub(crate) mod version;
+
+/// The text of a system error as the system has it, without the `(os error N)` that Rust adds.
+pub(crate) fn error_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -17,8 +17,12 @@ pub(crate) fn build_id() -> String {
     format!("{:016x}", varve_base::hash::hash64(0, format!("{VERSION} {GIT_SHA}").as_bytes()))
 }
 
-/// The line of `--version`, in the form that scripts cut redis-server's into fields by.
+/// The line of `--version`, in the form that scripts cut redis-server's into fields by: `v=` is the Redis that it stands
+/// for, since they compare it with versions of Redis. Varve's own comes last.
 pub(crate) fn line() -> String {
     let bits = usize::BITS;
-    format!("Varve server v={VERSION} sha={GIT_SHA}:0 malloc={ALLOCATOR} bits={bits} build={}", build_id())
+    let build = build_id();
+    format!(
+        "Varve server v={REDIS_VERSION} sha={GIT_SHA}:0 malloc={ALLOCATOR} bits={bits} build={build} varve={VERSION}"
+    )
 }

@@ -46,6 +46,38 @@ pub(crate) fn trim_heap() {
     }
 }
 
+/// A moment in the time zone of the process (TZ, else /etc/localtime).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocalTime {
+    pub(crate) year: i32,
+    /// 0 is January.
+    pub(crate) month: u8,
+    /// From 1.
+    pub(crate) day: u8,
+    pub(crate) hour: u8,
+    pub(crate) minute: u8,
+    pub(crate) second: u8,
+}
+
+/// The local time of a Unix time in seconds.
+pub(crate) fn local_time(unix_s: i64) -> LocalTime {
+    // SAFETY: tm is plain integers and a pointer, for which all zero bytes are a valid value.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are live for the whole call, and only `tm` is written; any thread may call localtime_r, and this
+    // process never changes its environment.
+    let known = unsafe { libc::localtime_r(&raw const unix_s, &raw mut tm) };
+    assert!(!known.is_null(), "a time of these centuries has a date");
+    let small = |field: i32| u8::try_from(field).expect("fields of a date are small");
+    LocalTime {
+        year: 1900 + tm.tm_year,
+        month: small(tm.tm_mon),
+        day: small(tm.tm_mday),
+        hour: small(tm.tm_hour),
+        minute: small(tm.tm_min),
+        second: small(tm.tm_sec),
+    }
+}
+
 /// CPU time used so far, in microseconds, split as the kernel splits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {

@@ -1,0 +1,52 @@
+//! The program as scripts and operators see it: its version line, its log, its errors.
+
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use varve_testkit::Launch;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_varve-server");
+
+fn run(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).output().expect("the program runs")
+}
+
+/// The word behind `v=`, as a script cuts it out.
+fn version(line: &str) -> &str {
+    line.split("v=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a version")
+}
+
+#[test]
+fn scripts_find_the_version_of_redis_in_the_version_line() {
+    let ours = String::from_utf8(run(&["--version"]).stdout).unwrap();
+    let peer = Command::new("redis-server").arg("--version").output().expect("redis-server runs");
+    assert_eq!(version(&ours), version(&String::from_utf8(peer.stdout).unwrap()));
+    assert!(ours.trim_end().ends_with(&format!(" varve={}", env!("CARGO_PKG_VERSION"))), "{ours}");
+}
+
+#[test]
+fn a_second_server_on_a_port_says_why_it_ends() {
+    let first = Launch::binary(PROGRAM).start().expect("varve-server starts");
+    let second = run(&["--port", &first.port().to_string(), "--bind", "127.0.0.1"]);
+    let log = String::from_utf8(second.stdout).unwrap();
+    assert!(!second.status.success());
+    let reason =
+        format!("Could not create server TCP listening socket 127.0.0.1:{}: Address already in use\n", first.port());
+    assert!(log.contains(&reason), "{log}");
+    assert!(!log.contains("os error"), "{log}");
+}
+
+#[test]
+fn the_log_has_local_time() {
+    // Half past five east of Greenwich, without a table of zones.
+    let launch = Launch::binary(PROGRAM).under(["env", "TZ=EAST-5:30"]);
+    let server = launch.start().expect("varve-server starts");
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 5 * 3600 + 30 * 60;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("Ready to accept connections")).expect("it has started");
+    let clock = line.split(' ').find(|word| word.contains(':') && word.contains('.')).expect("a time of the day");
+    let parts: Vec<f64> = clock.split(':').map(|part| part.parse().expect("a number")).collect();
+    let logged_s = parts[0] * 3600.0 + parts[1] * 60.0 + parts[2];
+    let ago_s = ((now_s % 86_400) as f64 - logged_s).rem_euclid(86_400.0);
+    assert!(!(600.0..=86_399.0).contains(&ago_s), "{line}: {ago_s} s ago");
+}

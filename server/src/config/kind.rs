@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Bool,
     /// A decimal integer.
     Int { min: i64, max: i64 },
+    /// A decimal integer, which is then brought into the narrower range `to`.
+    Clipped { min: i64, max: i64, to: (i64, i64) },
     /// An octal integer (mode bits).
     Octal { max: u32 },
     /// Bytes: a decimal number with a unit (`b`, `k` = 1000, `kb` = 1024, `m`, `mb`, `g`, `gb`).
@@ -39,7 +41,10 @@ impl Kind {
         };
         match self {
             Kind::Bool => one_of(&["yes", "no"], argument).ok_or_else(|| "argument must be 'yes' or 'no'".into()),
-            Kind::Int { min, max } => integer(argument, min, max),
+            Kind::Int { min, max } => integer(argument, min, max).map(as_text),
+            Kind::Clipped { min, max, to: (low, high) } => {
+                integer(argument, min, max).map(|number| as_text(number.clamp(low, high)))
+            }
             Kind::Octal { max } => octal(argument, max),
             Kind::Memory { min, max } => {
                 let bytes = memory(argument).ok_or("argument must be a memory value")?;
@@ -63,12 +68,16 @@ fn one_of(words: &[&str], argument: &[u8]) -> Option<Vec<u8>> {
     Some(word.as_bytes().to_vec())
 }
 
-fn integer(argument: &[u8], min: i64, max: i64) -> Result<Vec<u8>, Refusal> {
+fn as_text(number: i64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+fn integer(argument: &[u8], min: i64, max: i64) -> Result<i64, Refusal> {
     let number = strict_i64(argument).ok_or("argument couldn't be parsed into an integer")?;
     if number < min || number > max {
         return Err(format!("argument must be between {min} and {max} inclusive").into());
     }
-    Ok(number.to_string().into_bytes())
+    Ok(number)
 }
 
 fn within(number: u64, min: u64, max: u64) -> Result<Vec<u8>, Refusal> {

@@ -150,8 +150,14 @@ fn rendered(kind: Kind, value: &[u8]) -> Vec<u8> {
         Kind::Text => split::quote(value),
         Kind::Special(special) if !special.takes_many() => split::quote(value),
         _ if value.is_empty() => b"\"\"".to_vec(),
-        _ => value.to_vec(),
+        _ => value.split(|&byte| byte == b' ').map(word).collect::<Vec<_>>().join(&b' '),
     }
+}
+
+/// A word of a list: quoted if it would not be read back as it is.
+fn word(word: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+    if word.iter().all(plain) { word.to_vec() } else { split::quote(word) }
 }
 
 /// A number of bytes in the largest unit that says it exactly.

@@ -84,6 +84,9 @@ impl Special {
 
     /// See `Kind::parse`.
     pub(crate) fn parse(self, arguments: &[Vec<u8>], current: &[u8]) -> Result<Vec<u8>, Refusal> {
+        if self.takes_many() && arguments.iter().flatten().any(u8::is_ascii_control) {
+            return Err("the words of a list have no control characters".into());
+        }
         match self {
             Special::Save => save(arguments),
             Special::Bind => bind(arguments),

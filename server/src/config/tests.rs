@@ -193,6 +193,9 @@ fn what_is_wrong_with_a_line() {
             "user default on nopass ~* &* +@all\nuser default on nopass ~* &* +@all",
             "Error in user declaration 'default': Duplicate user found. A user can only be defined once in config files",
         ),
+        ("bind \"127.0.0.1\\nenable-debug-command yes\"", "the words of a list have no control characters"),
+        ("bind 127.0.0.1 \"::1\\r\"", "the words of a list have no control characters"),
+        ("hz -1", "argument must be between 0 and 2147483647 inclusive"),
         ("shards 3", "argument must be 0 or a power of two up to 4096"),
     ];
     for (text, expected) in cases {
@@ -439,4 +442,22 @@ fn rewrite_keeps_the_line_of_the_user_true() {
     let whole = String::from_utf8(rewritten(b"port 1\n", &live(file).values(), false)).expect("text");
     assert!(whole.ends_with(&format!("\n{foo}\n")), "{whole}");
     assert_eq!(load(&whole).unwrap().config.passwords.line(), foo);
+}
+
+#[test]
+fn hz_is_brought_into_its_range() {
+    for (given, kept) in [("0", "1"), ("1", "1"), ("500", "500"), ("501", "500"), ("1000", "500")] {
+        assert_eq!(value(&format!("hz {given}"), "hz"), kept, "{given}");
+    }
+}
+
+#[test]
+fn a_list_cannot_bring_lines_of_its_own_into_the_file() {
+    let live = live("port 0\n");
+    let refused = set(&live, &[("bind", "127.0.0.1\nenable-debug-command yes")]).expect_err("a line of its own");
+    assert!(refused.contains("'bind') - the words of a list have no control characters"), "{refused}");
+    set(&live, &[("bind", "127.0.0.1 a\"b\\c 'd")]).expect("strange, but one line");
+    let text = String::from_utf8(rewritten(b"port 0\n", &live.values(), false)).expect("text");
+    assert!(text.contains("bind 127.0.0.1 \"a\\\"b\\\\c\" \"'d\"\n"), "{text}");
+    assert_eq!(load(&text).unwrap().values, live.values(), "{text}");
 }

@@ -21,11 +21,11 @@ use std::ops::Range;
 use varve_exec::batch::PreparsedTurn;
 use varve_protocol::Reply;
 
-use super::Worker;
 use super::core::Core;
 use super::run::Stop;
+use super::{Buffers, Worker};
 use crate::features::pubsub::state::ConnId;
-use crate::net::conn::WaitReasons;
+use crate::net::conn::{Pool, WaitReasons};
 
 /// Bytes that the worker's reply buffer keeps from one turn to the next.
 const REPLY_KEEP_BYTES: usize = 128 * 1024;
@@ -59,27 +59,26 @@ impl Worker {
     }
 
     /// Executes requests that lie in this part of the scratch buffer, or in the connection's own, and writes the replies:
-    /// from the worker's buffer, or behind replies that are unsent.
+    /// from the worker's buffer, which stays where it is, or behind replies that are unsent.
     pub(super) fn serve(
         &mut self,
         id: ConnId,
         fresh: Range<usize>,
         early: Option<PreparsedTurn>,
     ) -> Result<Stop, Broken> {
-        let conn = &mut self.core.conns[id];
+        let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
+        let conn = &mut core.conns[id];
         let mut unsent = if conn.output().is_empty() { None } else { Some(conn.take_output()) };
-        let keeps_room = unsent.is_some() && self.core.state.outputs_kept();
-        let mut reply = mem::take(&mut self.buffers.reply);
-        let out = unsent.as_mut().unwrap_or(&mut reply);
-        let stop = self.execute(id, fresh, early, out);
-        let written = self.core.send_replies(id, out);
+        let keeps_room = unsent.is_some() && core.state.outputs_kept();
+        let out = unsent.as_mut().unwrap_or(reply);
+        let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
+        let written = core.send_replies(id, out);
         if written.is_ok() && (!out.is_empty() || keeps_room) {
             let output = mem::take(out);
-            self.core.stats().output_peak_bytes.raise(output.len() as u64);
-            self.core.conns[id].keep_output(output);
+            core.stats().output_peak_bytes.raise(output.len() as u64);
+            core.conns[id].keep_output(output);
         }
         reply.clear(REPLY_KEEP_BYTES);
-        self.buffers.reply = reply;
         written.map(|()| stop)
     }
 
@@ -103,34 +102,6 @@ impl Worker {
             stats.input_peak_bytes.raise(conn.requests().waiting_bytes() as u64);
         }
         Ok(at..at + reading.fresh)
-    }
-
-    /// Executes one turn's worth of the requests in this part of the scratch buffer or in the connection's own, and keeps
-    /// the rest for the connection.
-    fn execute(&mut self, id: ConnId, fresh: Range<usize>, early: Option<PreparsedTurn>, out: &mut Reply) -> Stop {
-        let Worker { core, buffers, .. } = self;
-        let requests = core.conns[id].requests_mut();
-        if requests.is_filling() {
-            return Stop::Idle;
-        }
-        let stop = if fresh.is_empty() {
-            let mut input = requests.take_input();
-            let (done, stop) = core.turns(id, input.data_mut(), early, out);
-            core.conns[id].requests_mut().put_back(input, done);
-            stop
-        } else {
-            let data = &mut buffers.scratch[fresh];
-            let (done, stop) = core.turns(id, data, early, out);
-            core.conns[id].requests_mut().keep(&data[done..], &mut buffers.pool);
-            stop
-        };
-        match stop {
-            Stop::Large(argument) => {
-                core.conns[id].requests_mut().take_large(&argument, &mut core.store);
-                Stop::Idle
-            }
-            stop => stop,
-        }
     }
 
     /// Closes the connection after a visit, or puts it where it goes on from.
@@ -166,6 +137,39 @@ impl Worker {
 }
 
 impl Core {
+    /// Executes one turn's worth of the requests in `fresh`, a part of the scratch buffer, or in the connection's own, and
+    /// keeps the rest for the connection.
+    fn execute(
+        &mut self,
+        id: ConnId,
+        fresh: &mut [u8],
+        pool: &mut Pool,
+        early: Option<PreparsedTurn>,
+        out: &mut Reply,
+    ) -> Stop {
+        let requests = self.conns[id].requests_mut();
+        if requests.is_filling() {
+            return Stop::Idle;
+        }
+        let stop = if fresh.is_empty() {
+            let mut input = requests.take_input();
+            let (done, stop) = self.turns(id, input.data_mut(), early, out);
+            self.conns[id].requests_mut().put_back(input, done);
+            stop
+        } else {
+            let (done, stop) = self.turns(id, fresh, early, out);
+            self.conns[id].requests_mut().keep(&fresh[done..], pool);
+            stop
+        };
+        match stop {
+            Stop::Large(argument) => {
+                self.conns[id].requests_mut().take_large(&argument, &mut self.store);
+                Stop::Idle
+            }
+            stop => stop,
+        }
+    }
+
     /// Writes the output that waits in the connection.
     fn flush_waiting(&mut self, id: ConnId) -> Result<(), Broken> {
         let conn = &mut self.conns[id];

@@ -152,13 +152,19 @@ impl WorkerState {
     #[inline]
     pub(crate) fn hand_on(&mut self, store: &Store) {
         if self.reported.any() {
-            self.end_command(store, 0, &|_| unreachable!("no command was sent"));
+            self.reported.hand_on(store.event_mask());
+            self.end_unit_if_closed(store);
         }
     }
 
     #[cold]
     pub(crate) fn end_command(&mut self, store: &Store, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
-        if self.reported.end_command(store.event_mask(), db, sent) {
+        self.reported.end_command(store.event_mask(), db, sent);
+        self.end_unit_if_closed(store);
+    }
+
+    fn end_unit_if_closed(&mut self, store: &Store) {
+        if !self.reported.is_open() {
             self.end_unit(store);
         }
     }

@@ -218,13 +218,27 @@ impl Reported {
         self.any = true;
     }
 
-    /// Ends a command that ran in logical database `db` and that `sent` writes: publishes its events; the unit of
-    /// effects, if it ends too.
+    /// Ends a command that ran in logical database `db` and that `sent` writes: publishes its events. The unit of effects
+    /// ends too, unless it is open.
     #[inline]
-    pub(crate) fn end_command(&mut self, mask: u32, db: u32, sent: &dyn Fn(&mut Words<'_>)) -> bool {
+    pub(crate) fn end_command(&mut self, mask: u32, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
         if std::mem::take(&mut self.sent) {
             self.unit.add(db, sent);
         }
+        self.publish(mask);
+    }
+
+    /// Publishes events outside of a command, or in the middle of one that lets go of its shards. A command that has
+    /// reported itself must not let go; if it does, its words still come with its end, and nobody dies of it.
+    #[inline]
+    pub(crate) fn hand_on(&mut self, mask: u32) {
+        debug_assert!(!self.sent, "a command lets go of its shards before it reports itself");
+        self.publish(mask);
+        self.any = self.sent;
+    }
+
+    #[inline]
+    fn publish(&mut self, mask: u32) {
         let Reported { events, sink, .. } = self;
         events.take(|event| {
             if let Some(sink) = sink {
@@ -232,7 +246,12 @@ impl Reported {
             }
         });
         self.any = false;
-        !self.open
+    }
+
+    /// True while a transaction runs: the unit ends with it.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Begins a unit of several commands.
@@ -276,5 +295,21 @@ impl Reported {
             let written = std::mem::take(&mut self.written);
             assert!(written.is_empty(), "a write that was not reported: {written:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "before it reports itself"))]
+    fn a_command_that_lets_go_too_late_kills_nobody() {
+        let mut reported = Reported::default();
+        reported.add(0, Again::Sent);
+        reported.hand_on(0);
+        assert!(reported.any(), "its words are still to come");
+        reported.end_command(0, 0, &|words| _ = words.add(b"PING"));
+        assert_eq!(reported.unit.len(), 1);
     }
 }

@@ -108,10 +108,11 @@ fn hex(digest: &Digest) -> String {
 
 /// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.
 pub(crate) fn on_key<R>(ctx: &mut WideCtx<'_>, db: u32, key: &[u8], act: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
-    let mut tx = Tx::new(ctx.store, ctx.worker.parts().1, db);
-    let key = tx.key(key);
-    tx.hold(&[tx.shard_of(key.hash)]);
-    let result = act(&mut tx, &key);
-    tx.hand_on();
-    result
+    ctx.worker.view(db, |tx| {
+        let key = tx.key(key);
+        tx.hold(&[tx.shard_of(key.hash)]);
+        let result = act(tx, &key);
+        tx.hand_on();
+        result
+    })
 }

@@ -537,7 +537,7 @@ fn run_unkeyed(
     let changes = store.database_changes();
     let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
     if changes != store.database_changes() {
-        blocking::recheck(&store, worker, VecDeque::new(), observers);
+        blocking::recheck(worker, VecDeque::new(), observers);
         worker.park();
     }
     result

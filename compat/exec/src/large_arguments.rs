@@ -89,7 +89,8 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
     worker.store().log().begin_extent(len)
 }
 
-/// Admits the next `bytes` of a body against the limit, making room if that may be; no shard is held.
+/// Admits `bytes` more against the limit, making room if that may be: the next part of a body, or a copy of a request. The
+/// worker holds nothing and is outside the gate.
 pub fn admit(worker: &mut StoreWorker, bytes: usize) -> bool {
     worker.inside(0, |tx| tx.admit(bytes as u64).is_ok())
 }

@@ -10,7 +10,7 @@
 //! for A may close B, or hold everything back.
 
 use varve_protocol::Parser;
-use varve_store::{StoreWorker, Tx};
+use varve_store::StoreWorker;
 
 use super::Batch;
 use super::parse::Work;
@@ -92,14 +92,12 @@ impl Batch {
         if *keys == 0 {
             return;
         }
-        let (store, local) = worker.parts();
-        let _inside = store.gate().enter(local.id());
-        let mut tx = Tx::new(store, local, 0);
-        for work in &mut works[..*used] {
-            prefetcher.find_objects(&mut tx, &work.keys);
-            work.fetched = true;
-        }
-        tx.finish();
+        worker.inside(0, |tx| {
+            for work in &mut works[..*used] {
+                prefetcher.find_objects(tx, &work.keys);
+                work.fetched = true;
+            }
+        });
         prefetcher.fetch_objects();
     }
 

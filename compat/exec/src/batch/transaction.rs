@@ -27,6 +27,7 @@ use crate::command::{Command, CommandTable, Exec, Step};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Ran, WideCall, invoke, invoke_wide};
+use crate::large_arguments::admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
 use crate::session::Session;
@@ -82,7 +83,7 @@ impl Running<'_> {
         checks::allowed(d, self.session)?;
         let request = &self.batch.work.requests[self.next];
         let bytes = (request.end - request.start) as u64;
-        if self.bodies.denied() || !admit(self.worker, bytes) {
+        if self.bodies.denied() || !admit(self.worker, bytes as usize) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
@@ -160,7 +161,7 @@ impl Running<'_> {
     /// EXEC of what was queued.
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
         let multi = self.session.multi_mut().expect("EXEC inside MULTI");
-        if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes) {
+        if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes as usize) {
             self.session.leave_transaction(self.worker);
             return self.reject(d, CommandError::exec_abort(&CommandError::OUT_OF_MEMORY));
         }
@@ -240,13 +241,6 @@ fn reach_of(command: &Command) -> Reach {
     }
 }
 
-/// Whether `bytes` more may be used, room made for them if that must be; nothing is held.
-fn admit(worker: &mut StoreWorker, bytes: u64) -> bool {
-    let (store, local) = worker.parts();
-    let _inside = store.gate().enter(local.id());
-    Tx::new(store, local, 0).admit(bytes).is_ok()
-}
-
 /// Takes also what serving those may need who wait for the keys that the commands may write.
 #[cold]
 fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, patient: bool) -> bool {
@@ -304,15 +298,14 @@ impl Transaction {
         session: &mut Session,
         out: &mut Reply,
     ) -> Transaction {
-        let store = Arc::clone(worker.store());
-        let mut tx = Tx::new(&store, worker.parts().1, session.db());
-        if let Some(watching) = session.watching() {
-            let shards: ShardSet = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
-            tx.hold(&shards);
-        }
-        let touched = compare(&mut tx, session);
-        tx.finish();
-        let database_changes = store.database_changes();
+        let touched = worker.view(session.db(), |tx| {
+            if let Some(watching) = session.watching() {
+                let shards: ShardSet = watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)).collect();
+                tx.hold(&shards);
+            }
+            compare(tx, session)
+        });
+        let database_changes = worker.store().database_changes();
         Transaction { alone: true, database_changes, ..Transaction::new(exec, touched, session, out) }
     }
 
@@ -426,7 +419,7 @@ impl Transaction {
             return;
         }
         let ready = std::mem::take(&mut self.ready);
-        blocking::recheck(&store, worker, ready, &mut batch.observers);
+        blocking::recheck(worker, ready, &mut batch.observers);
     }
 
     /// EXEC's own reply is dropped: see [`Caller::Exec`].

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use varve_protocol::Reply;
-use varve_store::{Key, NextWaiter, ReadyKey, ShardSet, Store, StoreWorker, Tx, Waiter, Waiting};
+use varve_store::{Key, NextWaiter, ReadyKey, ShardSet, StoreWorker, Tx, Waiter, Waiting};
 
 use crate::invoke::{Caller, Observers, Ran};
 use crate::waiting::{Served, task};
@@ -86,9 +86,9 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
 /// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been
 /// exchanged. Nobody else is inside the gate.
 #[cold]
-pub(crate) fn recheck(store: &Store, worker: &mut StoreWorker, ready: VecDeque<ReadyKey>, observers: &mut Observers) {
-    let mut tx = Tx::new(store, worker.parts().1, 0);
-    tx.recheck(ready);
-    serve_ready(&mut tx, observers);
-    tx.finish();
+pub(crate) fn recheck(worker: &mut StoreWorker, ready: VecDeque<ReadyKey>, observers: &mut Observers) {
+    worker.view(0, |tx| {
+        tx.recheck(ready);
+        serve_ready(tx, observers);
+    });
 }

@@ -141,11 +141,11 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
-    /// Reports that the command stored `count` elements in a key in the place of what was there: without any, it ended
-    /// the key, if that was `taken`.
-    pub fn did_store(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>, count: usize, taken: bool) {
-        if count > 0 {
-            self.did(key, Effect::sent(class, event, 1));
+    /// Reports that the command stored its result in a key in the place of what was there, which counts as this number
+    /// of `changes`: 0 for an empty result, which ends the key, if that was `taken`.
+    pub fn did_store(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>, changes: u64, taken: bool) {
+        if changes > 0 {
+            self.did(key, Effect::sent(class, event, changes));
         } else if taken {
             self.did(key, Effect::sent(notify::Class::Generic, "del", 1));
         }

@@ -1,6 +1,6 @@
 //! Time to live: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST ends it.
 
-use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
+use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
@@ -11,6 +11,22 @@ use crate::grammar::{integer, is, rounded_seconds, shown};
 
 pub(super) const ROWS: FileRows = &[EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST, TTL, PTTL, EXPIRETIME, PEXPIRETIME];
 
+/// The row of a command that sets a time to live, but for its arguments.
+const fn expiring(name: &'static str, since: &'static str, summary: &'static str) -> Row {
+    Row::new(name, Group::Generic, -3, since)
+        .about(summary, "O(1)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(const { &[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))] })
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
+}
+
+/// The argument behind the time.
+const CONDITION: Argument =
+    one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+        .since("7.0.0")
+        .optional();
+
 /// EXPIRE key seconds [NX | XX | GT | LT]
 fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let now_ms = ctx.tx.now_ms();
@@ -19,19 +35,11 @@ fn expire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const EXPIRE: Command = Command::new(
     Exec::Keys(expire),
-    Row::new("expire", Group::Generic, -3, "1.0.0")
-        .about("Lets a key expire after so many seconds.", "O(1)")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
-        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
-        .args(&[
-            key("key", 0),
-            arg("seconds", ArgKind::Integer),
-            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
-                .since("7.0.0")
-                .optional(),
-        ]),
+    expiring("expire", "1.0.0", "Lets a key expire after a number of seconds.").args(&[
+        key("key", 0),
+        arg("seconds", ArgKind::Integer),
+        CONDITION,
+    ]),
 );
 
 /// PEXPIRE key milliseconds [NX | XX | GT | LT]
@@ -42,19 +50,11 @@ fn pexpire(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const PEXPIRE: Command = Command::new(
     Exec::Keys(pexpire),
-    Row::new("pexpire", Group::Generic, -3, "2.6.0")
-        .about("Lets a key expire after so many milliseconds.", "O(1)")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
-        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
-        .args(&[
-            key("key", 0),
-            arg("milliseconds", ArgKind::Integer),
-            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
-                .since("7.0.0")
-                .optional(),
-        ]),
+    expiring("pexpire", "2.6.0", "Lets a key expire after a number of milliseconds.").args(&[
+        key("key", 0),
+        arg("milliseconds", ArgKind::Integer),
+        CONDITION,
+    ]),
 );
 
 /// EXPIREAT key unix-seconds [NX | XX | GT | LT]
@@ -64,19 +64,11 @@ fn expireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const EXPIREAT: Command = Command::new(
     Exec::Keys(expireat),
-    Row::new("expireat", Group::Generic, -3, "1.2.0")
-        .about("Lets a key expire at a Unix time in seconds.", "O(1)")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
-        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
-        .args(&[
-            key("key", 0),
-            arg("unix-time-seconds", ArgKind::UnixTime),
-            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
-                .since("7.0.0")
-                .optional(),
-        ]),
+    expiring("expireat", "1.2.0", "Lets a key expire at a Unix time in seconds.").args(&[
+        key("key", 0),
+        arg("unix-time-seconds", ArgKind::UnixTime),
+        CONDITION,
+    ]),
 );
 
 /// PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]
@@ -86,19 +78,11 @@ fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const PEXPIREAT: Command = Command::new(
     Exec::Keys(pexpireat),
-    Row::new("pexpireat", Group::Generic, -3, "2.6.0")
-        .about("Lets a key expire at a Unix time in milliseconds.", "O(1)")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
-        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
-        .args(&[
-            key("key", 0),
-            arg("unix-time-milliseconds", ArgKind::UnixTime),
-            one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
-                .since("7.0.0")
-                .optional(),
-        ]),
+    expiring("pexpireat", "2.6.0", "Lets a key expire at a Unix time in milliseconds.").args(&[
+        key("key", 0),
+        arg("unix-time-milliseconds", ArgKind::UnixTime),
+        CONDITION,
+    ]),
 );
 
 /// The conditions that may stand behind the time.

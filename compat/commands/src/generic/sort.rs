@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use varve_catalog::{
     Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word,
 };
-use varve_exec::notify::{Class, Effect};
+use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListPart, Type};
 
@@ -287,10 +287,6 @@ fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize],
     let taken = ctx.tx.exists(&to);
     ctx.tx.list_store(&to, result.iter());
     // Each element counts as a change.
-    if result.len() > 0 {
-        ctx.did(&to, Effect::sent(Class::List, "sortstore", result.len() as u64));
-    } else if taken {
-        ctx.did(&to, Effect::sent(Class::Generic, "del", 1));
-    }
+    ctx.did_store(Class::List, "sortstore", &to, result.len() as u64, taken);
     ctx.out.integer(result.len() as i64);
 }

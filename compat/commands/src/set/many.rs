@@ -139,7 +139,7 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
         SetOp::Union => "sunionstore",
         SetOp::Difference => "sdiffstore",
     };
-    ctx.did_store(Class::Set, event, &to, stored, taken);
+    ctx.did_store(Class::Set, event, &to, u64::from(stored > 0), taken);
     ctx.out.integer(stored as i64);
     Ok(())
 }

@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
-use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
+use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
@@ -43,6 +43,12 @@ enum Aggregate {
     Max,
 }
 
+/// Factors of the sets' scores.
+const WEIGHTS: Argument = arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple();
+/// How the scores of one member in several sets become one.
+const AGGREGATE: Argument =
+    one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")]).token("AGGREGATE").optional();
+
 /// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
 fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zunion", Op::Union)
@@ -61,10 +67,8 @@ const ZUNION: Command = Command::new(
         .args(&[
             arg("numkeys", ArgKind::Integer),
             key("key", 0).multiple(),
-            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
-            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
-                .token("AGGREGATE")
-                .optional(),
+            WEIGHTS,
+            AGGREGATE,
             word("withscores", "WITHSCORES").optional(),
         ]),
 );
@@ -87,10 +91,8 @@ const ZINTER: Command = Command::new(
         .args(&[
             arg("numkeys", ArgKind::Integer),
             key("key", 0).multiple(),
-            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
-            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
-                .token("AGGREGATE")
-                .optional(),
+            WEIGHTS,
+            AGGREGATE,
             word("withscores", "WITHSCORES").optional(),
         ]),
 );
@@ -117,6 +119,14 @@ const ZDIFF: Command = Command::new(
         ]),
 );
 
+/// The row of a command that stores its result, but for the texts that differ and the arguments.
+const fn storing(name: &'static str, since: &'static str) -> Row {
+    Row::new(name, Group::SortedSet, -4, since)
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::SORTEDSET])
+        .keys(const { &[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)] })
+}
+
 /// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
 fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zunionstore", Op::Union)
@@ -124,23 +134,12 @@ fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const ZUNIONSTORE: Command = Command::new(
     Exec::Keys(zunionstore),
-    Row::new("zunionstore", Group::SortedSet, -4, "2.0.0")
+    storing("zunionstore", "2.0.0")
         .about(
             "Stores the members that any of the sets has.",
             "O(N) in the members of all sets, and the sorting of those stored",
         )
-        .flags(&[Flags::WRITE, Flags::DENYOOM])
-        .acl(&[Acl::SORTEDSET])
-        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
-        .args(&[
-            key("destination", 0),
-            arg("numkeys", ArgKind::Integer),
-            key("key", 1).multiple(),
-            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
-            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
-                .token("AGGREGATE")
-                .optional(),
-        ]),
+        .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple(), WEIGHTS, AGGREGATE]),
 );
 
 /// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
@@ -150,23 +149,12 @@ fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const ZINTERSTORE: Command = Command::new(
     Exec::Keys(zinterstore),
-    Row::new("zinterstore", Group::SortedSet, -4, "2.0.0")
+    storing("zinterstore", "2.0.0")
         .about(
             "Stores the members that all sets have.",
             "O(N*K) in the members of the smallest set and the sets, and the sorting of those stored",
         )
-        .flags(&[Flags::WRITE, Flags::DENYOOM])
-        .acl(&[Acl::SORTEDSET])
-        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
-        .args(&[
-            key("destination", 0),
-            arg("numkeys", ArgKind::Integer),
-            key("key", 1).multiple(),
-            arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple(),
-            one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")])
-                .token("AGGREGATE")
-                .optional(),
-        ]),
+        .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple(), WEIGHTS, AGGREGATE]),
 );
 
 /// ZDIFFSTORE destination numkeys key [key ...]
@@ -176,14 +164,11 @@ fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const ZDIFFSTORE: Command = Command::new(
     Exec::Keys(zdiffstore),
-    Row::new("zdiffstore", Group::SortedSet, -4, "6.2.0")
+    storing("zdiffstore", "6.2.0")
         .about(
             "Stores the members of the first set that no other one has.",
             "O(L) in the members of all sets, and the sorting of those stored",
         )
-        .flags(&[Flags::WRITE, Flags::DENYOOM])
-        .acl(&[Acl::SORTEDSET])
-        .keys(&[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)])
         .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple()]),
 );
 
@@ -439,6 +424,6 @@ fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {
     let (taken, count) = (ctx.tx.exists(&to), members.len());
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
-    ctx.did_store(Class::Zset, name, &to, count, taken);
+    ctx.did_store(Class::Zset, name, &to, u64::from(count > 0), taken);
     Ok(())
 }

@@ -269,6 +269,25 @@ const ZMSCORE: Command = Command::new(
         .args(&[key("key", 0), arg("member", ArgKind::String).multiple()]),
 );
 
+/// The row of a command that answers a rank, but for its texts.
+const fn ranking(name: &'static str) -> Row {
+    Row::new(name, Group::SortedSet, -3, "2.0.0")
+        .element(2)
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::SORTEDSET])
+        .keys(const { &[KeySpec::one(1, READS)] })
+        .history(&[("7.2.0", "`WITHSCORE`.")])
+        .args(
+            const {
+                &[
+                    key("key", 0),
+                    arg("member", ArgKind::String),
+                    word("withscore", "WITHSCORE").since("7.2.0").optional(),
+                ]
+            },
+        )
+}
+
 /// ZRANK key member [WITHSCORE]
 fn zrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     rank(ctx, "zrank", false)
@@ -276,18 +295,7 @@ fn zrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const ZRANK: Command = Command::new(
     Exec::Keys(zrank),
-    Row::new("zrank", Group::SortedSet, -3, "2.0.0")
-        .element(2)
-        .about("Answers the rank of a member, lowest score first.", "O(log(N))")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::SORTEDSET])
-        .keys(&[KeySpec::one(1, READS)])
-        .history(&[("7.2.0", "`WITHSCORE`.")])
-        .args(&[
-            key("key", 0),
-            arg("member", ArgKind::String),
-            word("withscore", "WITHSCORE").since("7.2.0").optional(),
-        ]),
+    ranking("zrank").about("Answers the rank of a member, lowest score first.", "O(log(N))"),
 );
 
 /// ZREVRANK key member [WITHSCORE]
@@ -297,18 +305,7 @@ fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const ZREVRANK: Command = Command::new(
     Exec::Keys(zrevrank),
-    Row::new("zrevrank", Group::SortedSet, -3, "2.0.0")
-        .element(2)
-        .about("Answers the rank of a member, highest score first.", "O(log(N))")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::SORTEDSET])
-        .keys(&[KeySpec::one(1, READS)])
-        .history(&[("7.2.0", "`WITHSCORE`.")])
-        .args(&[
-            key("key", 0),
-            arg("member", ArgKind::String),
-            word("withscore", "WITHSCORE").since("7.2.0").optional(),
-        ]),
+    ranking("zrevrank").about("Answers the rank of a member, highest score first.", "O(log(N))"),
 );
 
 fn rank(ctx: &mut Ctx<'_, '_>, name: &str, rev: bool) -> CmdResult {

@@ -321,6 +321,6 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
-    ctx.did_store(Class::Zset, "zrangestore", &to, count, taken);
+    ctx.did_store(Class::Zset, "zrangestore", &to, u64::from(count > 0), taken);
     Ok(())
 }

@@ -31,7 +31,7 @@ pub struct Row {
     pub full_name: &'static str,
     /// Group of the command in the documentation.
     pub group: Group,
-    /// Number of arguments, name (and subcommand) included; negative: at least so many.
+    /// Number of arguments, name (and subcommand) included; negative: at least this number, without its sign.
     pub arity: i32,
     /// First Redis (or Valkey) version that has it.
     pub since: &'static str,

@@ -19,7 +19,7 @@ const COMMANDS: usize = 4000;
 /// A generator of commands.
 struct Commands {
     rng: Rng,
-    /// Members are `m0` up to so many.
+    /// Members are `m0`, `m1` ...: this number of them.
     members: u64,
 }
 

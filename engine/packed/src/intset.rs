@@ -181,7 +181,7 @@ impl<'a> IntSet<'a> {
     /// Integer number `index` in ascending order, from 0.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `index` is not below the number of integers.
     #[inline]
     pub fn get(&self, index: usize) -> i64 {
         debug_assert!(index < self.len(), "integer {index} of {}", self.len());
@@ -339,7 +339,7 @@ impl<'a> IntSetMut<'a> {
     /// Removes the integer number `index`, and returns it.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `index` is not below the number of integers.
     pub fn remove_at(&mut self, index: usize) -> i64 {
         let value = self.set().get(index);
         let head = Header::read(self.buf);

@@ -27,7 +27,7 @@ impl Ids {
         self.next
     }
 
-    /// Takes the lowest `count` numbers in a row; None if there are not so many.
+    /// Takes the lowest `count` numbers in a row; None if there is no such row.
     pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
         assert!(count > 0, "no numbers are taken");
         if let Some((&first, &len)) = self.free.iter().find(|&(_, &len)| len >= count) {

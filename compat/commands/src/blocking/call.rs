@@ -65,7 +65,7 @@ pub(super) struct Call {
 pub(super) enum What {
     /// One element, replied with the key.
     One(Side),
-    /// At most so many, as an array beside the key.
+    /// At most this number of elements, as an array beside the key.
     Many(Side, u64),
     /// One element, which goes to this side of the destination.
     Move(Side, Side),

@@ -141,7 +141,7 @@ fn setex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 const SETEX: Command = Command::new(
     Exec::Keys(setex),
     Row::new("setex", Group::String, 4, "2.0.0")
-        .about("Sets a string that expires after so many seconds.", "O(1)")
+        .about("Sets a string that expires after a number of seconds.", "O(1)")
         .flags(&[Flags::WRITE, Flags::DENYOOM])
         .acl(&[Acl::STRING])
         .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
@@ -157,7 +157,7 @@ fn psetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 const PSETEX: Command = Command::new(
     Exec::Keys(psetex),
     Row::new("psetex", Group::String, 4, "2.6.0")
-        .about("Sets a string that expires after so many milliseconds.", "O(1)")
+        .about("Sets a string that expires after a number of milliseconds.", "O(1)")
         .flags(&[Flags::WRITE, Flags::DENYOOM])
         .acl(&[Acl::STRING])
         .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])

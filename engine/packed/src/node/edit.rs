@@ -153,7 +153,7 @@ impl<'a> NodeMut<'a> {
     /// Removes the entries number `from..to`; finds both from the nearer end.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer than `to` entries.
     pub fn remove_indices(&mut self, from: usize, to: usize) {
         assert!(from <= to, "entries {from}..{to}");
         let (start, end) = (self.node().offset_of(from), self.node().offset_of(to));
@@ -172,7 +172,7 @@ impl<'a> NodeMut<'a> {
     /// If `into` is too small for them.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer than `index` entries.
     pub fn split_at(&mut self, index: usize, into: &mut [u8], grow: Grow) -> Result<(), Full> {
         let at = self.node().offset_of(index);
         write_node(into, &self.buf[at..self.head.end], self.head.count - index, grow)?;

@@ -11,11 +11,11 @@ use varve_segment::SegmentInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Formula {
-    /// As it is.
+    /// The stability itself.
     Original = 0,
-    /// Not at all.
+    /// The stability counts for nothing.
     Greedy = 1,
-    /// By its square root.
+    /// The square root of the stability.
     #[default]
     Modified = 2,
 }

@@ -31,7 +31,8 @@ use crate::state::policy::{Measure, Policy};
 const CUTOFF_SAMPLES: usize = 64;
 /// Objects that a cutoff judges before another is found.
 const CUTOFF_USES: u32 = 1024;
-/// A drain drops at least one object in so many, however many samples are asked for: each one costs as many copies.
+/// A drain drops at least one of this number of objects, however many samples are asked for: an object that is dropped costs
+/// the copies of the others.
 const ONE_IN_MAX: u64 = 17;
 /// Entries of a wheel that are drawn until one stands for a key.
 const WHEEL_DRAWS: usize = 8;

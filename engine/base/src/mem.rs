@@ -5,12 +5,14 @@
 //! zeroed  ------------------------> readable, writable, zero ---release---> ...
 //! ```
 //!
-//! Nothing here is counted or pooled: dropping a mapping gives it back at once. All ranges are in bytes, relative to
+//! Nothing here is counted or pooled: dropping a mapping gives it back at once. Only where the system refuses that, since it
+//! would split a mapping and there are too many, the memory goes back and the addresses wait for the next mapping. All ranges are in bytes, relative to
 //! the mapping's base, and are multiples of the page size (4096).
 
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The page size that ranges are multiples of. x86-64 has no other base page.
 pub const PAGE_BYTES: usize = 4096;
@@ -20,7 +22,19 @@ pub const PAGE_BYTES: usize = 4096;
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// All of it is readable and writable: its addresses serve for another mapping.
+    writable: bool,
 }
+
+/// Addresses whose unmapping the system has refused; no memory is behind them.
+static LEFT: Mutex<Vec<(NonNullAddress, usize)>> = Mutex::new(Vec::new());
+
+/// The begin of a mapping that nobody has any more.
+#[derive(Clone, Copy, Debug)]
+struct NonNullAddress(NonNull<u8>);
+
+// SAFETY: an address that is owned by the list that it is in.
+unsafe impl Send for NonNullAddress {}
 
 // SAFETY: a mapping owns its range of addresses as a Box owns its memory; it gives out raw pointers only.
 unsafe impl Send for Mapping {}
@@ -38,9 +52,19 @@ impl Mapping {
         Self::map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
     }
 
+    /// Maps `len` bytes that read as zero and can be written, of which only some are going to be: no memory is promised
+    /// for the others.
+    pub fn sparse(len: usize) -> io::Result<Mapping> {
+        Self::map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_NORESERVE)
+    }
+
     fn map(len: usize, protection: libc::c_int, more_flags: libc::c_int) -> io::Result<Mapping> {
         assert!(len > 0, "an empty mapping");
         let len = len.next_multiple_of(PAGE_BYTES);
+        let writable = protection & libc::PROT_WRITE != 0;
+        if let Some(base) = writable.then(|| take_left(len)).flatten() {
+            return Ok(Mapping { base, len, writable });
+        }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more_flags;
         // SAFETY: a new anonymous mapping at an address of the system's choice touches no existing memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
@@ -48,7 +72,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).expect("the system never maps address zero");
-        Ok(Mapping { base, len })
+        Ok(Mapping { base, len, writable })
     }
 
     /// Makes `range` readable and writable. Fails when the system has no memory to promise.
@@ -66,8 +90,7 @@ impl Mapping {
     pub unsafe fn release(&self, range: Range<usize>) {
         let (at, len) = self.part(range);
         // SAFETY: inside this mapping by `part`; the caller vouches that nobody needs the contents.
-        let rc = unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) };
-        assert!(rc == 0, "madvise of {len} bytes: {}", io::Error::last_os_error());
+        unsafe { discard(at, len) };
     }
 
     /// Asks for the memory behind `range` to be in place before it is touched, in one system call. A hint.
@@ -112,8 +135,42 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, which nobody else can unmap; a pointer into it that is still held breaks its contract.
         let rc = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(rc == 0, "munmap: {}", io::Error::last_os_error());
+        if rc != 0 {
+            // The kernel has merged it with its neighbours, and unmapping the middle would make two mappings of one, which
+            // it refuses at `vm.max_map_count`.
+            // SAFETY: as above.
+            unsafe { discard(self.base.as_ptr(), self.len) };
+            if self.writable {
+                left().push((NonNullAddress(self.base), self.len));
+            }
+        }
     }
+}
+
+fn left() -> MutexGuard<'static, Vec<(NonNullAddress, usize)>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Addresses of `len` bytes among those that could not be unmapped.
+fn take_left(len: usize) -> Option<NonNull<u8>> {
+    let mut left = left();
+    let at = left.iter().position(|&(_, bytes)| bytes >= len)?;
+    let (base, bytes) = left.swap_remove(at);
+    if bytes > len {
+        // SAFETY: `len` is below the length of the range.
+        left.push((NonNullAddress(unsafe { base.0.add(len) }), bytes - len));
+    }
+    Some(base.0)
+}
+
+/// Gives the memory behind some pages back to the system; they stay mapped and read as zero.
+///
+/// # Safety
+/// The pages belong to the caller, who holds no Rust reference into them and does not rely on what they held.
+pub(crate) unsafe fn discard(at: *mut u8, len: usize) {
+    // SAFETY: passed on to the caller.
+    let rc = unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) };
+    assert!(rc == 0, "madvise of {len} bytes: {}", io::Error::last_os_error());
 }
 
 /// Asks for the cache line at `address`. Never faults, whatever the address.

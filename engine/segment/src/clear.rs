@@ -3,7 +3,8 @@
 //! Sealed segments are left without live objects, so that a drain skips over them by release units; extents retire.
 
 use crate::log::Log;
-use crate::table::SegmentState;
+use crate::space::Space;
+use crate::table::{Live, SegmentState};
 
 impl Log {
     /// Marks everything dead. Whoever calls it has forgotten every Ref, has given up his drain, and knows that all
@@ -14,13 +15,15 @@ impl Log {
     pub fn clear(&self) {
         let mut runs = Vec::new();
         let mut space = self.shared.space.lock();
-        for (id, entry) in space.segments(&self.shared.memory.table).collect::<Vec<_>>() {
+        let table = &self.shared.memory.table;
+        for id in space.segments(table).map(|(id, _)| id).collect::<Vec<u32>>() {
+            let entry = table.entry(id);
             match entry.state() {
                 SegmentState::Open => {
                     assert!(space.seal_early(&self.shared.memory, id), "cleared with pieces of segment {id} out");
-                    entry.forget_live();
+                    self.forget(&mut space, id);
                 }
-                SegmentState::Sealed => entry.forget_live(),
+                SegmentState::Sealed => self.forget(&mut space, id),
                 // One that is begun and not adopted belongs to whoever fills it.
                 SegmentState::Extent if entry.live().objects() == 0 => {}
                 SegmentState::Extent => {
@@ -33,5 +36,12 @@ impl Log {
         }
         drop(space);
         runs.into_iter().for_each(|id| self.shared.retire(id));
+    }
+
+    fn forget(&self, space: &mut Space, segment: u32) {
+        let entry = self.shared.memory.table.entry(segment);
+        let before = entry.forget_live();
+        self.shared.memory.count_granules(before, Live::new(0, 0));
+        space.file(segment, entry);
     }
 }

@@ -154,7 +154,7 @@ impl OpenExtent {
         self.filled += count;
         let entry = self.extent.shared.memory.table.entry(self.extent.segment);
         entry.fill.store((self.extent.front + self.filled) as u64, Ordering::Relaxed);
-        self.extent.shared.memory.count_used(entry, count as u64);
+        self.extent.shared.memory.count_extent(entry, count as u64);
     }
 
     /// The filled extent, to be read and adopted. Panics if bytes are missing.
@@ -190,21 +190,16 @@ impl LogShared {
         FRONT_MAX.min(self.memory.geometry.segment_bytes / 4)
     }
 
-    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used and the
-    /// first `filled` are about to be. None if more than one part in `part` of all segments would then have been taken,
+    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used. None if more than one part in `part` of all segments would then have been taken,
     /// or there is no room.
-    fn begin_extent(
-        &self,
-        front: usize,
-        bytes: usize,
-        (counted, filled): (usize, usize),
-        part: usize,
-    ) -> Option<(u32, usize)> {
-        assert!(counted <= filled && filled <= bytes, "{counted} and {filled} of {bytes} bytes");
+    fn begin_extent(&self, front: usize, bytes: usize, counted: usize, part: usize) -> Option<(u32, usize)> {
+        assert!(counted <= bytes, "{counted} of {bytes} bytes");
         let segment_bytes = self.memory.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
         let mut space = self.space.lock();
-        if (space.ids.end() + count) as usize > self.memory.geometry.reserve_bytes / segment_bytes / part && part > 1 {
+        let left = space.ids.in_middle().saturating_sub(count) as usize;
+        let all = self.memory.geometry.reserve_bytes / segment_bytes;
+        if part > 1 && all - left > all / part {
             return None;
         }
         let segment = space.take_empty(&self.memory, count)?;
@@ -215,10 +210,8 @@ impl LogShared {
         }
         let entry = self.memory.table.entry(segment);
         entry.begin_extent(count, start as u64, start as u64);
-        self.memory.count_used(entry, counted as u64);
+        self.memory.count_extent(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
-        drop(space);
-        self.memory.advise_extent(segment, count, start..start + filled);
         Some((segment, start))
     }
 
@@ -247,7 +240,7 @@ impl Log {
         let (twice, growing) = ((2 * need).min(most), shared.memory.geometry.growing_bytes());
         let wishes = [(twice.max(growing), 4), (twice, 2), (need, 1)];
         let wishes = if o.room > o.value.len() { &wishes[..] } else { &wishes[2..] };
-        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_extent(front, wish, (used, used), part));
+        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_extent(front, wish, used, part));
         let (segment, start) = begun.unwrap_or_else(|| exhausted(&shared.memory));
         let entry = shared.memory.table.entry(segment);
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
@@ -270,7 +263,7 @@ impl Log {
     pub fn begin_extent(&self, len: usize) -> Option<OpenExtent> {
         let shared = &self.shared;
         assert!(self.is_extent_size(len) && len <= 1 << 30, "an extent for a value of {len} bytes");
-        let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, (0, len), 2)?;
+        let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, 0, 2)?;
         let extent = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
         Some(OpenExtent { extent, filled: 0 })
     }
@@ -318,11 +311,11 @@ impl Log {
         assert!(plan.size() + start == self.offset(r) + old.size(), "an object ends where it ended under its old name");
         let grown = first as i64 - old.rest_at() as i64;
         entry.start.store(start as u64, Ordering::Relaxed);
-        self.live_changed(r, grown);
+        self.live_changed(r, grown, true);
         if grown >= 0 {
-            shared.memory.count_used(entry, grown as u64);
+            shared.memory.count_extent(entry, grown as u64);
         } else {
-            shared.memory.uncount_used(entry, grown.unsigned_abs());
+            shared.memory.uncount_extent(entry, grown.unsigned_abs());
         }
         // SAFETY: the bytes from `start` to the rest are the extent's front and its old first part, which are read only
         // under the lock of its shard; the rest stays as it is.
@@ -373,7 +366,7 @@ impl Log {
         unsafe { shared.memory.mapping.release(base + release.done..base + to) };
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let counted = to.min(release.end).saturating_sub(release.done.max(start));
-        shared.memory.uncount_used(entry, counted as u64);
+        shared.memory.uncount_extent(entry, counted as u64);
         let bytes = to - release.done;
         release.done = to;
         bytes
@@ -406,7 +399,7 @@ impl Log {
         }
         let entry = shared.memory.table.entry(extent.segment);
         entry.start.store(start as u64, Ordering::Relaxed);
-        shared.memory.count_used(entry, before as u64);
+        shared.memory.count_extent(entry, before as u64);
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(&o, bytes - start);
         assert!(start + plan.size() <= bytes, "an object of {} bytes at {start} of {bytes}", plan.size());

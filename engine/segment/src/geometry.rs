@@ -53,9 +53,10 @@ impl LogGeometry {
         (self.segment_bytes / self.release_bytes / 4) as u64
     }
 
-    /// Bytes of the range that are opened at once.
-    pub(crate) fn open_step(&self) -> usize {
-        64 * self.segment_bytes
+    /// Bytes of the range that are opened at once: the first of these steps that the system does not refuse. The last one
+    /// is not small: where it is refused, a little memory is left for everything that is not the log's.
+    pub(crate) fn open_steps(&self) -> [usize; 3] {
+        [64, 16, 8].map(|segments| segments * self.segment_bytes)
     }
 
     /// Segments that are left for what is written without having asked: a large value that moves.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! one reserved range of addresses; a Ref is a byte offset into it
-//! +-----------+-----------+-----------+-----------+-----------+-----------+--------- - - -
-//! | segment 0 | 1         | 2         | 3         | 4         | 5         | PROT_NONE
-//! | sealed    | free      | open      | run       | run, tail | draining  | until it is needed
-//! +-----------+-----------+-----------+-----------+-----------+-----------+--------- - - -
+//! +-----------+-----------+-----------+-----------+-- - - - - - - - - - - --+-----------+-----------+
+//! | segment 0 | 1         | 2         | 3         | PROT_NONE until it is   | max - 2   | max - 1   |
+//! | sealed    | free      | open      | draining  | needed       <- extents | extent    | tail      |
+//! +-----------+-----------+-----------+-----------+-- - - - - - - - - - - --+-----------+-----------+
 //! ```
 //!
 //! | file       | what it knows                                                     |
@@ -14,6 +14,9 @@
 //! | `layout`   | the bytes of one object                                           |
 //! | `object`   | views on what was written                                         |
 //! | `table`    | a segment's state and counters                                    |
+//! | `ids`      | free segment numbers: segments from the bottom, extents from the top |
+//! | `memory`   | the range, the system's pages, sums over all segments             |
+//! | `fullness` | sealed segments by the share that lives: where victims are found  |
 //! | `space`    | pieces: the right to write                                       |
 //! | `append`   | one worker's way to write                                         |
 //! | `extent`   | large objects in segments of their own; pins                      |
@@ -57,6 +60,7 @@
 mod append;
 mod clear;
 mod extent;
+mod fullness;
 mod geometry;
 mod ids;
 mod kind;

@@ -11,13 +11,14 @@ use parking_lot::Mutex;
 use varve_base::Ref;
 use varve_base::mem::{Line, Mapping};
 
+use crate::fullness::rung_of;
 use crate::geometry::LogGeometry;
 use crate::kind::SegmentClass;
 use crate::layout::ObjectPtr;
 use crate::memory::{HUGE_PAGE_BYTES, LogMemory, SMALL_PAGES_BELOW};
 use crate::releases::Releases;
 use crate::space::Space;
-use crate::table::{Live, SegmentEntry, SegmentState};
+use crate::table::{Granules, Live, SegmentEntry, SegmentState};
 
 /// The part that all handles share. Lock order: `space` and `releases` are leaves; a thread that holds one of them takes
 /// no other lock.
@@ -29,6 +30,22 @@ pub(crate) struct LogShared {
 }
 
 impl LogShared {
+    /// Some of a segment has died, and its live bytes are another number of granules now. It may be free and in use again by
+    /// now: then this files it where it belongs, which does no harm.
+    #[cold]
+    fn fall(&self, segment: u32, before: Live, after: Live) {
+        self.memory.count_granules(before, after);
+        let entry = self.memory.table.entry(segment);
+        let used = entry.used.load(Ordering::Relaxed);
+        let rung = |live: Live| {
+            let granules = self.memory.granules;
+            rung_of(granules.bytes(granules.count(live)), used)
+        };
+        if rung(before) != rung(after) {
+            self.space.lock().file(segment, entry);
+        }
+    }
+
     /// Queues the memory of an extent that nobody can find any more.
     pub(crate) fn retire(&self, segment: u32) {
         let entry = self.memory.table.entry(segment);
@@ -44,6 +61,7 @@ pub struct Log {
     base: *mut u8,
     segment_shift: u32,
     run_min: usize,
+    granules: Granules,
     /// See `LogGeometry::spare_segments`.
     spare: u32,
     pub(crate) shared: Arc<LogShared>,
@@ -96,7 +114,7 @@ pub struct LogStats {
     pub runs: u32,
     /// Segments that those take.
     pub extent_segments: u32,
-    /// Free segments below the last one in use.
+    /// Free segments among those in use, the middle of the range left out.
     pub free_segments: u32,
     /// Bytes of the reserved range that are open for use.
     pub opened_bytes: u64,
@@ -116,13 +134,16 @@ impl Log {
             // But for the first segments: see there.
             mapping.prefer_huge_pages(SMALL_PAGES_BELOW.min(mapping.len())..mapping.len(), true);
         }
+        let base = mapping.base();
+        let memory = LogMemory::new(mapping, geometry)?;
         Ok(Log {
-            base: mapping.base(),
+            base,
+            granules: memory.granules,
             segment_shift: geometry.segment_bytes.trailing_zeros(),
             run_min: geometry.extent_min_bytes,
             spare: geometry.spare_segments(),
             shared: Arc::new(LogShared {
-                memory: LogMemory::new(mapping, geometry),
+                memory,
                 space: Mutex::new(Space::new(&geometry)),
                 releases: Mutex::new(Releases::default()),
             }),
@@ -151,7 +172,7 @@ impl Log {
     /// an append that follows finds them. One relaxed load, unless few are left.
     #[inline]
     pub fn has_addresses(&self, bytes: u64) -> bool {
-        let plenty = self.shared.memory.ids_left.load(Ordering::Relaxed) >= 2 * self.spare;
+        let plenty = self.shared.memory.ids_left() >= 2 * self.spare;
         (plenty && bytes <= self.run_min as u64) || self.finds_addresses(bytes)
     }
 
@@ -160,8 +181,7 @@ impl Log {
         // Each run may begin a segment; a value that is moved may be as large as any.
         let (whole, spare) = ((bytes >> self.segment_shift) + 2, u64::from(self.spare));
         let all = spare + whole + 2 * bytes / self.run_min as u64;
-        u64::from(self.shared.memory.ids_left.load(Ordering::Relaxed)) >= all
-            || self.shared.space.lock().ids.have(all, spare.max(whole))
+        u64::from(self.shared.memory.ids_left()) >= all || self.shared.space.lock().ids.have(all, spare.max(whole))
     }
 
     /// Bytes of objects that live. Adds up all segments.
@@ -170,16 +190,11 @@ impl Log {
     }
 
     /// Of the used bytes, those that no drain can free: what lives in segments, and extents whole; and of these, those of
-    /// extents. Adds up all segments.
+    /// extents. Two loads. What lives is rounded up to 1/256 of each segment.
     pub fn unreclaimable_bytes(&self) -> (u64, u64) {
-        let space = self.shared.space.lock();
-        space.segments(&self.shared.memory.table).fold((0, 0), |(all, runs), (_, entry)| match entry.state() {
-            SegmentState::Extent | SegmentState::Retired => {
-                let used = entry.used.load(Ordering::Relaxed);
-                (all + used, runs + used)
-            }
-            _ => (all + entry.live().bytes(), runs),
-        })
+        let memory = &self.shared.memory;
+        let extents = memory.extent_bytes();
+        (memory.granules.bytes(memory.live_granules()) + extents, extents)
     }
 
     /// Fetches the first cache line of an object. A hint: no lock is needed.
@@ -211,9 +226,9 @@ impl Log {
         let space = self.shared.space.lock();
         let mut stats = LogStats {
             used_bytes: self.used_bytes(),
-            free_segments: space.ids.free_below_end(),
-            opened_bytes: space.opened as u64,
-            table_bytes: self.shared.memory.table.bytes() as u64,
+            free_segments: space.ids.free_in_use(),
+            opened_bytes: space.opened(&self.shared.memory) as u64,
+            table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
             ..LogStats::default()
         };
         let kept = |entry: &SegmentEntry| {
@@ -248,7 +263,7 @@ impl Log {
 
     /// How many segments have been opened so far.
     pub fn opens(&self) -> u64 {
-        self.shared.memory.opens.load(Ordering::Relaxed)
+        self.shared.memory.opens()
     }
 
     /// True if memory is kept for segments to come.
@@ -276,7 +291,13 @@ impl Log {
 
     #[inline(always)]
     pub(crate) fn entry(&self, r: Ref) -> &SegmentEntry {
-        self.shared.memory.table.entry((r.bits() >> self.segment_shift) as u32)
+        self.shared.memory.table.entry(self.segment(r))
+    }
+
+    /// The segment in which a Ref lies.
+    #[inline(always)]
+    fn segment(&self, r: Ref) -> u32 {
+        (r.bits() >> self.segment_shift) as u32
     }
 
     /// The offset of a Ref in its segment.
@@ -298,15 +319,17 @@ impl Log {
         let entry = self.entry(r);
         // SAFETY: the caller has the access of the object's shard, and the object lives. Reclaim may release its memory
         // as soon as it is marked, so everything is read before.
-        let size = unsafe {
+        let (size, live) = unsafe {
             let first = place.first();
             let live = Live::new(1, (first.size() - place.slack(&first)) as u64);
             place.set_dead(&first);
-            entry.sub_live(live);
-            first.size()
+            (first.size(), live)
         };
+        let (before, after) = entry.sub_live(live);
         if self.is_extent_size(size) {
             self.retire_extent(r);
+        } else if self.granules.differ(before, after) {
+            self.shared.fall(self.segment(r), before, after);
         }
     }
 
@@ -332,23 +355,23 @@ impl Log {
         let old = entry.fill.load(Ordering::Relaxed);
         if fill > old {
             entry.fill.store(fill, Ordering::Relaxed);
-            self.shared.memory.count_used(entry, fill - old);
+            self.shared.memory.count_extent(entry, fill - old);
         }
     }
 
     #[cold]
     pub(crate) fn retire_extent(&self, r: Ref) {
-        self.shared.retire((r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32);
+        self.shared.retire(self.segment(r));
     }
 
     /// The live bytes of an object have changed by `by`.
     #[inline]
-    pub(crate) fn live_changed(&self, r: Ref, by: i64) {
+    pub(crate) fn live_changed(&self, r: Ref, by: i64, in_extent: bool) {
         let entry = self.entry(r);
-        if by >= 0 {
-            entry.add_live(Live::new(0, by as u64));
-        } else {
-            entry.sub_live(Live::new(0, by.unsigned_abs()));
+        let change = Live::new(0, by.unsigned_abs());
+        let (before, after) = if by >= 0 { entry.add_live(change) } else { entry.sub_live(change) };
+        if !in_extent && self.granules.differ(before, after) {
+            self.shared.fall(self.segment(r), before, after);
         }
     }
 }

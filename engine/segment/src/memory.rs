@@ -4,13 +4,14 @@
 //! that is there already costs a fraction of a page fault. This file does not decide which segment is used for what
 //! (`space`), and knows no objects.
 
+use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use varve_base::mem::Mapping;
 
 use crate::geometry::LogGeometry;
-use crate::table::{SegmentEntry, SegmentTable};
+use crate::table::{Granules, Live, SegmentEntry, SegmentTable};
 
 /// Segments from this size on ask for huge pages.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -25,87 +26,155 @@ pub(crate) struct LogMemory {
     pub(crate) mapping: Mapping,
     pub(crate) geometry: LogGeometry,
     pub(crate) table: SegmentTable,
+    pub(crate) granules: Granules,
+    sums: Sums,
+    gauges: Gauges,
+}
+
+/// Sums over all segments, which appends and deaths change.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Sums {
     used: AtomicU64,
+    /// Of the used bytes, those of extents, dead or alive.
+    extents: AtomicU64,
+    /// Granules of live bytes in all segments but extents.
+    live_granules: AtomicU64,
+}
+
+/// Figures that seldom change and that every admission of a write reads: apart from what each batch changes.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Gauges {
+    /// Numbers that no segment or extent has, in the middle of the range, as of the last one taken or given back; 0 while
+    /// `refused`.
+    ids_left: AtomicU32,
+    /// The system has refused to open more of the range.
+    refused: AtomicBool,
     /// Release units whose pages are cached, over all segments.
     cached: AtomicU64,
     /// Segments opened so far.
-    pub(crate) opens: AtomicU64,
-    /// Segments above the last one in use, as of the last one taken or given back.
-    pub(crate) ids_left: AtomicU32,
+    opens: AtomicU64,
 }
 
 impl LogMemory {
     /// The memory of an empty log, in a range that was just reserved.
-    pub(crate) fn new(mapping: Mapping, geometry: LogGeometry) -> LogMemory {
+    pub(crate) fn new(mapping: Mapping, geometry: LogGeometry) -> io::Result<LogMemory> {
         assert!(
             mapping.len() >= geometry.reserve_bytes,
             "{} bytes are reserved for a log of {geometry:?}",
             mapping.len()
         );
         let segments = (geometry.reserve_bytes / geometry.segment_bytes) as u32;
-        LogMemory {
+        Ok(LogMemory {
             mapping,
             geometry,
-            table: SegmentTable::new(),
-            used: AtomicU64::new(0),
-            cached: AtomicU64::new(0),
-            opens: AtomicU64::new(0),
-            ids_left: AtomicU32::new(segments),
-        }
+            table: SegmentTable::new(segments)?,
+            granules: Granules::of_segment(geometry.segment_bytes),
+            sums: Sums::default(),
+            gauges: Gauges {
+                ids_left: AtomicU32::new(segments),
+                refused: AtomicBool::new(false),
+                cached: AtomicU64::new(0),
+                opens: AtomicU64::new(0),
+            },
+        })
     }
 
     /// Bytes that count as used, over all segments.
     #[inline]
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        self.sums.used.load(Ordering::Relaxed)
+    }
+
+    /// Of the used bytes, those of extents.
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        self.sums.extents.load(Ordering::Relaxed)
+    }
+
+    /// Granules of live bytes in all segments but extents.
+    pub(crate) fn live_granules(&self) -> u64 {
+        self.sums.live_granules.load(Ordering::Relaxed)
+    }
+
+    /// The live bytes of a segment have changed; `differ` of the granules has said that this counts.
+    pub(crate) fn count_granules(&self, before: Live, after: Live) {
+        let grown = self.granules.count(after).wrapping_sub(self.granules.count(before));
+        self.sums.live_granules.fetch_add(grown, Ordering::Relaxed);
     }
 
     /// Release units whose pages are cached, over all segments.
     pub(crate) fn cached_units(&self) -> u64 {
-        self.cached.load(Ordering::Relaxed)
+        self.gauges.cached.load(Ordering::Relaxed)
     }
 
-    /// Tells the system which pages a segment is to have, when it is opened and when it is sealed. It may have been part of
-    /// an extent before.
+    /// Segments opened so far.
+    pub(crate) fn opens(&self) -> u64 {
+        self.gauges.opens.load(Ordering::Relaxed)
+    }
+
+    /// One segment more was opened.
+    pub(crate) fn count_open(&self) {
+        self.gauges.opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Numbers in the middle of the range; 0 while the system refuses to open more of it.
+    #[inline]
+    pub(crate) fn ids_left(&self) -> u32 {
+        self.gauges.ids_left.load(Ordering::Relaxed)
+    }
+
+    /// True if the system has refused to open more of the range.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.gauges.refused.load(Ordering::Relaxed)
+    }
+
+    /// Publishes how many numbers are left, and whether the system refuses memory for them; under the `space` mutex. What
+    /// has not changed is not written: other threads read it all the time.
+    pub(crate) fn publish_left(&self, ids_left: u32, refused: bool) {
+        let shown = if refused { 0 } else { ids_left };
+        if self.ids_left() != shown {
+            self.gauges.ids_left.store(shown, Ordering::Relaxed);
+        }
+        if self.is_refused() != refused {
+            self.gauges.refused.store(refused, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes a part of the range readable and writable, at the side of the segments or of the extents; false if the system
+    /// refuses. Extents get small pages: a value of 300 KB would have two megabytes else, and the page of its slack's
+    /// count two more.
+    pub(crate) fn open(&self, range: Range<usize>, segments: bool) -> bool {
+        if !segments && self.geometry.segment_bytes >= HUGE_PAGE_BYTES {
+            self.mapping.prefer_huge_pages(range.clone(), false);
+        }
+        self.mapping.open(range).is_ok()
+    }
+
+    /// Tells the system which pages a segment has, when it is opened and when it is sealed. The advice of the range holds
+    /// for all but the first ones: advice of a segment's own would be a mapping of its own in the kernel, of which a
+    /// process has 65 530.
     pub(crate) fn advise_pages(&self, segment: u32, sealed: bool) {
         let bytes = self.geometry.segment_bytes;
         let at = segment as usize * bytes;
-        let first = at < SMALL_PAGES_BELOW;
-        if bytes >= HUGE_PAGE_BYTES && (first || !sealed) {
-            self.mapping.prefer_huge_pages(at..at + bytes, sealed || !first);
-        }
-    }
-
-    /// Asks for the pages of an extent, of which `value` (offsets in it) is about to be filled: huge pages only where all of one is.
-    /// Else a value of 300 KB would have two megabytes, and the page of its slack's count two more.
-    pub(crate) fn advise_extent(&self, segment: u32, count: u32, value: Range<usize>) {
-        let bytes = self.geometry.segment_bytes;
-        assert!(value.start <= value.end && value.end <= count as usize * bytes, "{value:?} of {count} segments");
-        if bytes < HUGE_PAGE_BYTES {
-            return;
-        }
-        let base = segment as usize * bytes;
-        self.mapping.prefer_huge_pages(base..base + count as usize * bytes, false);
-        let begin = (base + value.start).next_multiple_of(HUGE_PAGE_BYTES);
-        let end = (base + value.end) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        if end >= begin + 2 * HUGE_PAGE_BYTES {
-            self.mapping.prefer_huge_pages(begin..end, true);
+        if bytes >= HUGE_PAGE_BYTES && at < SMALL_PAGES_BELOW {
+            self.mapping.prefer_huge_pages(at..at + bytes, sealed);
         }
     }
 
     /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
     /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
     pub(crate) fn plan_to_cache(&self, entry: &SegmentEntry, units: Range<usize>) -> bool {
-        if self.cached.load(Ordering::Relaxed) > self.geometry.cached_before_max() {
+        if self.gauges.cached.load(Ordering::Relaxed) > self.geometry.cached_before_max() {
             return false;
         }
-        self.cached.fetch_add(uncached_units(entry, units), Ordering::Relaxed);
+        self.gauges.cached.fetch_add(uncached_units(entry, units), Ordering::Relaxed);
         true
     }
 
     /// The drain was given up before it came to these.
     pub(crate) fn cancel_plan(&self, entry: &SegmentEntry, units: Range<usize>) {
-        self.cached.fetch_sub(uncached_units(entry, units), Ordering::Relaxed);
+        self.gauges.cached.fetch_sub(uncached_units(entry, units), Ordering::Relaxed);
     }
 
     /// Gives a release unit's memory back to the system.
@@ -116,7 +185,7 @@ impl LogMemory {
         let units = self.geometry.segment_bytes / self.geometry.release_bytes;
         assert!(unit < units, "release unit {unit} of {units}");
         if entry.cached.fetch_and(!(1 << unit), Ordering::Relaxed) & 1 << unit != 0 {
-            self.cached.fetch_sub(1, Ordering::Relaxed);
+            self.gauges.cached.fetch_sub(1, Ordering::Relaxed);
         }
         let begin = segment as usize * self.geometry.segment_bytes + unit * self.geometry.release_bytes;
         // SAFETY: passed on to the caller.
@@ -137,7 +206,7 @@ impl LogMemory {
         for passed in first..end {
             if cached & 1 << passed != 0 {
                 entry.cached.fetch_and(!(1 << passed), Ordering::Relaxed);
-                self.cached.fetch_sub(1, Ordering::Relaxed);
+                self.gauges.cached.fetch_sub(1, Ordering::Relaxed);
             }
         }
         cached & 1 << first != 0
@@ -145,13 +214,25 @@ impl LogMemory {
 
     pub(crate) fn count_used(&self, entry: &SegmentEntry, bytes: u64) {
         entry.used.fetch_add(bytes, Ordering::Relaxed);
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.sums.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts used bytes of an extent.
+    pub(crate) fn count_extent(&self, entry: &SegmentEntry, bytes: u64) {
+        self.count_used(entry, bytes);
+        self.sums.extents.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes used bytes of an extent off.
+    pub(crate) fn uncount_extent(&self, entry: &SegmentEntry, bytes: u64) {
+        self.uncount_used(entry, bytes);
+        self.sums.extents.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn uncount_used(&self, entry: &SegmentEntry, bytes: u64) {
         let old = entry.used.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(old >= bytes, "{old} bytes used, {bytes} taken off");
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.sums.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

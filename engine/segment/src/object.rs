@@ -272,7 +272,7 @@ impl ObjectMut<'_> {
             None => false,
             Some(0) => true,
             Some(grown) => {
-                self.log.live_changed(self.r, grown as i64);
+                self.log.live_changed(self.r, grown as i64, self.log.is_extent_size(self.object.bytes()));
                 true
             }
         }
@@ -340,7 +340,7 @@ impl ObjectMut<'_> {
         // SAFETY: as above; the new slack fits in the room. Behind what an extent has used all bytes stay zero, so that
         // growing need not touch them.
         unsafe { place.set_slack(&first, room - len, in_run) };
-        self.log.live_changed(self.r, len as i64 - old as i64);
+        self.log.live_changed(self.r, len as i64 - old as i64, in_run);
         if in_run {
             self.log.extent_grown(self.r, value_at + len);
         }

@@ -21,8 +21,8 @@ use varve_base::Ref;
 use crate::kind::{ObjectKind, Owner};
 use crate::layout::{First, Item, ObjectPtr};
 use crate::log::{Log, SegmentInfo, info};
-use crate::space::filler_used;
-use crate::table::{SegmentEntry, SegmentState};
+use crate::space::{Space, filler_used};
+use crate::table::{SegmentEntry, SegmentState, SegmentTable};
 
 /// An open segment is chosen before a sealed one if its score is this many times as high.
 const OPEN_BETTER: f64 = 4.0;
@@ -130,16 +130,15 @@ impl Log {
         self.choose_victim_by(&Greedy, |segment| segment.live_bytes < segment.used)
     }
 
-    /// The segment with the greatest score among those that are `worth` draining (a sealed one of no used bytes always
+    /// The segment with the greatest score of the `candidates` that are `worth` draining (a sealed one of no used bytes always
     /// is). An open one whose pieces are all parked is sealed early and taken if it is better by far or alone: what is
     /// in it is young, and much of it may soon die by itself.
     pub fn choose_victim_by(&self, policy: &impl VictimPolicy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
         let mut space = self.shared.space.lock();
         let table = &self.shared.memory.table;
+        let found = candidates(&space, table);
         let best = |state: SegmentState| {
-            let all = space.segments(table).filter(|(_, entry)| entry.state() == state);
-            let idle = all.filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
-            let infos = idle.map(|(id, entry)| info(id, entry, space.seals));
+            let infos = found.iter().copied().filter(|info| info.state == state);
             let empty = |info: &SegmentInfo| state == SegmentState::Sealed && info.used == 0;
             let good = infos.filter(|info| empty(info) || worth(info));
             good.map(|info| (policy.score(&info), info)).max_by(|a, b| a.0.total_cmp(&b.0))
@@ -154,7 +153,7 @@ impl Log {
             (Some((_, sealed)), None) => sealed,
         };
         let entry = table.entry(chosen.segment);
-        entry.choose();
+        space.choose(chosen.segment, entry);
         let unit = self.shared.memory.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
@@ -168,6 +167,12 @@ impl Log {
             dead: false,
             chosen,
         })
+    }
+
+    /// The segments that a choice of a victim looks at: some hundred at most, however many there are. Sealed ones of every
+    /// share of live bytes, and the open ones that nobody appends to.
+    pub fn candidates(&self) -> Vec<SegmentInfo> {
+        candidates(&self.shared.space.lock(), &self.shared.memory.table)
     }
 
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
@@ -202,12 +207,7 @@ impl Log {
     /// Seals the open segments whose pieces are all parked, so that all that was appended can be chosen.
     pub fn seal_all(&self) {
         let mut space = self.shared.space.lock();
-        let open: Vec<u32> = space
-            .segments(&self.shared.memory.table)
-            .filter(|(_, entry)| entry.state() == SegmentState::Open)
-            .map(|(id, _)| id)
-            .collect();
-        for segment in open {
+        for segment in space.open_segments().to_vec() {
             space.seal_early(&self.shared.memory, segment);
         }
     }
@@ -231,13 +231,14 @@ impl Log {
 
     /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
     pub fn abandon(&self, drain: Drain) {
-        let _space = self.shared.space.lock();
+        let mut space = self.shared.space.lock();
         let entry = self.shared.memory.table.entry(drain.segment);
         if drain.keep {
             let end = drain.fill.div_ceil(self.shared.memory.geometry.release_bytes);
             self.shared.memory.cancel_plan(entry, drain.released..end);
         }
         entry.abandon(drain.cursor as u64);
+        space.file(drain.segment, entry);
     }
 
     /// Relocates about `objects` more objects of the victim, and gives back the memory behind the cursor.
@@ -365,6 +366,12 @@ impl Log {
             drain.released += 1;
         }
     }
+}
+
+fn candidates(space: &Space, table: &SegmentTable) -> Vec<SegmentInfo> {
+    let all = space.leaders().chain(space.open_segments().iter().copied());
+    let idle = all.map(|id| (id, table.entry(id))).filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
+    idle.map(|(id, entry)| info(id, entry, space.seals)).collect()
 }
 
 /// A walk over objects and fillers: where it is, and the used bytes that it has passed.

@@ -16,10 +16,12 @@
 //!
 //! This file moves no objects and frees no memory.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use varve_base::mem::{Mapping, PAGE_BYTES};
 
+use crate::fullness::{Fullness, rung_of};
 use crate::geometry::LogGeometry;
 use crate::ids::Ids;
 use crate::kind::SegmentClass;
@@ -100,9 +102,13 @@ struct ClassSpace {
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) ids: Ids,
-    /// The range is readable and writable below this.
-    pub(crate) opened: usize,
+    /// The range is readable and writable outside of this.
+    closed: Range<usize>,
     pub(crate) seals: u64,
+    /// Segments that are open.
+    open: Vec<u32>,
+    /// Segments that are sealed.
+    fullness: Fullness,
     /// Free segments with memory that is kept.
     cached: Vec<u32>,
     classes: [ClassSpace; 3],
@@ -112,33 +118,41 @@ impl Space {
     pub(crate) fn new(geometry: &LogGeometry) -> Space {
         let segments = geometry.reserve_bytes / geometry.segment_bytes;
         assert!(segments <= 1 << 31, "reserve_bytes {} has too many segments", geometry.reserve_bytes);
-        Space { ids: Ids::new(segments as u32), opened: 0, seals: 0, cached: vec![], classes: Default::default() }
+        Space {
+            ids: Ids::new(segments as u32),
+            closed: 0..geometry.reserve_bytes,
+            seals: 0,
+            open: vec![],
+            fullness: Fullness::new(),
+            cached: vec![],
+            classes: Default::default(),
+        }
     }
 
-    /// Takes `count` segments in a row and opens their range. None if there are fewer, or if the system promises no
-    /// memory for them.
-    pub(crate) fn take(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
-        let geometry = &memory.geometry;
-        assert!(count > 0, "no segments are taken");
-        let first = self.ids.take(count)?;
-        let need = (first + count) as usize * geometry.segment_bytes;
-        if need > self.opened {
-            let step = (self.opened + geometry.open_step()).max(need).min(geometry.reserve_bytes);
-            let opened = [step, need].into_iter().find(|&end| memory.mapping.open(self.opened..end).is_ok());
-            let Some(opened) = opened else {
-                self.ids.give(first, count);
-                return None;
-            };
-            self.opened = opened;
+    /// Bytes of the range that are readable and writable.
+    pub(crate) fn opened(&self, memory: &LogMemory) -> usize {
+        memory.geometry.reserve_bytes - self.closed.len()
+    }
+
+    /// Takes a segment and opens its range. None if there is none, or if the system promises no memory for it.
+    fn take(&mut self, memory: &LogMemory) -> Option<u32> {
+        let segment = self.ids.take()?;
+        if !self.open_range(memory, segment, 1) {
+            self.ids.give(segment, 1);
+            return None;
         }
-        memory.table.reach(first + count);
-        memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
-        Some(first)
+        self.publish(memory);
+        Some(segment)
     }
 
     /// Takes `count` segments in a row, none of which has any memory; None as in `take`.
     pub(crate) fn take_empty(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
-        let first = self.take(memory, count)?;
+        let first = self.ids.take_row(count)?;
+        if !self.open_range(memory, first, count) {
+            self.ids.give(first, count);
+            return None;
+        }
+        self.publish(memory);
         let taken = first..first + count;
         self.cached.retain(|id| !taken.contains(id));
         for id in taken {
@@ -150,6 +164,33 @@ impl Space {
             }
         }
         Some(first)
+    }
+
+    /// Opens the range of segments that were just taken, and some more; false if the system refuses. Both sides of the
+    /// range are opened from its ends to the middle, next to what has the same advice: the kernel then keeps few
+    /// mappings, however much is opened.
+    fn open_range(&mut self, memory: &LogMemory, first: u32, count: u32) -> bool {
+        let bytes = memory.geometry.segment_bytes;
+        let range = first as usize * bytes..(first + count) as usize * bytes;
+        if range.end <= self.closed.start || range.start >= self.closed.end {
+            return true;
+        }
+        let steps = memory.geometry.open_steps();
+        if first < self.ids.middle().start {
+            let ends = steps.map(|step| (self.closed.start + step).max(range.end).min(self.closed.end));
+            let Some(&end) = ends.iter().find(|&&end| memory.open(self.closed.start..end, true)) else { return false };
+            self.closed.start = end;
+        } else {
+            let begins = steps.map(|step| self.closed.end.saturating_sub(step).min(range.start).max(self.closed.start));
+            let found = begins.iter().find(|&&begin| memory.open(begin..self.closed.end, false));
+            let Some(&begin) = found else { return false };
+            self.closed.end = begin;
+        }
+        true
+    }
+
+    fn publish(&self, memory: &LogMemory) {
+        memory.publish_left(self.ids.in_middle(), memory.is_refused());
     }
 
     /// Free segments with memory that is kept.
@@ -172,18 +213,13 @@ impl Space {
         true
     }
 
-    /// No segment from this number on has any memory.
-    pub(crate) fn cached_end(&self) -> u32 {
-        self.cached.iter().map(|id| id + 1).max().unwrap_or(0).max(self.ids.end())
-    }
-
     /// Takes `count` segments in a row back, which have no memory.
     pub(crate) fn give_empty(&mut self, memory: &LogMemory, first: u32, count: u32) {
         for id in first..first + count {
             assert!(memory.table.entry(id).state() == SegmentState::Free, "segment {id} is given back and in use");
         }
         self.ids.give(first, count);
-        memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+        self.publish(memory);
     }
 
     /// Takes a segment back.
@@ -198,10 +234,10 @@ impl Space {
         let segment = match self.cached.pop() {
             Some(cached) => {
                 self.ids.take_this(cached);
-                memory.ids_left.store(self.ids.above_end(), Ordering::Relaxed);
+                self.publish(memory);
                 cached
             }
-            None => self.take(memory, 1).unwrap_or_else(|| exhausted(memory)),
+            None => self.take(memory).unwrap_or_else(|| exhausted(memory)),
         };
         assert!(self.classes[class as usize].cutting.is_none(), "two segments of {class:?} are cut at once");
         let bytes = memory.geometry.segment_bytes as u64;
@@ -209,7 +245,8 @@ impl Space {
         // No Ref may be 0, so the first segment begins at 1.
         let start = u64::from(segment == 0);
         memory.table.entry(segment).open(class, start);
-        memory.opens.fetch_add(1, Ordering::Relaxed);
+        self.open.push(segment);
+        memory.count_open();
         memory.advise_pages(segment, false);
         self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
     }
@@ -235,7 +272,8 @@ impl Space {
     fn hand_out(&mut self, memory: &LogMemory, piece: Piece) -> Piece {
         let entry = memory.table.entry(piece.segment);
         entry.out.fetch_add(1, Ordering::Relaxed);
-        entry.add_live(Live::new(0, piece.left()));
+        let (before, after) = entry.add_live(Live::new(0, piece.left()));
+        memory.count_granules(before, after);
         Piece { fresh: piece.fresh, ..Piece::new(piece.segment, piece.at, piece.end) }
     }
 
@@ -302,7 +340,8 @@ impl Space {
         // The whole piece counted as live bytes while it was out.
         let not_live = piece.end - piece.begin - objects + piece.slack;
         entry.add_live(Live::new(piece.objects.into(), 0));
-        entry.sub_live(Live::new(0, not_live));
+        let (before, after) = entry.sub_live(Live::new(0, not_live));
+        memory.count_granules(before, after);
         entry.out.fetch_sub(1, Ordering::Relaxed);
         if piece.left() > 0 {
             self.shelve(memory, class, *piece);
@@ -317,14 +356,45 @@ impl Space {
             || class.cutting.is_some_and(|(cutting, ..)| cutting == segment)
             || class.parked.iter().any(|piece| piece.segment == segment);
         if !busy && entry.state() == SegmentState::Open {
-            self.seal(entry);
+            self.seal(segment, entry);
             memory.advise_pages(segment, true);
         }
     }
 
-    fn seal(&mut self, entry: &SegmentEntry) {
+    fn seal(&mut self, segment: u32, entry: &SegmentEntry) {
         self.seals += 1;
         entry.seal(self.seals);
+        let at = self.open.iter().position(|&open| open == segment).expect("it was open");
+        self.open.swap_remove(at);
+        self.file(segment, entry);
+    }
+
+    /// Files a sealed segment by what lives in it, where it belongs now; one that is not sealed is filed nowhere.
+    pub(crate) fn file(&mut self, segment: u32, entry: &SegmentEntry) {
+        if entry.state() == SegmentState::Sealed {
+            self.fullness.file(segment, rung_of(entry.live().bytes(), entry.used.load(Ordering::Relaxed)));
+        }
+    }
+
+    /// The sealed segment is drained from now on.
+    pub(crate) fn choose(&mut self, segment: u32, entry: &SegmentEntry) {
+        entry.choose();
+        self.fullness.remove(segment);
+    }
+
+    /// Sealed segments of which one is worth draining if any is; see `Fullness::leaders`.
+    pub(crate) fn leaders(&self) -> impl Iterator<Item = u32> + '_ {
+        self.fullness.leaders()
+    }
+
+    /// Sealed segments by how much of them lives.
+    pub(crate) fn fullness(&self) -> &Fullness {
+        &self.fullness
+    }
+
+    /// Segments that are open.
+    pub(crate) fn open_segments(&self) -> &[u32] {
+        &self.open
     }
 
     /// Seals an open segment early. False if pieces of it are out.
@@ -341,7 +411,7 @@ impl Space {
         for piece in closed {
             self.spend(memory, piece);
         }
-        self.seal(entry);
+        self.seal(segment, entry);
         true
     }
 
@@ -350,23 +420,22 @@ impl Space {
         self.classes.iter().flat_map(|class| class.parked.iter().map(|piece| (piece.at, piece.end)))
     }
 
-    /// Segments in use, by number; of an extent the first one.
-    pub(crate) fn segments<'a>(
-        &self,
-        table: &'a SegmentTable,
-    ) -> impl Iterator<Item = (u32, &'a SegmentEntry)> + use<'a> {
-        let (mut next, end) = (0, self.ids.end());
-        let each = std::iter::from_fn(move || {
-            let id = next;
-            let entry = (id < end).then(|| table.entry(id))?;
-            // An extent may have hundreds of tails, which have no figures of their own.
-            next += match entry.state() {
-                SegmentState::Extent | SegmentState::Retired => entry.extent_len.load(Ordering::Relaxed),
-                _ => 1,
-            };
-            Some((id, entry))
-        });
-        each.filter(|(_, entry)| entry.state() != SegmentState::Free)
+    /// Segments in use, by number; of an extent the first one. Free stretches cost nothing, but this looks at every
+    /// segment that is not free: for reports and checks, never for what runs often.
+    pub(crate) fn segments<'a>(&'a self, table: &'a SegmentTable) -> impl Iterator<Item = (u32, &'a SegmentEntry)> {
+        self.ids.taken().flat_map(move |stretch| {
+            let mut next = stretch.start;
+            std::iter::from_fn(move || {
+                let id = next;
+                let entry = (id < stretch.end).then(|| table.entry(id))?;
+                // An extent may have hundreds of tails, which have no figures of their own.
+                next += match entry.state() {
+                    SegmentState::Extent | SegmentState::Retired => entry.extent_len.load(Ordering::Relaxed),
+                    _ => 1,
+                };
+                Some((id, entry))
+            })
+        })
     }
 }
 

@@ -1,6 +1,7 @@
-//! The whole log with segments of a few kilobytes: named cases, and threads. `tests/against_model.rs` has the model.
+//! The whole log with segments of a few kilobytes: named cases, threads, and costs at scale. `tests/against_model.rs` has the model.
 
 mod cases;
+mod scale;
 mod threads;
 
 use crate::{Appender, Log, LogGeometry, NewObject, ObjectHead, ObjectKind, Owner, Relocate, Relocated};

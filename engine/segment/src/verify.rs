@@ -25,8 +25,11 @@ impl Log {
         let space = self.shared.space.lock();
         let parked: HashMap<u64, u64> = space.parked().collect();
         let (mut used, mut cached) = (0, 0);
-        for id in 0..space.cached_end() {
-            cached += self.shared.memory.table.entry(id).cached.load(Ordering::Relaxed).count_ones() as usize;
+        let table = &self.shared.memory.table;
+        let (mut sealed, mut extents, mut granules) = (0, 0, 0);
+        let in_use = space.segments(table).map(|(id, _)| id);
+        for id in in_use.chain(space.cached_segments().iter().copied()) {
+            cached += table.entry(id).cached.load(Ordering::Relaxed).count_ones() as usize;
         }
         // The pages that a drain plans to keep count already.
         assert!(
@@ -37,6 +40,18 @@ impl Log {
             assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
             used += entry.used.load(Ordering::Relaxed);
             match entry.state() {
+                SegmentState::Extent | SegmentState::Retired => extents += entry.used.load(Ordering::Relaxed),
+                _ => granules += self.shared.memory.granules.count(entry.live()),
+            }
+            sealed += usize::from(entry.state() == SegmentState::Sealed);
+            let filed = space.fullness().rung(id).is_some();
+            assert_eq!(
+                filed,
+                entry.state() == SegmentState::Sealed,
+                "segment {id} is {:?}, filed: {filed}",
+                entry.state()
+            );
+            match entry.state() {
                 SegmentState::Open | SegmentState::Sealed | SegmentState::Draining => {
                     self.verify_segment(id, entry, &parked, &mut alive)
                 }
@@ -46,6 +61,9 @@ impl Log {
             }
         }
         assert_eq!(used, self.used_bytes(), "used bytes of all segments");
+        assert_eq!(sealed, space.fullness().count(), "sealed segments among those by fullness");
+        let sums = (self.shared.memory.live_granules(), self.shared.memory.extent_bytes());
+        assert_eq!(sums, (granules, extents), "granules of live bytes and bytes of extents of all segments");
     }
 
     fn verify_segment(

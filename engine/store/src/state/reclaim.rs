@@ -1,6 +1,6 @@
-//! State of the drain under way, and of the bytes that it can free.
+//! State of the drain under way.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use varve_base::rank::{Rank, RankedMutex};
 use varve_segment::{Drain, Log};
@@ -19,10 +19,8 @@ pub(crate) struct Reclaimer {
     pub(crate) cooling: PageCacheDecay,
     /// MEMORY PURGE has asked for all that is dead, and the background is at it.
     pub(crate) purging: AtomicBool,
-    /// Bytes that draining cannot free, as of the last look: live ones, and large values dead or alive.
-    pub(crate) live: AtomicU64,
-    /// Of these, large values.
-    pub(crate) runs: AtomicU64,
+    /// When a worker last looked at the figures that the background decides by, ms of Unix time.
+    looked_ms: AtomicI64,
 }
 
 /// The drain under way, and what is known of the segments that it chooses from.
@@ -50,9 +48,15 @@ impl Reclaimer {
             meter: DefragMeter::default(),
             cooling: PageCacheDecay::default(),
             purging: AtomicBool::new(false),
-            live: AtomicU64::new(0),
-            runs: AtomicU64::new(0),
+            looked_ms: AtomicI64::new(0),
         }
+    }
+
+    /// True for one worker of all, once in `every_ms`: that one looks at the figures that the background decides by.
+    pub(crate) fn is_time_to_look(&self, now_ms: i64, every_ms: i64) -> bool {
+        let last = self.looked_ms.load(Relaxed);
+        now_ms.abs_diff(last) >= every_ms as u64
+            && self.looked_ms.compare_exchange(last, now_ms, Relaxed, Relaxed).is_ok()
     }
 
     /// Gives the drain up; under the gate alone, before the log is cleared.

@@ -107,10 +107,5 @@ fn reclaim_step(store: &Store, worker: &mut WorkerState) -> Step {
     worker.background_mut().slices += 1;
     let slice = drain::slice(store, worker, SLICE_OBJECTS, false);
     debt::count_background_slice(store, slice, &worker.background().tally);
-    if slice == Slice::Drained {
-        // Whether there is a next victim is decided by what lives now: with the figure of before, segments would be
-        // drained until the clock has moved to the next look.
-        debt::look_at_live(store);
-    }
     Step::more(matches!(slice, Slice::Progress | Slice::Drained))
 }

@@ -46,7 +46,7 @@ pub(crate) fn owes_reclaim(store: &Store) -> bool {
 /// How many slices the background may do in one turn, by how much is dead; 0 if it should not.
 pub(crate) fn reclaim_slices(store: &Store) -> u32 {
     let used = store.log().used_bytes();
-    let live = store.reclaimer().live.load(Relaxed);
+    let live = live_bytes(store);
     if live == 0 && used > 0 {
         // A victim that has died as a whole costs nothing to drain.
         return SLICES_MAX;
@@ -69,9 +69,9 @@ pub(crate) fn reclaim_slices(store: &Store) -> u32 {
     slices.max((defrag_cycle(store, dead, live) * SLICES_MAX).div_ceil(100))
 }
 
-/// Reports to the meter of active defragmentation whether there is something to do, after the live bytes were added up.
+/// Reports to the meter of active defragmentation whether there is something to do.
 pub(crate) fn follow_defrag(store: &Store, now_ms: i64) {
-    let (used, live) = (store.log().used_bytes(), store.reclaimer().live.load(Relaxed));
+    let (used, live) = (store.log().used_bytes(), live_bytes(store));
     store.reclaimer().meter.follow(defrag_cycle(store, used.saturating_sub(live), live), now_ms);
 }
 
@@ -85,12 +85,9 @@ pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally)
     }
 }
 
-/// Adds up the bytes that draining cannot free, for the decisions until the next look.
-pub(crate) fn look_at_live(store: &Store) -> u64 {
-    let (live, runs) = store.log().unreclaimable_bytes();
-    store.reclaimer().runs.store(runs, Relaxed);
-    store.reclaimer().live.store(live, Relaxed);
-    live
+/// Bytes that draining cannot free: live ones, and large values dead or alive. The log keeps the sum.
+pub(crate) fn live_bytes(store: &Store) -> u64 {
+    store.log().unreclaimable_bytes().0
 }
 
 /// The share of its time, in percent, that active defragmentation has the background spend; 0 without it.

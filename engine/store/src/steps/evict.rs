@@ -89,28 +89,17 @@ pub(crate) fn is_beyond(store: &Store, cutoff: &Cutoff, object: &Object<'_>, wor
     score > cutoff.score || score == cutoff.score && worker.rng().next_u64() & 0xffff < cutoff.ties
 }
 
-/// Removes an entry to make room; the bytes that it and its parts took.
-pub(crate) fn evict_entry(
-    store: &Store,
-    worker: &mut WorkerState,
-    shard: &mut Shard,
-    id: usize,
-    entry: IndexEntry,
-) -> u64 {
-    let r = shard.index().get(entry);
-
-    let parts = shard.link_of(store.log(), r).map_or(0, |link| shard.root(link.place).body.memory());
-    let bytes = shard.open(store.log(), r).live_bytes() + parts;
+/// Removes an entry to make room.
+pub(crate) fn evict_entry(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, entry: IndexEntry) {
     worker.report_removed(store, EventClass::Evicted, shard, entry);
     shard.remove(store.ground(), entry);
     worker.hand_on(store);
     shard.follow_index(store.ground(), id);
     worker.counters().evicted.add(1);
-    bytes as u64
 }
 
-/// Evicts the best of some keys drawn; the bytes that it took, None if no key may be evicted.
-pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> Option<u64> {
+/// Evicts the best of some keys drawn; false if no key may be evicted.
+pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
     let policy = store.limit().policy();
     worker.background_mut().candidates.follow(policy);
     let draws = if policy.measure() == Measure::Chance { 1 } else { store.limit().samples() };
@@ -122,24 +111,25 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> Option<u64
             }
         }
         while let Some(best) = worker.background_mut().candidates.best.pop() {
-            if let Some(bytes) = evict_candidate(store, worker, policy, best) {
-                return Some(bytes);
+            if evict_candidate(store, worker, policy, best) {
+                return true;
             }
         }
     }
-    None
+    false
 }
 
 /// Evicts a candidate, unless it is gone or was used since it was drawn.
-fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> Option<u64> {
+fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> bool {
     let id = store.shard_of(candidate.hash);
     let mut shard = store.cells()[id].lock.lock();
-    let entry = shard.index().find_ref(candidate.hash, candidate.r)?;
+    let Some(entry) = shard.index().find_ref(candidate.hash, candidate.r) else { return false };
     let object = shard.open(store.log(), candidate.r);
     if score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
-        return None;
+        return false;
     }
-    Some(evict_entry(store, worker, &mut shard, id, entry))
+    evict_entry(store, worker, &mut shard, id, entry);
+    true
 }
 
 /// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may

@@ -15,14 +15,15 @@ const EXPIRY_ENTRIES: usize = 32;
 /// How often the due times of the home shards are looked through, ms.
 const DUE_CHECK_MS: i64 = 8;
 
-/// Looks through the home shards' due times every few milliseconds; true if one has come. The figures that the background
-/// decides by are brought up to date on the way.
+/// Looks through the home shards' due times every few milliseconds; true if one has come. On the way, one
+/// worker of all brings up to date what the background decides by.
 pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) -> bool {
     if now_ms.abs_diff(worker.background().due_checked_ms) >= DUE_CHECK_MS as u64 {
         worker.background_mut().due_checked_ms = now_ms;
-        debt::look_at_live(store);
-        debt::follow_defrag(store, now_ms);
-        page_cache::look_at_cached(store, now_ms);
+        if store.reclaimer().is_time_to_look(now_ms, DUE_CHECK_MS) {
+            debt::follow_defrag(store, now_ms);
+            page_cache::look_at_cached(store, now_ms);
+        }
         let still = store.still_until();
         let due = home_shards(store, worker).map(|id| store.cells()[id].due()).min().unwrap_or(NEVER);
         worker.background_mut().next_due = (due != NEVER && store.expires_actively()).then_some(due.max(still));

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{debt, sweep};
+use super::sweep;
 use crate::keyspace::shard::NEVER;
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::StoreWorker;
@@ -30,7 +30,6 @@ impl Store {
             self.detached().tables.lock().push(table);
         }
         self.log().clear();
-        debt::look_at_live(self);
         // Without the roots, whose number does not matter here.
         self.table_bytes().store(table_bytes, Relaxed);
         self.pending().reset(roots);

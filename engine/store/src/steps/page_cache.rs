@@ -11,7 +11,8 @@ const KEPT_MS: i64 = 100;
 /// Looks whether segments are still being opened.
 pub(crate) fn look_at_cached(store: &Store, now_ms: i64) {
     let (cooling, opens) = (&store.reclaimer().cooling, store.log().opens());
-    if cooling.opens.swap(opens, Relaxed) != opens {
+    if cooling.opens.load(Relaxed) != opens {
+        cooling.opens.store(opens, Relaxed);
         cooling.since_ms.store(now_ms, Relaxed);
         cooling.on.store(false, Relaxed);
     } else if now_ms - cooling.since_ms.load(Relaxed) >= KEPT_MS && store.log().has_cached_pages() {

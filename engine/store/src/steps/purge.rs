@@ -19,7 +19,7 @@ impl Store {
         self.reclaimer().purging.store(true, Relaxed);
         for _ in 0..PURGE_SLICES_MAX {
             let used = self.log().used_bytes();
-            if used.saturating_sub(debt::look_at_live(self)) <= purge_floor(used) {
+            if used.saturating_sub(debt::live_bytes(self)) <= purge_floor(used) {
                 break;
             }
             match drain::slice(self, w.parts().1, SLICE_OBJECTS, false) {

@@ -16,8 +16,6 @@ use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
 use crate::state::request::OutOfMemory;
 
-/// Slices between looks at the live bytes of all segments.
-const LOOK_SLICES: u32 = 16;
 /// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
 /// write is refused.
 const FULL_PERCENT: u64 = 92;
@@ -37,10 +35,6 @@ const FRUITLESS_DRAINS_MAX: u32 = 32;
 
 /// An attempt to make room, and how far it has come.
 struct ReclaimAttempt {
-    /// Bytes that draining cannot free, as far as is known.
-    live: u64,
-    /// Slices since that was looked at.
-    looked_ago: u32,
     /// Slices in a row without a victim.
     idle: u32,
     /// Victims drained in a row without a gain, and what was in use at the least.
@@ -51,15 +45,8 @@ struct ReclaimAttempt {
 }
 
 impl ReclaimAttempt {
-    fn new(live: u64) -> ReclaimAttempt {
-        ReclaimAttempt { live, looked_ago: 0, idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0 }
-    }
-
-    /// Nothing helps as far as is known: true if that is worth another look.
-    fn look_again(&mut self) -> bool {
-        let stale = self.looked_ago > 1;
-        self.looked_ago = LOOK_SLICES;
-        stale
+    fn new() -> ReclaimAttempt {
+        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0 }
     }
 }
 
@@ -93,7 +80,7 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) ->
     if limit == 0 {
         return Ok(());
     }
-    let mut attempt = ReclaimAttempt::new(debt::look_at_live(store));
+    let mut attempt = ReclaimAttempt::new();
     for _ in 0..ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
             return Ok(());
@@ -137,7 +124,7 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
         return Step::Done;
     }
     let limit = store.limit().bytes();
-    let mut attempt = ReclaimAttempt::new(debt::look_at_live(store));
+    let mut attempt = ReclaimAttempt::new();
     for _ in 0..BACKGROUND_ROUNDS {
         // Buffers may take the place of keys, but not of all: no key goes for what they take over 3/4 of the limit.
         let excess = store.limit().outside.load(Relaxed).saturating_sub(limit / 4 * 3);
@@ -156,27 +143,20 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
 
 /// One bounded piece of the work that makes room; false if nothing helps.
 fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: u64, limit: u64) -> bool {
-    // Parts that have died already: an earlier estimate of them no longer holds.
+    // Dead parts and large values go first: until they have, they count as if they lived.
     if free::step(store, worker).is_left() || store.log().release_step(1 << 20) {
-        p.looked_ago = LOOK_SLICES;
         return true;
     }
-    if p.looked_ago >= LOOK_SLICES {
-        (p.live, p.looked_ago) = (debt::look_at_live(store), 0);
-    }
-    p.looked_ago += 1;
     let policy = store.limit().policy();
-    let full = is_full(store, p.live, bytes, limit);
+    let full = is_full(store, bytes, limit);
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
     if full && !evicting {
-        return p.look_again();
+        return false;
     }
-    let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker, p.live);
+    let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
     if evicting && drawing {
-        let Some(freed) = evict::evict_drawn(store, worker) else { return p.look_again() };
-        p.live = p.live.saturating_sub(freed);
         (p.barren, p.idle) = (0, 0);
-        return true;
+        return evict::evict_drawn(store, worker);
     }
     let evicted = worker.counters().evicted.get();
     let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting);
@@ -193,15 +173,15 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
 }
 
 /// No drain passes large values: keys are drawn as often as those have a part in what lives.
-fn draws_for_extent(store: &Store, worker: &mut WorkerState, live: u64) -> bool {
-    let runs = store.reclaimer().runs.load(Relaxed);
-    runs > 0 && worker.rng().below(live.max(1)) < runs
+fn draws_for_extent(store: &Store, worker: &mut WorkerState) -> bool {
+    let (live, extents) = store.log().unreclaimable_bytes();
+    extents > 0 && worker.rng().below(live.max(1)) < extents
 }
 
 /// True if draining alone frees too little for `bytes` more: there is hardly anything dead, or what lives and what is
 /// not the log's leave no room even if all that is dead were gone.
-fn is_full(store: &Store, live: u64, bytes: u64, limit: u64) -> bool {
-    let used = store.log().used_bytes();
+fn is_full(store: &Store, bytes: u64, limit: u64) -> bool {
+    let (used, live) = (store.log().used_bytes(), debt::live_bytes(store));
     let least = store.used_memory().saturating_sub(used.saturating_sub(live));
     live * 100 > used * FULL_PERCENT || least + bytes > limit
 }

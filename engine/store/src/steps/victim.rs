@@ -8,8 +8,9 @@
 //! **Lifetime**, in seconds, is the mean over up to 64 objects at the front of the segment, seen when a victim is chosen:
 //! of the time to expiry where they expire, under LRU policies of the time until they would be evicted if nobody used
 //! them. Segments of neither kind, and those that no object was seen of yet, count the time since they were sealed: what
-//! has lived long will live long. Only the few segments that lead by what is known are looked into, so a choice costs
-//! some ten microseconds, once a segment.
+//! has lived long will live long. The log offers some segments of each share of live bytes, and of these only the few that
+//! lead by what is known are looked into: so a choice costs some ten microseconds, once a segment, however many segments
+//! there are.
 //!
 //! The cost of victims is counted by the paper's formula (2): the sum of u over all victims.
 
@@ -63,15 +64,14 @@ pub(crate) fn choose(
     seen: &mut Seen,
     cutoff: Option<&Cutoff>,
 ) -> Option<Drain> {
-    let segments = store.log().segments();
-
+    let segments = store.log().candidates();
     let seals = store.log().seals();
     if seen.began_ms == 0 {
         seen.began_ms = worker.now_ms();
     }
     let seal_s = (worker.now_ms() - seen.began_ms).max(1) as f64 / 1000.0 / seals.max(1) as f64;
     let formula = store.reclaimer().settings.formula();
-    let worth = worth(formula, &segments, cutoff.is_some());
+    let worth = worth(store, formula, cutoff.is_some());
     if formula != Formula::Greedy || cutoff.is_some() {
         let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
         let mut scored: Vec<(f64, SegmentInfo)> = segments
@@ -134,9 +134,10 @@ fn look_into(store: &Store, worker: &mut WorkerState, info: &SegmentInfo, cutoff
 
 /// Which segments may be drained. A stable one that is nearly full would be copied for next to nothing: what is less
 /// than half as dead as the average waits, but under the formula that the paper wrote first.
-fn worth(formula: Formula, segments: &[SegmentInfo], evicting: bool) -> impl Fn(&SegmentInfo) -> bool + use<> {
-    let sealed = segments.iter().filter(|info| matches!(info.state, SegmentState::Sealed | SegmentState::Open));
-    let (used, live) = sealed.fold((0, 0), |(used, live), info| (used + info.used, live + info.live_bytes));
+fn worth(store: &Store, formula: Formula, evicting: bool) -> impl Fn(&SegmentInfo) -> bool + use<> {
+    let (live, extents) = store.log().unreclaimable_bytes();
+    let used = store.log().used_bytes().saturating_sub(extents);
+    let live = live - extents;
     let half_dead = (used - live.min(used)) as f64 / used.max(1) as f64 / 2.0;
     move |info| {
         if evicting {

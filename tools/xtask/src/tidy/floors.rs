@@ -19,7 +19,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "engine/segment",
         &[
-            &["kind", "ids", "geometry", "releases"],
+            &["kind", "ids", "fullness", "geometry", "releases"],
             &["layout", "table"],
             &["memory"],
             &["space"],

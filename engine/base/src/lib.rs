@@ -15,5 +15,6 @@ pub mod number;
 pub mod rank;
 mod reference;
 pub mod rng;
+pub mod span;
 
 pub use reference::Ref;

@@ -10,7 +10,7 @@
 //!
 //! The extension is chosen when first needed, the emptiest of five, and kept until the last borrowed cell is given
 //! back. A bucket that has a chain has no free cell: `remove` refills it from the chain. Buckets below one page live on
-//! the heap, more in a mapping of their own.
+//! the heap, more in a span of pages.
 
 use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
 use crate::hash_space::{POSITION_BITS, Rehash, position};
@@ -19,7 +19,8 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use varve_base::Ref;
 use varve_base::group::{BucketHead, Mask, Tag};
-use varve_base::mem::{Line, Mapping, PAGE_BYTES};
+use varve_base::mem::{Line, PAGE_BYTES};
+use varve_base::span::PageSpan;
 
 /// Most buckets of one part: a position times their number stays below 2^64.
 pub(crate) const BUCKETS_MAX: u64 = (1 << 28) - 1;
@@ -37,7 +38,7 @@ enum Memory {
     /// Nowhere: one shared bucket that stays empty stands in, so that a search needs no case of its own.
     None,
     Heap(Layout),
-    Mapped(Mapping),
+    Pages(PageSpan),
 }
 
 /// Where an entry is, as seen from its home.
@@ -105,8 +106,8 @@ impl Part {
             let base = unsafe { std::alloc::alloc_zeroed(layout) };
             (NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), Memory::Heap(layout))
         } else {
-            let map = Mapping::zeroed(bytes).unwrap_or_else(|e| panic!("no memory for {bytes} bytes of index: {e}"));
-            (NonNull::new(map.base()).expect("a mapping is not at zero"), Memory::Mapped(map))
+            let span = PageSpan::zeroed(bytes).unwrap_or_else(|e| panic!("no memory for {bytes} bytes of index: {e}"));
+            (span.base(), Memory::Pages(span))
         };
         Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES }
     }
@@ -147,7 +148,7 @@ impl Part {
         match &self.memory {
             Memory::None => 0,
             Memory::Heap(layout) => layout.size(),
-            Memory::Mapped(map) => map.len(),
+            Memory::Pages(span) => span.len(),
         }
     }
 
@@ -472,7 +473,7 @@ impl Part {
 
     /// Gives memory back before `cursor`, the first bucket that still has entries at home.
     pub(crate) fn release_before(&mut self, cursor: u64) {
-        let Memory::Mapped(map) = &self.memory else { return };
+        let Memory::Pages(span) = &self.memory else { return };
         let end = self.released + RELEASE_BYTES;
         if (cursor as usize) * 64 >= end {
             // SAFETY: no reference into the buckets is held across this call, which has `&mut self`. Those before the
@@ -480,7 +481,7 @@ impl Part {
             // from the end into the first page, which is kept. Of a table that is being emptied they hold nothing at
             // all, and no link that leads to an entry; of one that is discarded nobody looks at them again, and a
             // look would find zeroes, which are empty buckets.
-            unsafe { map.release(self.released..end) };
+            unsafe { span.release(self.released..end) };
             self.released = end;
         }
     }

@@ -1,0 +1,107 @@
+//! The kernel's mappings of the process do not grow with collections or large values: at `vm.max_map_count`, 65 530 by
+//! default, it refuses every further one.
+//!
+//! One test, alone in its process. `VARVE_MAPPINGS_SCALE` multiplies the numbers of collections and values.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
+
+/// Mappings of this process.
+fn mappings() -> usize {
+    std::fs::read("/proc/self/maps").expect("Linux").iter().filter(|&&byte| byte == b'\n').count()
+}
+
+fn with_key(worker: &mut StoreWorker, name: &str, act: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>)) {
+    let (store, local) = worker.parts();
+    let _inside = store.gate().enter(local.id());
+    let mut tx = Tx::new(store, local, 0);
+    let key = tx.key(name.as_bytes());
+    tx.hold(&[tx.shard_of(key.hash)]);
+    act(&mut tx, &key);
+    tx.finish();
+}
+
+fn settle(worker: &mut StoreWorker) {
+    for turn in 0..200_000 {
+        let now = 1_795_000_000_000 + turn;
+        if worker.background(now, Duration::from_millis(1)).is_none_or(|next| next > now) {
+            return;
+        }
+    }
+    panic!("the background does not come to rest");
+}
+
+fn name(kind: &str, n: usize) -> String {
+    format!("{kind}:{n}")
+}
+
+/// Adds members `from..to` to a set.
+fn add(worker: &mut StoreWorker, n: usize, from: usize, to: usize) {
+    with_key(worker, &name("set", n), |tx, key| {
+        let members: Vec<String> = (from..to).map(|member| format!("m{member}")).collect();
+        tx.set_add(key, members.iter().map(String::as_bytes)).expect("a set");
+    });
+}
+
+/// Sets that are made, grow in turns, and of which every second one is deleted; in the end all are. The mappings that
+/// the process has at the most.
+fn churn_sets(worker: &mut StoreWorker, sets: usize) -> usize {
+    let mut most = 0;
+    for (from, to) in [(0, 400), (400, 500)] {
+        (0..sets).for_each(|n| add(worker, n, from, to));
+        most = most.max(mappings());
+    }
+    for odd in [1, 0] {
+        for n in (odd..sets).step_by(2) {
+            with_key(worker, &name("set", n), |tx, key| assert!(tx.remove(key)));
+        }
+        settle(worker);
+        most = most.max(mappings());
+    }
+    most
+}
+
+/// Values of six megabytes by their addresses: of each some pages are written.
+fn churn_values(worker: &mut StoreWorker, values: usize) -> usize {
+    let mut most = 0;
+    for end in [5 << 20, 6 << 20] {
+        for n in 0..values {
+            with_key(worker, &name("value", n), |tx, key| {
+                tx.set_range(key, end - 10, b"0123456789").expect("a string");
+            });
+        }
+        most = most.max(mappings());
+    }
+    for odd in [1, 0] {
+        for n in (odd..values).step_by(2) {
+            with_key(worker, &name("value", n), |tx, key| assert!(tx.remove(key)));
+        }
+        settle(worker);
+        most = most.max(mappings());
+    }
+    most
+}
+
+#[test]
+fn mappings_do_not_grow_with_collections_or_values() {
+    let scale: usize = std::env::var("VARVE_MAPPINGS_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let geometry = LogGeometry { reserve_bytes: 2 << 40, ..LogGeometry::default() };
+    let options = Options { seed: 3, geometry, ..Options::default() };
+    let store: Arc<Store> = Store::new(&options).expect("an address range");
+    let mut worker = store.worker(0);
+    let [few, many] = [400, 800].map(|sets| churn_sets(&mut worker, sets * scale));
+    println!("sets: {few} mappings, then {many}");
+    assert!(many <= few + 12, "{many} mappings for twice as many sets, before {few}");
+    let [few, many] = [50, 100].map(|values| churn_values(&mut worker, values * scale));
+    println!("values: {few} mappings, then {many}");
+    assert!(many <= few + 4, "{many} mappings for twice as many values, before {few}");
+    // All memory has gone back: the log's bytes, and the spans of the tables.
+    worker.park();
+    assert_eq!(store.log().live_bytes(), 0);
+    let (regions, spans) = varve_base::span::pool_bytes();
+    assert!(spans < 4 << 20, "{spans} bytes of spans for empty tables");
+    assert!(regions < 64 << 20, "{regions} bytes of regions");
+    store.verify();
+}

@@ -3,32 +3,30 @@
 //! ```text
 //! found key --before--> Shown --open_mut, change_root, replace, remove ..--> changed bytes
 //!              |
-//!              `-- a walker is set: it sees the object as it still is, with its shard held
+//!              `-- a walk is under way and has not come to the object: its walker sees the object as it still is, with the
+//!                  shard held, and the object is marked: it is not shown again
 //! ```
 //! Whatever changes an object asks for the proof [`Shown`], which only [`Shard::before`] makes: a walker (a snapshot, a
-//! reader that takes long) sees each object before it changes, and its old bytes are still there. While no walker is set
-//! that costs one test.
+//! reader that takes long) sees each object before its first change, and its old bytes are still there. While no walk is
+//! under way that costs one test.
 //!
 //! Not a change: the clock of a key (its last use), and what reclaim does. It moves an object, drops the free room of a
 //! small collection, moves the table of a big one, and frees what no key leads to; what a key holds stays the same.
 
-use std::sync::Arc;
-
 use varve_base::Ref;
 use varve_collection::{Collection, ReadCtx, WriteCtx};
-use varve_index::{IndexEntry, IndexTable};
+use varve_index::{IndexEntry, IndexTable, Rehash};
 use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClass};
 
 use super::ground::Ground;
 use super::shard::Shard;
-use super::store::Store;
 use crate::state::counts::Counts;
 use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
-use crate::state::walker::{Before, Walker};
+use crate::state::walker::{Before, Walking};
 
-/// Proof that the walker, if one is set, has seen the object that is about to change.
+/// Proof that the walker of a walk under way has seen the object that is about to change.
 #[derive(Clone, Copy)]
 #[must_use = "it is what a change asks for"]
 pub(crate) struct Shown(());
@@ -50,41 +48,44 @@ impl Shown {
     }
 }
 
-impl Store {
-    /// Shows a walker each object before it changes from now on; `None` ends that. Takes the locks of all shards, one
-    /// after the other.
-    pub fn set_walker(&self, walker: Option<&Arc<dyn Walker>>) {
-        for cell in self.cells() {
-            cell.lock.lock().walker = walker.cloned();
-        }
-    }
-
-    /// Reports to the walker that every database is about to be emptied.
-    pub(crate) fn show_all(&self) {
-        let walker = self.cells()[0].lock.lock().walker.clone();
-        if let Some(walker) = walker {
-            walker.before_all();
-        }
-    }
-}
-
 impl Shard {
-    /// Shows the walker an object that is about to change.
+    /// Shows the walker an object that is about to change, unless it has been shown.
     #[inline(always)]
-    pub(crate) fn before(&self, ground: &Ground, r: Ref) -> Shown {
-        if self.walker.is_some() {
+    pub(crate) fn before(&mut self, ground: &Ground, r: Ref) -> Shown {
+        if self.walking.is_some() {
             self.show(ground, r);
         }
         Shown(())
     }
 
     #[cold]
-    fn show(&self, ground: &Ground, r: Ref) {
-        let Some(walker) = &self.walker else { return };
+    fn show(&mut self, ground: &Ground, r: Ref) {
+        let log = ground.log();
+        if self.marks_new(self.hashes(log, ground.seed()).hash(r)) && !self.open(log, r).saved() {
+            self.show_walker(ground, r);
+            self.set_mark(log, r, true);
+        }
+    }
+
+    /// Shows the walker of the walk that is under way an object.
+    pub(super) fn show_walker(&self, ground: &Ground, r: Ref) {
+        let Some(walker) = self.walking.as_ref().and_then(Walking::walker) else { return };
         let log = ground.log();
         let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
         let ctx = ReadCtx { log, access: &self.access, seed: ground.seed() };
         walker.before(&Before::new(self.open(log, r), collection, ctx));
+    }
+
+    /// True if an object that is new at the place of this hash is born marked: a walk has not come to the place, and what
+    /// is written now was not there when the walk began.
+    #[inline]
+    pub(crate) fn marks_new(&self, hash: u64) -> bool {
+        self.walking.as_ref().is_some_and(|walking| walking.is_ahead(hash) && walking.walker().is_some())
+    }
+
+    /// Marks an object for the walk that is under way, or takes the mark away.
+    pub(crate) fn set_mark(&mut self, log: &Log, r: Ref, mark: bool) {
+        self.access.open_mut(log, r).set_saved(mark);
     }
 
     /// Opens an object to change it.
@@ -202,9 +203,10 @@ impl Shard {
         self.index.replace(entry, new);
     }
 
-    /// Takes everything out of the shard: its table and its roots. The caller reports it to the walker, once for all
-    /// shards ([`Store::show_all`]).
+    /// Takes everything out of the shard: its table and its roots. The caller has ended the walk that was under way
+    /// (`Store::end_walk`).
     pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots) {
+        debug_assert!(self.walking.is_none(), "the walk has ended");
         self.touch_present(ground);
         let table = self.index.take();
         self.wheel.clear();

@@ -9,7 +9,7 @@
 //! | `guards` | the shards that a command holds |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
 //! | `expiry` | the end of a key whose time has come |
-//! | `walk`, `verify` | the keyspace as a whole, and what must hold in it |
+//! | `walk`, `walking`, `verify` | the keyspace as a whole, the steps of a walk, what must hold |
 
 mod clocks;
 pub(crate) mod databases;
@@ -25,5 +25,6 @@ pub(crate) mod store;
 mod verify;
 mod waiters;
 pub(crate) mod walk;
+mod walking;
 mod watch;
 pub(crate) mod worker;

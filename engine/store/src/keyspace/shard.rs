@@ -9,7 +9,6 @@
 //! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token [`Access`]
 //! inside the mutex is what opens a Ref. Not here: what changes an object or ends it (`door.rs`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use varve_base::Ref;
@@ -24,7 +23,7 @@ use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
 use crate::state::waiters::Waiters;
-use crate::state::walker::Walker;
+use crate::state::walker::Walking;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
 
@@ -48,8 +47,8 @@ pub(crate) struct ShardCell {
 pub(crate) struct Shard {
     pub(super) index: IndexTable,
     pub(super) access: Access,
-    /// Is shown each object before it changes; none nearly always (`door.rs`).
-    pub(super) walker: Option<Arc<dyn Walker>>,
+    /// The walk that is under way and has not passed the shard; none nearly always (`walking.rs`).
+    pub(super) walking: Option<Walking>,
     pub(super) wheel: Wheel,
     pub(super) counts: Counts,
     /// Big collections whose keys are here, and dying ones.
@@ -90,7 +89,7 @@ impl ShardCell {
         let shard = Shard {
             index,
             access,
-            walker: None,
+            walking: None,
             wheel: Wheel::new(),
             counts: Counts::default(),
             roots: Roots::default(),

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 use std::sync::{Arc, OnceLock};
 
 use varve_base::hist::Hist;
+use varve_base::rank::{Rank, RankedMutex};
 use varve_segment::{Log, LogGeometry};
 
 use super::databases::Databases;
@@ -31,6 +32,7 @@ use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
+use crate::state::walker::Walk;
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -64,6 +66,8 @@ pub struct Store {
     limit: Limit,
     reclaim: Reclaimer,
     detached: DetachedTables,
+    /// The walk that is under way.
+    walk: RankedMutex<Option<Arc<Walk>>>,
     shapes: Shapes,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: AtomicBool,
@@ -113,6 +117,7 @@ impl Store {
             limit: Limit::new(),
             reclaim: Reclaimer::new(),
             detached: DetachedTables::new(),
+            walk: RankedMutex::new(Rank::Drain, None),
             shapes: Shapes::default(),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
@@ -125,6 +130,11 @@ impl Store {
             rounds: Hist::new(),
             expiry_lag: Hist::new(),
         }))
+    }
+
+    /// The walk that is under way.
+    pub(crate) fn walk(&self) -> &RankedMutex<Option<Arc<Walk>>> {
+        &self.walk
     }
 
     /// Number of workers.

@@ -48,6 +48,8 @@ impl Store {
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;
             count.1 += u64::from(object.expiry_ms().is_some());
+            let is_ahead = shard.walking.as_ref().is_some_and(|walking| walking.is_ahead(hash));
+            assert!(!object.saved() || is_ahead, "a mark behind the walk, or without one");
         });
         self.verify_roots(shard, &linked, live);
         for c in shard.counts.iter() {

@@ -1,13 +1,6 @@
 //! The whole keyspace: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! A SCAN cursor is a position in hash space, right whatever the tables do in between:
-//! ```text
-//!  63       48 47        36 35                      0
-//! +-----------+------------+-------------------------+
-//! |     0     |   shard    |  position in the shard  |
-//! +-----------+------------+-------------------------+
-//! ```
-//! It stays below 2^53, so that clients which keep numbers as doubles keep it whole.
+//! A SCAN cursor is a place in hash space (`state/key.rs`), right whatever the tables do in between.
 
 use varve_base::Ref;
 
@@ -15,14 +8,12 @@ use super::shard::Shard;
 use super::store::Store;
 use super::worker::StoreWorker;
 use crate::state::clock::is_over;
-use crate::state::key::database_of;
+use crate::state::key::{Place, database_of};
 use crate::state::types::Type;
 
 /// A receiver of keys: bytes, type, expiry in milliseconds of Unix time.
 pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
 
-const POSITION_BITS: u32 = 36;
-const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 /// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
 const SCAN_LOOKS_PER_KEY: usize = 4;
 
@@ -58,7 +49,7 @@ impl Store {
         emit: &mut dyn FnMut(&[u8], Type),
     ) -> u64 {
         let physical = self.database_map().physical(db);
-        let (mut id, mut position) = ((cursor >> POSITION_BITS) as usize, cursor & POSITION_MASK);
+        let (mut id, mut position) = (Place(cursor).shard(), Place(cursor).position());
         let (mut emitted, mut looked) = (0, 0);
         let looks_max = count.saturating_mul(SCAN_LOOKS_PER_KEY);
         let mut enough = false;
@@ -75,7 +66,7 @@ impl Store {
             }
             (id, position) = next.map_or((id + 1, 0), |at| (id, at));
         }
-        if id < self.cells().len() { (id as u64) << POSITION_BITS | position } else { 0 }
+        if id < self.cells().len() { Place::new(id, position).0 } else { 0 }
     }
 
     /// Shows an entry if it is of this database and not expired; true if it did.

@@ -87,7 +87,7 @@ impl Tx<'_> {
             self.wrote(k);
             return true;
         }
-        let r = self.append_copy(k, p.shard, p.r, self.kept(Some(&changing), at), false);
+        let r = self.append_copy(k, p.shard, p.r, self.kept(k, Some(&changing), at), false);
         self.install(k, Some(changing), r, at, RootTransfer::New);
         self.wrote(k);
         true
@@ -124,13 +124,18 @@ impl Tx<'_> {
         let shard = self.held.at_mut(source.shard);
         let shown = shard.before(store.ground(), source.r);
         let object = shard.open(store.log(), source.r);
-        let (expiry, saved) = (object.expiry_ms(), object.saved());
+        let expiry = object.expiry_ms();
         let r = shard.detach(store.log(), source.entry, shown);
         shard.follow_index(store.ground(), id);
         let r = self.carry_root(source.shard, r, to);
+        // A walk has been shown the value under its old name: the new name's mark is that of a new key.
+        let saved = self.saved_of(to, None);
         let shard = self.held.at_mut(source.shard);
         let new = match shard.rename_detached(store.log(), r, Owner::Database(to.db), to.bytes) {
-            Some(new) => new,
+            Some(new) => {
+                shard.set_mark(store.log(), new, saved);
+                new
+            }
             None => {
                 let new = self.append_copy(to, source.shard, r, Kept { expiry_ms: expiry, saved }, false);
                 self.held.at_mut(source.shard).kill_detached(store.log(), r);
@@ -161,7 +166,7 @@ impl Tx<'_> {
             self.copy_big(to, (source, link), old, expiry);
         } else {
             let replaced = old.map(|p| self.before(p));
-            let r = self.append_copy(to, source.shard, source.r, self.kept(replaced.as_ref(), expiry), true);
+            let r = self.append_copy(to, source.shard, source.r, self.kept(to, replaced.as_ref(), expiry), true);
             self.publish(to, replaced, r, expiry);
         }
         true

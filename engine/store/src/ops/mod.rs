@@ -91,7 +91,7 @@ struct Kept {
     saved: bool,
 }
 
-/// A key that was found, and whose object the walker has seen: it may change.
+/// A key that was found, and whose object the walker of a walk under way has seen: it may change.
 #[derive(Clone, Copy)]
 struct Changing {
     found: Found,
@@ -331,20 +331,24 @@ impl<'s> Tx<'s> {
 
     /// Shows the walker a key that is about to change.
     #[inline(always)]
-    fn before(&self, p: Found) -> Changing {
-        Changing { found: p, shown: self.held.at(p.shard).before(self.store.ground(), p.r) }
+    fn before(&mut self, p: Found) -> Changing {
+        Changing { found: p, shown: self.held.at_mut(p.shard).before(self.store.ground(), p.r) }
     }
 
-    /// The parts that a new object keeps of the one that it is about to replace, with this expiry.
+    /// The parts that a new object of this key keeps of the one that it is about to replace, with this expiry.
     #[inline]
-    fn kept(&self, old: Option<&Changing>, expiry_ms: Option<i64>) -> Kept {
-        Kept { expiry_ms, saved: self.saved_of(old) }
+    fn kept(&self, k: &Key<'_>, old: Option<&Changing>, expiry_ms: Option<i64>) -> Kept {
+        Kept { expiry_ms, saved: self.saved_of(k, old) }
     }
 
-    /// The mark SAVED of the object that a new one is about to replace; false if there is none.
+    /// The mark SAVED of a new object of this key: that of the object which it is about to replace, else the one with which
+    /// a key is born.
     #[inline]
-    fn saved_of(&self, old: Option<&Changing>) -> bool {
-        old.is_some_and(|changing| self.object_at(changing.found).saved())
+    fn saved_of(&self, k: &Key<'_>, old: Option<&Changing>) -> bool {
+        match old {
+            Some(changing) => self.object_at(changing.found).saved(),
+            None => self.held.at(self.held.position(self.store.shard_of(k.hash))).marks_new(k.hash),
+        }
     }
 
     /// Runs `work` with one of the worker's buffers, which it puts back behind it.

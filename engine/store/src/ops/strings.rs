@@ -120,7 +120,7 @@ impl Tx<'_> {
         let saved = match old.map(|old| self.overwrite(k, old, value, expiry, form)) {
             Some(Ok(())) => return,
             Some(Err(saved)) => saved,
-            None => false,
+            None => self.saved_of(k, None),
         };
         self.count_use(old.map(|old| old.found));
         let new = self.new_string(k, NewValue::Bytes(value), expiry, form, saved);
@@ -135,7 +135,7 @@ impl Tx<'_> {
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
         let old = old.map(|p| self.before(p));
-        let new = self.new_string(k, NewValue::Zeroed(0), expiry, form, self.saved_of(old.as_ref()));
+        let new = self.new_string(k, NewValue::Zeroed(0), expiry, form, self.saved_of(k, old.as_ref()));
         let r = self.local.appender().adopt(self.store.log(), value, &new);
         self.publish(k, old, r, expiry);
     }
@@ -234,7 +234,8 @@ impl Tx<'_> {
     pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
         let Some(place) = self.live(k) else {
             let value = NewValue::Patched { old: &[], at: offset, part };
-            let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw, false));
+            let saved = self.saved_of(k, None);
+            let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw, saved));
             let r = self.local.appender().append(self.store.log(), &new);
             self.publish(k, None, r, None);
             return Ok(offset + part.len());

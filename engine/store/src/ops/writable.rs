@@ -5,9 +5,8 @@
 //!                         `-- big     change_big, change_near;            make_small
 //! no key   --> put_small, put_big --> Writable
 //! ```
-//! A walker, if one is set, sees the key's object when the key is opened for a change, before any of its bytes changes. A
-//! command that opens its key once for each element (ZADD of several members, HGETDEL) shows it as often: a walker that
-//! wants the value of before the command must remember the objects that it has seen, for which SAVED is there.
+//! The walker of a walk under way sees the key's object when the key is opened for a change, before any of its bytes
+//! changes: once, though a command may open its key once for each element (ZADD of several members, HGETDEL).
 //!
 //! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that fits
 //! changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing here counts a
@@ -31,7 +30,7 @@ use crate::state::types::{Type, WrongType};
 /// A small value of at most this many bytes is not written anew only because it has become too large for what it holds.
 const SHRINK_FROM: usize = 256;
 
-/// A key that may be changed: the walker has seen it as it was.
+/// A key that may be changed: the walker of a walk under way has seen it as it was.
 pub(super) struct Writable {
     key: Changing,
     link: Option<Link>,
@@ -202,7 +201,7 @@ impl Tx<'_> {
     fn replace_value(&mut self, k: &Key<'_>, w: &mut Writable, encoding: Encoding, value: &[u8]) {
         let object = self.object_at(w.key.found);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
-        let r = self.append_key(k, kind, encoding, value, self.kept(Some(&w.key), expiry));
+        let r = self.append_key(k, kind, encoding, value, self.kept(k, Some(&w.key), expiry));
         self.install(k, Some(w.key), r, expiry, RootTransfer::None);
         w.key.found.r = r;
     }
@@ -249,7 +248,7 @@ impl Tx<'_> {
 
     fn put(&mut self, k: &Key<'_>, old: Option<Found>, ty: Type, form: NewForm<'_>) -> Writable {
         let old = old.map(|p| self.before(p));
-        let kept = self.kept(old.as_ref(), None);
+        let kept = self.kept(k, old.as_ref(), None);
         let (r, link) = match form {
             NewForm::Small(encoding, value) => (self.append_key(k, ty.kind(), encoding, value, kept), None),
             NewForm::Big(link) => (self.append_key(k, ty.kind(), Encoding::Big, &link.bytes(), kept), Some(link)),
@@ -322,7 +321,7 @@ impl Tx<'_> {
         let target = self.held.position(id);
         let link = self.held.at_mut(target).place_root(store.ground(), id, number, copy);
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(old.as_ref(), expiry));
+        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(to, old.as_ref(), expiry));
         self.publish(to, old, r, expiry);
     }
 

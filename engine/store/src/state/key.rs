@@ -19,7 +19,6 @@ use varve_segment::{Object, Owner};
 pub const SHARDS_MAX: usize = 1 << (64 - SHARD_SHIFT);
 const SHARD_SHIFT: u32 = 52;
 const LOW_MASK: u64 = (1 << SHARD_SHIFT) - 1;
-const POSITION_MASK: u64 = (1 << 36) - 1;
 
 /// A key with what was computed of it: its hash and its physical database.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +67,44 @@ pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
 #[inline]
 pub(crate) fn wheel_bits(hash: u64) -> u64 {
     (((hash >> 16) & POSITION_MASK) << 12) | (hash & 0xfff)
+}
+
+/// Bits of a position in hash space.
+const POSITION_BITS: u32 = 36;
+const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+
+/// A place in the order of a walk over all keys: a shard, and a position in its hash space. No table matters to it.
+///
+/// ```text
+///  63       48 47        36 35                      0
+/// +-----------+------------+-------------------------+
+/// |     0     |   shard    |  position in the shard  |
+/// +-----------+------------+-------------------------+
+/// ```
+/// It stays below 2^53, so that clients which keep numbers as doubles keep it whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) u64);
+
+impl Place {
+    /// A position of a shard.
+    pub(crate) fn new(shard: usize, position: u64) -> Place {
+        Place((shard as u64) << POSITION_BITS | position)
+    }
+
+    /// The place of a key with this hash, whose shard has this number.
+    pub(crate) fn of(shard: usize, hash: u64) -> Place {
+        Place::new(shard, (hash >> 16) & POSITION_MASK)
+    }
+
+    /// The number of the shard. A cursor of a client may name one that there is not.
+    pub(crate) fn shard(self) -> usize {
+        (self.0 >> POSITION_BITS) as usize
+    }
+
+    /// The position in the shard.
+    pub(crate) fn position(self) -> u64 {
+        self.0 & POSITION_MASK
+    }
 }
 
 /// The physical database of a key object.

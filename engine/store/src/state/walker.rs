@@ -1,6 +1,19 @@
-//! A walker: what sees each object before it changes. A snapshot is one, and so is a reader that takes long.
+//! A walk: a walker is shown each key of the keyspace once, as it was when the walk began, while commands go on. A snapshot
+//! is one, and so is a reader that takes long.
 //!
-//! Not here: the calls (`keyspace/door.rs`).
+//! ```text
+//! places, shard by shard      0 ........ cursor ................. end
+//!                             passed     ahead
+//! mark SAVED of an object     never      set: has been shown, or was not there when the walk began
+//!                                        clear: is shown by the first change, else by the walk, which clears the mark
+//! ```
+//! So an object that is written during a walk is born marked if its place is ahead, and unmarked if its place has been
+//! passed, wherever its value comes from: RENAME shows the value under its old name.
+//!
+//! Not here: the calls (`keyspace/door.rs`), the steps of a walk (`keyspace/walking.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::zset;
@@ -8,18 +21,81 @@ use varve_collection::{Collection, ReadCtx};
 use varve_packed::node::{Node, PackedEntry};
 use varve_segment::Object;
 
-use super::key::database_of;
+use super::key::{Place, database_of};
 use super::small::Small;
 use super::types::{SmallForm, Type};
 
-/// Sees each object before it changes. Called with the object's shard held: it may take locks that are leaves, and waits
-/// for nothing.
+/// Is shown each object once, as it was when the walk began. Called with the object's shard held: it may take locks that
+/// are leaves, and waits for nothing.
 pub trait Walker: Send + Sync {
-    /// The object is about to change or to be removed. Its bytes, and its elements, are as they were.
+    /// The walk has come to the object, or the object is about to change or to be removed. Its bytes, and its elements,
+    /// are as they were when the walk began. A key whose time has come is shown like any other.
     fn before(&self, old: &Before<'_>);
 
-    /// Every database is about to be emptied at once.
+    /// Every database is about to be emptied at once: the walk ends, and nothing more is shown.
     fn before_all(&self);
+}
+
+/// A walk under way.
+pub(crate) struct Walk {
+    walker: Arc<dyn Walker>,
+    /// Places before this one have been passed. It changes with the shard of the place locked, so that who holds a shard
+    /// knows of each of its places on which side it is.
+    cursor: AtomicU64,
+    /// The walker is shown nothing more: what is left of the walk takes the marks away.
+    abandoned: AtomicBool,
+}
+
+impl Walk {
+    /// A walk that begins.
+    pub(crate) fn new(walker: Arc<dyn Walker>) -> Walk {
+        Walk { walker, cursor: AtomicU64::new(0), abandoned: AtomicBool::new(false) }
+    }
+
+    /// The place from which on nothing has been passed.
+    pub(crate) fn cursor(&self) -> Place {
+        Place(self.cursor.load(Relaxed))
+    }
+
+    /// Passes all places before this one, the last one's shard locked.
+    pub(crate) fn pass(&self, to: Place) {
+        debug_assert!(self.cursor() <= to, "a walk does not go back");
+        self.cursor.store(to.0, Relaxed);
+    }
+
+    /// Shows the walker nothing more.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Relaxed);
+    }
+
+    /// The walker, unless the walk was abandoned.
+    pub(crate) fn walker(&self) -> Option<&dyn Walker> {
+        if self.abandoned.load(Relaxed) { None } else { Some(&*self.walker) }
+    }
+}
+
+/// A shard's part in the walk that is under way.
+pub(crate) struct Walking {
+    walk: Arc<Walk>,
+    /// The number of the shard.
+    shard: usize,
+}
+
+impl Walking {
+    /// The part of the shard with this number.
+    pub(crate) fn new(walk: &Arc<Walk>, shard: usize) -> Walking {
+        Walking { walk: Arc::clone(walk), shard }
+    }
+
+    /// True if the walk has not come to the place of this hash, which is one of the shard.
+    pub(crate) fn is_ahead(&self, hash: u64) -> bool {
+        Place::of(self.shard, hash) >= self.walk.cursor()
+    }
+
+    /// The walker, unless the walk was abandoned.
+    pub(crate) fn walker(&self) -> Option<&dyn Walker> {
+        self.walk.walker()
+    }
 }
 
 /// A part of a value.

@@ -14,7 +14,7 @@ use crate::keyspace::worker::StoreWorker;
 impl Store {
     /// Empties every database; under the gate alone.
     pub fn flush_all(&self, w: &mut StoreWorker) {
-        self.show_all();
+        self.end_walk();
         self.report_emptied(w.parts().1);
         w.park();
         self.reclaimer().reset(self.log());

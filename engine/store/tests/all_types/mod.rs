@@ -12,7 +12,6 @@ mod zsets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use value::{Plain, combine};
@@ -54,8 +53,6 @@ pub(crate) struct World {
     workers: Vec<StoreWorker>,
     pub(crate) model: BTreeMap<Name, (Plain, Option<i64>)>,
     pub(crate) now: i64,
-    /// Counts the commands: an operation may be several.
-    pub(crate) commands: Arc<AtomicU64>,
     done: u32,
 }
 
@@ -73,8 +70,7 @@ impl World {
         let store = Store::new(&options).expect("an address range");
         store.set_limit(0, Policy::NoEviction);
         let workers = (0..2).map(|id| store.worker(id)).collect();
-        let mut world =
-            World { store, workers, model: BTreeMap::new(), now: START_MS, commands: Arc::default(), done: 0 };
+        let mut world = World { store, workers, model: BTreeMap::new(), now: START_MS, done: 0 };
         world.limits(shape / 16);
         world
     }
@@ -173,7 +169,6 @@ impl World {
 
     /// Runs `f` on a worker with the shards of these keys held, the first one's database selected.
     fn with<R>(&mut self, op: Op, names: &[&Name], f: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-        self.commands.fetch_add(1, Relaxed);
         let worker = &mut self.workers[usize::from(op.what >> 7)];
         worker.set_now(self.now);
         let (store, local) = worker.parts();

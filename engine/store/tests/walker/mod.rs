@@ -1,10 +1,9 @@
-//! A walker sees each object before it changes, with its old bytes still there: random commands on every type, expiry,
-//! eviction, and the sweep of FLUSHDB.
+//! A walk shows each key once, as it was when the walk began: beside random commands on every type, expiry, eviction, and
+//! the sweep of FLUSHDB.
 //!
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,8 +17,6 @@ use varve_store::{Before, LogGeometry, Options, Policy, Store, StoreWorker, Stri
 #[derive(Default)]
 struct Recorder {
     recorded: Mutex<Recorded>,
-    /// The number of the command that runs.
-    command: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -30,7 +27,6 @@ struct Recorded {
 }
 
 struct Shown {
-    command: u64,
     name: Name,
     value: Plain,
     expiry: Option<i64>,
@@ -39,8 +35,7 @@ struct Shown {
 impl Walker for Recorder {
     fn before(&self, old: &Before<'_>) {
         let name = (u32::from(old.db()), old.key().to_vec());
-        let command = self.command.load(Relaxed);
-        let shown = Shown { command, name, value: plain(old), expiry: old.expiry_ms() };
+        let shown = Shown { name, value: plain(old), expiry: old.expiry_ms() };
         self.recorded.lock().expect("no panic").shown.push(shown);
     }
 
@@ -52,6 +47,21 @@ impl Walker for Recorder {
 impl Recorder {
     fn take(&self) -> Recorded {
         std::mem::take(&mut self.recorded.lock().expect("no panic"))
+    }
+
+    /// Objects shown so far.
+    fn count(&self) -> usize {
+        self.recorded.lock().expect("no panic").shown.len()
+    }
+
+    /// The keys shown so far.
+    fn names(&self) -> BTreeSet<Vec<u8>> {
+        names(&self.recorded.lock().expect("no panic"))
+    }
+
+    /// Of these keys, those that were not shown yet.
+    fn ahead_of(&self, all: &BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+        all.difference(&self.names()).cloned().collect()
     }
 }
 
@@ -72,27 +82,35 @@ fn plain(old: &Before<'_>) -> Plain {
     value
 }
 
-/// Compares what the walker was shown during one operation with the model before and after it.
-fn check(world: &World, old: &BTreeMap<Name, (Plain, Option<i64>)>, recorded: &Recorded, op: Op) {
-    let (mut shown, mut once) = (BTreeSet::new(), BTreeSet::new());
-    for Shown { command, name, value, expiry } in &recorded.shown {
-        assert!(once.insert((command, name)), "{op:?} shows {name:?} twice in one command");
-        let first = shown.insert(name.clone());
-        // The model keeps a key whose time has come until it is looked at.
-        let is_over = |expiry: &Option<i64>| expiry.is_some_and(|at| at <= world.now);
-        if let Some((old_value, old_expiry)) = old.get(name).filter(|(_, expiry)| first && !is_over(expiry)) {
-            assert_eq!((value, expiry), (old_value, old_expiry), "{op:?} shows {name:?} as it no longer is");
-        }
+/// Begins a walk with a walker that remembers.
+fn begin(store: &Store) -> Arc<Recorder> {
+    let recorder = Arc::new(Recorder::default());
+    assert!(store.begin_walk(recorder.clone()), "no other walk is under way");
+    recorder
+}
+
+/// Walks to the end.
+fn end(store: &Store) {
+    assert!((0..1_000_000).any(|_| !store.walk_step(8)), "a walk ends");
+}
+
+/// Compares what a walk has shown with the model of when it began. Keys whose time had come by then may still have been
+/// there; a walk that was cut short by FLUSHALL has shown some.
+fn check(world: &World, began_ms: i64, old: &BTreeMap<Name, (Plain, Option<i64>)>, recorded: &Recorded) {
+    let lives = |expiry: &Option<i64>| expiry.is_none_or(|at| at > began_ms);
+    let mut shown = BTreeSet::new();
+    for Shown { name, value, expiry } in recorded.shown.iter().filter(|shown| lives(&shown.expiry)) {
+        assert!(shown.insert(name), "{name:?} is shown twice");
+        let (old_value, old_expiry) = old.get(name).unwrap_or_else(|| panic!("{name:?} was not there"));
+        assert_eq!((value, expiry), (old_value, old_expiry), "{name:?} is shown as it was not");
     }
-    for (name, before) in old {
-        let over = before.1.is_some_and(|at| at <= world.now);
-        let same = world.model.get(name) == Some(before);
-        assert!(same || over || recorded.all > 0 || shown.contains(name), "{op:?} changed {name:?} unseen");
-    }
+    let all = old.iter().filter(|(_, (_, expiry))| lives(expiry)).map(|(name, _)| name);
+    let missing: Vec<&Name> = all.filter(|name| !shown.contains(name)).collect();
+    assert!(recorded.all > 0 || missing.is_empty(), "{missing:?} are not shown, at {}", world.now);
 }
 
 #[test]
-fn each_change_of_random_operations_is_shown_once_before_it() {
+fn a_walk_beside_random_operations_shows_the_keys_of_its_beginning() {
     let first = setting("VARVE_SEED", 1);
     let mut count = 0;
     for seed in first..first + setting("VARVE_WORLDS", 12) {
@@ -100,29 +118,90 @@ fn each_change_of_random_operations_is_shown_once_before_it() {
         let mut rng = Rng::seeded(seed);
         let mut byte = || rng.next_u64() as u8;
         let mut world = World::new(byte());
-        let recorder = Arc::new(Recorder { command: Arc::clone(&world.commands), ..Recorder::default() });
-        world.store.set_walker(Some(&(recorder.clone() as Arc<dyn Walker>)));
-        for _ in 0..1500 {
+        let mut walk: Option<(Arc<Recorder>, i64, BTreeMap<Name, (Plain, Option<i64>)>)> = None;
+        for n in 0..3000 {
             let op = Op { what: byte(), one: byte(), two: byte(), number: byte() };
             // After FLUSHDB and SWAPDB the physical numbers of databases are no longer the logical ones.
             if op.what % 64 == 60 || op.what % 64 == 59 && op.number >= 8 {
                 continue;
             }
-            let old = world.model.clone();
             world.apply(op);
-            let recorded = recorder.take();
-            count += recorded.shown.len();
-            check(&world, &old, &recorded, op);
+            match &walk {
+                None if n % 8 == 0 => walk = Some((begin(&world.store), world.now, world.model.clone())),
+                // One step for some ten operations: a walk meets most keys after they have changed.
+                Some((recorder, began_ms, old)) if byte() < 24 && !world.store.walk_step(1) => {
+                    let recorded = recorder.take();
+                    check(&world, *began_ms, old, &recorded);
+                    count += recorded.shown.len();
+                    walk = None;
+                }
+                _ => {}
+            }
         }
-        world.store.set_walker(None);
-        world.apply(Op { what: 43, one: 0, two: 1, number: 1 });
-        assert!(recorder.take().shown.is_empty(), "a walker that was taken away is shown nothing");
+        end(&world.store);
+        if let Some((recorder, began_ms, old)) = walk {
+            check(&world, began_ms, &old, &recorder.take());
+        }
         world.verify();
     }
     assert!(count > 1000, "{count} objects were shown");
 }
 
-fn store() -> (Arc<Store>, StoreWorker, Arc<Recorder>) {
+/// Renames from either side of the walk to either side of it.
+#[test]
+fn a_value_that_is_renamed_across_the_walk_is_shown_once_under_its_old_name() {
+    let (store, mut worker) = store();
+    let all: BTreeSet<Vec<u8>> = (0..400).map(key).collect();
+    all.iter().for_each(|key| set(&mut worker, 0, key, Ttl::Clear));
+    let recorder = begin(&store);
+    while recorder.count() < all.len() / 2 {
+        assert!(store.walk_step(1));
+    }
+    let passed = recorder.names();
+    let ahead: Vec<&Vec<u8>> = all.difference(&passed).collect();
+    let rename = |worker: &mut StoreWorker, from: &[u8], to: &[u8]| {
+        worker.inside(0, |tx| {
+            let (from, to) = (tx.key(from), tx.key(to));
+            let shards: varve_store::ShardSet = [&from, &to].iter().map(|k| tx.shard_of(k.hash)).collect();
+            tx.hold(&shards);
+            assert!(tx.rename(&from, &to));
+        });
+    };
+    let shown = recorder.count();
+    for (n, from) in passed.iter().enumerate() {
+        let to = if n % 2 == 0 { ahead[n % ahead.len()].clone() } else { [b"new ", &from[..]].concat() };
+        rename(&mut worker, from, &to);
+    }
+    assert!(recorder.count() > shown, "keys that were replaced are shown");
+    for (n, from) in recorder.ahead_of(&all).into_iter().enumerate() {
+        rename(&mut worker, &from, &[b"other ", &[n as u8][..], &from].concat());
+    }
+    store.verify();
+    end(&store);
+    assert_eq!(names(&recorder.take()), all);
+    store.verify();
+}
+
+#[test]
+fn a_walk_that_is_abandoned_shows_nothing_more_and_the_next_one_waits_for_its_end() {
+    let (store, mut worker) = store();
+    (0..300).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    let recorder = begin(&store);
+    (0..100).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    assert_eq!(names(&recorder.take()), (0..100).map(key).collect(), "they are shown as they are changed");
+    store.abandon_walk();
+    (0..300).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    store.verify();
+    assert!(!store.begin_walk(recorder.clone()), "marks are still to be taken away");
+    end(&store);
+    assert!(recorder.take().shown.is_empty(), "the walker is shown nothing more");
+    store.verify();
+    let recorder = begin(&store);
+    end(&store);
+    assert_eq!(names(&recorder.take()), (0..300).map(key).collect());
+}
+
+fn store() -> (Arc<Store>, StoreWorker) {
     let geometry = LogGeometry {
         segment_bytes: 64 << 10,
         piece_bytes: 4 << 10,
@@ -132,10 +211,8 @@ fn store() -> (Arc<Store>, StoreWorker, Arc<Recorder>) {
     };
     let options = Options { databases: 2, workers: 1, shards: 4, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");
-    let recorder = Arc::new(Recorder::default());
-    store.set_walker(Some(&(recorder.clone() as Arc<dyn Walker>)));
     let worker = store.worker(0);
-    (store, worker, recorder)
+    (store, worker)
 }
 
 fn set(worker: &mut StoreWorker, db: u32, key: &[u8], ttl: Ttl) {
@@ -167,8 +244,10 @@ fn key(n: usize) -> Vec<u8> {
 
 #[test]
 fn a_database_that_is_flushed_is_shown_key_by_key_as_it_is_swept() {
-    let (store, mut worker, recorder) = store();
+    let (store, mut worker) = store();
     (0..500).for_each(|n| set(&mut worker, 1, &key(n), Ttl::Clear));
+    let recorder = begin(&store);
+    set(&mut worker, 0, b"other", Ttl::Clear);
     set(&mut worker, 0, b"other", Ttl::Clear);
     assert!(recorder.take().shown.is_empty(), "what is new was not there before");
     worker.exclusive(|worker| store.flush_db(worker, 1));
@@ -182,12 +261,15 @@ fn a_database_that_is_flushed_is_shown_key_by_key_as_it_is_swept() {
 
 #[test]
 fn keys_that_expire_or_are_evicted_are_shown() {
-    let (store, mut worker, recorder) = store();
+    let (store, mut worker) = store();
     worker.set_now(1000);
     (0..300).for_each(|n| set(&mut worker, 0, &key(n), Ttl::At(2000)));
+    let recorder = begin(&store);
     work_off(&mut worker, 3000);
     assert_eq!(names(&recorder.take()), (0..300).map(key).collect());
+    end(&store);
     (0..3000).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    let recorder = begin(&store);
     store.set_limit(store.used_memory() / 2, Policy::AllKeysRandom);
     work_off(&mut worker, 3001);
     let gone = names(&recorder.take());
@@ -198,8 +280,9 @@ fn keys_that_expire_or_are_evicted_are_shown() {
 
 #[test]
 fn a_read_is_no_change() {
-    let (_store, mut worker, recorder) = store();
+    let (store, mut worker) = store();
     set(&mut worker, 0, b"a", Ttl::Clear);
+    let recorder = begin(&store);
     worker.set_now(5000);
     worker.inside(0, |tx| {
         let k = tx.key(b"a");

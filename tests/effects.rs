@@ -176,6 +176,9 @@ fn evicted_keys_are_deleted_elsewhere() {
     ours.limit(24 << 20);
     let value = "x".repeat(2000);
     for n in 0..20_000 {
+        if n == 15_000 {
+            ours.step(&Act::Setting { name: "lazyfree-lazy-eviction".into(), value: "yes".into() });
+        }
         let words = [&b"SET"[..], format!("key:{n}").as_bytes(), value.as_bytes()].map(<[u8]>::to_vec).to_vec();
         ours.run(1, &words);
         if n % 100 == 0 {
@@ -184,6 +187,8 @@ fn evicted_keys_are_deleted_elsewhere() {
     }
     assert!(ours.evicted() > 0, "the limit was reached");
     let bytes = ours.stream();
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+    assert!(has(b"\r\nDEL\r\n") && has(b"\r\nUNLINK\r\n"), "a key goes by the word of the setting");
     assert_eq!(copy.apply(&bytes), ours.digest());
 }
 

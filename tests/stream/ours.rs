@@ -12,7 +12,7 @@ use varve_exec::journal::EffectStream;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits};
-use varve_store::{EffectSink, LogGeometry, Options, Policy, Store, StoreWorker, Unit};
+use varve_store::{EffectSink, LogGeometry, Options, Policy, Removal, Store, StoreWorker, Unit};
 use varve_testkit::{RespValue, client};
 
 /// Turns of the background in one step at most, and the time of each.
@@ -93,6 +93,7 @@ impl Ours {
         for line in ["FLUSHALL", "DEBUG SET-ACTIVE-EXPIRE 1"] {
             self.run(1, &super::table::split(line));
         }
+        super::table::SETTINGS.iter().for_each(|(name, value)| self.set(name, value));
         self.effects();
         self.bytes.clear();
     }
@@ -128,6 +129,19 @@ impl Ours {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Changes a setting, as the server gives it to the store.
+    fn set(&self, name: &str, value: &str) {
+        let removal = match name {
+            "lazyfree-lazy-user-del" => Removal::Taken,
+            "lazyfree-lazy-expire" => Removal::Expired,
+            "lazyfree-lazy-eviction" => Removal::Evicted,
+            // Its removals follow from the command as it was sent, or are a DEL whatever it says.
+            "lazyfree-lazy-server-del" => return,
+            _ => panic!("{name} is no setting of effects"),
+        };
+        self.store.lazyfree().set(removal, value == "yes");
+    }
+
     /// Does a step; the effects that it left.
     pub(crate) fn step(&mut self, act: &Act) -> Vec<Effect> {
         match act {
@@ -136,6 +150,7 @@ impl Ours {
                 let mut owes = || self.worker.background(self.now_ms, BUDGET).is_some_and(|due| due <= self.now_ms);
                 (0..ROUNDS).take_while(|_| owes()).for_each(drop);
             }
+            Act::Setting { name, value } => self.set(name, value),
             Act::Run { who, words } => drop(self.run(*who, words)),
         }
         self.effects()

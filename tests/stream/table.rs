@@ -34,7 +34,17 @@ pub(crate) enum Act {
     Wait(u64),
     /// Keys whose time has come are removed by themselves.
     Background,
+    /// A setting is changed until the case ends: CONFIG SET of redis-server.
+    Setting { name: String, value: String },
 }
+
+/// The settings that cases change, as each case begins.
+pub(crate) const SETTINGS: [(&str, &str); 4] = [
+    ("lazyfree-lazy-user-del", "no"),
+    ("lazyfree-lazy-expire", "no"),
+    ("lazyfree-lazy-eviction", "no"),
+    ("lazyfree-lazy-server-del", "no"),
+];
 
 /// Reads the table.
 pub(crate) fn read(text: &str) -> Vec<Case> {
@@ -68,6 +78,10 @@ pub(crate) fn read(text: &str) -> Vec<Case> {
             "3>" => Act::Run { who: 3, words: split(rest) },
             "wait" => Act::Wait(rest.parse().expect("milliseconds")),
             "background" => Act::Background,
+            "setting" => {
+                let (name, value) = rest.split_once(' ').expect("a name and a value");
+                Act::Setting { name: name.to_owned(), value: value.to_owned() }
+            }
             _ => panic!("line {}: no step begins with {mark}", line + 1),
         };
         cases.last_mut().expect("a case").steps.push(Step { line, act, effects: Vec::new() });

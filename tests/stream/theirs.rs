@@ -2,7 +2,7 @@
 //!
 //! A message that the first connection publishes ends each step: it goes to replicas too, behind all that came before.
 
-use super::table::Act;
+use super::table::{self, Act};
 use super::{Databases, Effect, Words};
 use std::time::Duration;
 use varve_testkit::{Client, Launch, Replica, Server};
@@ -50,6 +50,7 @@ impl Theirs {
         for line in ["FLUSHALL", "DEBUG SET-ACTIVE-EXPIRE 1"] {
             assert!(!self.clients[0].cmd(line).is_error(), "{line}");
         }
+        table::SETTINGS.iter().for_each(|(name, value)| self.set(name, value));
         self.effects();
     }
 
@@ -63,10 +64,16 @@ impl Theirs {
         match act {
             Act::Wait(ms) => std::thread::sleep(Duration::from_millis(*ms)),
             Act::Background => std::thread::sleep(BACKGROUND),
+            Act::Setting { name, value } => self.set(name, value),
             Act::Run { who: 1, words } => self.run(words),
             Act::Run { who, words } => self.block(*who, words),
         }
         if self.queues { Vec::new() } else { self.effects() }
+    }
+
+    /// Changes a setting.
+    fn set(&mut self, name: &str, value: &str) {
+        assert!(!self.clients[0].cmd(&format!("CONFIG SET {name} {value}")).is_error(), "{name}");
     }
 
     /// Runs a command of the first connection.

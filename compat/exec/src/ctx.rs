@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use varve_catalog::Row;
 use varve_protocol::{Args, Reply};
-use varve_store::{Again, Effect, Key, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{Again, Effect, Key, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
 use crate::large_arguments::LargeArguments;
 use crate::notify;
@@ -126,9 +126,10 @@ impl<'a> Ctx<'_, 'a> {
         self.tx.did(key, effect);
     }
 
-    /// Reports that the command removed a key, which a DEL does again.
-    pub fn did_remove(&mut self, key: &Key<'_>) {
-        let words = |words: &mut notify::Words<'_>| _ = words.add(b"DEL").add(key.bytes);
+    /// Reports that the command removed a key, which a DEL does again, or an UNLINK where the settings want one.
+    pub fn did_remove(&mut self, key: &Key<'_>, removal: Removal) {
+        let word = self.tx.store().lazyfree().word(removal);
+        let words = |words: &mut notify::Words<'_>| _ = words.add(word).add(key.bytes);
         self.did(key, Effect::words(notify::Class::Generic, "del", 1, &words));
     }
 

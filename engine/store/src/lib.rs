@@ -32,6 +32,7 @@ pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::form::StringForm;
 pub use state::key::{Key, SHARDS_MAX};
+pub use state::lazyfree::{Lazyfree, Removal};
 pub use state::meter::Defragged;
 pub use state::observe::{Author, Observer};
 pub use state::policy::{Eviction, Policy};

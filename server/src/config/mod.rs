@@ -34,7 +34,7 @@ pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use special::{OutputLimit, SavePoint};
 pub(crate) use table::Values;
-use varve_store::{Policy, Store, Type};
+use varve_store::{Policy, Removal, Store, Type};
 
 use crate::system::logging::LogLevel;
 
@@ -126,6 +126,8 @@ pub(crate) struct Config {
     pub(crate) latency_tracking: bool,
     /// Which percentiles of those INFO tells, 0 to 100 each.
     pub(crate) latency_percentiles: Vec<f64>,
+    /// The removals that effects write as UNLINK: `lazyfree-lazy-user-del`, `-expire`, `-eviction`.
+    pub(crate) lazy_removals: [(Removal, bool); 3],
     /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
     pub(crate) lazy_user_flush: bool,
     /// The answer of CONFIG GET hz: background turns a second that an operator asked for.
@@ -208,6 +210,11 @@ impl Config {
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
+            lazy_removals: [
+                (Removal::Taken, values.yes("lazyfree-lazy-user-del")),
+                (Removal::Expired, values.yes("lazyfree-lazy-expire")),
+                (Removal::Evicted, values.yes("lazyfree-lazy-eviction")),
+            ],
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),
             hz: values.number("hz"),
             log_level: log_level(&values.text("loglevel")),
@@ -233,6 +240,7 @@ impl Config {
         store.set_reclaim(self.reclaim, self.defrag);
         store.set_event_mask(self.event_mask);
         store.shapes().set(&self.shapes);
+        self.lazy_removals.into_iter().for_each(|(removal, lazy)| store.lazyfree().set(removal, lazy));
     }
 
     /// Most bytes that all clients together may take, 0 for no limit.

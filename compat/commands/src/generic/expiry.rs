@@ -4,7 +4,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
-use varve_store::Key;
+use varve_store::{Key, Removal};
 
 use crate::errors;
 use crate::grammar::{integer, is, rounded_seconds, shown};
@@ -134,7 +134,7 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
         Some(old) if conditions.hold(old, at) => {
             if at <= ctx.tx.now_ms() {
                 ctx.tx.remove(&key);
-                ctx.did_remove(&key);
+                ctx.did_remove(&key, Removal::Expired);
             } else {
                 ctx.tx.set_expiry(&key, Some(at));
                 did_expire(ctx, &key, at, scale == 1 && origin_ms == 0);

@@ -7,7 +7,7 @@ use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
 use super::options::{Family, Life, Options, deadline};
 use super::value::{reply_value, write_as_set};
-use varve_store::{Key, Ttl};
+use varve_store::{Key, Removal, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
 
@@ -33,7 +33,7 @@ fn getdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     reply_value(ctx, &key).map(|found| {
         if found {
             ctx.tx.remove(&key);
-            ctx.did_remove(&key);
+            ctx.did_remove(&key, Removal::Taken);
         }
     })
 }
@@ -128,7 +128,7 @@ const GETEX: Command = Command::new(
 fn expire_at(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, at: i64) {
     if at <= ctx.tx.now_ms() {
         ctx.tx.remove(key);
-        ctx.did_remove(key);
+        ctx.did_remove(key, Removal::Expired);
     } else {
         ctx.tx.set_expiry(key, Some(at));
         let words = |words: &mut Words<'_>| _ = words.add(b"PEXPIREAT").add(key.bytes).number(at);

@@ -3,7 +3,7 @@
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
 use varve_exec::notify::{Again, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
-use varve_store::{Key, Ttl};
+use varve_store::{Key, Removal, Ttl};
 
 use super::options::{Family, Life, Options, Unit, When};
 use super::value::{reply_value, write, write_as_set};
@@ -179,7 +179,7 @@ fn delifeq(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let equal = ctx.tx.peek(&key)? == Some(ctx.args.get(2));
     let done = equal && ctx.tx.remove(&key);
     if done {
-        ctx.did_remove(&key);
+        ctx.did_remove(&key, Removal::Deleted);
     }
     ctx.out.integer(i64::from(done));
     Ok(())

@@ -2,7 +2,7 @@
 
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Ctx};
-use varve_store::{Key, Ttl};
+use varve_store::{Key, Removal, Ttl};
 
 /// Replies with the string or null; true if there was one.
 #[inline(always)]
@@ -39,7 +39,8 @@ pub(super) fn write_as_set(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl
 pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, again: Again<'_>) {
     let Ttl::At(at) = ttl else { return ctx.set_to(key, arg, ttl, again) };
     if at <= ctx.tx.now_ms() {
-        let gone = |words: &mut Words<'_>| _ = words.add(b"DEL").add(key.bytes);
+        let word = ctx.tx.store().lazyfree().word(Removal::Expired);
+        let gone = |words: &mut Words<'_>| _ = words.add(word).add(key.bytes);
         let effect = if ctx.tx.remove(key) {
             Effect::words(Class::String, "set", 1, &gone)
         } else {

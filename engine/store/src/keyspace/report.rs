@@ -20,6 +20,7 @@ use super::worker::{StoreWorker, WorkerState};
 use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, Words};
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
+use crate::state::lazyfree::Removal;
 use crate::state::observe::{Author, Observer};
 
 impl Store {
@@ -128,7 +129,7 @@ impl WorkerState {
         }
     }
 
-    /// Reports that the store is about to remove the key of an entry by itself: an event of this class, and a DEL.
+    /// Reports that the store is about to remove the key of an entry by itself: an event of this class, and a DEL or an UNLINK.
     pub(crate) fn report_removed(&mut self, store: &Store, class: EventClass, shard: &Shard, entry: IndexEntry) {
         if store.keeps(class) {
             let object = shard.open(store.log(), shard.index().get(entry));
@@ -139,12 +140,14 @@ impl WorkerState {
 
     #[cold]
     fn keep_removed(&mut self, store: &Store, class: EventClass, db: u16, key: &[u8]) {
-        let name = if class == EventClass::Evicted { "evicted" } else { "expired" };
+        let (name, removal) =
+            if class == EventClass::Evicted { ("evicted", Removal::Evicted) } else { ("expired", Removal::Expired) };
         self.emit(store, class, name, db, key);
         if store.has_journal()
             && let Some(db) = store.database_map().logical(db)
         {
-            self.reported.add(db, Again::Words(&|words| _ = words.add(b"DEL").add(key)));
+            let word = store.lazyfree().word(removal);
+            self.reported.add(db, Again::Words(&|words| _ = words.add(word).add(key)));
         }
     }
 

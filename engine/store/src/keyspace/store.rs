@@ -25,6 +25,7 @@ use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
 use crate::state::effects::EffectSink;
 use crate::state::key::{Key, SHARDS_MAX, shard_of};
+use crate::state::lazyfree::Lazyfree;
 use crate::state::observe::Observed;
 use crate::state::pending::PendingWork;
 use crate::state::policy::Limit;
@@ -69,6 +70,7 @@ pub struct Store {
     /// The walk that is under way.
     walk: RankedMutex<Option<Arc<Walk>>>,
     shapes: Shapes,
+    lazyfree: Lazyfree,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: AtomicBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
@@ -119,6 +121,7 @@ impl Store {
             detached: DetachedTables::new(),
             walk: RankedMutex::new(Rank::Drain, None),
             shapes: Shapes::default(),
+            lazyfree: Lazyfree::default(),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
@@ -140,6 +143,11 @@ impl Store {
     /// Number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.counters.len()
+    }
+
+    /// Which removals effects write as UNLINK.
+    pub fn lazyfree(&self) -> &Lazyfree {
+        &self.lazyfree
     }
 
     /// Number of logical databases.

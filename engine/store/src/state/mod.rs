@@ -9,6 +9,7 @@
 //! | `stats`, `meter`, `process` | counters, figures of defragmentation, memory of the process |
 //! | `wheel` | the timing wheel |
 //! | `watch`, `waiters`, `events`, `effects` | watched keys, clients that wait, queued events, effects of commands |
+//! | `lazyfree` | which removals effects write as UNLINK |
 //! | `observe`, `walker` | the observer of reads and changes, the walker that sees objects before they change |
 //! | `candidates`, `victims`, `reclaim`, `background` | what eviction, reclaim and a worker's background remember |
 //! | `buffers` | buffers that a worker keeps from one use to the next |
@@ -26,6 +27,7 @@ pub(crate) mod effects;
 pub mod events;
 pub(crate) mod form;
 pub(crate) mod key;
+pub(crate) mod lazyfree;
 pub(crate) mod link;
 pub(crate) mod meter;
 pub(crate) mod observe;

@@ -94,9 +94,12 @@ fn end(store: &Store) {
     assert!((0..1_000_000).any(|_| !store.walk_step(8)), "a walk ends");
 }
 
+/// The keys of the model: value and expiry.
+type Model = BTreeMap<Name, (Plain, Option<i64>)>;
+
 /// Compares what a walk has shown with the model of when it began. Keys whose time had come by then may still have been
 /// there; a walk that was cut short by FLUSHALL has shown some.
-fn check(world: &World, began_ms: i64, old: &BTreeMap<Name, (Plain, Option<i64>)>, recorded: &Recorded) {
+fn check(world: &World, began_ms: i64, old: &Model, recorded: &Recorded) {
     let lives = |expiry: &Option<i64>| expiry.is_none_or(|at| at > began_ms);
     let mut shown = BTreeSet::new();
     for Shown { name, value, expiry } in recorded.shown.iter().filter(|shown| lives(&shown.expiry)) {
@@ -118,7 +121,7 @@ fn a_walk_beside_random_operations_shows_the_keys_of_its_beginning() {
         let mut rng = Rng::seeded(seed);
         let mut byte = || rng.next_u64() as u8;
         let mut world = World::new(byte());
-        let mut walk: Option<(Arc<Recorder>, i64, BTreeMap<Name, (Plain, Option<i64>)>)> = None;
+        let mut walk: Option<(Arc<Recorder>, i64, Model)> = None;
         for n in 0..3000 {
             let op = Op { what: byte(), one: byte(), two: byte(), number: byte() };
             // After FLUSHDB and SWAPDB the physical numbers of databases are no longer the logical ones.

@@ -37,6 +37,8 @@
 //! Not here: locks (a table belongs to whoever holds its shard), keys, and the opening of references.
 
 mod bucket;
+#[cfg(all(test, debug_assertions))]
+mod contract_tests;
 mod drain;
 mod geometry;
 mod growth;

@@ -343,7 +343,6 @@ impl<'a> IntSetMut<'a> {
     pub fn remove_at(&mut self, index: usize) -> i64 {
         let value = self.set().get(index);
         let head = Header::read(self.buf);
-        debug_assert!(index < head.count, "integer {index} of {}", head.count);
         let (at, size) = (head.bytes + index * head.width.bytes(), head.width.bytes());
         self.buf.copy_within(at + size..head.end(), at);
         Header { count: head.count - 1, ..head }.write(self.buf);

@@ -1,6 +1,9 @@
-//! The whole log with segments of a few kilobytes: named cases, threads, and costs at scale. `tests/against_model.rs` has the model.
+//! The whole log with segments of a few kilobytes: named cases, broken contracts, threads, and costs at
+//! scale. `tests/against_model.rs` has the model.
 
 mod cases;
+#[cfg(debug_assertions)]
+mod contracts;
 mod scale;
 mod threads;
 

@@ -27,6 +27,8 @@
 //! It does not open leaves: it knows neither the log nor what an element is.
 
 pub(super) mod arena;
+#[cfg(all(test, debug_assertions))]
+mod contract_tests;
 mod cut;
 #[cfg(test)]
 mod tests;

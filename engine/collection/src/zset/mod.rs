@@ -12,6 +12,8 @@
 //!
 //! Not here: keys, and when a small one becomes big (`tx::zsets`).
 
+#[cfg(all(test, debug_assertions))]
+mod contract_tests;
 mod fingerprints;
 mod key_prefix;
 mod leaf;
@@ -260,8 +262,8 @@ impl SortedSet {
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
     ) -> usize {
-        let left = self.len() - (to - from) as usize;
         debug_assert!(from <= to && to <= self.len() as u64, "positions {from}..{to} of {}", self.len());
+        let left = self.len() - (to - from) as usize;
         if left > 0 {
             self.remove_span(ctx, (from, to), rev, emit);
             if from == 0 || rev {

@@ -21,6 +21,8 @@
 //! A node does not allocate, does not know its owner, and does not order its entries.
 
 mod compress;
+#[cfg(all(test, debug_assertions))]
+mod contract_tests;
 mod edit;
 mod entry;
 mod header;

@@ -29,13 +29,23 @@ impl Store {
         self.len(db) == 0
     }
 
-    /// Keys and volatile keys of a logical database.
-    pub fn counts(&self, db: u32) -> (u64, u64) {
-        let physical = self.database_map().physical(db);
-        self.cells().iter().fold((0, 0), |(keys, volatile), cell| {
-            let count = cell.lock.lock().counts.get(physical);
-            (keys + count.keys, volatile + count.volatile)
-        })
+    /// Keys and volatile keys of every logical database, in one pass over the shards.
+    pub fn counts_of_all(&self) -> Vec<(u64, u64)> {
+        let physical: Vec<u16> = (0..self.databases()).map(|db| self.database_map().physical(db)).collect();
+        let mut logical = vec![None; usize::from(physical.iter().copied().max().unwrap_or(0)) + 1];
+        physical.iter().enumerate().for_each(|(db, &physical)| logical[usize::from(physical)] = Some(db));
+        let mut all = vec![(0, 0); physical.len()];
+        for cell in self.cells() {
+            for count in cell.lock.lock().counts.iter() {
+                // The keys of a number that is being swept are nobody's.
+                if let Some(&Some(db)) = logical.get(usize::from(count.db)) {
+                    let (keys, volatile): &mut (u64, u64) = &mut all[db];
+                    *keys += count.keys;
+                    *volatile += count.volatile;
+                }
+            }
+        }
+        all
     }
 
     /// SCAN's step: emits some keys from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A cursor

@@ -40,13 +40,14 @@ impl Store {
 
     /// Empties a logical database; under the gate alone.
     pub fn flush_db(&self, w: &mut StoreWorker, db: u32) {
-        let others = (0..self.databases()).any(|other| other != db && !self.is_empty(other));
+        let counts = self.counts_of_all();
+        let others = counts.iter().enumerate().any(|(other, (keys, _))| other != db as usize && *keys > 0);
         if !others {
             self.flush_all(w);
             return;
         }
         self.report_emptied(w.parts().1);
-        if self.is_empty(db) {
+        if counts[db as usize].0 == 0 {
             return;
         }
         let old = self.database_map().physical(db);

@@ -187,9 +187,7 @@ fn errors(state: &ServerState) -> Vec<ErrorFacts> {
 }
 
 fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
-    let of = |number| {
-        let (keys, volatile_keys) = state.store().counts(number);
-        DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 }
-    };
-    (0..state.store().databases()).map(of).filter(|database| database.keys > 0).collect()
+    let counts = state.store().counts_of_all();
+    let of = |(number, (keys, volatile_keys))| DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 };
+    (0..).zip(counts).map(of).filter(|database| database.keys > 0).collect()
 }

@@ -486,6 +486,32 @@ fn shorten(event: &str) -> String {
     event.trim_start_matches("__keyevent@").replace("__:", " ")
 }
 
+/// A key that is replaced, or that is over as soon as it is set, is new where redis-server says so.
+#[test]
+fn keys_that_replace_others_and_keys_that_are_over_at_once_are_new() {
+    for (commands, expected) in [
+        ("SET k 1 EXAT 1", "0 new k, 0 set k, 0 expire k, 0 expired k"),
+        ("SET k 1 PXAT 1 GET", "0 new k, 0 set k, 0 expire k, 0 expired k"),
+        ("SET k 1|SET k 1 EXAT 1", "0 new k, 0 set k, 0 set k, 0 expire k, 0 expired k"),
+        ("SET k 1|SET l 1|COPY k l REPLACE", "0 new k, 0 set k, 0 new l, 0 set l, 0 new l, 0 copy_to l"),
+        ("SET k 1|COPY k l REPLACE", "0 new k, 0 set k, 0 new l, 0 copy_to l"),
+        ("HSET h a 1|COPY h i|COPY h i REPLACE", "0 new h, 0 hset h, 0 new i, 0 copy_to i, 0 new i, 0 copy_to i"),
+        (
+            "HSET h a 1|COPY h h DB 1|COPY h h DB 1 REPLACE",
+            "0 new h, 0 hset h, 1 new h, 1 copy_to h, 1 new h, 1 copy_to h",
+        ),
+    ] {
+        let mut server = server();
+        server.notify("EAn");
+        for command in commands.split('|') {
+            let reply = say(&mut server, 0, command);
+            assert!(!reply.starts_with('-'), "{command}: {reply}");
+        }
+        let told: Vec<String> = server.events().iter().map(|event| shorten(event)).collect();
+        assert_eq!(told.join(", "), expected, "{commands}");
+    }
+}
+
 #[test]
 fn misses_and_new_keys_are_told_where_they_are_wanted() {
     let mut server = server();

@@ -44,6 +44,7 @@ pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, 
         let effect = if ctx.tx.remove(key) {
             Effect::words(Class::String, "set", 1, &gone)
         } else {
+            ctx.did(key, Effect::event(Class::New, "new"));
             Effect::event(Class::String, "set")
         };
         ctx.did(key, effect);

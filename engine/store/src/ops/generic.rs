@@ -169,6 +169,9 @@ impl Tx<'_> {
             let r = self.append_copy(to, source.shard, source.r, self.kept(to, replaced.as_ref(), expiry), true);
             self.publish(to, replaced, r, expiry);
         }
+        if old.is_some() {
+            self.emit(EventClass::New, "new", to);
+        }
         true
     }
 

@@ -11,6 +11,8 @@ use varve_store::{ProcessMemory, SegmentState as State, Store};
 use crate::grammar::{help, integer, is};
 use crate::segments::Census;
 
+use Figure::{Number, Part, Text};
+
 pub(crate) const ROWS: FileRows = &[MEMORY];
 
 const MEMORY_ROWS: FileRows =
@@ -75,7 +77,7 @@ struct Figures {
 
 impl Figures {
     fn of(store: &Store, now_ms: i64) -> Figures {
-        let keys = (0..store.databases()).map(|db| store.len(db)).sum();
+        let keys = store.counts_of_all().iter().map(|(keys, _)| keys).sum();
         let log = store.log().stats();
         let (mut run_bytes, mut retired_bytes) = (0, 0);
         for info in store.log().segments() {
@@ -117,6 +119,41 @@ impl Figures {
         self.used.saturating_sub(self.live)
     }
 
+    /// The figures of redis-server's MEMORY STATS, in its order.
+    fn of_redis(&self) -> Vec<(&'static str, Figure)> {
+        let (resident, opened) = (self.process.resident, self.opened.max(self.used));
+        let over = u64::saturating_sub;
+        vec![
+            ("peak.allocated", Number(self.process.peak_used)),
+            ("total.allocated", Number(self.used)),
+            ("startup.allocated", Number(self.process.startup_used)),
+            ("replication.backlog", Number(0)),
+            ("clients.slaves", Number(0)),
+            ("clients.normal", Number(self.buffers)),
+            ("cluster.links", Number(0)),
+            ("aof.buffer", Number(0)),
+            ("lua.caches", Number(0)),
+            ("functions.caches", Number(0)),
+            ("overhead.total", Number(self.overhead())),
+            ("keys.count", Number(self.keys)),
+            ("keys.bytes-per-key", Number(self.net() / self.keys.max(1))),
+            ("dataset.bytes", Number(self.live)),
+            ("dataset.percentage", Part(percent(self.live, self.net()))),
+            ("peak.percentage", Part(percent(self.used, self.process.peak_used))),
+            ("allocator.allocated", Number(self.live)),
+            ("allocator.active", Number(self.used)),
+            ("allocator.resident", Number(opened)),
+            ("allocator-fragmentation.ratio", Part(ratio(self.used, self.live))),
+            ("allocator-fragmentation.bytes", Number(over(self.used, self.live))),
+            ("allocator-rss.ratio", Part(ratio(opened, self.used))),
+            ("allocator-rss.bytes", Number(over(opened, self.used))),
+            ("rss-overhead.ratio", Part(ratio(resident, opened))),
+            ("rss-overhead.bytes", Number(over(resident, opened))),
+            ("fragmentation", Part(ratio(resident, self.used))),
+            ("fragmentation.bytes", Number(over(resident, self.used))),
+        ]
+    }
+
     /// Bytes that the data takes, without those that were in use before there was any.
     fn net(&self) -> u64 {
         self.used.saturating_sub(self.process.startup_used)
@@ -131,58 +168,52 @@ fn ratio(whole: u64, part: u64) -> f64 {
     if part == 0 { 0.0 } else { whole as f64 / part as f64 }
 }
 
-/// MEMORY STATS: of Redis's figures those that have a meaning here, and the log's own.
+/// A figure of MEMORY STATS.
+#[derive(Clone)]
+enum Figure {
+    Number(u64),
+    Part(f64),
+    Text(String),
+}
+
+/// MEMORY STATS: all figures of redis-server in its order, since clients read them by type, then the log's own. Those of
+/// parts that there are not (replicas, a cluster, an append-only file, scripts) are 0.
 fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let f = Figures::of(ctx.store, ctx.worker.now_ms());
-    let census = Census::of(ctx.store);
-    let (cost, totals) = (ctx.store.reclaim_cost(), ctx.store.totals());
-    let resident = f.process.resident;
-    let counts = [
-        ("peak.allocated", f.process.peak_used),
-        ("total.allocated", f.used),
-        ("startup.allocated", f.process.startup_used),
-        ("clients.normal", f.buffers),
-        ("overhead.total", f.overhead()),
-        ("keys.count", f.keys),
-        ("keys.bytes-per-key", f.net() / f.keys.max(1)),
-        ("dataset.bytes", f.live),
-        ("allocator.allocated", f.live),
-        ("allocator.active", f.used),
-        ("allocator.resident", f.opened.max(f.used)),
-        ("segments.count", f.segments),
-        ("segments.bytes", f.appended),
-        ("segments.dead-bytes", f.dead()),
-        ("segments.open", census.open),
-        ("segments.sealed", census.sealed),
-        ("segments.draining", census.draining),
-        ("segments.runs", census.runs),
-        ("segments.run-bytes", f.run_bytes),
-        ("segments.kept-bytes", f.kept),
-        ("reclaim.victims", cost.victims),
-        ("reclaim.live-bytes", cost.live_bytes),
-        ("reclaim.moved-objects", totals.moved),
-        ("index.bytes", f.tables()),
-        ("fragmentation.bytes", resident.saturating_sub(f.used)),
-    ];
-    let parts = [
-        ("dataset.percentage", percent(f.live, f.net())),
-        ("peak.percentage", percent(f.used, f.process.peak_used)),
-        ("allocator-fragmentation.ratio", ratio(f.used, f.live)),
-        ("fragmentation", ratio(resident, f.used)),
-        ("reclaim.cost", cost.cost),
-    ];
-    ctx.out.map(counts.len() + parts.len() + 1);
-    for (name, value) in counts {
+    let figures = [&f.of_redis()[..], &of_the_log(ctx.store, &f)].concat();
+    ctx.out.map(figures.len());
+    for (name, figure) in figures {
         ctx.out.bulk(name.as_bytes());
-        ctx.out.integer(value as i64);
-    }
-    ctx.out.bulk(b"segments.utilisation");
-    ctx.out.bulk(census.utilisation().as_bytes());
-    for (name, value) in parts {
-        ctx.out.bulk(name.as_bytes());
-        ctx.out.double(value);
+        match figure {
+            Figure::Number(value) => ctx.out.integer(value as i64),
+            Figure::Part(value) => ctx.out.double(value),
+            Figure::Text(text) => ctx.out.bulk(text.as_bytes()),
+        }
     }
     Ok(())
+}
+
+/// The figures that redis-server does not have.
+fn of_the_log(store: &Store, f: &Figures) -> Vec<(&'static str, Figure)> {
+    let census = Census::of(store);
+    let (cost, totals) = (store.reclaim_cost(), store.totals());
+    vec![
+        ("segments.count", Number(f.segments)),
+        ("segments.bytes", Number(f.appended)),
+        ("segments.dead-bytes", Number(f.dead())),
+        ("segments.open", Number(census.open)),
+        ("segments.sealed", Number(census.sealed)),
+        ("segments.draining", Number(census.draining)),
+        ("segments.runs", Number(census.runs)),
+        ("segments.run-bytes", Number(f.run_bytes)),
+        ("segments.kept-bytes", Number(f.kept)),
+        ("segments.utilisation", Text(census.utilisation())),
+        ("reclaim.victims", Number(cost.victims)),
+        ("reclaim.live-bytes", Number(cost.live_bytes)),
+        ("reclaim.moved-objects", Number(totals.moved)),
+        ("reclaim.cost", Part(cost.cost)),
+        ("index.bytes", Number(f.tables())),
+    ]
 }
 
 const MEMORY_STATS: Command = Command::new(

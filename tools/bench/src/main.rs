@@ -20,6 +20,7 @@ mod misses;
 mod mixes;
 mod pace;
 mod point;
+mod publish;
 mod reclaim;
 mod report;
 mod tails;
@@ -139,6 +140,15 @@ enum Experiment {
         #[arg(long)]
         scene: Option<String>,
     },
+    /// One publisher and many subscribers: time, CPU and write() calls of the fan-out, a subscriber's longest PING
+    Publish {
+        /// A fiftieth of the messages
+        #[arg(long)]
+        quick: bool,
+        /// Runs of each scene; a figure is their median
+        #[arg(long, default_value_t = 3)]
+        turns: usize,
+    },
     /// Instructions and simulated cache misses of GET and SET, by function
     Misses {
         /// Few keys
@@ -171,6 +181,7 @@ fn main() -> ExitCode {
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
+        Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
     };

@@ -15,8 +15,11 @@ use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
 use crate::features::clients::{self, evict_clients};
 use crate::features::pause::paused::PausedClients;
+use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::listening;
+use crate::features::pubsub::own_messages::OwnMessages;
 use crate::features::pubsub::publishers::WaitingPublishers;
+use crate::features::pubsub::receivers::Receivers;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::features::pubsub::state::{Hub, Sink};
 use crate::features::tracking::invalidation_barrier::InvalidationBarrier;
@@ -39,6 +42,10 @@ pub(super) struct Core {
     /// The subscriptions of its connections.
     pub(super) hub: Hub,
     pub(super) paused: PausedClients,
+    /// The connections that deliveries have reached and that are not written.
+    pub(super) receivers: Receivers,
+    pub(super) delivery_time: DeliveryTime,
+    pub(super) own_messages: OwnMessages,
     pub(super) publishers: WaitingPublishers,
     pub(super) barrier: InvalidationBarrier,
     pub(super) blocked: BlockedClients,
@@ -63,6 +70,9 @@ impl Core {
             store,
             hub: Hub::new(index),
             paused: PausedClients::default(),
+            receivers: Receivers::default(),
+            delivery_time: DeliveryTime::default(),
+            own_messages: OwnMessages::default(),
             publishers: WaitingPublishers::default(),
             barrier: InvalidationBarrier::default(),
             blocked: BlockedClients::default(),
@@ -148,18 +158,10 @@ impl Core {
         }
     }
 
-    /// Lets those connections go on that waited for the end of a pause, or for room in inboxes.
+    /// Lets those connections go on that waited for the end of a pause.
     pub(super) fn release_waiting(&mut self) {
         let (state, now_ms) = (&self.state, self.now.unix_ms);
-        self.publishers.release(&mut self.conns, state.pubsub());
         self.paused.release(&mut self.conns, || state.pauses().now(now_ms), state.workers()[self.index].stats());
-    }
-
-    /// Reports how far the inbox is, all outputs written, and lets those connections go on whose replies waited for
-    /// others.
-    #[inline]
-    pub(super) fn report_delivered(&mut self) {
-        self.barrier.report(&mut self.conns, self.state.pubsub(), self.index, self.hub.done());
     }
 
     /// Forgets tracked keys while there are more than the configuration admits.
@@ -174,7 +176,7 @@ impl Core {
     pub(super) fn send_background_changes(&mut self) {
         self.state.tracking().flush(self.index);
         if self.state.pubsub().owes(self.index) {
-            self.state.pubsub().take_owed(self.index);
+            drop(self.state.pubsub().take_latch(self.index));
         }
     }
 

@@ -1,37 +1,87 @@
-//! When the items of the worker's inbox are delivered: a slice each turn of the loop, and around a connection's commands.
+//! When the items of the worker's inbox are delivered, and the writing of those that they reach.
 //!
-//! A connection that listens is not served before it has got what was published until then: a client that knows of a
-//! publishing finds the message before the reply to its next command. Not here: the delivery itself (features/pubsub).
+//! ```text
+//!   turn of the loop:  visits --> a slice --> writes of those reached --> shares are dropped, waiting connections go on
+//!                       | a connection that listens, or has published itself: a slice before, of the same turn's time
+//! ```
+//! A client may rely on these:
+//! - The messages of one publisher come in their order, and all listeners of a channel see one order.
+//! - A message of the client's own stands before the reply to its PUBLISH, however much else is owed.
+//! - Keys that a write made stale are with those who keep copies before the writer has its reply.
+//! - Messages that were published before stand before a reply, unless more is owed than a turn delivers: then PING and
+//!   UNSUBSCRIBE are answered at once, and messages of others come behind. So a flood keeps no listener from its answers.
+//!
+//! Not here: the delivery itself (features/pubsub).
+
+use std::time::{Duration, Instant};
 
 use varve_protocol::{Mark, Reply};
 
 use super::core::Core;
-use crate::features::pubsub::delivery::{Served, deliver_slice};
+use crate::features::pubsub::delivery::{Place, Served, deliver_slice};
 use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::net::conn::WaitReasons;
+
+/// Time that one turn of the loop writes to those reached, at most.
+const TURN: Duration = Duration::from_millis(1);
+/// Writes between two looks at the clock.
+const CLOCK_EVERY: usize = 8;
 
 impl Core {
-    /// True if something lies in the inbox or is not delivered to everybody.
+    /// True if something lies in the inbox, is not delivered to everybody, or is not written.
     #[inline]
     pub(super) fn owes_delivery(&self) -> bool {
-        self.state.pubsub().inbox(self.index).pushed() != self.hub.done()
+        self.hub.owes(self.state.pubsub()) || !self.receivers.is_empty()
     }
 
-    /// Delivers one slice.
+    /// The worker is about to wait: true if nothing has come meanwhile. Whatever comes from then on wakes it.
+    #[inline]
+    pub(super) fn may_rest(&mut self) -> bool {
+        self.hub.rest(self.state.pubsub())
+    }
+
+    /// Delivers one slice and writes to those reached. Lets those connections go on whose replies waited for messages of
+    /// their own, or for others to know, and those that waited for room in inboxes.
+    #[inline]
     pub(super) fn fan_out(&mut self) {
-        if self.owes_delivery() {
+        if self.hub.owes(self.state.pubsub()) {
+            self.deliver_slice(None);
+        }
+        if !self.receivers.is_empty() {
+            self.write_reached();
+        }
+        self.own_messages.release(&mut self.conns, self.hub.done());
+        self.publishers.release(&mut self.conns, self.state.pubsub());
+        for who in self.state.pubsub().inbox(self.index).opened().take() {
+            self.barrier.open(&mut self.conns, who);
+        }
+    }
+
+    /// A visit to this connection begins: if it listens, it gets what was published before, as far as the turn's time
+    /// reaches.
+    #[inline]
+    pub(super) fn catch_up(&mut self, conn: ConnId) {
+        if self.conns[conn].listens() && self.hub.owes(self.state.pubsub()) && !self.delivery_time.is_spent() {
             self.deliver_slice(None);
         }
     }
 
-    /// Delivers all that is owed after a connection that listens itself has published: what it gets stands before the
-    /// reply, which is what `out` holds since `mark`.
-    pub(super) fn deliver_before_reply(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) {
+    /// A connection that listens itself has published: what it gets stands before the reply, which is what `out` holds
+    /// since `mark`. True if not all is delivered, and the connection waits with its reply.
+    pub(super) fn deliver_before_reply(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) -> bool {
         let reply = out.since(mark).to_vec();
         out.truncate(mark);
-        while self.owes_delivery() {
+        let until = self.state.pubsub().inbox(self.index).pushed();
+        if self.hub.done() < until {
             self.deliver_slice(Some(Served { conn, out }));
         }
-        out.raw(&reply);
+        let waits = self.hub.done() < until;
+        if waits {
+            self.own_messages.wait(&mut self.conns[conn], until, reply);
+        } else {
+            out.raw(&reply);
+        }
+        waits
     }
 
     /// Delivers a slice after a connection that tracks has been served. Keys that its own commands made stale go out in one
@@ -39,40 +89,52 @@ impl Core {
     #[inline]
     pub(super) fn deliver_behind_replies(&mut self, conn: ConnId, out: &mut Reply) {
         let session = self.conns[conn].session();
-        if session.tracking().on && !session.is_in_exec() && self.owes_delivery() {
+        if session.tracking().on && !session.is_in_exec() && self.hub.owes(self.state.pubsub()) {
             out.set_resp(session.resp());
             self.deliver_slice(Some(Served { conn, out }));
         }
     }
 
     fn deliver_slice(&mut self, served: Option<Served<'_>>) {
-        let (registry, own, before) = (self.state.pubsub(), self.index, self.hub.done());
-        let mine = if registry.owes(own) { registry.take_owed(own) } else { Vec::new() };
-        let reached = deliver_slice(&mut self.hub, &mut self.conns, registry, served);
-        self.barrier.relay(registry, own, before, &mine);
-        for who @ ConnRef { conn, .. } in reached {
-            if !self.conns.is_there(who) {
-                continue;
+        let registry = self.state.pubsub();
+        let place = Place { conns: &mut self.conns, registry, receivers: &mut self.receivers, served };
+        deliver_slice(&mut self.hub, place, &mut self.delivery_time);
+    }
+
+    /// Writes to connections that were reached, for [`TURN`] at most, and drops the shares of what is written.
+    fn write_reached(&mut self) {
+        let until = Instant::now() + TURN;
+        let mut writes = 0;
+        while let Some(who) = self.receivers.next() {
+            self.write_receiver(who);
+            writes += 1;
+            if writes % CLOCK_EVERY == 0 && Instant::now() >= until {
+                break;
             }
-            if self.over_output_limit(conn, self.conns[conn].output().len()) {
-                self.close(conn);
-            } else {
-                self.count(conn);
-                self.conns.enqueue(conn);
+        }
+        let opened = self.state.pubsub().inbox(self.index).opened();
+        while let Some(latch) = self.receivers.next_latch() {
+            if let Some(who) = latch.end(opened) {
+                self.barrier.open(&mut self.conns, who);
             }
         }
     }
 
-    /// True if the connection listens and has not got all that was published before its visit began; it is then put back.
-    pub(super) fn is_behind(&mut self, id: ConnId) -> bool {
-        let conn = &mut self.conns[id];
-        if !conn.listens() {
-            return false;
+    fn write_receiver(&mut self, who: ConnRef) {
+        let Some(conn) = self.conns.get_mut(who) else { return };
+        conn.note_written();
+        let waited = conn.waits(WaitReasons::OUTPUT);
+        let unsent = conn.output().len();
+        if self.over_output_limit(who.conn, unsent) || self.flush_waiting(who.conn).is_err() {
+            self.close(who.conn);
+            return;
         }
-        let behind = !conn.has_got(self.state.pubsub().inbox(self.index).pushed(), self.hub.done());
-        if behind {
-            self.conns.enqueue(id);
+        let conn = &mut self.conns[who.conn];
+        conn.balance();
+        let goes_on = waited && !conn.waits(WaitReasons::OUTPUT);
+        if goes_on || conn.is_done(true) || (!conn.output().is_empty() && conn.may_write()) {
+            self.conns.enqueue(who.conn);
         }
-        behind
+        self.count(who.conn);
     }
 }

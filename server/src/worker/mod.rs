@@ -183,15 +183,15 @@ impl Worker {
                 _ => {}
             }
             self.core.now = Now::read();
+            self.core.delivery_time.begin_turn();
             self.core.follow_config();
             for event in &events {
                 self.dispatch(event);
             }
             self.serve_arrived();
             self.core.release_waiting();
-            self.core.fan_out();
             self.serve_ready();
-            self.core.report_delivered();
+            self.core.fan_out();
             self.limit_clients();
             if self.accept_due {
                 self.accept();
@@ -234,9 +234,9 @@ impl Worker {
     }
 
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
-    fn timeout(&self, background_due_ms: Option<i64>) -> Option<Duration> {
-        let core = &self.core;
-        if core.conns.any_ready() || self.accept_due || core.owes_delivery() {
+    fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
+        let core = &mut self.core;
+        if core.conns.any_ready() || self.accept_due || core.owes_delivery() || !core.may_rest() {
             return Some(Duration::ZERO);
         }
         let background = background_due_ms.map(|due| {

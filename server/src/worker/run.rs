@@ -71,16 +71,14 @@ impl Core {
             let stop = match turn.state {
                 TurnState::Yield => {
                     turns += 1;
-                    (turns == TURNS_MAX || out.len() >= WRITE_BYTES).then_some(Stop::Again)
+                    let crowded = self.state.pubsub().is_crowded(self.index);
+                    (turns == TURNS_MAX || out.len() >= WRITE_BYTES || crowded).then_some(Stop::Again)
                 }
                 TurnState::Server { command, start, spans } => {
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
                     stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
                 }
-                TurnState::Published(mark) => {
-                    self.deliver_before_reply(id, mark, out);
-                    None
-                }
+                TurnState::Published(mark) => self.deliver_before_reply(id, mark, out).then_some(Stop::Again),
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
                     None => self.conns[id].session().ends_after_reply().then_some(Stop::Close),
@@ -204,9 +202,6 @@ impl Core {
         self.report(id);
         if took >= CLOCK_STEP {
             self.now = Now::read();
-        }
-        if exec_muted.is_none() && self.conns[id].listens() && self.owes_delivery() {
-            self.deliver_before_reply(id, mark, out);
         }
         self.follow_config();
         after

@@ -38,8 +38,8 @@ pub(super) struct Broken(io::Error);
 impl Worker {
     /// See the module's picture.
     pub(super) fn visit(&mut self, id: ConnId) {
+        self.core.catch_up(id);
         let served = match self.core.flush_waiting(id) {
-            Ok(()) if self.core.is_behind(id) => return,
             Ok(()) => self.read(id, 0).and_then(|fresh| self.serve(id, fresh, None)),
             Err(broken) => Err(broken),
         };
@@ -171,7 +171,7 @@ impl Core {
     }
 
     /// Writes the output that waits in the connection.
-    fn flush_waiting(&mut self, id: ConnId) -> Result<(), Broken> {
+    pub(super) fn flush_waiting(&mut self, id: ConnId) -> Result<(), Broken> {
         let conn = &mut self.conns[id];
         if !conn.output().is_empty() && conn.may_write() {
             let mut output = conn.take_output();

@@ -1,6 +1,7 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
 mod blocked;
+mod fan_out;
 mod group;
 mod large;
 mod limits;

@@ -47,8 +47,8 @@ impl Monitors {
         let mut lines = Vec::new();
         seen.iter().for_each(|seen| seen.line(address, &mut lines));
         let lines: Arc<[u8]> = lines.into();
-        let has_some = |worker: usize| self.of_worker[worker].load(Ordering::Relaxed) > 0;
-        let wake: Vec<usize> = registry.push_where(has_some, own, || Item::Monitor(Arc::clone(&lines))).collect();
+        let monitors = |worker: usize| self.of_worker[worker].load(Ordering::Relaxed);
+        let wake: Vec<usize> = registry.push_where(monitors, own, || Item::Monitor(Arc::clone(&lines))).collect();
         registry.wake(&wake);
     }
 }

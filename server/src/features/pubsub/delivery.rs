@@ -1,23 +1,50 @@
 //! Delivery of the items in a worker's inbox to its connections, in slices.
 //!
 //! ```text
-//!   inbox --> hub: who --> the message's bytes, made once --> outputs --> ready queue: one write a connection
+//!   inbox --> hub: who --> the messages' bytes, made once --> outputs, and the queue of those reached --> one write each
 //! ```
 //!
-//! At most [`SLICE`] deliveries a turn of the loop, so that ten thousand subscribers stop neither their worker nor, on
-//! another one, the publisher. Not here: when a slice is due (worker/deliver.rs).
+//! A turn of the loop delivers for [`TURN`] at most, so that ten thousand subscribers stop neither their worker nor, on
+//! another one, the publisher. A slice also ends when a connection that takes what it is sent has [`AHEAD_BYTES`] unsent:
+//! it is written before more is made for it. Not here: when a slice is due, and writing (worker/deliver.rs).
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use varve_protocol::Reply;
 
-use super::state::{ConnId, ConnRef};
-use super::state::{Delivery, Home, Hub, Item, Kind, Message, Name, Registry, Stale, What};
+use super::receivers::Receivers;
+use super::state::{ConnId, ConnRef, Delivery, Home, Hub, Item, Latch, Receiver, Registry, Stale, What};
 use crate::net::conn::Conn;
 use crate::net::conns::Conns;
 
-/// Deliveries of one turn of the loop.
-const SLICE: usize = 64;
+/// Time that one turn of the loop delivers, at most.
+const TURN: Duration = Duration::from_millis(1);
+/// Deliveries between two looks at the clock: a slice makes this number at least.
+const CLOCK_EVERY: usize = 64;
+/// Bytes that are given between two looks at the clock, about.
+const CLOCK_BYTES: usize = 256 << 10;
+/// Unsent bytes of a connection that takes what it is sent, from which on it is written before it gets more.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// The time that a turn of the loop still has for delivering.
+#[derive(Debug, Default)]
+pub(crate) struct DeliveryTime {
+    spent: Duration,
+}
+
+impl DeliveryTime {
+    /// A new turn begins.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self) {
+        self.spent = Duration::ZERO;
+    }
+
+    /// True if this turn has delivered for as long as it may.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent >= TURN
+    }
+}
 
 /// The connection that is being served, which has its output elsewhere.
 pub(crate) struct Served<'o> {
@@ -25,38 +52,92 @@ pub(crate) struct Served<'o> {
     pub(crate) out: &'o mut Reply,
 }
 
-/// Delivers a slice. Returns the connections that got something into their own output.
-pub(crate) fn deliver_slice(
-    hub: &mut Hub,
-    conns: &mut Conns,
-    registry: &Registry,
-    mut served: Option<Served<'_>>,
-) -> Vec<ConnRef> {
-    let own = hub.worker();
-    let mut reached = Vec::with_capacity(SLICE);
-    hub.deliver(registry, SLICE, |Delivery { to, what }| {
+/// Where a slice's deliveries go.
+pub(crate) struct Place<'p> {
+    pub(crate) conns: &'p mut Conns,
+    pub(crate) registry: &'p Registry,
+    /// The connections that get something into their own output.
+    pub(crate) receivers: &'p mut Receivers,
+    pub(crate) served: Option<Served<'p>>,
+}
+
+/// Delivers a slice: for what is left of the turn's time, and [`CLOCK_EVERY`] deliveries at least.
+pub(crate) fn deliver_slice(hub: &mut Hub, place: Place<'_>, time: &mut DeliveryTime) {
+    let begun = Instant::now();
+    let until = begun + TURN.saturating_sub(time.spent);
+    let (own, registry) = (hub.worker(), place.registry);
+    let mut slice = Slice { place, own, until, deliveries: 0, bytes: 0, is_spent: false };
+    hub.deliver(registry, &mut slice);
+    time.spent += begun.elapsed();
+}
+
+struct Slice<'p> {
+    place: Place<'p>,
+    /// The worker.
+    own: usize,
+    until: Instant,
+    /// Since the last look at the clock.
+    deliveries: usize,
+    bytes: usize,
+    is_spent: bool,
+}
+
+impl Receiver for Slice<'_> {
+    fn give(&mut self, delivery: Delivery<'_>) {
+        let Delivery { to, what, latch } = delivery;
+        let Place { conns, registry, receivers, served } = &mut self.place;
         let Some(conn) = conns.get_mut(to) else {
             assert!(matches!(what, What::Redirected(_)), "a closed connection listens to nothing");
             return;
         };
-        match &mut served {
-            Some(served) if served.conn == to.conn => give(conn, what, served.out, registry, own),
-            _ => {
+        let by = By { registry, own: self.own, latch };
+        self.deliveries += 1;
+        if let Some(served) = served
+            && served.conn == to.conn
+        {
+            give(conn, what, served.out, &by);
+            return;
+        }
+        let before = conn.output().len();
+        match what {
+            What::Messages(run, from) => conn.write_output(|out| run.write(from, out)),
+            what => {
                 let mut out = conn.take_output();
                 out.set_resp(conn.session().resp());
-                give(conn, what, &mut out, registry, own);
+                give(conn, what, &mut out, &by);
                 conn.keep_output(out);
-                reached.push(to);
             }
         }
-    });
-    reached
+        let unsent = conn.output().len();
+        self.bytes += unsent - before;
+        self.is_spent |= unsent >= AHEAD_BYTES && conn.may_write();
+        receivers.add(conn);
+    }
+
+    fn is_spent(&mut self) -> bool {
+        if self.deliveries >= CLOCK_EVERY || self.bytes >= CLOCK_BYTES {
+            (self.deliveries, self.bytes) = (0, 0);
+            self.is_spent |= Instant::now() >= self.until;
+        }
+        self.is_spent
+    }
+
+    fn close(&mut self, latch: Arc<Latch>) {
+        self.place.receivers.close(latch);
+    }
+}
+
+/// Where something is delivered, and who waits for it.
+struct By<'b> {
+    registry: &'b Registry,
+    own: usize,
+    latch: Option<&'b Arc<Latch>>,
 }
 
 /// Writes what a connection gets, or passes it on to the connection that gets it in its place.
-fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, registry: &Registry, own: usize) {
+fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, by: &By<'_>) {
     match what {
-        What::Message(message, pattern) => write_message(out, message, pattern),
+        What::Messages(run, from) => run.write(from, out),
         What::Line(line) => out.raw(line),
         What::Redirected(stale) => {
             if out.is_resp3() || conn.session().is_subscribed() {
@@ -65,13 +146,13 @@ fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, registry: &Registry, o
         }
         // Read while it did not broadcast: the change reaches it under its prefixes anyhow.
         What::Read(_) if conn.session().tracking().bcast => {}
-        What::Read(stale) => pass_stale(conn, Some(stale), out, registry, own),
-        What::Stale(stale) => pass_stale(conn, stale, out, registry, own),
+        What::Read(stale) => pass_stale(conn, Some(stale), out, by),
+        What::Stale(stale) => pass_stale(conn, stale, out, by),
     }
 }
 
 /// Sends stale keys (None: all keys) to a tracking connection, or to the connection that it redirects to.
-fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, registry: &Registry, own: usize) {
+fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, by: &By<'_>) {
     let tracking = *conn.session().tracking();
     let all = Arc::new(Stale::All);
     let stale = stale.unwrap_or(&all);
@@ -86,11 +167,11 @@ fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, regi
         }
         return;
     }
-    match registry.home(tracking.redirect) {
+    match by.registry.home(tracking.redirect) {
         Some(Home { worker, conn }) => {
             let to = ConnRef { conn, client: tracking.redirect };
             let item = Item::Redirected(to, Arc::clone(stale));
-            registry.send(worker, own, item);
+            by.registry.pass_on(worker, by.own, item, 1, by.latch.cloned());
         }
         None => {
             conn.session_mut().note_broken_redirect();
@@ -119,26 +200,5 @@ fn write_stale(out: &mut Reply, stale: &Stale) {
             out.array(keys.len());
             keys.iter().for_each(|(key, _)| out.bulk(key));
         }
-    }
-}
-
-/// Writes a message as its receiver gets it.
-fn write_message(out: &mut Reply, message: &Message, pattern: Option<&Name>) {
-    match pattern {
-        Some(pattern) => {
-            out.push(4);
-            out.bulk(Kind::Pattern.message().as_bytes());
-            out.bulk(pattern);
-        }
-        None => {
-            out.push(3);
-            out.bulk(message.kind.message().as_bytes());
-        }
-    }
-    out.bulk(&message.channel);
-    if message.payload.is_large() {
-        out.bulk_pinned(Box::new(message.payload.clone()));
-    } else {
-        out.bulk(message.payload.as_ref());
     }
 }

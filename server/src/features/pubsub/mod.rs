@@ -5,7 +5,9 @@
 
 pub(crate) mod delivery;
 pub(crate) mod listening;
+pub(crate) mod own_messages;
 pub(crate) mod publishers;
+pub(crate) mod receivers;
 pub(crate) mod state;
 
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, block};

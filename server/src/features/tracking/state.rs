@@ -160,7 +160,8 @@ impl TrackingTable {
         let stale = Arc::new(Stale::Keys(vec![(key.into(), by.client)]));
         for (worker, clients) in of_worker.into_iter().enumerate() {
             if !clients.is_empty() {
-                self.registry.send(worker, by.worker, Item::Stale(Arc::clone(&stale), clients.into()));
+                let count = clients.len();
+                self.registry.send(worker, by.worker, Item::Stale(Arc::clone(&stale), clients.into()), count);
             }
         }
     }
@@ -205,7 +206,7 @@ impl Observer for TrackingTable {
 
     fn emptied(&self, by: Author) {
         self.clear();
-        let wake: Vec<usize> = self.registry.push_where(|_| true, by.worker, || Item::AllStale).collect();
+        let wake: Vec<usize> = self.registry.push_where(|_| 1, by.worker, || Item::AllStale).collect();
         self.registry.wake(&wake);
     }
 }

@@ -58,8 +58,8 @@ pub(crate) struct Conn {
     queued: bool,
     /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
     over_soft_since_ms: Option<i64>,
-    /// Number of items that the worker's inbox must have delivered before its next request.
-    inbox_due: Option<u64>,
+    /// Stands in the worker's queue of connections that deliveries have reached.
+    reached: bool,
     counted: Counted,
 }
 
@@ -93,7 +93,7 @@ impl Conn {
             waits: WaitReasons::default(),
             queued: false,
             over_soft_since_ms: None,
-            inbox_due: None,
+            reached: false,
             counted: Counted::default(),
         };
         conn.set_limits(config);
@@ -298,9 +298,9 @@ impl Conn {
     }
 
     /// True if nothing more comes of it, but for output that is unsent: it closes, or the client has closed its side and
-    /// `idle`, all that came has been executed. While a question is out its answer is still to come.
+    /// `idle`, all that came has been executed. While a question is out, or a message of its own, the answer is still to come.
     pub(crate) fn is_done(&self, idle: bool) -> bool {
-        if self.waits(WaitReasons::QUESTION) {
+        if self.waits(WaitReasons::QUESTION) || self.waits(WaitReasons::MESSAGES) {
             return false;
         }
         let ended = self.socket.is_ended();
@@ -332,14 +332,14 @@ impl Conn {
         too_long || (limit.hard_bytes > 0 && unsent > limit.hard_bytes)
     }
 
-    /// True if the worker's inbox has delivered (`delivered` items) what was in it (`pushed` items) when this was first
-    /// asked, since it was true last.
-    pub(crate) fn has_got(&mut self, pushed: u64, delivered: u64) -> bool {
-        let is_there = delivered >= *self.inbox_due.get_or_insert(pushed);
-        if is_there {
-            self.inbox_due = None;
-        }
-        is_there
+    /// A delivery has reached it; false if it is known already that it has to be written.
+    pub(crate) fn note_reached(&mut self) -> bool {
+        !std::mem::replace(&mut self.reached, true)
+    }
+
+    /// It is being written: the next delivery is news again.
+    pub(crate) fn note_written(&mut self) {
+        self.reached = false;
     }
 
     /// The worker's counts of it.

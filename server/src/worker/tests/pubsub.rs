@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-fn subscribed(kind: &str, name: &str, count: usize) -> String {
+pub(super) fn subscribed(kind: &str, name: &str, count: usize) -> String {
     format!("*3\r\n${}\r\n{kind}\r\n${}\r\n{name}\r\n:{count}\r\n", kind.len(), name.len())
 }
 
-fn message(channel: &str, payload: &str) -> String {
+pub(super) fn message(channel: &str, payload: &str) -> String {
     format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n${}\r\n{payload}\r\n", channel.len(), payload.len())
 }
 
@@ -255,7 +255,7 @@ fn a_flood_of_messages_waits_for_those_who_deliver() {
         .collect();
     let mut fullest = 0;
     while !flood.is_finished() {
-        let waiting = (0..2).map(|worker| server.state().pubsub().inbox(worker).waiting_bytes()).max().unwrap();
+        let waiting = (0..2).map(|worker| server.state().pubsub().inbox(worker).owed_bytes()).max().unwrap();
         fullest = fullest.max(waiting);
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -263,5 +263,5 @@ fn a_flood_of_messages_waits_for_those_who_deliver() {
     publisher.expect(":20\r\n".repeat(4_000).as_bytes());
     assert!(readers.into_iter().all(|reader| reader.join().unwrap()), "all got all");
     println!("fullest inbox: {fullest} bytes");
-    assert!(fullest < 24 << 20, "{fullest}");
+    assert!(fullest < 40 << 20, "{fullest}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn stale(keys: &[&str]) -> String {
+pub(super) fn stale(keys: &[&str]) -> String {
     let keys: String = keys.iter().map(|key| format!("${}\r\n{key}\r\n", key.len())).collect::<Vec<_>>().concat();
     format!(">2\r\n$10\r\ninvalidate\r\n*{}\r\n{keys}", keys.matches('$').count())
 }
@@ -12,14 +12,19 @@ const ALL_STALE: &str = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 /// A client that speaks RESP3, its greeting read.
 fn resp3(server: &Server) -> Client {
     let mut client = server.connect();
-    client.send(&request(&["HELLO", "3"]));
+    speak_resp3(&mut client.stream);
+    client
+}
+
+/// Goes over to RESP3, and reads the greeting.
+pub(super) fn speak_resp3(stream: &mut (impl Read + Write)) {
+    stream.write_all(&request(&["HELLO", "3"])).unwrap();
     let mut greeting = Vec::new();
     while !greeting.ends_with(b"modules\r\n*0\r\n") {
         let mut byte = [0];
-        client.stream.read_exact(&mut byte).unwrap();
+        stream.read_exact(&mut byte).unwrap();
         greeting.push(byte[0]);
     }
-    client
 }
 
 /// Asks for something, before whose reply these messages stand.
@@ -54,10 +59,10 @@ fn a_read_key_is_told_once_when_it_changes() {
 }
 
 /// A connection over the Unix socket: what is written to it is there at once, as it is not always over TCP.
-struct Near(UnixStream);
+pub(super) struct Near(pub(super) UnixStream);
 
 impl Near {
-    fn ask(&mut self, words: &[&str], reply: &str) {
+    pub(super) fn ask(&mut self, words: &[&str], reply: &str) {
         self.0.write_all(&request(words)).unwrap();
         self.expect(reply);
     }
@@ -69,7 +74,7 @@ impl Near {
     }
 
     /// This lies in the socket already, and nothing else.
-    fn has(&mut self, message: &str) {
+    pub(super) fn has(&mut self, message: &str) {
         self.0.set_nonblocking(true).unwrap();
         let mut got = [0; 1024];
         let count = self.0.read(&mut got).unwrap_or(0);
@@ -91,13 +96,7 @@ fn a_writer_is_answered_when_the_others_have_been_told() {
     let mut readers: Vec<Near> = (0..6).map(|_| near()).collect();
     let (mut writer, mut target, mut sender) = (near(), near(), near());
     for reader in &mut readers {
-        reader.0.write_all(&request(&["HELLO", "3"])).unwrap();
-        let mut greeting = Vec::new();
-        while !greeting.ends_with(b"modules\r\n*0\r\n") {
-            let mut byte = [0];
-            reader.0.read_exact(&mut byte).unwrap();
-            greeting.push(byte[0]);
-        }
+        speak_resp3(&mut reader.0);
     }
     for reader in &mut readers[..4] {
         reader.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");

@@ -3,15 +3,19 @@
 //! ```text
 //!  hub:         name -> { client id -> connection, first number }    ordered by id, so that a slice can go on where the
 //!                                                                   last one ended, whatever came and went between
+//!               inbox --take all--> taken --a run of messages, or one item--> current --> receiver, until it is spent
 //!  connection:  Subscriptions: its names, each kind apart
 //! ```
 //!
-//! Used by its worker alone. Not here: counts over all workers (registry.rs), outputs (worker/deliver.rs).
+//! Used by its worker alone. Not here: counts over all workers (registry.rs), how long a slice is and outputs
+//! (features/pubsub/delivery.rs).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::inbox::{Item, Message};
+use super::inbox::{Entry, Item, Message};
+use super::latch::Latch;
+use super::run::{List, Run};
 use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
@@ -71,22 +75,40 @@ type Listeners = BTreeMap<u64, Listener>;
 #[derive(Debug)]
 pub(crate) struct Hub {
     worker: usize,
+    listening: Listening,
+    /// Items that were taken out of the inbox and are not begun.
+    taken: VecDeque<Entry>,
+    current: Option<FanOut>,
+    /// Items that are delivered to everybody: the number of the current one.
+    done: u64,
+    /// The inbox knows that this worker waits.
+    rests: bool,
+}
+
+/// The connections that listen, by what they listen to.
+#[derive(Debug, Default)]
+struct Listening {
     named: [HashMap<Name, Listeners>; Kind::COUNT],
     trackers: Listeners,
     monitors: Listeners,
-    /// Items that are delivered to everybody: the number of the current one.
-    done: u64,
-    current: Option<Progress>,
 }
 
-/// How far the current item is.
+/// An item on its way, or several.
 #[derive(Debug)]
-struct Progress {
-    item: Item,
-    /// Of a message: 0 for the channel's listeners, n for those of the n-th pattern.
-    list: usize,
-    /// Connections of the list with a lower id have it.
+struct FanOut {
+    what: Work,
+    /// Connections of the list with a lower id have it; of tracking connections that are named: those before this place.
     from: u64,
+    /// The inbox is owed this.
+    cost: usize,
+    latch: Option<Arc<Latch>>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Messages(Run),
+    /// Anything but a message.
+    Other(Item),
 }
 
 /// One delivery.
@@ -94,13 +116,15 @@ struct Progress {
 pub(crate) struct Delivery<'h> {
     pub(crate) to: ConnRef,
     pub(crate) what: What<'h>,
+    /// The share of whoever waits for it.
+    pub(crate) latch: Option<&'h Arc<Latch>>,
 }
 
 /// A delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What<'h> {
-    /// A message, and the pattern that it matched if it was subscribed by one.
-    Message(&'h Message, Option<&'h Name>),
+    /// The messages of a run, from this one on.
+    Messages(&'h Run, usize),
     /// Keys that a tracking connection has read.
     Read(&'h Arc<Stale>),
     /// Keys under a prefix of a tracking connection; None: all keys.
@@ -111,17 +135,23 @@ pub(crate) enum What<'h> {
     Line(&'h [u8]),
 }
 
+/// The taker of a slice's deliveries.
+pub(crate) trait Receiver {
+    /// Takes one.
+    fn give(&mut self, delivery: Delivery<'_>);
+
+    /// True if the slice ends here. Asked behind each delivery and each item.
+    fn is_spent(&mut self) -> bool;
+
+    /// An item that somebody waits for has been given to all that it is for: their outputs are to be written before the
+    /// share is dropped.
+    fn close(&mut self, latch: Arc<Latch>);
+}
+
 impl Hub {
     /// Of worker `worker`.
     pub(crate) fn new(worker: usize) -> Hub {
-        Hub {
-            worker,
-            named: Default::default(),
-            trackers: Listeners::new(),
-            monitors: Listeners::new(),
-            done: 0,
-            current: None,
-        }
+        Hub { worker, listening: Listening::default(), taken: VecDeque::new(), current: None, done: 0, rests: false }
     }
 
     /// The worker that it belongs to.
@@ -149,8 +179,10 @@ impl Hub {
         let (name, since) = registry.subscribe(kind, name, self.worker);
         subscriptions.names[kind as usize].insert(Arc::clone(&name));
         subscriptions.name_bytes += name.len();
-        let before =
-            self.named[kind as usize].entry(name).or_default().insert(who.client, Listener { conn: who.conn, since });
+        let before = self.listening.named[kind as usize]
+            .entry(name)
+            .or_default()
+            .insert(who.client, Listener { conn: who.conn, since });
         assert!(before.is_none(), "hub and connection know the same subscriptions");
     }
 
@@ -167,7 +199,7 @@ impl Hub {
             return;
         }
         subscriptions.name_bytes -= name.len();
-        let space = &mut self.named[kind as usize];
+        let space = &mut self.listening.named[kind as usize];
         let listeners = space.get_mut(name).expect("hub and connection know the same subscriptions");
         listeners.remove(&id);
         if listeners.is_empty() {
@@ -195,111 +227,186 @@ impl Hub {
     /// The connection tracks from now on, or no longer.
     pub(crate) fn track(&mut self, registry: &Registry, who: ConnRef, on: bool) {
         let since = registry.inbox(self.worker).pushed();
-        set(&mut self.trackers, who.client, on.then_some(Listener { conn: who.conn, since }));
+        set(&mut self.listening.trackers, who.client, on.then_some(Listener { conn: who.conn, since }));
     }
 
     /// The connection monitors from now on, or no longer.
     pub(crate) fn monitor(&mut self, registry: &Registry, who: ConnRef, on: bool) {
         let since = registry.inbox(self.worker).pushed();
-        set(&mut self.monitors, who.client, on.then_some(Listener { conn: who.conn, since }));
+        set(&mut self.listening.monitors, who.client, on.then_some(Listener { conn: who.conn, since }));
     }
 
-    /// Gives at most about `most` deliveries to `give`, in order; takes items from the inbox as it goes. False if nothing
+    /// True if the inbox holds something, or not everybody has got what was taken out of it.
+    #[inline]
+    pub(crate) fn owes(&self, registry: &Registry) -> bool {
+        registry.inbox(self.worker).pushed() != self.done
+    }
+
+    /// The worker is about to wait: true if nothing has come meanwhile. Whatever comes from then on wakes it.
+    #[inline]
+    pub(crate) fn rest(&mut self, registry: &Registry) -> bool {
+        self.rests = self.rests || registry.inbox(self.worker).rest();
+        self.rests
+    }
+
+    /// Gives deliveries to `receiver` in order until it is spent; takes items from the inbox as it goes. False if nothing
     /// is left to deliver.
-    pub(crate) fn deliver(&mut self, registry: &Registry, most: usize, mut give: impl FnMut(Delivery<'_>)) -> bool {
-        let inbox = registry.inbox(self.worker);
-        let mut left = most;
+    pub(crate) fn deliver(&mut self, registry: &Registry, receiver: &mut impl Receiver) -> bool {
+        self.rests = false;
         loop {
-            if self.current.is_none() {
-                let Some(item) = inbox.pop() else { return false };
-                self.current = Some(Progress { item, list: 0, from: 0 });
-            }
-            if left == 0 {
-                return true;
-            }
-            left = left.saturating_sub(self.go_on(left, &mut give));
-        }
-    }
-
-    /// Goes on with the current item; gives the number of deliveries, and takes the item off when it is everywhere.
-    fn go_on(&mut self, most: usize, give: &mut impl FnMut(Delivery<'_>)) -> usize {
-        let progress = self.current.as_mut().expect("the caller has set it");
-        let mut slice = Slice { most, given: 0, number: self.done };
-        let (list, from) = (&mut progress.list, &mut progress.from);
-        let whole = match &progress.item {
-            Item::Message(message) => loop {
-                if *list > message.patterns.len() {
-                    break true;
-                }
-                let pattern = list.checked_sub(1).map(|nth| &message.patterns[nth]);
-                let (kind, name) = pattern.map_or((message.kind, &message.channel), |name| (Kind::Pattern, name));
-                let listeners = self.named[kind as usize].get(name);
-                if !slice.fan_out(listeners, from, What::Message(message, pattern), give) {
-                    break false;
-                }
-                *list += 1;
-                *from = 0;
-            },
-            Item::Prefix(prefix, stale) => {
-                let listeners = self.named[Kind::Prefix as usize].get(prefix);
-                slice.fan_out(listeners, from, What::Stale(Some(stale)), give)
-            }
-            Item::AllStale => slice.fan_out(Some(&self.trackers), from, What::Stale(None), give),
-            Item::Monitor(line) => slice.fan_out(Some(&self.monitors), from, What::Line(line), give),
-            Item::Stale(stale, ids) => {
-                let rest = ids.iter().skip(*from as usize).take(slice.most);
-                for &id in rest {
-                    *from += 1;
-                    slice.given += 1;
-                    if let Some(Listener { conn, .. }) = self.trackers.get(&id) {
-                        give(Delivery { to: ConnRef { conn: *conn, client: id }, what: What::Read(stale) });
-                    }
-                }
-                *from as usize == ids.len()
-            }
-            Item::Redirected(to, stale) => {
-                give(Delivery { to: *to, what: What::Redirected(stale) });
-                slice.given += 1;
-                true
-            }
-        };
-        if whole {
-            self.current = None;
-            self.done += 1;
-        }
-        slice.given
-    }
-}
-
-/// The deliveries that this turn may still make.
-struct Slice {
-    most: usize,
-    given: usize,
-    /// The item's number.
-    number: u64,
-}
-
-impl Slice {
-    /// Delivers to those of a list from `from` on whom the item is for; false if not all have it, then `from` says who is
-    /// next.
-    fn fan_out<'h>(
-        &mut self,
-        listeners: Option<&Listeners>,
-        from: &mut u64,
-        what: What<'h>,
-        give: &mut impl FnMut(Delivery<'h>),
-    ) -> bool {
-        for (&id, listener) in listeners.into_iter().flat_map(|listeners| listeners.range(*from..)) {
-            if self.given == self.most {
-                *from = id;
+            if self.current.is_none() && !self.begin(registry) {
                 return false;
             }
-            if listener.since <= self.number {
-                give(Delivery { to: ConnRef { conn: listener.conn, client: id }, what });
-                self.given += 1;
+            if receiver.is_spent() {
+                return true;
+            }
+            let fan_out = self.current.as_mut().expect("it has begun");
+            if !fan_out.go_on(&self.listening, self.done, receiver) {
+                return true;
+            }
+            let FanOut { what, cost, latch, .. } = self.current.take().expect("it has begun");
+            self.done += what.len() as u64;
+            registry.inbox(self.worker).settle(cost);
+            if let Some(latch) = latch {
+                receiver.close(latch);
+            }
+        }
+    }
+
+    /// Takes the next item, and messages behind it that go to the same connections. False if there is none.
+    fn begin(&mut self, registry: &Registry) -> bool {
+        if self.taken.is_empty() {
+            registry.inbox(self.worker).take(&mut self.taken);
+        }
+        let Some(Entry { item, mut cost, latch }) = self.taken.pop_front() else { return false };
+        let what = match item {
+            Item::Message(message) => {
+                let lists = self.listening.lists(&message);
+                let mut run = Run::new(message, lists);
+                while let Some(message) = self.next_of(&run) {
+                    cost += self.taken.pop_front().expect("it was seen").cost;
+                    run.add(message);
+                }
+                Work::Messages(run)
+            }
+            item => Work::Other(item),
+        };
+        self.current = Some(FanOut { what, from: 0, cost, latch });
+        true
+    }
+
+    /// The next item, if it is a message that the run takes.
+    fn next_of(&self, run: &Run) -> Option<Arc<Message>> {
+        let Entry { item: Item::Message(message), .. } = self.taken.front()? else { return None };
+        let takes = run.is_for_the_same(message) || self.listening.is_for(message, run);
+        takes.then(|| Arc::clone(message))
+    }
+}
+
+impl Listening {
+    /// The lists of this worker that a message goes to: the channel's, then those of patterns.
+    fn lists(&self, message: &Message) -> Vec<List> {
+        let direct = self.list(message.kind, &message.channel);
+        let patterns = message.patterns.iter().filter_map(|pattern| self.list(Kind::Pattern, pattern));
+        direct.into_iter().chain(patterns).collect()
+    }
+
+    fn list(&self, kind: Kind, name: &Name) -> Option<List> {
+        self.named[kind as usize].contains_key(name).then(|| List { kind, name: Arc::clone(name) })
+    }
+
+    /// True if the message goes to the run's list of listeners alone.
+    fn is_for(&self, message: &Message, run: &Run) -> bool {
+        matches!(self.lists(message).as_slice(), [list] if run.takes(message, list))
+    }
+}
+
+impl Work {
+    /// Number of items.
+    fn len(&self) -> usize {
+        match self {
+            Work::Messages(run) => run.len(),
+            Work::Other(_) => 1,
+        }
+    }
+}
+
+impl FanOut {
+    /// Goes on, the first item's number being `number`. False if the receiver was spent before everybody had it.
+    fn go_on(&mut self, listening: &Listening, number: u64, receiver: &mut impl Receiver) -> bool {
+        let FanOut { what, from, latch, .. } = self;
+        let mut fan = Fan { from, latch: latch.as_ref(), receiver };
+        match what {
+            Work::Messages(run) => {
+                while let Some(List { kind, name }) = run.list() {
+                    let (last, listeners) = (number + run.len() as u64 - 1, listening.named[*kind as usize].get(name));
+                    let what = |since: u64| What::Messages(run, since.saturating_sub(number) as usize);
+                    if !fan.out(listeners, last, what) {
+                        return false;
+                    }
+                    run.next_list();
+                    *fan.from = 0;
+                }
+                true
+            }
+            Work::Other(item) => match item {
+                Item::Message(_) => unreachable!("messages are delivered in runs"),
+                Item::Prefix(prefix, stale) => {
+                    let listeners = listening.named[Kind::Prefix as usize].get(prefix);
+                    fan.out(listeners, number, |_| What::Stale(Some(stale)))
+                }
+                Item::AllStale => fan.out(Some(&listening.trackers), number, |_| What::Stale(None)),
+                Item::Monitor(line) => fan.out(Some(&listening.monitors), number, |_| What::Line(line)),
+                Item::Stale(stale, ids) => fan.each_of(ids, &listening.trackers, stale),
+                Item::Redirected(to, stale) => {
+                    fan.give(*to, What::Redirected(stale));
+                    true
+                }
+            },
+        }
+    }
+}
+
+/// The giving of one item, or run.
+struct Fan<'f, R> {
+    from: &'f mut u64,
+    latch: Option<&'f Arc<Latch>>,
+    receiver: &'f mut R,
+}
+
+impl<R: Receiver> Fan<'_, R> {
+    /// Gives to those of a list, from where the last slice ended, who listened before item `last` came; `what` they get
+    /// depends on since when. False if the receiver was spent before that.
+    fn out<'h>(&mut self, listeners: Option<&Listeners>, last: u64, what: impl Fn(u64) -> What<'h>) -> bool {
+        let Some(listeners) = listeners else { return true };
+        for (&id, listener) in listeners.range(*self.from..) {
+            if listener.since > last {
+                continue;
+            }
+            self.give(ConnRef { conn: listener.conn, client: id }, what(listener.since));
+            if self.receiver.is_spent() {
+                *self.from = id + 1;
+                return false;
             }
         }
         true
+    }
+
+    /// Gives stale keys to these tracking connections, those that still track. False if the receiver was spent before that.
+    fn each_of(&mut self, ids: &[u64], trackers: &Listeners, stale: &Arc<Stale>) -> bool {
+        for &id in &ids[*self.from as usize..] {
+            *self.from += 1;
+            let Some(listener) = trackers.get(&id) else { continue };
+            self.give(ConnRef { conn: listener.conn, client: id }, What::Read(stale));
+            if self.receiver.is_spent() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn give(&mut self, to: ConnRef, what: What<'_>) {
+        self.receiver.give(Delivery { to, what, latch: self.latch });
     }
 }
 
@@ -319,34 +426,83 @@ fn set(listeners: &mut Listeners, id: u64, listener: Option<Listener>) {
 mod tests {
     use super::super::Inbox;
     use super::*;
+    use varve_protocol::{Reply, Resp};
 
     fn at(number: usize, client: u64) -> ConnRef {
         ConnRef { conn: ConnId(number), client }
     }
 
-    /// A turn gives no more than it is asked to, whoever comes and goes between two turns.
+    fn registry() -> (mio::Poll, Registry) {
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        (poll, Registry::new([Inbox::new(waker)]))
+    }
+
+    /// Takes a number of deliveries a slice, and keeps what each connection gets.
+    struct Taker {
+        left: usize,
+        given: usize,
+        got: HashMap<u64, Reply>,
+        latches: usize,
+    }
+
+    impl Taker {
+        fn new() -> Taker {
+            Taker { left: 0, given: 0, got: HashMap::new(), latches: 0 }
+        }
+
+        /// One slice; false if nothing is left to deliver.
+        fn slice(&mut self, hub: &mut Hub, registry: &Registry, most: usize) -> bool {
+            (self.left, self.given) = (most, 0);
+            hub.deliver(registry, self)
+        }
+
+        fn text(&self, client: u64) -> String {
+            self.got.get(&client).map_or(String::new(), |got| {
+                String::from_utf8(got.parts().flatten().copied().collect()).unwrap().replace("\r\n", " ")
+            })
+        }
+    }
+
+    impl Receiver for Taker {
+        fn give(&mut self, delivery: Delivery<'_>) {
+            self.left -= 1;
+            self.given += 1;
+            let out = self.got.entry(delivery.to.client).or_default();
+            match delivery.what {
+                What::Messages(run, from) => run.write(from, out),
+                What::Read(_) | What::Stale(_) | What::Redirected(_) => out.simple("stale"),
+                What::Line(line) => out.raw(line),
+            }
+        }
+
+        fn is_spent(&mut self) -> bool {
+            self.left == 0
+        }
+
+        fn close(&mut self, _latch: Arc<Latch>) {
+            self.latches += 1;
+        }
+    }
+
+    /// A slice gives no more than it is asked to, whoever comes and goes between two slices.
     #[test]
     fn a_message_for_thousands_is_delivered_in_slices() {
         const SLICE: usize = 128;
-        let poll = mio::Poll::new().unwrap();
-        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let registry = Registry::new([Inbox::new(waker)]);
+        let (_poll, registry) = registry();
         let mut hub = Hub::new(0);
         let mut all: Vec<Subscriptions> = (0..3000).map(|_| Subscriptions::default()).collect();
         for (id, subscriptions) in all.iter_mut().enumerate() {
             hub.subscribe(&registry, Kind::Channel, b"c", at(id, id as u64), subscriptions);
         }
+        let mut taker = Taker::new();
         for round in 1..=3 {
             // Two less and one more a round.
             assert_eq!(registry.publish(Kind::Channel, b"c", b"m", 0), 3000 - (round - 1));
-            let (mut got, mut slices) = (vec![0_u64; 3002], 0);
+            let mut slices = 0;
             loop {
-                let mut given = 0;
-                let more = hub.deliver(&registry, SLICE, |delivery| {
-                    given += 1;
-                    got[delivery.to.conn.0] += 1;
-                });
-                assert!(given <= SLICE, "{given} deliveries in one turn");
+                let more = taker.slice(&mut hub, &registry, SLICE);
+                assert!(taker.given <= SLICE, "{} deliveries in one slice", taker.given);
                 slices += 1;
                 if !more {
                     break;
@@ -361,10 +517,91 @@ mod tests {
                     all.push(late);
                 }
             }
-            assert!(slices >= 3000 / SLICE, "{slices} turns");
+            assert!(slices >= 3000 / SLICE, "{slices} slices");
+            assert!(!hub.owes(&registry) && registry.inbox(0).owed_bytes() == 0);
             // All who are there to the end have it once; of the late ones those of the rounds before.
-            assert!(got[10..2990].iter().all(|&count| count == 1), "{got:?}");
-            assert_eq!(got[3001], round - 1);
+            let message = "*3 $7 message $1 c $1 m ";
+            assert!((10..2990).all(|id| taker.text(id) == message.repeat(round as usize)));
+            for late in 1..=3 {
+                assert_eq!(taker.text(9000 + late), message.repeat(round.saturating_sub(late) as usize));
+            }
         }
+    }
+
+    /// Messages in a row for the same listeners are one delivery to each; one who began in the middle gets the rest of it.
+    #[test]
+    fn a_run_is_one_delivery_a_listener() {
+        let (_poll, registry) = registry();
+        let mut hub = Hub::new(0);
+        let mut subscriptions: Vec<Subscriptions> = (0..3).map(|_| Subscriptions::default()).collect();
+        let mut subscribe = |hub: &mut Hub, id: usize, kind: Kind, name: &str| {
+            hub.subscribe(&registry, kind, name.as_bytes(), at(id, id as u64), &mut subscriptions[id]);
+        };
+        let publish = |channel: &str, payload: &str| {
+            registry.publish(Kind::Channel, channel.as_bytes(), payload.as_bytes(), 0);
+        };
+        subscribe(&mut hub, 0, Kind::Channel, "c");
+        publish("c", "1");
+        publish("c", "2");
+        subscribe(&mut hub, 1, Kind::Channel, "c");
+        publish("c", "3");
+        let mut taker = Taker::new();
+        taker.got.entry(1).or_default().set_resp(Resp::V3);
+        assert!(!taker.slice(&mut hub, &registry, 100));
+        assert_eq!(taker.given, 2);
+        let message = |version: char, text: &str| format!("{version}3 $7 message $1 c $1 {text} ");
+        assert_eq!(taker.text(0), ["1", "2", "3"].map(|text| message('*', text)).concat());
+        assert_eq!(taker.text(1), message('>', "3"));
+
+        // By a pattern alone: other channels of it join. With both forms at one client: a message at a time.
+        taker.got.clear();
+        subscribe(&mut hub, 2, Kind::Pattern, "[xc]");
+        publish("x", "1");
+        publish("x", "2");
+        publish("c", "3");
+        publish("c", "4");
+        assert!(!taker.slice(&mut hub, &registry, 100));
+        assert_eq!(taker.given, 1 + 2 * 3);
+        let by_pattern = |channel: &str, text: &str| format!("*4 $8 pmessage $4 [xc] $1 {channel} $1 {text} ");
+        let all = [("x", "1"), ("x", "2"), ("c", "3"), ("c", "4")].map(|(channel, text)| by_pattern(channel, text));
+        assert_eq!(taker.text(2), all.concat());
+        taker.got.clear();
+        subscribe(&mut hub, 2, Kind::Channel, "c");
+        publish("c", "5");
+        publish("c", "6");
+        assert!(!taker.slice(&mut hub, &registry, 100));
+        let both = ["5", "6"].map(|text| message('*', text) + &by_pattern("c", text));
+        assert_eq!(taker.text(2), both.concat());
+    }
+
+    /// A run ends where its bytes are enough, and at a large payload.
+    #[test]
+    fn a_run_is_bounded() {
+        let (_poll, registry) = registry();
+        let (mut hub, mut subscriptions) = (Hub::new(0), Subscriptions::default());
+        hub.subscribe(&registry, Kind::Channel, b"c", at(0, 0), &mut subscriptions);
+        let large = vec![b'l'; 100 << 10];
+        for _ in 0..100 {
+            registry.publish(Kind::Channel, b"c", &large[..1 << 10], 0);
+        }
+        let mut taker = Taker::new();
+        while taker.slice(&mut hub, &registry, 1) {}
+        let each = taker.text(0).len() / 100;
+        assert!(each > 1 << 10, "{each}");
+        taker.got.clear();
+        let _ = taker.slice(&mut hub, &registry, 1);
+        for _ in 0..100 {
+            registry.publish(Kind::Channel, b"c", &large[..1 << 10], 0);
+        }
+        taker.slice(&mut hub, &registry, 1);
+        assert!((1..=32 << 10).contains(&taker.got[&0].len()), "{}", taker.got[&0].len());
+        while taker.slice(&mut hub, &registry, 1) {}
+        taker.got.clear();
+        for payload in [&b"a"[..], b"b", &large, &large, b"c", b"d"] {
+            registry.publish(Kind::Channel, b"c", payload, 0);
+        }
+        assert!(!taker.slice(&mut hub, &registry, 100));
+        assert_eq!(taker.given, 4);
+        assert_eq!(taker.got[&0].pinned_bytes(), 2 * large.len());
     }
 }

@@ -1,24 +1,24 @@
 //! A worker's inbox: what concerns some of its connections and was not asked for by them, in the order in which it came.
 //!
 //! ```text
-//!  number:   settled   delivered   taken                 pushed
-//!            |         |           | item | item | item |     pushed counts all that ever came: an item's number never
-//!                                                             changes, and it is done when the other counts pass it
+//!  number:   done                 taken                 pushed
+//!            |  item | item | item | item | item | item |     pushed counts all that ever came: an item's number never
+//!            |  in the worker's hub | in the queue      |     changes, and it is done when the hub's count passes it
 //! ```
-//! Delivered is what has been written to connections as far as their sockets take it; settled is that, and what had to be
-//! passed on to connections of other workers has got there too.
+//! Apart from the mailbox, since it is worked off in slices. Its worker takes all that is there at once. The poll is woken
+//! when something comes for a worker that rests: one that found nothing when it looked here last, before it waits.
 //!
-//!
-//! Apart from the mailbox, since it is worked off in slices. The poll is woken when something comes into an empty inbox;
-//! the worker looks here before it waits. The lock is a leaf.
+//! An inbox is owed what all its items still have to bring: each item's bytes, once a listener. Publishers wait while it is
+//! owed too much. The lock is a leaf.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use mio::Waker;
 use parking_lot::Mutex;
 
+use super::latch::{Latch, Opened};
 use super::{ConnRef, Kind, Name, Payload, Stale};
 
 /// An item that is delivered to connections out of turn.
@@ -39,21 +39,25 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// About the memory that it holds; what several inboxes share counts in each.
-    fn bytes(&self) -> usize {
-        const OWN: usize = 128;
-        OWN + match self {
-            Item::Message(message) => message.channel.len() + message.payload.len(),
-            Item::Stale(stale, clients) => stale.bytes() + clients.len() * size_of::<u64>(),
-            Item::Prefix(_, stale) | Item::Redirected(_, stale) => stale.bytes(),
+    /// Bytes of the item itself and of what leads to it, about.
+    const OWN_BYTES: usize = 128;
+    /// Bytes that a delivery takes beside its contents, about: the work of small ones counts too.
+    const DELIVERY_BYTES: usize = 64;
+
+    /// About the bytes that it is, and brings to `listeners` connections; what several inboxes share counts in each.
+    fn cost(&self, listeners: usize) -> usize {
+        let contents = match self {
+            Item::Message(message) => message.bytes(),
+            Item::Stale(stale, _) | Item::Prefix(_, stale) | Item::Redirected(_, stale) => stale.bytes(),
             Item::AllStale => 0,
             Item::Monitor(line) => line.len(),
-        }
+        };
+        Item::OWN_BYTES.saturating_add(contents.saturating_add(Item::DELIVERY_BYTES).saturating_mul(listeners))
     }
 
     /// True for what must be with the connections that it is for before its author gets a reply: stale keys, unless
     /// nobody but the author hears of them.
-    fn is_owed(&self) -> bool {
+    pub(super) fn is_owed(&self) -> bool {
         match self {
             Item::Message(_) | Item::Monitor(_) => false,
             Item::Stale(stale, clients) => match (&**stale, &**clients) {
@@ -76,55 +80,68 @@ pub(crate) struct Message {
     pub(crate) patterns: Vec<Name>,
 }
 
+impl Message {
+    /// Bytes of channel and payload.
+    pub(super) fn bytes(&self) -> usize {
+        self.channel.len() + self.payload.len()
+    }
+}
+
+/// An item in an inbox.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) item: Item,
+    /// The inbox is owed this many bytes for it.
+    pub(super) cost: usize,
+    /// The share of whoever waits until it is delivered.
+    pub(super) latch: Option<Arc<Latch>>,
+}
+
+impl Entry {
+    /// An item for this number of connections.
+    pub(super) fn new(item: Item, listeners: usize, latch: Option<Arc<Latch>>) -> Entry {
+        Entry { cost: item.cost(listeners), item, latch }
+    }
+}
+
+#[derive(Debug)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    /// The worker has looked and found nothing: it is to be woken.
+    rests: bool,
+}
+
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    queue: Mutex<VecDeque<Item>>,
+    queue: Mutex<Queue>,
     pushed: AtomicU64,
-    delivered: AtomicU64,
-    settled: AtomicU64,
-    /// Somebody waits for one of these two to rise.
-    awaited: AtomicBool,
-    waiting_bytes: AtomicUsize,
+    owed_bytes: AtomicUsize,
+    opened: Arc<Opened>,
     waker: Arc<Waker>,
-}
-
-/// The result of [`Inbox::push`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pushed {
-    /// The item is done when [`Inbox::delivered`] or [`Inbox::settled`] has come to this.
-    pub(crate) count: u64,
-    /// The inbox was empty: the worker has to be woken, which the caller does with [`Inbox::wake`] after it has let its own
-    /// locks go.
-    pub(crate) was_empty: bool,
-    /// See [`Item::is_owed`].
-    pub(crate) owed: bool,
 }
 
 impl Inbox {
     /// An empty inbox of the worker whose poll this wakes.
     pub(crate) fn new(waker: Arc<Waker>) -> Inbox {
         Inbox {
-            queue: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(Queue { entries: VecDeque::new(), rests: true }),
             pushed: AtomicU64::new(0),
-            delivered: AtomicU64::new(0),
-            settled: AtomicU64::new(0),
-            awaited: AtomicBool::new(false),
-            waiting_bytes: AtomicUsize::new(0),
+            owed_bytes: AtomicUsize::new(0),
+            opened: Arc::new(Opened::new(Arc::clone(&waker))),
             waker,
         }
     }
 
-    /// Puts an item.
+    /// Puts an item. True if the worker rests and has to be woken, which the caller does with [`Inbox::wake`] after it has
+    /// let its own locks go.
     #[must_use]
-    pub(crate) fn push(&self, item: Item) -> Pushed {
-        let owed = item.is_owed();
-        self.waiting_bytes.fetch_add(item.bytes(), Ordering::Relaxed);
+    pub(super) fn push(&self, entry: Entry) -> bool {
+        self.owed_bytes.fetch_add(entry.cost, Ordering::Relaxed);
         let mut queue = self.queue.lock();
-        queue.push_back(item);
-        let count = self.pushed.load(Ordering::Relaxed) + 1;
-        self.pushed.store(count, Ordering::Release);
-        Pushed { count, was_empty: queue.len() == 1, owed }
+        queue.entries.push_back(entry);
+        self.pushed.store(self.pushed.load(Ordering::Relaxed) + 1, Ordering::Release);
+        std::mem::take(&mut queue.rests)
     }
 
     /// Wakes the worker's poll.
@@ -132,16 +149,28 @@ impl Inbox {
         self.waker.wake().expect("an event descriptor takes a count of one after the worker has read it");
     }
 
-    /// Takes the oldest item.
-    pub(crate) fn pop(&self) -> Option<Item> {
-        let item = self.queue.lock().pop_front()?;
-        self.waiting_bytes.fetch_sub(item.bytes(), Ordering::Relaxed);
-        Some(item)
+    /// Moves all items to the empty `into`, whose room becomes the queue's.
+    pub(super) fn take(&self, into: &mut VecDeque<Entry>) {
+        assert!(into.is_empty(), "items are worked off in their order");
+        std::mem::swap(&mut self.queue.lock().entries, into);
     }
 
-    /// About the bytes of the items that nobody has taken.
-    pub(crate) fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes.load(Ordering::Relaxed)
+    /// The worker is about to wait: true if nothing is here. From then on the next item wakes it.
+    pub(super) fn rest(&self) -> bool {
+        let mut queue = self.queue.lock();
+        queue.rests = queue.entries.is_empty();
+        queue.rests
+    }
+
+    /// An item of this cost is with all its listeners.
+    pub(super) fn settle(&self, cost: usize) {
+        let before = self.owed_bytes.fetch_sub(cost, Ordering::Relaxed);
+        assert!(before >= cost, "what is settled was owed");
+    }
+
+    /// Bytes that its items still have to bring, once a listener, about.
+    pub(crate) fn owed_bytes(&self) -> usize {
+        self.owed_bytes.load(Ordering::Relaxed)
     }
 
     /// How many items ever came: the number of the next.
@@ -149,27 +178,50 @@ impl Inbox {
         self.pushed.load(Ordering::Acquire)
     }
 
-    /// How many items have been written to the connections that they are for.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::SeqCst)
+    /// The worker's connections whose latch has opened.
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(bytes: usize, listeners: usize) -> Entry {
+        Entry::new(Item::Monitor(vec![b'x'; bytes].into()), listeners, None)
     }
 
-    /// The number of items that were delivered or passed on.
-    pub(crate) fn settled(&self) -> u64 {
-        self.settled.load(Ordering::SeqCst)
+    #[test]
+    fn a_worker_that_rests_is_woken_once_and_one_that_works_is_not() {
+        let poll = mio::Poll::new().unwrap();
+        let inbox = Inbox::new(Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap()));
+        let mut taken = VecDeque::new();
+        assert!(inbox.push(line(1, 1)), "a new worker rests");
+        assert!(!inbox.push(line(1, 1)), "it is on its way");
+        assert!(!inbox.rest(), "something is here");
+        inbox.take(&mut taken);
+        assert_eq!(taken.len(), 2);
+        assert!(!inbox.push(line(1, 1)), "it works, and looks again before it rests");
+        taken.clear();
+        inbox.take(&mut taken);
+        assert!(inbox.rest() && inbox.push(line(1, 1)));
+        assert_eq!(inbox.pushed(), 4);
     }
 
-    /// The worker says how far it is; true if somebody waits for that, who is to be woken.
-    #[must_use]
-    pub(crate) fn report(&self, delivered: u64, settled: u64) -> bool {
-        assert!(settled <= delivered, "what is not written is not settled");
-        self.delivered.store(delivered, Ordering::SeqCst);
-        self.settled.store(settled, Ordering::SeqCst);
-        self.awaited.swap(false, Ordering::SeqCst)
-    }
-
-    /// Asks to be woken at the next [`Inbox::report`]; who calls this looks at the counts afterwards.
-    pub(crate) fn await_report(&self) {
-        self.awaited.store(true, Ordering::SeqCst);
+    #[test]
+    fn what_is_owed_grows_with_the_listeners_until_it_is_settled() {
+        let poll = mio::Poll::new().unwrap();
+        let inbox = Inbox::new(Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap()));
+        let [one, many] = [line(1000, 1), line(1000, 5000)];
+        let costs = [one.cost, many.cost];
+        assert!(costs[0] >= 1000 && costs[1] >= 5_000_000 && costs[1] < 6_000_000, "{costs:?}");
+        for entry in [one, many, line(usize::MAX >> 50, usize::MAX)] {
+            let cost = entry.cost;
+            let _ = inbox.push(entry);
+            assert!(inbox.owed_bytes() >= cost);
+            inbox.settle(cost);
+            assert_eq!(inbox.owed_bytes(), 0);
+        }
     }
 }

@@ -14,6 +14,8 @@
 //! - Inboxes are filled under the channel's lock: all subscribers of a channel see its messages in one order.
 //! - A message's place in an inbox is its number. A subscription notes the number at which it began, so that messages
 //!   that were published before it, and are still on their way, pass it by.
+//! - Messages in a row for the same listeners are one run: its bytes are made once, and each listener gets them at once.
+//! - What a worker's inbox is owed counts each item once a listener. Publishers wait while that is too much.
 //! - Locks are leaves: a channel's, then the patterns', then an inbox's; nothing else is taken under them. They may be
 //!   taken while shards are held.
 //!
@@ -22,13 +24,16 @@
 mod home;
 mod hub;
 mod inbox;
+mod latch;
 mod payload;
 mod registry;
+mod run;
 mod stale;
 
 pub(crate) use home::{ConnId, ConnRef, Home};
-pub(crate) use hub::{Delivery, Hub, Subscriptions, What};
+pub(crate) use hub::{Delivery, Hub, Receiver, Subscriptions, What};
 pub(crate) use inbox::{Inbox, Item, Message};
+pub(crate) use latch::Latch;
 pub(crate) use payload::Payload;
 pub(crate) use registry::{Registry, Sink};
 pub(crate) use stale::Stale;

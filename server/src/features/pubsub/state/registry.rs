@@ -13,13 +13,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
 use varve_exec::notify::Events;
 
-use super::inbox::{Inbox, Item, Message, Pushed};
+use super::inbox::{Entry, Inbox, Item, Message};
+use super::latch::Latch;
 use super::{Home, Kind, Name, Payload};
 
 /// Independent locks of each name space.
@@ -27,9 +28,9 @@ const STRIPES: usize = 64;
 /// Independent locks of the homes.
 const HOME_STRIPES: usize = 16;
 
-/// Bytes in an inbox from which on those who fill it wait: a worker with many subscribers delivers slower than others
-/// publish.
-const CROWDED_BYTES: usize = 16 << 20;
+/// Bytes that an inbox is owed, once a listener, from which on those who fill it wait: with 1000 subscribers and short
+/// messages this is about 200 messages, and a few milliseconds of work.
+const CROWDED_BYTES: usize = 32 << 20;
 
 /// A name's listeners, by worker.
 pub(super) type Counts = Box<[u32]>;
@@ -49,14 +50,12 @@ struct Tried {
     len: AtomicUsize,
 }
 
-/// The stale keys that a worker's replies wait for: the counts that inboxes must reach.
-#[derive(Debug)]
+/// The latch of the visit that a worker is at, if its commands have made something stale that others keep.
+#[derive(Debug, Default)]
 struct Owed {
     any: AtomicBool,
-    /// By worker whose inbox it is; 0: nothing.
-    counts: Box<[AtomicU64]>,
-    /// The worker waits for another one's report.
-    waits: AtomicBool,
+    /// A leaf that nobody else takes.
+    latch: Mutex<Option<Arc<Latch>>>,
 }
 
 /// See the module's picture.
@@ -109,16 +108,6 @@ impl Exact {
     }
 }
 
-impl Owed {
-    fn new(workers: usize) -> Owed {
-        Owed {
-            any: AtomicBool::new(false),
-            counts: (0..workers).map(|_| AtomicU64::new(0)).collect(),
-            waits: AtomicBool::new(false),
-        }
-    }
-}
-
 impl Registry {
     /// For the workers with these inboxes.
     pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
@@ -130,7 +119,7 @@ impl Registry {
             prefixes: Tried::default(),
             homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
             crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
-            owed: inboxes.iter().map(|_| Owed::new(inboxes.len())).collect(),
+            owed: inboxes.iter().map(|_| Owed::default()).collect(),
             payload_bytes: Arc::default(),
             inboxes,
             hasher: RandomState::new(),
@@ -238,36 +227,41 @@ impl Registry {
                 payload: Payload::new(payload, &self.payload_bytes),
                 patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
             });
-            let concerned = |worker: usize| counts().any(|counts| counts[worker] > 0);
-            wake.extend(self.push_where(concerned, own, || Item::Message(Arc::clone(&message))));
+            let listeners = |worker: usize| counts().map(|counts| counts[worker] as usize).sum();
+            wake.extend(self.push_where(listeners, own, || Item::Message(Arc::clone(&message))));
             counts().flat_map(|counts| counts.iter()).map(|&count| u64::from(count)).sum()
         };
         self.wake(&wake);
         receivers
     }
 
-    /// Puts an item into the inboxes of these workers; gives those to be woken, the calling one not among them.
+    /// Puts an item into the inboxes of the workers that have listeners to it, whose number is `listeners`; gives those to
+    /// be woken, the calling one not among them.
     pub(crate) fn push_where(
         &self,
-        concerned: impl Fn(usize) -> bool,
+        listeners: impl Fn(usize) -> usize,
         own: usize,
         item: impl Fn() -> Item,
     ) -> impl Iterator<Item = usize> {
-        let workers = 0..self.inboxes.len();
-        workers.filter(move |&worker| concerned(worker) && self.put(worker, own, item()))
+        let workers = (0..self.inboxes.len()).map(move |worker| (worker, listeners(worker)));
+        workers.filter_map(move |(worker, count)| {
+            let wakes = count > 0 && {
+                let item = item();
+                let latch = item.is_owed().then(|| self.latch(own));
+                self.put(worker, own, Entry::new(item, count, latch))
+            };
+            wakes.then_some(worker)
+        })
     }
 
     /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
-    fn put(&self, worker: usize, own: usize, item: Item) -> bool {
+    fn put(&self, worker: usize, own: usize, entry: Entry) -> bool {
         let inbox = &self.inboxes[worker];
-        let Pushed { count, was_empty, owed } = inbox.push(item);
-        if owed {
-            self.owe(own, worker, count);
-        }
-        if inbox.waiting_bytes() > CROWDED_BYTES {
+        let rested = inbox.push(entry);
+        if inbox.owed_bytes() > CROWDED_BYTES {
             self.crowded[own].store(true, Ordering::Relaxed);
         }
-        was_empty && worker != own
+        rested && worker != own
     }
 
     /// Wakes workers.
@@ -275,15 +269,21 @@ impl Registry {
         workers.iter().for_each(|&worker| self.inboxes[worker].wake());
     }
 
+    /// True if this worker's connections have filled some inbox so far that they should wait.
+    #[inline]
+    pub(crate) fn is_crowded(&self, worker: usize) -> bool {
+        self.crowded[worker].load(Ordering::Relaxed)
+    }
+
     /// True if this worker's connections have filled some inbox so far that they should wait; told once.
     #[inline]
     pub(crate) fn take_crowded(&self, worker: usize) -> bool {
-        self.crowded[worker].load(Ordering::Relaxed) && self.crowded[worker].swap(false, Ordering::Relaxed)
+        self.is_crowded(worker) && self.crowded[worker].swap(false, Ordering::Relaxed)
     }
 
     /// True if all inboxes have room again.
     pub(crate) fn has_room(&self) -> bool {
-        self.inboxes.iter().all(|inbox| inbox.waiting_bytes() <= CROWDED_BYTES / 2)
+        self.inboxes.iter().all(|inbox| inbox.owed_bytes() <= CROWDED_BYTES / 2)
     }
 
     /// Bytes of the large payloads that are held anywhere.
@@ -291,45 +291,36 @@ impl Registry {
         self.payload_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if this worker has made something stale since it was last asked what.
+    /// True if this worker has made something stale since its latch was last taken.
     #[inline]
     pub(crate) fn owes(&self, worker: usize) -> bool {
         self.owed[worker].any.load(Ordering::Relaxed)
     }
 
-    /// Takes the inboxes, and the counts that they must reach.
-    pub(crate) fn take_owed(&self, worker: usize) -> Vec<(usize, u64)> {
+    /// Takes the latch of the worker's visit: all that its commands have made stale has a share in it.
+    pub(crate) fn take_latch(&self, worker: usize) -> Option<Arc<Latch>> {
         let owed = &self.owed[worker];
         owed.any.store(false, Ordering::Relaxed);
-        let counts = owed.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
-        counts.enumerate().filter(|(_, count)| *count > 0).collect()
+        owed.latch.lock().take()
     }
 
-    /// The worker's next reply waits until the inbox has come to this count.
-    pub(crate) fn owe(&self, worker: usize, inbox: usize, count: u64) {
-        self.owed[worker].counts[inbox].fetch_max(count, Ordering::Relaxed);
-        self.owed[worker].any.store(true, Ordering::Relaxed);
+    /// A share in the latch of the worker's visit.
+    fn latch(&self, worker: usize) -> Arc<Latch> {
+        let owed = &self.owed[worker];
+        owed.any.store(true, Ordering::Relaxed);
+        let mut latch = owed.latch.lock();
+        Arc::clone(latch.get_or_insert_with(|| Arc::new(Latch::new(self.inboxes[worker].opened()))))
     }
 
-    /// The worker wants to be woken when one of these inboxes is further; it looks how far they are afterwards.
-    pub(crate) fn await_reports(&self, worker: usize, inboxes: impl Iterator<Item = usize>) {
-        // First what the other looks at last.
-        self.owed[worker].waits.store(true, Ordering::SeqCst);
-        inboxes.for_each(|inbox| self.inboxes[inbox].await_report());
+    /// Puts an item for `listeners` connections into one worker's inbox.
+    pub(crate) fn send(&self, to: usize, own: usize, item: Item, listeners: usize) {
+        let latch = item.is_owed().then(|| self.latch(own));
+        self.pass_on(to, own, item, listeners, latch);
     }
 
-    /// The worker says how far its inbox is; wakes those who wait for that.
-    pub(crate) fn report(&self, worker: usize, delivered: u64, settled: u64) {
-        if self.inboxes[worker].report(delivered, settled) {
-            let waiting =
-                (0..self.owed.len()).filter(|&w| w != worker && self.owed[w].waits.swap(false, Ordering::SeqCst));
-            waiting.for_each(|w| self.inboxes[w].wake());
-        }
-    }
-
-    /// Puts an item into one worker's inbox.
-    pub(crate) fn send(&self, to: usize, own: usize, item: Item) {
-        if self.put(to, own, item) {
+    /// Passes on to another worker what was delivered to a connection of worker `own`: whoever waits for it waits on.
+    pub(crate) fn pass_on(&self, to: usize, own: usize, item: Item, listeners: usize, latch: Option<Arc<Latch>>) {
+        if self.put(to, own, Entry::new(item, listeners, latch)) {
             self.inboxes[to].wake();
         }
     }
@@ -348,7 +339,7 @@ impl Registry {
         let wake: Vec<usize> = {
             let names = self.prefixes.names.read();
             let Some(counts) = names.get(prefix) else { return };
-            self.push_where(|worker| counts[worker] > 0, own, item).collect()
+            self.push_where(|worker| counts[worker] as usize, own, item).collect()
         };
         self.wake(&wake);
     }

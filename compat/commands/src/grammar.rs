@@ -9,6 +9,8 @@ use varve_base::number::parse_i64;
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Reply;
 
+use varve_store::Pick;
+
 use crate::errors;
 
 /// Reads a 64-bit integer.
@@ -45,6 +47,24 @@ pub fn rounded_seconds(ms: i64) -> i64 {
     ms.saturating_add(500) / 1000
 }
 
+/// Elements that are drawn before the reply's ceiling is looked at again.
+const PART: usize = 4096;
+
+/// A pick in parts, between which a command asks whether its reply has overflown: a client may ask for any number of
+/// elements that may repeat. Different ones are bounded by the collection and stay one part.
+pub fn parts(pick: Pick) -> impl Iterator<Item = Pick> {
+    let (part, mut left) = match pick {
+        Pick::Any(count) => (PART, count),
+        Pick::Distinct(count) => (usize::MAX, count),
+    };
+    std::iter::from_fn(move || {
+        let count = left.min(part);
+        left -= count;
+        let pick = if matches!(pick, Pick::Any(_)) { Pick::Any(count) } else { Pick::Distinct(count) };
+        (count > 0).then_some(pick)
+    })
+}
+
 /// Writes a HELP reply: the header that names the command, the lines, and HELP itself.
 pub fn help(out: &mut Reply, command: &str, lines: &[&str]) {
     out.array(lines.len() + 3);
@@ -54,4 +74,17 @@ pub fn help(out: &mut Reply, command: &str, lines: &[&str]) {
     }
     out.simple("HELP");
     out.simple("    Print this help.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picks_are_parted_if_elements_may_repeat() {
+        assert_eq!(parts(Pick::Any(0)).count(), 0);
+        let counts: Vec<Pick> = parts(Pick::Any(2 * PART + 1)).collect();
+        assert_eq!(counts, [Pick::Any(PART), Pick::Any(PART), Pick::Any(1)]);
+        assert_eq!(parts(Pick::Distinct(usize::MAX)).collect::<Vec<_>>(), [Pick::Distinct(usize::MAX)]);
+    }
 }

@@ -10,6 +10,8 @@
 //!  stream  = buf[..14], value, buf[14..]        sent: a position in this stream
 //! ```
 //!
+//! A buffer has a ceiling: what would pass it is lost, and the buffer says so. No reply is so long that the program ends of it.
+//!
 //! Types that RESP2 lacks are written as Redis writes them there: maps as flat arrays, sets and pushes as arrays, doubles and big
 //! numbers as bulk strings, booleans as integers, nulls as `$-1` or `*-1`. Not here: sockets, and when to send.
 
@@ -51,9 +53,12 @@ pub struct Deferred {
 }
 
 /// Writes replies and holds them until they are sent.
-#[derive(Default)]
 pub struct Reply {
     buf: Vec<u8>,
+    /// Own bytes that may wait to be sent.
+    ceiling_bytes: usize,
+    /// Something was lost: it would have passed the ceiling, or the system had no memory for it.
+    overflown: bool,
     resp: Resp,
     pieces: VecDeque<Piece>,
     pieces_bytes: usize,
@@ -68,10 +73,70 @@ const HEAD_MAX: usize = 24;
 /// Sent bytes that stay in front of unsent ones before they are moved out.
 const COMPACT_BYTES: usize = 64 << 10;
 
+impl Default for Reply {
+    fn default() -> Reply {
+        Reply {
+            buf: Vec::new(),
+            ceiling_bytes: usize::MAX,
+            overflown: false,
+            resp: Resp::default(),
+            pieces: VecDeque::new(),
+            pieces_bytes: 0,
+            sent: 0,
+            piece_sent: 0,
+        }
+    }
+}
+
 impl Reply {
-    /// An empty buffer that writes RESP2.
+    /// An empty buffer that writes RESP2 and has no ceiling.
     pub fn new() -> Reply {
         Reply::default()
+    }
+
+    /// An empty buffer that writes the version of this one, under its ceiling.
+    pub fn like(&self) -> Reply {
+        Reply { resp: self.resp, ceiling_bytes: self.ceiling_bytes, ..Reply::default() }
+    }
+
+    /// From now on at most about `bytes` of its own wait to be sent. Values by reference do not count, since they take no
+    /// memory here.
+    #[inline]
+    pub fn set_ceiling(&mut self, bytes: usize) {
+        self.ceiling_bytes = bytes;
+    }
+
+    /// True if something was lost, because it would have passed the ceiling or because the system had no memory for it. The
+    /// replies make no sense to the client any more, whose connection must end. Loops whose length a client chooses ask
+    /// this, and stop.
+    #[inline]
+    pub fn is_overflown(&self) -> bool {
+        self.overflown
+    }
+
+    /// True if there is room for `more` bytes; false if they are lost.
+    #[inline(always)]
+    fn has_room(&mut self, more: usize) -> bool {
+        self.buf.capacity() - self.buf.len() >= more || self.grow(more)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, more: usize) -> bool {
+        let spare = self.ceiling_bytes.saturating_sub(self.buf.len() - self.sent);
+        // The room doubles, up to the ceiling.
+        let room = more.max(spare.min(self.buf.capacity().max(HEAD_MAX)));
+        let fits = more <= spare && self.buf.try_reserve_exact(room).is_ok();
+        self.overflown |= !fits;
+        fits
+    }
+
+    /// Writes bytes, or loses them.
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) {
+        if self.has_room(bytes.len()) {
+            self.buf.extend_from_slice(bytes);
+        }
     }
 
     /// The version that is written.
@@ -95,16 +160,17 @@ impl Reply {
     #[inline]
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']));
-        self.buf.reserve(text.len() + 3);
-        self.buf.push(b'+');
-        self.buf.extend_from_slice(text.as_bytes());
-        self.buf.extend_from_slice(b"\r\n");
+        if self.has_room(text.len() + 3) {
+            self.buf.push(b'+');
+            self.buf.extend_from_slice(text.as_bytes());
+            self.buf.extend_from_slice(b"\r\n");
+        }
     }
 
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.buf.extend_from_slice(b"+OK\r\n");
+        self.put(b"+OK\r\n");
     }
 
     /// `-text`, code included (`ERR syntax error`). Line ends at either end are cut, within they become spaces.
@@ -117,6 +183,9 @@ impl Reply {
         let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
         let from = text.iter().position(|b| !is_end(b)).unwrap_or(text.len());
         let to = text.iter().rposition(|b| !is_end(b)).map_or(from, |i| i + 1);
+        if !self.has_room(to - from + 3) {
+            return;
+        }
         self.buf.push(b'-');
         self.buf.extend(text[from..to].iter().map(|b| if is_end(b) { b' ' } else { *b }));
         self.buf.extend_from_slice(b"\r\n");
@@ -131,19 +200,21 @@ impl Reply {
     /// A string of any bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.buf.reserve(bytes.len() + HEAD_MAX + 2);
-        self.head(b'$', bytes.len() as i64);
-        self.buf.extend_from_slice(bytes);
-        self.buf.extend_from_slice(b"\r\n");
+        if self.has_room(bytes.len() + HEAD_MAX + 2) {
+            self.push_head(b'$', bytes.len() as i64);
+            self.buf.extend_from_slice(bytes);
+            self.buf.extend_from_slice(b"\r\n");
+        }
     }
 
     /// A string that is a number's text.
     #[inline]
     pub fn bulk_i64(&mut self, n: i64) {
-        self.buf.reserve(HEAD_MAX + INT_TEXT_MAX + 2);
-        self.head(b'$', i64::from(n < 0) + digits(n.unsigned_abs()) as i64);
-        push_i64(&mut self.buf, n);
-        self.buf.extend_from_slice(b"\r\n");
+        if self.has_room(HEAD_MAX + INT_TEXT_MAX + 2) {
+            self.push_head(b'$', i64::from(n < 0) + digits(n.unsigned_abs()) as i64);
+            push_i64(&mut self.buf, n);
+            self.buf.extend_from_slice(b"\r\n");
+        }
     }
 
     /// A string that is sent from where it lies.
@@ -154,23 +225,23 @@ impl Reply {
             self.pieces_bytes += len;
             self.pieces.push_back(Piece { at: self.buf.len(), value });
         }
-        self.buf.extend_from_slice(b"\r\n");
+        self.put(b"\r\n");
     }
 
     /// The absent string.
     #[inline]
     pub fn null(&mut self) {
         match self.resp {
-            Resp::V2 => self.buf.extend_from_slice(b"$-1\r\n"),
-            Resp::V3 => self.buf.extend_from_slice(b"_\r\n"),
+            Resp::V2 => self.put(b"$-1\r\n"),
+            Resp::V3 => self.put(b"_\r\n"),
         }
     }
 
     /// The absent array.
     pub fn null_array(&mut self) {
         match self.resp {
-            Resp::V2 => self.buf.extend_from_slice(b"*-1\r\n"),
-            Resp::V3 => self.buf.extend_from_slice(b"_\r\n"),
+            Resp::V2 => self.put(b"*-1\r\n"),
+            Resp::V3 => self.put(b"_\r\n"),
         }
     }
 
@@ -208,7 +279,7 @@ impl Reply {
     pub fn boolean(&mut self, value: bool) {
         match self.resp {
             Resp::V2 => self.integer(i64::from(value)),
-            Resp::V3 => self.buf.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
+            Resp::V3 => self.put(if value { b"#t\r\n" } else { b"#f\r\n" }),
         }
     }
 
@@ -222,9 +293,9 @@ impl Reply {
         if self.resp == Resp::V2 {
             return self.bulk(&text);
         }
-        self.buf.push(b',');
-        self.buf.extend_from_slice(&text);
-        self.buf.extend_from_slice(b"\r\n");
+        self.put(b",");
+        self.put(&text);
+        self.put(b"\r\n");
     }
 
     /// A text and its format, three letters (`txt`, `mkd`); a plain string in RESP2.
@@ -234,10 +305,10 @@ impl Reply {
             return self.bulk(text);
         }
         self.head(b'=', text.len() as i64 + 4);
-        self.buf.extend_from_slice(format.as_bytes());
-        self.buf.push(b':');
-        self.buf.extend_from_slice(text);
-        self.buf.extend_from_slice(b"\r\n");
+        self.put(format.as_bytes());
+        self.put(b":");
+        self.put(text);
+        self.put(b"\r\n");
     }
 
     /// An integer of any size, as its digits; a string in RESP2.
@@ -245,14 +316,14 @@ impl Reply {
         if self.resp == Resp::V2 {
             return self.bulk(digits.as_bytes());
         }
-        self.buf.push(b'(');
-        self.buf.extend_from_slice(digits.as_bytes());
-        self.buf.extend_from_slice(b"\r\n");
+        self.put(b"(");
+        self.put(digits.as_bytes());
+        self.put(b"\r\n");
     }
 
     /// Bytes that are a reply already.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.buf.extend_from_slice(bytes);
+        self.put(bytes);
     }
 
     /// Begins an aggregate whose length is known later: write the elements, then call one of the `end_*`. Aggregates
@@ -284,9 +355,11 @@ impl Reply {
     pub fn end_page(&mut self, from: Deferred, next: u64, n: usize) {
         let written = self.buf.len();
         self.array(2);
-        self.head(b'$', digits(next) as i64);
-        push_u64(&mut self.buf, next);
-        self.buf.extend_from_slice(b"\r\n");
+        if self.has_room(HEAD_MAX + INT_TEXT_MAX + 2) {
+            self.push_head(b'$', digits(next) as i64);
+            push_u64(&mut self.buf, next);
+            self.buf.extend_from_slice(b"\r\n");
+        }
         self.array(n);
         self.move_before(from, written);
     }
@@ -314,6 +387,14 @@ impl Reply {
     /// Type byte, number, line end.
     #[inline]
     fn head(&mut self, kind: u8, n: i64) {
+        if self.has_room(HEAD_MAX) {
+            self.push_head(kind, n);
+        }
+    }
+
+    /// Writes a head for which there is room.
+    #[inline]
+    fn push_head(&mut self, kind: u8, n: i64) {
         if let 0..=9 = n {
             return self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
         }
@@ -321,7 +402,6 @@ impl Reply {
             let (tens, ones) = (n as u8 / 10, n as u8 % 10);
             return self.buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
         }
-        self.buf.reserve(HEAD_MAX);
         self.buf.push(kind);
         push_i64(&mut self.buf, n);
         self.buf.extend_from_slice(b"\r\n");
@@ -351,6 +431,10 @@ impl Reply {
     /// Puts the replies of another buffer, of which nothing was sent, behind these.
     pub fn append(&mut self, mut other: Reply) {
         assert!(other.sent == 0 && other.piece_sent == 0, "replies that were sent stay where they are");
+        self.overflown |= other.overflown;
+        if !self.has_room(other.buf.len()) {
+            return;
+        }
         let base = self.buf.len();
         self.buf.append(&mut other.buf);
         self.pieces.extend(other.pieces.drain(..).map(|piece| Piece { at: piece.at + base, ..piece }));
@@ -432,6 +516,7 @@ impl Reply {
         self.pieces_bytes = 0;
         self.piece_sent = 0;
         self.sent = 0;
+        self.overflown = false;
         self.buf.clear();
         self.buf.shrink_to(keep);
     }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
 use crate::features::clients::{self, evict_clients};
+use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::listening;
@@ -28,11 +29,17 @@ use crate::net::conns::Conns;
 use crate::state::mail::Message;
 use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
 
+/// The replies of one connection may come to this number of bytes at least, where no limit is set: also on a machine that
+/// does not say how much memory it has.
+const REPLY_BYTES_MIN: u64 = 1 << 30;
+
 /// See the module's text.
 pub(super) struct Core {
     pub(super) index: usize,
     pub(super) state: Arc<ServerState>,
     pub(super) config: Arc<Config>,
+    /// Bytes of one connection's replies where its class has no limit.
+    reply_bytes_max: usize,
     /// The count of changes that `config` has seen.
     config_changes: u64,
     pub(super) table: Arc<CommandTable>,
@@ -63,6 +70,7 @@ impl Core {
         let mut core = Core {
             index,
             config: state.config().snapshot(),
+            reply_bytes_max: (system_memory_bytes() / 4).max(REPLY_BYTES_MIN) as usize,
             config_changes: 0,
             table,
             conns: Conns::default(),
@@ -227,12 +235,26 @@ impl Core {
         waits
     }
 
-    /// True if the connection has more unsent output, `unsent` bytes, than its class may have. As in Redis, nothing of an
-    /// output over the limit is sent.
-    pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize) -> bool {
+    /// Bytes that a connection's replies may come to while they are made: the hard limit of its class, else a quarter of the
+    /// machine's memory. A command whose reply has no end stops there, and its connection is closed.
+    #[inline]
+    pub(super) fn reply_ceiling(&self, id: ConnId) -> usize {
+        let limit = &self.config.output_limits[ClientClass::of(&self.conns[id]).limit()];
+        if limit.hard_bytes > 0 { limit.hard_bytes as usize } else { self.reply_bytes_max }
+    }
+
+    /// True if the connection keeps more unsent output than its class may have.
+    pub(super) fn over_output(&mut self, id: ConnId) -> bool {
+        let output = self.conns[id].output();
+        self.over_output_limit(id, output.len(), output.is_overflown())
+    }
+
+    /// True if the connection has more unsent output, `unsent` bytes, than its class may have, or if some of it is lost. As
+    /// in Redis, nothing of an output over the limit is sent.
+    pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize, lost: bool) -> bool {
         let conn = &mut self.conns[id];
         let limit = &self.config.output_limits[ClientClass::of(conn).limit()];
-        let over = conn.is_over(limit, unsent, self.now.unix_ms);
+        let over = conn.is_over(limit, unsent, self.now.unix_ms) || lost;
         if over {
             let line = clients::line(conn, self.now.unix_ms);
             tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");

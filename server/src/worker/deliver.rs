@@ -124,8 +124,7 @@ impl Core {
         let Some(conn) = self.conns.get_mut(who) else { return };
         conn.note_written();
         let waited = conn.waits(WaitReasons::OUTPUT);
-        let unsent = conn.output().len();
-        if self.over_output_limit(who.conn, unsent) || self.flush_waiting(who.conn).is_err() {
+        if self.over_output(who.conn) || self.flush_waiting(who.conn).is_err() {
             self.close(who.conn);
             return;
         }

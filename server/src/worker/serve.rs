@@ -71,6 +71,7 @@ impl Worker {
         let mut unsent = if conn.output().is_empty() { None } else { Some(conn.take_output()) };
         let keeps_room = unsent.is_some() && core.state.outputs_kept();
         let out = unsent.as_mut().unwrap_or(reply);
+        out.set_ceiling(core.reply_ceiling(id));
         let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
         let written = core.send_replies(id, out);
         if written.is_ok() && (!out.is_empty() || keeps_room) {
@@ -108,7 +109,7 @@ impl Worker {
     fn place_client(&mut self, id: ConnId, stop: &Stop) {
         let Worker { core, buffers, .. } = self;
         core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
-        let over_output = core.over_output_limit(id, core.conns[id].output().len());
+        let over_output = core.over_output(id);
         let over_query = core.over_query_limit(id);
         let conn = &mut core.conns[id];
         conn.balance();
@@ -189,7 +190,7 @@ impl Core {
         self.state.tracking().flush(self.index);
         self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), self.index);
         self.deliver_behind_replies(id, out);
-        if self.over_output_limit(id, out.len()) {
+        if self.over_output_limit(id, out.len(), out.is_overflown()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }
         self.write(id, out)

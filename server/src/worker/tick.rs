@@ -77,7 +77,7 @@ impl Core {
         if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
             tracing::debug!("Closing idle client");
             self.close(id);
-        } else if self.over_output_limit(id, self.conns[id].output().len()) {
+        } else if self.over_output(id) {
             self.close(id);
         }
     }

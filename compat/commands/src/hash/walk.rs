@@ -6,7 +6,7 @@ use varve_store::Pick;
 
 use crate::errors;
 use crate::generic::scan::{Family, Options, parse_cursor};
-use crate::grammar::{integer, is};
+use crate::grammar::{integer, is, parts};
 
 pub(super) const ROWS: FileRows = &[HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD];
 
@@ -161,15 +161,21 @@ fn some_fields(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let out = &mut *ctx.out;
     let nested = values && out.is_resp3();
     out.array(if values && !nested { 2 * many } else { many });
-    ctx.tx.hash_pick(&key, pick, |field, value| {
-        if nested {
-            out.array(2);
+    let pick = if len == 0 { Pick::Distinct(0) } else { pick };
+    for part in parts(pick) {
+        if out.is_overflown() {
+            break;
         }
-        out.bulk(field);
-        if values {
-            out.bulk(value);
-        }
-    })?;
+        ctx.tx.hash_pick(&key, part, |field, value| {
+            if nested {
+                out.array(2);
+            }
+            out.bulk(field);
+            if values {
+                out.bulk(value);
+            }
+        })?;
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use varve_store::{Key, PackedEntry, Pick};
 
 use super::{RANDOM, READS, TAKES, reply_member};
 use crate::errors;
-use crate::grammar::integer;
+use crate::grammar::{integer, parts};
 
 pub(super) const ROWS: FileRows = &[SPOP, SRANDMEMBER];
 
@@ -160,6 +160,11 @@ fn show_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         0.. => (Pick::Distinct(many), many.min(set.len())),
     };
     ctx.out.array(many);
-    set.pick(rng, pick, |member| reply_member(ctx.out, member));
+    for part in parts(pick) {
+        if ctx.out.is_overflown() {
+            break;
+        }
+        set.pick(rng, part, |member| reply_member(ctx.out, member));
+    }
     Ok(())
 }

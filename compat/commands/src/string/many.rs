@@ -19,6 +19,9 @@ fn mget(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         if reply_value(ctx, &key).is_err() {
             ctx.out.null();
         }
+        if ctx.out.is_overflown() {
+            break;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use varve_store::Pick;
 
 use super::{READS, reply_head, reply_member};
 use crate::errors;
-use crate::grammar::integer;
+use crate::grammar::{integer, parts};
 
 pub(super) const ROWS: FileRows = &[ZRANDMEMBER];
 
@@ -51,7 +51,13 @@ fn pick_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     };
     let Ctx { tx, out, .. } = ctx;
     reply_head(out, members, with_scores);
-    tx.zset_pick(&key, pick, &mut |member, score| reply_member(out, member, score, with_scores))?;
+    let pick = if length == 0 { Pick::Distinct(0) } else { pick };
+    for part in parts(pick) {
+        if out.is_overflown() {
+            break;
+        }
+        tx.zset_pick(&key, part, &mut |member, score| reply_member(out, member, score, with_scores))?;
+    }
     Ok(())
 }
 

@@ -26,7 +26,7 @@ struct Item {
 pub(super) struct Scratch {
     bytes: Vec<u8>,
     items: Vec<Item>,
-    index: HashTable<u32>,
+    index: HashTable<usize>,
     /// The hash of a key, which follows from the process's seed: nobody outside can make members collide.
     seed: u64,
 }
@@ -86,15 +86,13 @@ impl Scratch {
 
     /// Where an indexed member is.
     fn place(&self, member: &[u8]) -> Option<usize> {
-        let found =
-            self.index.find(hash64(self.seed, member), |&at| text(&self.bytes, &self.items[at as usize]) == member);
-        found.map(|&at| at as usize)
+        let found = self.index.find(hash64(self.seed, member), |&at| text(&self.bytes, &self.items[at]) == member);
+        found.copied()
     }
 
     fn index_item(&mut self, at: usize) {
         let (bytes, items, seed) = (&self.bytes, &self.items, self.seed);
-        let hash = |at: &u32| hash64(seed, text(bytes, &items[*at as usize]));
-        let at = u32::try_from(at).expect("four billion members");
+        let hash = |at: &usize| hash64(seed, text(bytes, &items[*at]));
         self.index.insert_unique(hash(&at), at, hash);
     }
 

@@ -139,3 +139,54 @@ fn a_reply_can_go_to_another_thread() {
     fn send<T: Send>() {}
     send::<Reply>();
 }
+
+#[test]
+fn a_ceiling_bounds_what_waits() {
+    let page = |r: &mut Reply| {
+        let page = r.defer();
+        r.double(0.125);
+        r.end_page(page, u64::MAX, 1);
+    };
+    let writers: [&dyn Fn(&mut Reply); 5] =
+        [&|r| r.bulk(&[b'x'; 100]), &|r| r.integer(i64::MIN), &Reply::ok, &|r| r.error("ERR e"), &page];
+    for write in writers {
+        let mut reply = Reply::new();
+        reply.set_ceiling(10_000);
+        let mut calls = 0;
+        while !reply.is_overflown() {
+            write(&mut reply);
+            calls += 1;
+            assert!(calls < 10_000, "nothing stops it");
+        }
+        let len = reply.len();
+        assert!((5_000..=10_000).contains(&len), "{len}");
+        for _ in 0..10_000 {
+            write(&mut reply);
+        }
+        assert!(reply.is_overflown() && reply.held_bytes() <= 20_000, "{}", reply.held_bytes());
+        reply.clear(0);
+        assert!(!reply.is_overflown());
+    }
+}
+
+#[test]
+fn what_is_sent_makes_room_below_the_ceiling() {
+    let mut reply = Reply::new();
+    reply.set_ceiling(10_000);
+    for _ in 0..1000 {
+        reply.bulk(&[b'x'; 1000]);
+        reply.consume(reply.len() - 1);
+    }
+    assert!(!reply.is_overflown());
+    let mut other = reply.like();
+    other.bulk(&[b'x'; 20_000]);
+    reply.append(other);
+    assert!(reply.is_overflown(), "a loss is carried on");
+}
+
+#[test]
+fn memory_that_nobody_has_ends_nothing() {
+    let mut reply = Reply::new();
+    assert!(!reply.grow(usize::MAX) && !reply.grow(isize::MAX as usize - 1));
+    assert!(reply.is_overflown());
+}

@@ -10,7 +10,7 @@
 mod about;
 mod facts;
 mod gather;
-mod process;
+pub(crate) mod process;
 mod sections;
 
 #[cfg(test)]

@@ -151,3 +151,32 @@ fn histograms_count_each_call_once() {
     let numbers: Vec<String> = (0..entries).map(|_| client.line()).collect();
     assert_eq!(numbers.last().map(String::as_str), Some(":2"), "the last count is all of them");
 }
+
+#[test]
+fn replies_stop_at_the_limit_while_they_are_made() {
+    let server = Server::start(1, "client-output-buffer-limit normal 1mb 0 0");
+    let mut control = server.connect();
+    control.ask(&["SADD", "s", "a", "b"], ":2\r\n");
+    control.ask(&["HSET", "h", "a", "1", "b", "2"], ":2\r\n");
+    control.ask(&["ZADD", "z", "1", "a", "2", "b"], ":2\r\n");
+    control.ask(&["SET", "k", &"v".repeat(200_000)], "+OK\r\n");
+    let endless = "-9223372036854775807";
+    let many = [&["MGET"][..], &["k"; 5000]].concat();
+    let requests: [&[&str]; 4] =
+        [&["SRANDMEMBER", "s", endless], &["HRANDFIELD", "h", endless], &["ZRANDMEMBER", "z", endless], &many];
+    for (nth, words) in requests.into_iter().enumerate() {
+        let mut client = server.connect();
+        client.send(&request(words));
+        assert!(client.is_closed(), "request {nth} has more replies than it may have");
+        control.ask(&["PING"], "+PONG\r\n");
+    }
+    assert_eq!(server.state().total(|stats| &stats.output_limit_closed), 4);
+    // A transaction that the server drives has the same ceiling.
+    let mut client = server.connect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["CONFIG", "GET", "port"], "+QUEUED\r\n");
+    client.ask(&["SRANDMEMBER", "s", endless], "+QUEUED\r\n");
+    client.send(&request(&["EXEC"]));
+    assert!(client.is_closed());
+    control.ask(&["PING"], "+PONG\r\n");
+}

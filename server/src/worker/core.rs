@@ -172,9 +172,13 @@ impl Core {
         self.paused.release(&mut self.conns, || state.pauses().now(now_ms), state.workers()[self.index].stats());
     }
 
-    /// Forgets tracked keys while there are more than the configuration admits.
+    /// Forgets tracked keys while there are more than the configuration admits. The first worker also forgets clients that
+    /// track no more: one is enough, and the others write nothing that it reads.
     #[inline]
     pub(super) fn limit_tracked_keys(&mut self) {
+        if self.index == 0 && self.state.tracking().is_dirty() {
+            self.state.tracking().sweep(self.now.unix_ms);
+        }
         if self.state.tracking().is_over(self.config.tracked_keys_max) {
             self.state.tracking().limit(self.config.tracked_keys_max, self.index);
         }

@@ -298,7 +298,8 @@ impl Worker {
         }
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
-        core.state.store().set_outside_bytes(if max > 0 { buffers.min(max) } else { buffers });
+        let buffers = if max > 0 { buffers.min(max) } else { buffers };
+        core.state.store().set_outside_bytes(buffers + core.state.tracking().bytes() as u64);
         if max > 0 && weight > max {
             core.evict_clients(max);
         }

@@ -13,7 +13,7 @@ pub(crate) fn stop_all(conn: &mut Conn, hub: &mut Hub, state: &ServerState) {
     conn.count_subscriptions();
     if conn.session_mut().end_tracking() {
         hub.track(state.pubsub(), who, false);
-        state.tracking().count_client(state.store(), false);
+        state.tracking().count_client(state.store(), who.client, false);
     }
     if conn.session_mut().end_monitoring() {
         hub.monitor(state.pubsub(), who, false);

@@ -138,7 +138,7 @@ fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {
     let registry = &ctx.state.pubsub();
     if !ctx.conn.session().tracking().on {
         ctx.hub.track(registry, who, true);
-        ctx.state.tracking().count_client(ctx.state.store(), true);
+        ctx.state.tracking().count_client(ctx.state.store(), who.client, true);
     }
     if wanted.bcast && prefixes.is_empty() {
         prefixes.push(b"");
@@ -156,7 +156,7 @@ fn disable(ctx: &mut ServerCtx<'_>) {
     }
     let who = ctx.conn.who();
     ctx.hub.track(ctx.state.pubsub(), who, false);
-    ctx.state.tracking().count_client(ctx.state.store(), false);
+    ctx.state.tracking().count_client(ctx.state.store(), who.client, false);
     if let Some(subscriptions) = ctx.conn.some_subscriptions() {
         ctx.hub.unsubscribe_all(ctx.state.pubsub(), &[Kind::Prefix], who.client, subscriptions);
     }

@@ -1,30 +1,70 @@
 //! The table of what tracking clients have read, and the changes that wait to be broadcast.
 //!
 //! ```text
-//!  64 stripes: Mutex { key -> [client, ...] }         pending, one a worker: Mutex { prefix -> { key -> author } }
+//!  256 stripes: Mutex { key -> [client, ...] }        pending, one a worker: Mutex { prefix -> { key -> author } }
+//!
+//!  a client ends tracking:  its number stays with the keys that it has read
+//!  sweep, a stripe a turn:  numbers of clients that track no more are taken out, keys without numbers too
 //! ```
 //!
-//! A key is told once: its entry goes when it is. Clients that are gone, or no longer track, leave their numbers behind
-//! until the key changes; they are never used again. Locks are leaves (a stripe's, then nothing; pending, then the
-//! prefixes').
+//! A key is told once: its entry goes when it is. A sweep begins when enough clients have ended tracking to pay for the
+//! walk, or some time after the last one; in between a dead number costs its bytes, which count as used memory. Locks:
+//! the sweep's, then the clients', then a stripe's; pending, then the prefixes'.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use varve_store::{Author, Observer, Store};
 
 use crate::features::pubsub::state::{Item, Kind, Name, Registry, Stale};
 
-/// Independent locks of the table.
-const STRIPES: usize = 64;
+/// Independent locks of the table. A sweep looks at one stripe a turn: 4000 keys at the default tracking-table-max-keys.
+const STRIPES: usize = 256;
 /// Keys that one call of [`TrackingTable::limit`] takes out at most.
 const EVICT_MAX: usize = 256;
+/// A sweep begins when one client has ended tracking for this number of numbers in the table.
+const SWEEP_ITEMS_EACH: usize = 16;
+/// Fewer clients than this have a sweep only after [`SWEEP_EVERY_MS`].
+const SWEEP_CLIENTS: usize = 64;
+/// Milliseconds after which a sweep begins for one client too.
+const SWEEP_EVERY_MS: i64 = 10_000;
+/// Bytes of a key's entry beyond the key and more clients than two: the pair in the map, which is two thirds full in the
+/// mean, and the key's allocation.
+const ENTRY_BYTES: usize = size_of::<(Box<[u8]>, Readers)>() * 3 / 2 + 16;
+
+/// The clients that have read a key, ascending.
+type Readers = SmallVec<[u64; 2]>;
 
 /// Keys and the clients that have read them.
-type Stripe = Mutex<HashMap<Box<[u8]>, Vec<u64>>>;
+type Keys = HashMap<Box<[u8]>, Readers>;
+
+/// Bytes that an entry takes.
+fn entry_bytes(key: &[u8], readers: &Readers) -> usize {
+    let list = if readers.spilled() { readers.capacity() * size_of::<u64>() } else { 0 };
+    ENTRY_BYTES + key.len() + list
+}
+
+/// The clients that track, and how many have ended since a sweep began.
+#[derive(Debug, Default)]
+struct Clients {
+    tracking: HashSet<u64>,
+    ended: usize,
+}
+
+/// The places of the two walks over the stripes.
+#[derive(Debug, Default)]
+struct Walks {
+    /// Stripe that the next eviction looks at first.
+    evict: usize,
+    /// Stripe that the sweep comes to next; None while no sweep is under way.
+    sweep: Option<usize>,
+    /// When the last sweep began, in ms of Unix time.
+    swept_ms: i64,
+}
 
 /// Changes of one worker that wait to be broadcast.
 #[derive(Debug, Default)]
@@ -38,14 +78,17 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct TrackingTable {
     registry: Arc<Registry>,
-    stripes: Box<[Stripe]>,
+    stripes: Box<[Mutex<Keys>]>,
     keys: AtomicUsize,
     items: AtomicUsize,
-    clients: Mutex<usize>,
+    /// Bytes of all entries.
+    bytes: AtomicUsize,
+    clients: Mutex<Clients>,
+    /// True from the end of a client's tracking to the end of a sweep that began after it.
+    dirty: AtomicBool,
     pending: Box<[Pending]>,
-    /// Stripe that the next eviction looks at first; held by the worker that evicts, so that two do not both take the
-    /// last key too many.
-    turn: Mutex<usize>,
+    /// Held by the worker that evicts or sweeps, so that two do not both take the last key too many.
+    walks: Mutex<Walks>,
     hasher: RandomState,
 }
 
@@ -55,27 +98,45 @@ impl TrackingTable {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             keys: AtomicUsize::new(0),
             items: AtomicUsize::new(0),
-            clients: Mutex::new(0),
+            bytes: AtomicUsize::new(0),
+            clients: Mutex::default(),
+            dirty: AtomicBool::new(false),
             pending: (0..registry.workers()).map(|_| Pending::default()).collect(),
-            turn: Mutex::new(0),
+            walks: Mutex::default(),
             hasher: RandomState::new(),
             registry,
         }
     }
 
-    /// One client more tracks, or one less; the store reports while there is one.
-    pub(crate) fn count_client(&self, store: &Store, on: bool) {
+    /// A client tracks from now on, or no longer; the store reports while one does.
+    pub(crate) fn count_client(&self, store: &Store, client: u64, on: bool) {
+        store.observe(self.note_client(client, on));
+    }
+
+    /// Notes that a client tracks, or no longer; true while one does. The clients' lock covers the clearing, so that
+    /// nothing is lost that the next client reads.
+    fn note_client(&self, client: u64, on: bool) -> bool {
         let mut clients = self.clients.lock();
-        *clients = if on { *clients + 1 } else { *clients - 1 };
-        store.observe(*clients > 0);
-        if *clients == 0 {
+        if on {
+            clients.tracking.insert(client);
+        } else if clients.tracking.remove(&client) {
+            clients.ended += 1;
+            self.dirty.store(true, Relaxed);
+        }
+        if clients.tracking.is_empty() {
             self.clear();
         }
+        !clients.tracking.is_empty()
     }
 
     /// Tracking clients.
     pub(crate) fn clients(&self) -> usize {
-        *self.clients.lock()
+        self.clients.lock().tracking.len()
+    }
+
+    /// Bytes of keys and of the numbers of their readers, which the log does not hold.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
     }
 
     /// Keys in the table.
@@ -118,20 +179,71 @@ impl TrackingTable {
     /// Takes keys out until there are at most `most` (0: no limit), a bounded number a call; who read them is told that
     /// they changed.
     pub(crate) fn limit(&self, most: usize, worker: usize) {
-        let Some(mut turn) = self.turn.try_lock() else { return };
+        let Some(mut walks) = self.walks.try_lock() else { return };
         for _ in 0..EVICT_MAX {
             if most == 0 || self.keys() <= most {
                 return;
             }
-            *turn = (*turn + 1) % STRIPES;
+            walks.evict = (walks.evict + 1) % STRIPES;
             let taken = (0..STRIPES).find_map(|n| {
-                let mut stripe = self.stripes[(*turn + n) % STRIPES].lock();
+                let mut stripe = self.stripes[(walks.evict + n) % STRIPES].lock();
                 let key = stripe.keys().next()?.clone();
                 stripe.remove(&key).map(|clients| (key, clients))
             });
             let Some((key, clients)) = taken else { return };
             self.tell(&key, clients, Author { worker, client: 0 });
         }
+    }
+
+    /// True if [`TrackingTable::sweep`] may have work to do.
+    #[inline]
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Relaxed)
+    }
+
+    /// Takes the numbers of clients that track no more out of one stripe, if a sweep is under way or due.
+    pub(crate) fn sweep(&self, now_ms: i64) {
+        let Some(mut walks) = self.walks.try_lock() else { return };
+        let mut clients = self.clients.lock();
+        let at = match walks.sweep {
+            Some(at) => at,
+            None if self.is_due(&clients, now_ms - walks.swept_ms) => {
+                (walks.swept_ms, clients.ended) = (now_ms, 0);
+                0
+            }
+            None => return,
+        };
+        self.sweep_stripe(at, &clients.tracking);
+        walks.sweep = (at + 1 < STRIPES).then_some(at + 1);
+        if walks.sweep.is_none() && clients.ended == 0 {
+            self.dirty.store(false, Relaxed);
+        }
+    }
+
+    fn is_due(&self, clients: &Clients, since_ms: i64) -> bool {
+        let many = clients.ended >= SWEEP_CLIENTS && clients.ended * SWEEP_ITEMS_EACH >= self.items();
+        clients.ended > 0 && (many || !(0..SWEEP_EVERY_MS).contains(&since_ms))
+    }
+
+    fn sweep_stripe(&self, at: usize, tracking: &HashSet<u64>) {
+        let mut stripe = self.stripes[at].lock();
+        let (mut keys, mut items, mut bytes) = (0, 0, 0);
+        stripe.retain(|key, readers| {
+            let (had, took) = (readers.len(), entry_bytes(key, readers));
+            readers.retain(|client| tracking.contains(client));
+            readers.shrink_to_fit();
+            let stays = !readers.is_empty();
+            keys += usize::from(!stays);
+            items += had - readers.len();
+            bytes += took - if stays { entry_bytes(key, readers) } else { 0 };
+            stays
+        });
+        if stripe.capacity() / 4 > stripe.len() {
+            stripe.shrink_to_fit();
+        }
+        self.keys.fetch_sub(keys, Relaxed);
+        self.items.fetch_sub(items, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// True if [`TrackingTable::limit`] has work to do.
@@ -143,14 +255,16 @@ impl TrackingTable {
         for stripe in &self.stripes {
             let entries = std::mem::take(&mut *stripe.lock());
             self.keys.fetch_sub(entries.len(), Relaxed);
-            self.items.fetch_sub(entries.values().map(Vec::len).sum(), Relaxed);
+            self.items.fetch_sub(entries.values().map(SmallVec::len).sum(), Relaxed);
+            self.bytes.fetch_sub(entries.iter().map(|(key, readers)| entry_bytes(key, readers)).sum(), Relaxed);
         }
     }
 
     /// Tells the clients of an entry that was taken out, each through its worker's inbox.
-    fn tell(&self, key: &[u8], clients: Vec<u64>, by: Author) {
+    fn tell(&self, key: &[u8], clients: Readers, by: Author) {
         self.keys.fetch_sub(1, Relaxed);
         self.items.fetch_sub(clients.len(), Relaxed);
+        self.bytes.fetch_sub(entry_bytes(key, &clients), Relaxed);
         let mut of_worker: Vec<Vec<u64>> = vec![Vec::new(); self.registry.workers()];
         for client in clients {
             if let Some(home) = self.registry.home(client) {
@@ -166,7 +280,7 @@ impl TrackingTable {
         }
     }
 
-    fn stripe(&self, key: &[u8]) -> &Stripe {
+    fn stripe(&self, key: &[u8]) -> &Mutex<Keys> {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
     }
 }
@@ -175,14 +289,17 @@ impl Observer for TrackingTable {
     fn read(&self, client: u64, key: &[u8]) {
         let mut stripe = self.stripe(key).lock();
         match stripe.get_mut(key) {
-            Some(clients) => {
-                if clients.contains(&client) {
-                    return;
-                }
-                clients.push(client);
+            Some(readers) => {
+                // Numbers ascend with time: a new reader is mostly the last one.
+                let Err(at) = readers.binary_search(&client) else { return };
+                let took = entry_bytes(key, readers);
+                readers.insert(at, client);
+                self.bytes.fetch_add(entry_bytes(key, readers) - took, Relaxed);
             }
             None => {
-                stripe.insert(key.into(), vec![client]);
+                let readers = SmallVec::from_slice(&[client]);
+                self.bytes.fetch_add(entry_bytes(key, &readers), Relaxed);
+                stripe.insert(key.into(), readers);
                 self.keys.fetch_add(1, Relaxed);
             }
         }
@@ -216,11 +333,115 @@ mod tests {
     use super::*;
     use crate::features::pubsub::state::Inbox;
 
-    #[test]
-    fn workers_that_evict_together_leave_what_may_stay() {
+    fn table(workers: usize) -> TrackingTable {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let table = TrackingTable::new(Arc::new(Registry::new((0..2).map(|_| Inbox::new(Arc::clone(&waker))))));
+        TrackingTable::new(Arc::new(Registry::new((0..workers).map(|_| Inbox::new(Arc::clone(&waker))))))
+    }
+
+    /// Turns until no sweep is under way.
+    fn sweep(table: &TrackingTable, now_ms: i64) -> usize {
+        table.sweep(now_ms);
+        let more = || table.walks.lock().sweep.is_some();
+        1 + std::iter::from_fn(|| more().then(|| table.sweep(now_ms))).count()
+    }
+
+    fn figures(table: &TrackingTable) -> (usize, usize, usize) {
+        (table.keys(), table.items(), table.bytes())
+    }
+
+    #[test]
+    fn issue_11_clients_that_ended_tracking_leave_nothing() {
+        let table = table(1);
+        table.note_client(1, true);
+        table.read(1, b"hot");
+        table.read(1, b"quiet");
+        let alone = figures(&table);
+        assert_eq!(alone, (2, 2, 2 * ENTRY_BYTES + 8));
+        // One after the other: what is left of them never passes what a sweep waits for.
+        let (mut sweeps, mut most) = (0, 0);
+        for client in 2..20_002 {
+            table.note_client(client, true);
+            table.read(client, b"hot");
+            table.note_client(client, false);
+            assert!(table.is_dirty());
+            table.sweep(1);
+            sweeps += usize::from(table.walks.lock().sweep == Some(1));
+            most = most.max(table.items());
+        }
+        assert!(
+            sweeps <= 20_000 / SWEEP_CLIENTS && most <= 2 * STRIPES + SWEEP_CLIENTS,
+            "{sweeps} sweeps, {most} items"
+        );
+        // All at once, each with a key of its own too.
+        for client in 30_000..50_000_u64 {
+            table.note_client(client, true);
+            table.read(client, b"hot");
+            table.read(client, format!("own {client}").as_bytes());
+        }
+        assert!(table.bytes() > 20_000 * (ENTRY_BYTES + 9 + 8));
+        (30_000..50_000).for_each(|client| _ = table.note_client(client, false));
+        assert!(sweep(&table, 2) <= STRIPES);
+        sweep(&table, 3 + SWEEP_EVERY_MS);
+        assert_eq!((figures(&table), table.is_dirty()), (alone, false));
+        table.note_client(1, false);
+        assert_eq!(figures(&table), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_sweep_takes_no_key_of_a_client_that_tracks() {
+        let table = table(1);
+        for client in 1..=200_u64 {
+            table.note_client(client, true);
+            table.read(client, b"hot");
+        }
+        (1..=200).filter(|client| client % 3 > 0).for_each(|client| _ = table.note_client(client, false));
+        // A client that comes back while the sweep is under way keeps what it reads then.
+        table.sweep(1);
+        table.note_client(7, true);
+        table.read(7, b"late");
+        sweep(&table, 1);
+        assert!(table.stripe(b"late").lock()[&b"late"[..]].contains(&7));
+        let hot = table.stripe(b"hot").lock()[&b"hot"[..]].clone();
+        assert!(hot.iter().all(|client| client % 3 == 0 || *client == 7) && hot.len() >= 66, "{hot:?}");
+    }
+
+    #[test]
+    fn one_client_that_ended_is_swept_after_a_while() {
+        let table = table(1);
+        table.sweep(1);
+        for client in [1, 2] {
+            table.note_client(client, true);
+            (0..1000).for_each(|n| table.read(client, format!("key {n}").as_bytes()));
+        }
+        table.walks.lock().swept_ms = 100;
+        table.note_client(2, false);
+        sweep(&table, 101);
+        assert_eq!(figures(&table).1, 2000, "not yet");
+        sweep(&table, 100 + SWEEP_EVERY_MS);
+        assert_eq!(table.items(), 1000);
+    }
+
+    #[test]
+    fn bytes_are_those_of_keys_and_readers() {
+        let table = table(1);
+        (1..=3).for_each(|client| _ = table.note_client(client, true));
+        table.read(1, &vec![b'k'; 500_000]);
+        table.read(1, b"k");
+        assert_eq!(table.bytes(), 2 * ENTRY_BYTES + 500_001);
+        table.read(2, b"k");
+        table.read(3, b"k");
+        table.read(2, b"k");
+        let list = table.stripe(b"k").lock()[&b"k"[..]].capacity() * 8;
+        assert_eq!(figures(&table), (2, 4, 2 * ENTRY_BYTES + 500_001 + list));
+        table.changed(Author { worker: 0, client: 0 }, &vec![b'k'; 500_000]);
+        table.changed(Author { worker: 0, client: 0 }, b"k");
+        assert_eq!(figures(&table), (0, 0, 0));
+    }
+
+    #[test]
+    fn workers_that_evict_together_leave_what_may_stay() {
+        let table = table(2);
         for round in 0..50_u32 {
             (0..60_u32).for_each(|n| table.read(1, format!("key {round} {n}").as_bytes()));
             std::thread::scope(|s| {

@@ -39,6 +39,9 @@ use process::cli::{self, Invocation, Request};
 use process::start;
 use system::version;
 
+/// The program's allocator.
+pub use system::sys::last_resort::LastResort;
+
 /// All commands of the server: those of `varve_commands`, and those that it runs itself.
 pub fn commands() -> &'static CommandSet {
     features::commands()

@@ -4,6 +4,9 @@
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
+#[global_allocator]
+static MEMORY: varve_server::LastResort = varve_server::LastResort;
+
 fn main() -> ExitCode {
     let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
     varve_server::run(&arguments)

@@ -6,6 +6,8 @@
 //!     +------------ last bucket moved, old table freed ----------------+ the split goes up
 //! ```
 //!
+//! Where the system refuses the memory of the new table, the old one takes more than its load allows, into chains.
+//!
 //! The overflow buckets of the old table, some megabytes in a table of millions, are freed bit by bit by `step` afterwards.
 
 use crate::geometry::{LOAD_MIN, entries_max};
@@ -16,6 +18,13 @@ use varve_base::group::Tag;
 
 /// The most buckets that an insert moves: it ends moves to a far smaller table late, whose buckets are nearly empty.
 const MOVE_MAX: u64 = 8;
+
+/// Buckets of a table that the heap gives: less than a page of them.
+const HEAP_BUCKETS: u64 = 32;
+
+/// A table whose growth was refused tries again when it has grown by 1/64 of its entries; one whose shrinking was refused,
+/// when it has lost half of them.
+const RETRY_PART: usize = 64;
 
 /// How many buckets ahead of the move references are prefetched; the buckets themselves twice as far.
 const AHEAD: u64 = 2;
@@ -31,31 +40,58 @@ impl IndexTable {
     #[cold]
     pub(crate) fn make_way(&mut self, rehash: &impl Rehash) {
         if self.parts[NEW].is_none() {
-            let buckets = self.geometry.buckets(0);
-            self.parts[NEW] = Part::new(buckets);
+            let buckets = self.begin();
             self.grow_at = entries_max(buckets);
             self.publish_hint();
             return;
         }
-        if !self.is_moving() {
-            self.start_move(self.geometry.larger(self.parts[NEW].count()));
+        if self.is_moving() || self.start_move(self.geometry.larger(self.parts[NEW].count())) {
+            self.advance(rehash, u64::from(self.move_pace));
         }
-        self.advance(rehash, u64::from(self.move_pace));
     }
 
-    fn start_move(&mut self, buckets: u64) {
+    /// Makes the first part; its buckets. Where the system refuses them, it begins with what the heap gives.
+    fn begin(&mut self) -> u64 {
+        let wanted = self.geometry.buckets(0);
+        let (part, buckets) = match Part::new(wanted) {
+            Ok(part) => (part, wanted),
+            Err(_) => (Part::new(HEAP_BUCKETS).expect("less than a page comes from the heap"), HEAP_BUCKETS),
+        };
+        self.parts[NEW] = part;
+        buckets
+    }
+
+    /// Begins a move; false if the system refuses the memory. Then the table goes on as it is, its chains grow longer, and
+    /// some entries later it tries again.
+    fn start_move(&mut self, buckets: u64) -> bool {
         assert!(!self.is_moving() && self.parts[OLD].is_none(), "one move at a time");
         assert!(self.drained.is_none(), "a table that is being emptied takes nothing in");
         let (old, room) = (self.parts[NEW].count(), entries_max(buckets).saturating_sub(self.len) as u64);
         let pace = old.div_ceil((room / 2).max(1)).min(MOVE_MAX) as u32;
         self.move_pace = pace.max(self.geometry.move_buckets);
+        let Ok(part) = Part::new(buckets) else {
+            if buckets > old {
+                (self.refused, self.grow_at) = (true, self.len + self.len / RETRY_PART + 1);
+            } else {
+                self.shrink_below = self.len / 2;
+            }
+            return false;
+        };
+        (self.refused, self.shrink_below) = (false, usize::MAX);
         self.parts.swap(NEW, OLD);
-        self.parts[NEW] = Part::new(buckets);
+        self.parts[NEW] = part;
         self.split = 0;
         self.moved = 0;
         // Every insert moves while there is something to move.
         self.grow_at = 0;
         self.publish_hint();
+        true
+    }
+
+    /// True if the system has refused the table its next size, and it has not got it since.
+    #[inline]
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Moves `buckets` buckets of the old table.
@@ -124,7 +160,9 @@ impl IndexTable {
             }
             let now = self.parts[NEW].count();
             let size = if self.len > self.grow_at { self.geometry.larger(now) } else { self.geometry.shrunk(self.len) };
-            self.start_move(size);
+            if !self.start_move(size) {
+                return false;
+            }
         }
         self.advance(rehash, buckets as u64);
         self.is_moving() || self.wants_move()
@@ -145,7 +183,12 @@ impl IndexTable {
         }
         self.len > self.grow_at
             || self.has_idle_pool()
-            || (self.load() < LOAD_MIN && (self.len == 0 || self.geometry.shrunk(self.len) < now))
+            || (self.load() < LOAD_MIN && (self.len == 0 || self.shrinks(now)))
+    }
+
+    /// Whether a table of this many buckets would be smaller, and that was not just refused.
+    fn shrinks(&self, now: u64) -> bool {
+        self.len < self.shrink_below && self.geometry.shrunk(self.len) < now
     }
 
     pub(crate) fn publish_hint(&self) {

@@ -16,6 +16,7 @@ use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
 use crate::hash_space::{POSITION_BITS, Rehash, position};
 use crate::pool::Pool;
 use std::alloc::Layout;
+use std::io;
 use std::ptr::NonNull;
 use varve_base::Ref;
 use varve_base::group::{BucketHead, Mask, Tag};
@@ -95,9 +96,9 @@ impl Part {
 
     /// A part of `count` empty buckets.
     ///
-    /// # Panics
-    /// If the system has no memory; callers admit memory before they come here.
-    pub(crate) fn new(count: u64) -> Part {
+    /// # Errors
+    /// If the system has no memory for them. Less than a page comes from the heap, whose end is the process's.
+    pub(crate) fn new(count: u64) -> io::Result<Part> {
         assert!((1..=BUCKETS_MAX).contains(&count), "{count} buckets");
         let bytes = count as usize * 64;
         let (base, memory) = if bytes < PAGE_BYTES {
@@ -106,10 +107,10 @@ impl Part {
             let base = unsafe { std::alloc::alloc_zeroed(layout) };
             (NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), Memory::Heap(layout))
         } else {
-            let span = PageSpan::zeroed(bytes).unwrap_or_else(|e| panic!("no memory for {bytes} bytes of index: {e}"));
+            let span = PageSpan::zeroed(bytes)?;
             (span.base(), Memory::Pages(span))
         };
-        Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES }
+        Ok(Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES })
     }
 
     #[inline]

@@ -31,6 +31,10 @@ pub struct IndexTable {
     pub(crate) move_pace: u32,
     /// Buckets that are emptied of the part that is being emptied, once that has begun.
     pub(crate) drained: Option<u32>,
+    /// The system has refused the next size.
+    pub(crate) refused: bool,
+    /// The system has refused a smaller size: none is asked for from this number of entries on.
+    pub(crate) shrink_below: usize,
     pub(crate) geometry: IndexGeometry,
     pub(crate) hint: Option<Hint>,
 }
@@ -85,7 +89,9 @@ impl IndexTable {
     pub fn new(geometry: IndexGeometry) -> IndexTable {
         let parts = [Part::none(), Part::none()];
         let (split, move_pace) = (POSITIONS, geometry.move_buckets);
-        IndexTable { split, parts, len: 0, grow_at: 0, moved: 0, move_pace, drained: None, geometry, hint: None }
+        let (len, grow_at, moved, drained) = (0, 0, 0, None);
+        let (refused, shrink_below, hint) = (false, usize::MAX, None);
+        IndexTable { split, parts, len, grow_at, moved, move_pace, drained, refused, shrink_below, geometry, hint }
     }
 
     /// Entries.

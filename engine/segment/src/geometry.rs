@@ -59,6 +59,12 @@ impl LogGeometry {
         [64, 16, 8].map(|segments| segments * self.segment_bytes)
     }
 
+    /// Segments that are kept open for what was admitted and for drains: the next part of the range is opened before they are
+    /// used, so that a refusal is known before a write that needs the segment is under way.
+    pub(crate) fn open_ahead(&self) -> u32 {
+        16.min(self.reserve_bytes / self.segment_bytes / 16) as u32
+    }
+
     /// Segments that are left for what is written without having asked: a large value that moves.
     pub(crate) fn spare_segments(&self) -> u32 {
         ((1 << 32) / self.segment_bytes).min(self.reserve_bytes / self.segment_bytes / 16) as u32

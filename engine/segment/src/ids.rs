@@ -134,7 +134,7 @@ impl Ids {
     /// Takes `count` numbers in a row for an extent; None if there is no such row.
     pub(crate) fn take_row(&mut self, count: u32) -> Option<u32> {
         assert!(count > 0, "no numbers are taken");
-        if let Some(first) = self.above.take_row(count) {
+        if let Some(first) = self.take_row_above(count) {
             return Some(first);
         }
         if self.high - self.low >= count {
@@ -142,6 +142,11 @@ impl Ids {
             return Some(self.high);
         }
         self.below.take_row(count)
+    }
+
+    /// Takes `count` numbers in a row above the middle.
+    pub(crate) fn take_row_above(&mut self, count: u32) -> Option<u32> {
+        self.above.take_row(count)
     }
 
     /// Takes this number, which must be free.
@@ -185,6 +190,16 @@ impl Ids {
     /// Free numbers outside of the middle.
     pub(crate) fn free_in_use(&self) -> u32 {
         self.below.numbers + self.above.numbers
+    }
+
+    /// Free numbers below the middle.
+    pub(crate) fn free_below(&self) -> u32 {
+        self.below.numbers
+    }
+
+    /// Free numbers in a row above the middle, at the most.
+    pub(crate) fn longest_above(&self) -> u32 {
+        self.above.longest()
     }
 
     /// Numbers in the middle, all free.

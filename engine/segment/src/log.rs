@@ -168,8 +168,9 @@ impl Log {
         self.shared.memory.used_bytes()
     }
 
-    /// True if objects of `bytes` in all find addresses, each of them as large as it may be and rewritten in another place:
-    /// an append that follows finds them. One relaxed load, unless few are left.
+    /// True if objects of `bytes` in all find addresses that the system has opened, each of them as large as it may be and
+    /// rewritten in another place: an append that follows finds them. One relaxed load, unless few are left, an object may
+    /// be large, or the system has refused memory.
     #[inline]
     pub fn has_addresses(&self, bytes: u64) -> bool {
         let plenty = self.shared.memory.ids_left() >= 2 * self.spare;
@@ -181,7 +182,27 @@ impl Log {
         // Each run may begin a segment; a value that is moved may be as large as any.
         let (whole, spare) = ((bytes >> self.segment_shift) + 2, u64::from(self.spare));
         let all = spare + whole + 2 * bytes / self.run_min as u64;
-        u64::from(self.shared.memory.ids_left()) >= all || self.shared.space.lock().ids.have(all, spare.max(whole))
+        let mut space = self.shared.space.lock();
+        space.ids.have(all, spare.max(whole)) && space.is_ready_for(&self.shared.memory, bytes, self.run_min as u64)
+    }
+
+    /// The system has refused memory for something that the owner needs for what it appends: `has_addresses` is false until it
+    /// has some again.
+    #[cold]
+    pub fn refuse(&self) {
+        self.shared.space.lock().refuse(&self.shared.memory);
+    }
+
+    /// Asks the system again if it has refused memory; to be called now and then.
+    pub fn ask_again(&self) {
+        if self.shared.memory.is_refused() {
+            self.shared.space.lock().ask_again(&self.shared.memory);
+        }
+    }
+
+    /// True if the system has refused memory when it was last asked.
+    pub fn is_refused(&self) -> bool {
+        self.shared.memory.is_refused()
     }
 
     /// Bytes of objects that live. Adds up all segments.

@@ -16,6 +16,9 @@ use crate::table::{Granules, Live, SegmentEntry, SegmentTable};
 /// Segments from this size on ask for huge pages.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// Bytes that the system must have beside a part of the range that is opened.
+const HEADROOM_BYTES: usize = 32 << 20;
+
 /// The segments below this offset get huge pages only once they are sealed: the two megabytes that an open one may round
 /// up to count in a store that is not much larger, and in one that is they do not.
 pub(crate) const SMALL_PAGES_BELOW: usize = 96 << 20;
@@ -145,10 +148,17 @@ impl LogMemory {
     /// refuses. Extents get small pages: a value of 300 KB would have two megabytes else, and the page of its slack's
     /// count two more.
     pub(crate) fn open(&self, range: Range<usize>, segments: bool) -> bool {
+        // Held while the range is opened: what is refused first is the log, not a thread's stack or a table.
+        let Ok(_headroom) = Mapping::zeroed(HEADROOM_BYTES) else { return false };
         if !segments && self.geometry.segment_bytes >= HUGE_PAGE_BYTES {
             self.mapping.prefer_huge_pages(range.clone(), false);
         }
         self.mapping.open(range).is_ok()
+    }
+
+    /// True if the system has memory for more than the log: what `open` asks for beside the range.
+    pub(crate) fn has_headroom(&self) -> bool {
+        Mapping::zeroed(HEADROOM_BYTES).is_ok()
     }
 
     /// Tells the system which pages a segment has, when it is opened and when it is sealed. The advice of the range holds

@@ -104,6 +104,9 @@ pub(crate) struct Space {
     pub(crate) ids: Ids,
     /// The range is readable and writable outside of this.
     closed: Range<usize>,
+    /// The system has refused a part of the range, or memory for something else of the log's owner.
+    refused: bool,
+    refused_elsewhere: bool,
     pub(crate) seals: u64,
     /// Segments that are open.
     open: Vec<u32>,
@@ -121,6 +124,8 @@ impl Space {
         Space {
             ids: Ids::new(segments as u32),
             closed: 0..geometry.reserve_bytes,
+            refused: false,
+            refused_elsewhere: false,
             seals: 0,
             open: vec![],
             fullness: Fullness::new(),
@@ -137,22 +142,28 @@ impl Space {
     /// Takes a segment and opens its range. None if there is none, or if the system promises no memory for it.
     fn take(&mut self, memory: &LogMemory) -> Option<u32> {
         let segment = self.ids.take()?;
-        if !self.open_range(memory, segment, 1) {
-            self.ids.give(segment, 1);
-            return None;
+        if self.open_range(memory, segment, 1) {
+            self.publish(memory);
+            return Some(segment);
         }
+        self.ids.give(segment, 1);
+        // A segment that was opened for extents serves as well.
+        let segment = self.ids.take_row_above(1);
         self.publish(memory);
-        Some(segment)
+        segment
     }
 
     /// Takes `count` segments in a row, none of which has any memory; None as in `take`.
     pub(crate) fn take_empty(&mut self, memory: &LogMemory, count: u32) -> Option<u32> {
         let first = self.ids.take_row(count)?;
-        if !self.open_range(memory, first, count) {
+        let opened = self.open_range(memory, first, count);
+        if !opened {
             self.ids.give(first, count);
-            return None;
         }
         self.publish(memory);
+        if !opened {
+            return None;
+        }
         let taken = first..first + count;
         self.cached.retain(|id| !taken.contains(id));
         for id in taken {
@@ -175,8 +186,20 @@ impl Space {
         if range.end <= self.closed.start || range.start >= self.closed.end {
             return true;
         }
+        let opened = self.open_to(memory, range, first < self.ids.middle().start);
+        self.refused |= !opened;
+        assert!(
+            !opened || self.closed.is_empty() || !self.closed.contains(&(first as usize * bytes)),
+            "{first} is closed"
+        );
+        opened
+    }
+
+    /// Opens the range up to these bytes, from below or from above.
+    fn open_to(&mut self, memory: &LogMemory, range: Range<usize>, below: bool) -> bool {
+        assert!(range.start <= range.end && range.end <= memory.geometry.reserve_bytes, "{range:?} is opened");
         let steps = memory.geometry.open_steps();
-        if first < self.ids.middle().start {
+        if below {
             let ends = steps.map(|step| (self.closed.start + step).max(range.end).min(self.closed.end));
             let Some(&end) = ends.iter().find(|&&end| memory.open(self.closed.start..end, true)) else { return false };
             self.closed.start = end;
@@ -190,7 +213,67 @@ impl Space {
     }
 
     fn publish(&self, memory: &LogMemory) {
-        memory.publish_left(self.ids.in_middle(), memory.is_refused());
+        memory.publish_left(self.ids.in_middle(), self.refused || self.refused_elsewhere);
+    }
+
+    /// Segments that can be taken without opening more of the range.
+    fn ready(&self, memory: &LogMemory) -> u32 {
+        assert!(self.closed.end <= memory.geometry.reserve_bytes, "{:?} is closed", self.closed);
+        let opened = (self.closed.start / memory.geometry.segment_bytes) as u32;
+        self.ids.free_below() + opened.saturating_sub(self.ids.middle().start)
+    }
+
+    /// Numbers in a row that an extent can be given without opening more of the range.
+    fn ready_row(&self, memory: &LogMemory) -> u32 {
+        let closed_end = self.closed.end.div_ceil(memory.geometry.segment_bytes) as u32;
+        let middle = self.ids.middle();
+        self.ids.longest_above().max(middle.end - closed_end.clamp(middle.start, middle.end))
+    }
+
+    /// Opens more of the range while there are segments left, so that a refusal is known early.
+    fn open_ahead(&mut self, memory: &LogMemory) {
+        if self.ready(memory) < memory.geometry.open_ahead() && !self.closed.is_empty() {
+            let next = self.closed.start..self.closed.start + memory.geometry.segment_bytes;
+            self.refused = !self.open_to(memory, next, true);
+            self.publish(memory);
+        }
+    }
+
+    /// True if objects of `bytes` in all, of which each of more than `extent_min` bytes is an extent, find opened segments.
+    /// Tries to open more for a large one.
+    pub(crate) fn is_ready_for(&mut self, memory: &LogMemory, bytes: u64, extent_min: u64) -> bool {
+        let geometry = &memory.geometry;
+        let whole = u32::try_from(bytes / geometry.segment_bytes as u64 + 2).unwrap_or(u32::MAX);
+        // Four times: other threads' large values may be on their way as well.
+        let row = if bytes > extent_min { whole.saturating_mul(4).min(self.ids.in_middle()) } else { 0 };
+        if row > self.ready_row(memory) && !self.closed.is_empty() {
+            let begin = (self.ids.middle().end - row) as usize * geometry.segment_bytes;
+            self.refused = begin < self.closed.end && !self.open_to(memory, begin..self.closed.end, false);
+            self.publish(memory);
+        }
+        if self.closed.is_empty() || !(self.refused || self.refused_elsewhere) {
+            return true;
+        }
+        let small = whole.saturating_add(geometry.open_ahead() / 2);
+        !self.refused_elsewhere
+            && self.ready(memory) >= small
+            && self.ready_row(memory) >= if row > 0 { whole } else { 0 }
+    }
+
+    /// The system has refused memory for something else of the log's owner.
+    pub(crate) fn refuse(&mut self, memory: &LogMemory) {
+        self.refused_elsewhere = true;
+        self.publish(memory);
+    }
+
+    /// Asks the system again after a refusal.
+    pub(crate) fn ask_again(&mut self, memory: &LogMemory) {
+        self.refused_elsewhere &= !memory.has_headroom();
+        if self.refused && !self.closed.is_empty() {
+            let next = self.closed.start..self.closed.start + memory.geometry.segment_bytes;
+            self.refused = !self.open_to(memory, next, true);
+        }
+        self.publish(memory);
     }
 
     /// Free segments with memory that is kept.
@@ -246,6 +329,7 @@ impl Space {
         let start = u64::from(segment == 0);
         memory.table.entry(segment).open(class, start);
         self.open.push(segment);
+        self.open_ahead(memory);
         memory.count_open();
         memory.advise_pages(segment, false);
         self.classes[class as usize].cutting = Some((segment, base + start, base + bytes));
@@ -442,5 +526,5 @@ impl Space {
 /// Panics: the addresses are used up. A caller that asks first (`Log::has_addresses`) never comes here.
 pub(crate) fn exhausted(memory: &LogMemory) -> ! {
     let bytes = memory.geometry.reserve_bytes;
-    panic!("the {bytes} bytes reserved for segments are exhausted, or the system promises no memory for more")
+    panic!("the {bytes} bytes reserved for segments are exhausted, or the system refuses memory for more")
 }

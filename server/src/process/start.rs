@@ -42,6 +42,8 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         .map_err(|error| complain(&format!("Can't chdir to '{}': {}", config.dir.display(), error_text(&error))))?;
     logging::start(config.log_level, config.log_file.as_deref())
         .map_err(|error| complain(&format!("Can't open the log file: {}", error_text(&error))))?;
+    let log_file = config.log_file.as_deref().and_then(|path| std::path::absolute(path).ok());
+    sys::last_resort::watch_panics(log_file.as_deref());
     greet(&config, file.as_deref());
     for remark in &remarks {
         match remark.warning {

@@ -195,6 +195,9 @@ impl Shard {
             return;
         }
         self.was_moving = moving;
+        if self.index.is_refused() {
+            ground.log().refuse();
+        }
         let bytes = (self.index.bytes() + self.wheel.bytes()).saturating_sub(OWN_BYTES);
         if bytes != self.reported_bytes {
             ground.table_bytes().fetch_add((bytes as u64).wrapping_sub(self.reported_bytes as u64), Relaxed);

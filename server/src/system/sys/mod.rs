@@ -5,6 +5,8 @@
 //! (signal-hook), memory (varve-base).
 #![allow(unsafe_code, reason = "libc calls without a safe face; each block says why it is sound")]
 
+pub(crate) mod last_resort;
+
 use std::io;
 
 /// The number of files that may be open at once: the soft limit that applies, and the hard limit it may be raised to.

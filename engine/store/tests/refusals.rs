@@ -1,0 +1,87 @@
+//! The system refuses memory: writes are refused with the error of the limit, reads and deletions go on, and writes again
+//! when there is room or memory. One test, alone in its process, which it limits with prlimit.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use varve_store::{LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Tx};
+
+/// Limits this process to `bytes` of memory of its own, or lifts the limit.
+fn limit(bytes: Option<u64>) {
+    let value = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+    let me = std::process::id().to_string();
+    let done = Command::new("prlimit").args(["--pid", &me, &format!("--data={value}:unlimited")]).status();
+    assert!(done.expect("util-linux").success(), "prlimit");
+}
+
+/// Bytes that count against such a limit.
+fn data_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmData:")).expect("a line of VmData");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kilobytes") << 10
+}
+
+fn with_key<R>(worker: &mut StoreWorker, n: usize, act: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R) -> R {
+    let name = format!("key:{n}");
+    let (store, local) = worker.parts();
+    let _inside = store.gate().enter(local.id());
+    let mut tx = Tx::new(store, local, 0);
+    let key = tx.key(name.as_bytes());
+    tx.hold(&[tx.shard_of(key.hash)]);
+    let done = act(&mut tx, &key);
+    tx.finish();
+    done
+}
+
+/// Writes a value as a command does: false if it was not admitted.
+fn write(worker: &mut StoreWorker, n: usize, value: &[u8]) -> bool {
+    let admitted = worker.admit(value.len() as u64 + 100).is_ok();
+    if admitted {
+        with_key(worker, n, |tx, key| tx.set(key, value, Ttl::Clear, StringForm::Auto));
+    }
+    admitted
+}
+
+fn settle(worker: &mut StoreWorker, now_ms: &mut i64) {
+    // The system is asked again once in 8 ms.
+    *now_ms += 10;
+    for _ in 0..200_000 {
+        *now_ms += 1;
+        if worker.background(*now_ms, Duration::from_millis(1)).is_none_or(|next| next > *now_ms) {
+            return;
+        }
+    }
+    panic!("the background does not come to rest");
+}
+
+#[test]
+fn refused_memory_is_an_error_and_passes() {
+    let geometry = LogGeometry { reserve_bytes: 64 << 30, ..LogGeometry::default() };
+    let store: Arc<Store> = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("addresses");
+    let mut worker = store.worker(0);
+    let mut now_ms = 1_795_000_000_000;
+    let value = vec![b'v'; 100_000];
+    limit(Some(data_bytes() + (900 << 20)));
+    let written = (0..20_000).take_while(|&n| write(&mut worker, n, &value)).count();
+    assert!((2000..9000).contains(&written), "{written} values of 100 KB in 900 MB");
+    assert!(store.log().is_refused());
+    // Small and large writes stay refused, and nothing else is.
+    settle(&mut worker, &mut now_ms);
+    assert!(!write(&mut worker, written, &value) && worker.admit(64 << 20).is_err());
+    assert!((0..written).all(|n| with_key(&mut worker, n, |tx, key| tx.exists(key))));
+    // Deletions make room in segments that are open to the process.
+    (0..written).step_by(2).for_each(|n| assert!(with_key(&mut worker, n, |tx, key| tx.remove(key))));
+    settle(&mut worker, &mut now_ms);
+    assert!(write(&mut worker, written, &value), "what died has made room");
+    let again = (written..20_000).take_while(|&n| write(&mut worker, n, &value)).count();
+    assert!(again > written / 8 && again < written, "{again} values after half of {written} are gone");
+    // With more memory all goes on by itself, large values as well.
+    limit(None);
+    settle(&mut worker, &mut now_ms);
+    assert!(!store.log().is_refused());
+    assert!((0..2000).all(|n| write(&mut worker, 30_000 + n, &value)));
+    assert!(write(&mut worker, 40_000, &vec![b'v'; 20 << 20]));
+    worker.park();
+    store.verify();
+}

@@ -1,0 +1,93 @@
+//! A server that the system refuses memory: it answers with an error and goes on; where it cannot go on, it ends at once.
+
+use std::process::Command;
+use std::time::Duration;
+
+use varve_testkit::{Client, Launch, Server};
+
+/// How long an end may take. Nothing is judged by it but that the end comes.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
+/// Limits a process to `bytes` of memory of its own, or lifts the limit.
+fn limit(server: &Server, bytes: Option<u64>) {
+    let value = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+    let pid = server.pid().to_string();
+    let done = Command::new("prlimit").args(["--pid", &pid, &format!("--data={value}:unlimited")]).status();
+    assert!(done.expect("util-linux").success(), "prlimit");
+}
+
+/// Bytes that count against such a limit.
+fn data_bytes(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmData:")).expect("a line of VmData");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kilobytes") << 10
+}
+
+fn set(client: &mut Client, n: usize, value: &str) -> String {
+    client.call(&["SET", &format!("key:{n}"), value]).expect("the server lives").text()
+}
+
+/// Engine 2.2: the refusal was a panic under a shard's lock, and the panic did not end the process.
+#[test]
+fn memory_that_the_system_refuses_is_an_error_for_the_client() {
+    let mut server = Launch::varve().config("io-threads 2").start().expect("a server");
+    limit(&server, Some(data_bytes(&server) + (900 << 20)));
+    let mut client = server.client();
+    let value = "v".repeat(100_000);
+    let refused = (0..20_000).map(|n| (n, set(&mut client, n, &value))).find(|(_, reply)| reply != "OK");
+    let (written, reply) = refused.expect("900 MB are full at last");
+    assert!(reply.starts_with("OOM "), "{reply}");
+    assert!(written > 1500, "{written} values of 100 KB in 900 MB");
+    // Everything that needs no memory goes on.
+    assert_eq!(client.cmd("PING").text(), "PONG");
+    assert_eq!(client.cmd("STRLEN key:7").integer(), Some(100_000));
+    assert_eq!(client.cmd("DBSIZE").integer(), Some(written as i64));
+    for n in 0..written / 2 {
+        assert_eq!(client.cmd(&format!("DEL key:{n}")).integer(), Some(1));
+    }
+    // The background gives the segments of what died back to the log.
+    let again = (0..2000).find(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        set(&mut client, written, &value) == "OK"
+    });
+    assert!(again.is_some(), "deletions make room");
+    limit(&server, None);
+    let again = (0..2000).find(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        (0..200).all(|n| set(&mut client, 100_000 + n, &value) == "OK")
+    });
+    assert!(again.is_some(), "with memory all goes on");
+    server.signal("TERM").expect("kill");
+    assert_eq!(server.wait(END_LIMIT), Some(true), "it ends when it is asked to: {}", server.log());
+}
+
+#[test]
+fn a_panic_ends_the_process_though_no_memory_is_left() {
+    for io_threads in ["io-threads 1", "io-threads 4"] {
+        // With the environment that made the standard library print a backtrace.
+        let mut server =
+            Launch::varve().config(io_threads).under(["env", "RUST_BACKTRACE=1"]).start().expect("a server");
+        let mut client = server.client();
+        limit(&server, Some(1 << 20));
+        // No reply comes: the connection ends with the process.
+        let _ = client.call(&["DEBUG", "PANIC"]);
+        assert_eq!(server.wait(END_LIMIT), Some(false), "it still runs: {}", server.log());
+        let log = server.log();
+        assert!(log.contains("VARVE PANIC") || log.contains("Out of memory"), "the last line names the reason: {log}");
+        assert!(!log.contains("backtrace"), "nothing is printed that needs memory: {log}");
+    }
+}
+
+#[test]
+fn an_allocation_that_is_refused_ends_the_process() {
+    let mut server = Launch::varve().under(["env", "RUST_BACKTRACE=1"]).start().expect("a server");
+    let mut client = server.client();
+    limit(&server, Some(1 << 20));
+    // A transaction keeps its commands in ordinary memory.
+    let _ = client.call(&["MULTI"]);
+    let value = "v".repeat(60_000);
+    let ended = (0..5000).any(|n| client.call(&["SET", &format!("key:{n}"), &value]).is_err());
+    assert!(ended, "300 MB of queued commands in a process that gets no memory");
+    assert_eq!(server.wait(END_LIMIT), Some(false), "it still runs: {}", server.log());
+    assert!(server.log().contains("Out of memory: the system refuses"), "{}", server.log());
+}

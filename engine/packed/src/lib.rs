@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod intset;
+pub mod leaf;
 pub mod node;
 
 /// A change needs more room than the bytes handed in have. Nothing was changed.

@@ -42,8 +42,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["growth", "drain", "walk", "verify"],
         ],
     ),
-    ("engine/packed", &[&["lib"], &["intset", "node"]]),
-    ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table"], &["list", "zset"]]),
+    ("engine/packed", &[&["lib"], &["intset", "node"], &["leaf"]]),
+    ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table", "leaf_table"], &["list", "zset"]]),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
@@ -67,7 +67,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["grammar", "digest"],
             &["generic", "segments"],
             &["hash", "list", "set", "string", "zset", "blocking", "transaction"],
-            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
+            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory"],
         ],
     ),
     (

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use libfuzzer_sys::fuzz_target;
-use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 use varve_collection::list::{CompressScratch, End, ListCtx, Quicklist, QuicklistReader, Shape};
 use varve_collection::zset::{ScoreBound, SortedSet, ZAdd, ZAdded, ZRange};
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
@@ -83,8 +83,8 @@ impl World {
         .expect("addresses");
         let (collection, model) = match ty % 4 {
             0 => (Collection::List(Quicklist::empty()), Model::List(VecDeque::new())),
-            1 => (Collection::Hash(FieldTable::new(ID, 1)), Model::Fields(BTreeMap::new())),
-            2 => (Collection::Set(FieldTable::members(ID, 1)), Model::Fields(BTreeMap::new())),
+            1 => (Collection::Hash(LeafTable::fields()), Model::Fields(BTreeMap::new())),
+            2 => (Collection::Set(LeafTable::members()), Model::Fields(BTreeMap::new())),
             _ => (Collection::Zset(Box::new(SortedSet::new(ID, 1))), Model::Scores(BTreeMap::new())),
         };
         let fill = [4, 2, 9, -1][usize::from(shape % 4)];
@@ -161,7 +161,7 @@ impl World {
             (Collection::Hash(table) | Collection::Set(table), Model::Fields(model)) => {
                 let mut shown = BTreeMap::new();
                 table.for_each(ctx, |field, value| {
-                    assert!(shown.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
+                    assert!(shown.insert(text(field), text(value)).is_none(), "a field twice");
                 });
                 assert_eq!(&shown, model);
             }
@@ -284,7 +284,7 @@ fn remove_equal(model: &mut VecDeque<Vec<u8>>, needle: &[u8], count: u64, end: E
 }
 
 fn change_fields(
-    table: &mut FieldTable,
+    table: &mut LeafTable,
     ctx: &mut WriteCtx<'_>,
     model: &mut BTreeMap<Vec<u8>, Vec<u8>>,
     is_set: bool,
@@ -312,7 +312,7 @@ fn change_fields(
             let (mut cursor, mut shown) = (0, BTreeMap::new());
             loop {
                 cursor = table.scan(ctx.read(), cursor, usize::from(one % 8) + 1, &mut |field, value| {
-                    shown.insert(field.to_vec(), value.to_vec());
+                    shown.insert(text(field), text(value));
                 });
                 if cursor == 0 {
                     break;
@@ -320,7 +320,7 @@ fn change_fields(
             }
             assert_eq!(&shown, model, "a scan of a table at rest shows all");
         }
-        _ => assert_eq!(table.get(ctx.read(), &field), model.get(&field).map(Vec::as_slice)),
+        _ => assert_eq!(table.get(ctx.read(), &field).map(text).as_ref(), model.get(&field)),
     }
     assert_eq!(table.len(), model.len());
 }

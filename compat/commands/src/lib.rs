@@ -30,7 +30,6 @@ mod set;
 mod sha1;
 mod string;
 mod transaction;
-mod wait;
 mod zset;
 
 use std::sync::LazyLock;
@@ -55,7 +54,6 @@ pub const FAMILIES: &[&[FileRows]] = &[
         memory::ROWS,
         segments::ROWS,
         transaction::ROWS,
-        wait::ROWS,
     ],
 ];
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Collection::List   Quicklist    counted tree of leaves ---> packed nodes            objects of the log
-//!   Collection::Hash   FieldTable   buckets of an index ------> field and value         objects of the log
-//!   Collection::Set    FieldTable   buckets of an index ------> member                  objects of the log
+//!   Collection::Hash   LeafTable    directory by hash --------> leaves of pairs         objects of the log
+//!   Collection::Set    LeafTable    directory by hash --------> leaves of members       objects of the log
 //!   Collection::Zset   SortedSet    FieldTable, and a counted tree of leaves of cells   objects of the log
 //! ```
 //! Every object of a collection carries the collection's number as its owner. Through that number the caller finds the
@@ -12,7 +12,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`list`] | lists: packed nodes in order |
-//! | [`field_table`] | fields and members under an index of their own |
+//! | [`leaf_table`] | fields of hashes and members of sets in packed leaves, in order of their hashes |
+//! | [`field_table`] | the members of a sorted set under an index of their own |
 //! | [`zset`] | sorted sets: a field table, and a tree over its elements by (score, member); small ones in a packed node |
 //! | `counted_tree` | the counted B+ tree that lists and sorted sets share |
 //!
@@ -24,6 +25,7 @@
 mod counted_tree;
 pub mod field_table;
 mod kinds;
+pub mod leaf_table;
 pub mod list;
 pub mod zset;
 
@@ -31,10 +33,11 @@ use std::collections::HashSet;
 
 use varve_base::Ref;
 use varve_base::hash::hash64;
+use varve_base::mem::Line;
 use varve_index::{Rehash, TableStats};
 use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 
-use field_table::FieldTable;
+use leaf_table::LeafTable;
 use list::Quicklist;
 use zset::SortedSet;
 
@@ -120,9 +123,9 @@ pub enum Collection {
     /// A list.
     List(Quicklist),
     /// A hash: fields with values.
-    Hash(FieldTable),
+    Hash(LeafTable),
     /// A set: members without values.
-    Set(FieldTable),
+    Set(LeafTable),
     /// A sorted set.
     Zset(Box<SortedSet>),
 }
@@ -144,28 +147,28 @@ impl Collection {
 
     /// The fields of the hash; the key's object says that this is one.
     #[inline]
-    pub fn hash(&self) -> &FieldTable {
+    pub fn hash(&self) -> &LeafTable {
         let Collection::Hash(fields) = self else { unreachable!("a hash") };
         fields
     }
 
     /// The fields of the hash, to change.
     #[inline]
-    pub fn hash_mut(&mut self) -> &mut FieldTable {
+    pub fn hash_mut(&mut self) -> &mut LeafTable {
         let Collection::Hash(fields) = self else { unreachable!("a hash") };
         fields
     }
 
     /// The members of the set; the key's object says that this is one.
     #[inline]
-    pub fn set(&self) -> &FieldTable {
+    pub fn set(&self) -> &LeafTable {
         let Collection::Set(members) = self else { unreachable!("a set") };
         members
     }
 
     /// The members of the set, to change.
     #[inline]
-    pub fn set_mut(&mut self) -> &mut FieldTable {
+    pub fn set_mut(&mut self) -> &mut LeafTable {
         let Collection::Set(members) = self else { unreachable!("a set") };
         members
     }
@@ -230,12 +233,22 @@ impl Collection {
         }
     }
 
-    /// The elements, where there are any.
+    /// Where the table says which object an element with this hash is in: a bucket, or a directory's cell. A list has none.
     #[inline]
-    pub fn elements(&self) -> Option<&FieldTable> {
+    pub fn table_line(&self, hash: u64) -> Option<Line> {
         match self {
-            Collection::Hash(e) | Collection::Set(e) => Some(e),
-            Collection::Zset(z) => Some(z.elements()),
+            Collection::Hash(e) | Collection::Set(e) => Some(e.cell_line(hash)),
+            Collection::Zset(z) => Some(z.elements().bucket_line(hash)),
+            Collection::List(_) => None,
+        }
+    }
+
+    /// Where the object begins that an element with this hash may be in.
+    #[inline]
+    pub fn object_line(&self, log: &Log, hash: u64) -> Option<Line> {
+        match self {
+            Collection::Hash(e) | Collection::Set(e) => e.leaf_line(log, hash),
+            Collection::Zset(z) => z.elements().object_line(log, hash),
             Collection::List(_) => None,
         }
     }
@@ -255,7 +268,8 @@ impl Collection {
     pub fn wants_step(&self) -> bool {
         match self {
             Collection::List(c) => c.wants_step(),
-            Collection::Hash(e) | Collection::Set(e) => e.wants_step(),
+            // Leaves are split and joined by the commands that fill and empty them.
+            Collection::Hash(_) | Collection::Set(_) => false,
             Collection::Zset(z) => z.wants_step(),
         }
     }
@@ -264,7 +278,7 @@ impl Collection {
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, buckets: usize) {
         match self {
             Collection::List(c) => c.step(ctx, buckets),
-            Collection::Hash(e) | Collection::Set(e) => e.step(ctx, buckets),
+            Collection::Hash(_) | Collection::Set(_) => {}
             Collection::Zset(z) => z.step(ctx, buckets),
         }
     }

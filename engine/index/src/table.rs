@@ -3,7 +3,7 @@
 use crate::geometry::IndexGeometry;
 use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::hint::Hint;
-use crate::part::{BucketKind, Part, PartPos, Wanted};
+use crate::part::{Part, PartPos, Wanted};
 use varve_base::Ref;
 use varve_base::group::{BucketHead, CELLS, Mask, Tag};
 use varve_base::mem::Line;
@@ -46,15 +46,6 @@ pub struct IndexTable {
 pub struct IndexEntry(PartPos);
 
 const _: () = assert!(size_of::<Option<IndexEntry>>() == 12);
-
-impl IndexEntry {
-    /// The entry in a cell of its home bucket.
-    #[inline]
-    pub(crate) fn at_home(side: usize, bucket: u64, cell: usize) -> IndexEntry {
-        let at = bucket as u32;
-        IndexEntry(PartPos { home: at, at, place: BucketKind::Home, cell: cell as u8, side: side as u8 })
-    }
-}
 
 /// Figures of a table. All of them are at hand, none is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

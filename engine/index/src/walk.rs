@@ -6,11 +6,10 @@
 
 use crate::bucket::EXTENSION_REACH;
 use crate::hash_space::{POSITIONS, Rehash};
-use crate::table::{IndexEntry, IndexTable, NEW, OLD};
+use crate::table::{IndexTable, NEW, OLD};
 use std::ops::Range;
 use varve_base::Ref;
 use varve_base::group::CELLS;
-use varve_base::mem::Line;
 use varve_base::rng::Rng;
 
 /// Random cells that `sample` looks at before it walks.
@@ -45,45 +44,19 @@ impl IndexTable {
     ///
     /// In a table that is nearly empty, entries behind long gaps are likelier.
     pub fn sample(&self, rng: &mut Rng) -> Option<Ref> {
-        self.sample_by(|n| rng.below(n)).map(|(r, _)| r)
-    }
-
-    /// A random entry, like `sample`, by numbers below the one that `below` is given. An entry at home comes with its cell; another
-    /// only a search by its hash finds it.
-    #[inline]
-    pub fn sample_by(&self, mut below: impl FnMut(u64) -> u64) -> Option<(Ref, Option<IndexEntry>)> {
         if self.len == 0 {
             return None;
         }
         let ranges = self.bucket_ranges();
         for _ in 0..SAMPLE_TRIES {
-            let found = self.try_cell(&ranges, below(ranges.all * CELLS as u64));
+            let found = self.try_cell(&ranges, rng.below(ranges.all * CELLS as u64));
             if found.is_some() {
                 return found;
             }
         }
-        let start = below(ranges.all) * CELLS as u64;
+        let start = rng.below(ranges.all) * CELLS as u64;
         let end = ranges.all * CELLS as u64;
         (start..end).chain(0..start).find_map(|cell_number| self.try_cell(&ranges, cell_number))
-    }
-
-    /// The entry that `sample_by` finds at its first or second look, given the same numbers.
-    #[inline]
-    pub fn sample_soon(&self, mut below: impl FnMut(u64) -> u64) -> Option<Ref> {
-        let ranges = self.bucket_ranges();
-        let found = (0..2).find_map(|_| self.try_cell(&ranges, below(ranges.all.max(1) * CELLS as u64)));
-        found.map(|(r, _)| r)
-    }
-
-    /// Where the buckets lie that `sample_by` is going to look at first and second, given the same numbers.
-    #[inline]
-    pub fn sample_lines(&self, mut below: impl FnMut(u64) -> u64) -> [Line; 2] {
-        let (new, ranges) = (&self.parts[NEW], self.bucket_ranges());
-        [(); 2].map(|()| {
-            let number = below(ranges.all.max(1) * CELLS as u64) / CELLS as u64;
-            // While the table moves it may be another bucket: some line is fetched then.
-            new.line(if number < ranges.new { number } else { 0 })
-        })
     }
 
     /// The buckets in which there may be entries.
@@ -108,15 +81,14 @@ impl IndexTable {
     /// The entry that a cell holds, if it is not empty. Cells are numbered through: those of the new part, of the old one behind
     /// its cursor, of the old one's first buckets, of overflow buckets.
     #[inline]
-    fn try_cell(&self, ranges: &BucketRanges, cell_number: u64) -> Option<(Ref, Option<IndexEntry>)> {
+    fn try_cell(&self, ranges: &BucketRanges, cell_number: u64) -> Option<Ref> {
         let (number, cell) = (cell_number / CELLS as u64, (cell_number % CELLS as u64) as usize);
         let part = &self.parts[NEW];
         if number >= ranges.new {
-            return self.far_cell(ranges, number - ranges.new, cell).map(|r| (r, None));
+            return self.far_cell(ranges, number - ranges.new, cell);
         }
         let bucket = part.bucket(number);
-        let at_home = || bucket.head().native().has(cell).then(|| IndexEntry::at_home(NEW, number, cell));
-        bucket.head().valid().has(cell).then(|| (bucket.get(cell), at_home()))
+        bucket.head().valid().has(cell).then(|| bucket.get(cell))
     }
 
     fn far_cell(&self, ranges: &BucketRanges, number: u64, cell: usize) -> Option<Ref> {

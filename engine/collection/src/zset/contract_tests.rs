@@ -78,22 +78,10 @@ fn objects_are_of_their_collection() {
         })
     });
     set(|set, ctx| {
-        stops("a member of this set", || {
-            ctx.id = other;
-            set.elements.take_drawn(ctx, 7, |_| ())
-        })
-    });
-    set(|set, ctx| {
         stops("an object of the collection", || {
             ctx.id = other;
             let r = set.elements.find(ctx.read(), b"3").expect("a member").r;
             ctx.relocate(r)
-        })
-    });
-    set(|set, ctx| {
-        stops("a table without values", || {
-            let (reader, appender) = ctx.parts();
-            set.elements.add_beside(reader, appender, ID, b"new")
         })
     });
     set(|set, ctx| stops("an element is there once", || set.elements.insert(ctx, b"3", b"")));

@@ -15,8 +15,7 @@
 use varve_base::hash::hash64;
 use varve_base::mem::Line;
 use varve_base::rng::Rng;
-use varve_collection::CollectionId;
-use varve_collection::field_table::FieldTable;
+use varve_collection::{Collection, CollectionId};
 
 use super::Tx;
 
@@ -73,7 +72,7 @@ impl Tx<'_> {
     #[inline]
     pub fn bucket_line(&self, collection: GuessedCollection, element: &[u8]) -> Option<(Ahead, Line)> {
         let hash = hash64(self.store.seed(), element);
-        let line = self.elements_of(collection)?.bucket_line(hash);
+        let line = self.collection_at(collection)?.table_line(hash)?;
         Some((Ahead { collection, sought: Sought::Named(hash) }, line))
     }
 
@@ -86,24 +85,25 @@ impl Tx<'_> {
     /// looked at.
     #[inline]
     pub fn drawn_lines(&self, collection: GuessedCollection, number: u64) -> Option<(Ahead, [Line; 2])> {
-        let lines = self.elements_of(collection)?.draw_lines(number);
+        let Collection::Set(members) = self.collection_at(collection)? else { return None };
+        let lines = members.draw_lines(number);
         Some((Ahead { collection, sought: Sought::Drawn(number) }, lines))
     }
 
     /// Where the object of an element begins whose bucket was fetched before. Its shard must be held.
     #[inline]
     pub fn element_line(&self, ahead: &Ahead) -> Option<Line> {
-        let elements = self.elements_of(ahead.collection)?;
-        match ahead.sought {
-            Sought::Named(hash) => elements.object_line(self.store.log(), hash),
-            Sought::Drawn(number) => elements.drawn_line(self.store.log(), number),
+        match (ahead.sought, self.collection_at(ahead.collection)?) {
+            (Sought::Named(hash), collection) => collection.object_line(self.store.log(), hash),
+            (Sought::Drawn(number), Collection::Set(members)) => members.drawn_line(self.store.log(), number),
+            (Sought::Drawn(_), _) => None,
         }
     }
 
     #[inline]
-    fn elements_of(&self, collection: GuessedCollection) -> Option<&FieldTable> {
+    fn collection_at(&self, collection: GuessedCollection) -> Option<&Collection> {
         let shard = self.held.at(self.held.position(usize::from(collection.shard)));
-        shard.peek_root(collection.place, collection.id)?.body.elements()
+        shard.peek_root(collection.place, collection.id).map(|root| &root.body)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Elements drawn at random: of hashes, sets and sorted sets alike.
 //!
 //! Each element has an id, which no other shares and which is valid until the collection changes: the number of an entry
-//! of a small collection, the Ref of an element of a big one. Every element is as likely as any other, and so is every
+//! of a small collection, a number that the leaf table gives for an element of a big one, the Ref of a sorted set's member. Every element is as likely as any other, and so is every
 //! selection and every order of it. Distinct elements are drawn one by one up to a third of all; above that, the ids of
 //! all (8 bytes each) are brought into a random order as far as they are wanted.
 
@@ -11,6 +11,7 @@ use varve_base::Ref;
 use varve_base::rng::Rng;
 use varve_collection::ReadCtx;
 use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 
 /// Up to a third of all elements, distinct ones are drawn one by one.
 const ONE_BY_ONE_UP_TO: usize = 3;
@@ -31,7 +32,9 @@ pub enum Pick {
 pub(super) enum Lot<'a> {
     /// Entries of a small collection, by number from 0.
     Numbers(usize),
-    /// Elements of a big one, by the bits of their Refs.
+    /// Elements of a big hash or set, by their numbers.
+    Leaves(&'a LeafTable, ReadCtx<'a>),
+    /// Members of a big sorted set, by the bits of their Refs.
     Elements(&'a FieldTable, ReadCtx<'a>),
 }
 
@@ -39,6 +42,7 @@ impl Lot<'_> {
     fn len(&self) -> usize {
         match self {
             Lot::Numbers(count) => *count,
+            Lot::Leaves(table, _) => table.len(),
             Lot::Elements(table, _) => table.len(),
         }
     }
@@ -63,6 +67,7 @@ impl Lot<'_> {
     fn any(&self, rng: &mut Rng) -> u64 {
         match self {
             Lot::Numbers(count) => rng.below(*count as u64),
+            Lot::Leaves(table, _) => table.sample(rng),
             Lot::Elements(table, _) => table.sample(rng).expect("no collection is empty").bits(),
         }
     }
@@ -84,6 +89,7 @@ impl Lot<'_> {
         let mut ids = Vec::with_capacity(all);
         match self {
             Lot::Numbers(count) => ids.extend(0..*count as u64),
+            Lot::Leaves(table, _) => table.for_each_number(|number| ids.push(number)),
             Lot::Elements(table, ctx) => table.for_each_ref(ctx.log, |r| ids.push(r.bits())),
         }
         for at in 0..count {
@@ -95,8 +101,10 @@ impl Lot<'_> {
     }
 
     fn fetch(&self, id: u64) {
-        if let Lot::Elements(_, ctx) = self {
-            ctx.log.prefetch(ctx.log.recall(id));
+        match self {
+            Lot::Numbers(_) => {}
+            Lot::Leaves(table, ctx) => table.prefetch_number(ctx.log, id),
+            Lot::Elements(_, ctx) => ctx.log.prefetch(ctx.log.recall(id)),
         }
     }
 }

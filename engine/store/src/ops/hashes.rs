@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! packed     | field | value | field | value | ...     one node, in the order in which the fields came
-//! big        FieldTable: one object a field, found through an index of the hash's own
+//! big        LeafTable: pairs in packed leaves, in order of the fields' hashes
 //! ```
 //! Changes of a hash are in `hashes_mut`.
 
 use varve_collection::ReadCtx;
-use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 use varve_packed::node::{Coded, EntryPos, Node};
 
 use super::Tx;
-use super::draw::{Lot, Pick, element};
+use super::draw::{Lot, Pick};
 use super::opened::{Opened, big, small};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
@@ -25,7 +25,7 @@ pub(super) const STRIDE: usize = 2;
 #[derive(Clone, Copy)]
 pub(super) enum HashView<'a> {
     Packed(Node<'a>),
-    Big(&'a FieldTable, ReadCtx<'a>),
+    Big(&'a LeafTable, ReadCtx<'a>),
 }
 
 impl<'a> HashView<'a> {
@@ -52,7 +52,10 @@ impl<'a> HashView<'a> {
     #[inline]
     pub(super) fn get<R>(&self, field: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> R {
         match *self {
-            HashView::Big(fields, ctx) => show(fields.get(ctx, field)),
+            HashView::Big(fields, ctx) => match fields.get(ctx, field) {
+                Some(value) => show(Some(value.text(&mut [0; 20]))),
+                None => show(None),
+            },
             HashView::Packed(node) => match value_pos(node, &Coded::of(field)) {
                 Some(pos) => show(Some(node.get(pos).text(&mut [0; 20]))),
                 None => show(None),
@@ -61,17 +64,19 @@ impl<'a> HashView<'a> {
     }
 
     /// Shows every field and value.
-    fn for_each(&self, show: impl FnMut(&[u8], &[u8])) {
+    fn for_each(&self, mut show: impl FnMut(&[u8], &[u8])) {
         match *self {
             HashView::Packed(node) => each_pair(node, show),
-            HashView::Big(fields, ctx) => fields.for_each(ctx, show),
+            HashView::Big(fields, ctx) => fields.for_each(ctx, |field, value| {
+                show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
+            }),
         }
     }
 
     fn lot(&self) -> Lot<'a> {
         match *self {
             HashView::Packed(_) => Lot::Numbers(self.len()),
-            HashView::Big(fields, ctx) => Lot::Elements(fields, ctx),
+            HashView::Big(fields, ctx) => Lot::Leaves(fields, ctx),
         }
     }
 
@@ -83,9 +88,9 @@ impl<'a> HashView<'a> {
                 let value = node.next(field).expect("a value follows its field");
                 show(node.get(field).text(&mut [0; 20]), node.get(value).text(&mut [0; 20]));
             }
-            HashView::Big(_, ctx) => {
-                let object = ctx.access.open(ctx.log, element(ctx, id));
-                show(object.key(), object.value());
+            HashView::Big(fields, ctx) => {
+                let (field, value) = fields.element(ctx, id);
+                show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
             }
         }
     }
@@ -186,7 +191,9 @@ impl Tx<'_> {
         mut show: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64, WrongType> {
         Ok(match self.hash_peek(k)? {
-            Some(HashView::Big(fields, ctx)) => fields.scan(ctx, cursor, count, &mut show),
+            Some(HashView::Big(fields, ctx)) => fields.scan(ctx, cursor, count, &mut |field, value| {
+                show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
+            }),
             Some(HashView::Packed(node)) => {
                 each_pair(node, show);
                 0

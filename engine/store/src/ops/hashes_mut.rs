@@ -5,7 +5,7 @@
 
 use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
-use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 use varve_packed::node::{Coded, Grow, Node, NodeMut, PackedEntry, buffer_bytes};
 
 use super::Tx;
@@ -275,9 +275,9 @@ fn set_packed(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, field: &[u8], valu
 fn spread(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.make_big(k, w, |ctx, old| {
         let old = Node::open(old);
-        let mut table = FieldTable::new(ctx.id, old.len() / STRIDE);
+        let mut table = LeafTable::fields();
         each_pair(old, |field, value| {
-            table.insert(ctx, field, value);
+            table.set(ctx, field, value);
         });
         Collection::Hash(table)
     });

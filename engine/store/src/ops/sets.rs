@@ -1,7 +1,7 @@
 //! Sets to read: a view that has resolved type and encoding.
 //!
 //! ```text
-//! SADD of integers --> Integers --a text, or more than set-max-intset-entries--> Big: an object for each member
+//! SADD of integers --> Integers --a text, or more than set-max-intset-entries--> Big: packed leaves in order of hash
 //! ```
 //! Members of a set of integers are shown as numbers, in ascending order; those of a big one as texts, in no order. What
 //! changes a set is in `sets_mut`, what is made of several in `sets_algebra`.
@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_collection::ReadCtx;
-use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 use varve_packed::intset::IntSet;
 use varve_packed::node::PackedEntry;
 
 use super::Tx;
-use super::draw::{Lot, Pick, element};
+use super::draw::{Lot, Pick};
 use super::opened::{Opened, big, small};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
@@ -32,7 +32,7 @@ pub struct SetView<'a>(SetForm<'a>);
 #[derive(Clone, Copy)]
 enum SetForm<'a> {
     Integers(IntSet<'a>),
-    Big(&'a FieldTable, ReadCtx<'a>),
+    Big(&'a LeafTable, ReadCtx<'a>),
 }
 
 impl std::fmt::Debug for SetView<'_> {
@@ -84,7 +84,7 @@ impl<'a> SetView<'a> {
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
             SetForm::Integers(set) => parse_i64(member).is_some_and(|value| set.contains(value)),
-            SetForm::Big(members, ctx) => members.find(ctx, member).is_some(),
+            SetForm::Big(members, ctx) => members.contains(ctx, member),
         }
     }
 
@@ -110,12 +110,12 @@ impl<'a> SetView<'a> {
         match self.0 {
             SetForm::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
             SetForm::Big(members, ctx) => {
-                members.for_each_ref(ctx.log, |r| show(PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
+                members.for_each_member(ctx, |member| show(PackedEntry::Bytes(member)));
             }
         }
     }
 
-    /// Shows members in small groups until `show` says that it is enough; their objects are fetched together.
+    /// Shows members in groups of some dozens until `show` says that it is enough.
     pub(super) fn groups(&self, show: &mut dyn FnMut(&[PackedEntry<'a>]) -> bool) {
         let mut group = SmallVec::<[PackedEntry<'a>; GROUP]>::new();
         match self.0 {
@@ -129,10 +129,9 @@ impl<'a> SetView<'a> {
                     }
                 }
             }
-            SetForm::Big(members, ctx) => members.groups(ctx, GROUP, &mut |refs| {
-                refs.iter().for_each(|&r| ctx.log.prefetch(r));
+            SetForm::Big(members, ctx) => members.groups(ctx, &mut |of_leaf| {
                 group.clear();
-                group.extend(refs.iter().map(|&r| PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
+                group.extend(of_leaf.map(PackedEntry::Bytes));
                 show(&group)
             }),
         }
@@ -143,7 +142,7 @@ impl<'a> SetView<'a> {
         match (self.0, member) {
             (SetForm::Integers(set), PackedEntry::Int(value)) => set.search(value).ok().map(|at| at as u64),
             (SetForm::Integers(set), PackedEntry::Bytes(text)) => set.search(parse_i64(text)?).ok().map(|at| at as u64),
-            (SetForm::Big(members, ctx), _) => members.find(ctx, member.text(&mut [0; 20])).map(|found| found.r.bits()),
+            (SetForm::Big(members, ctx), _) => members.number_of(ctx, member.text(&mut [0; 20])),
         }
     }
 
@@ -154,8 +153,7 @@ impl<'a> SetView<'a> {
                 set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
             }
             SetForm::Big(members, ctx) => {
-                members
-                    .for_each_ref(ctx.log, |r| show(r.bits(), PackedEntry::Bytes(ctx.access.open(ctx.log, r).key())));
+                members.for_each_number_and_name(ctx, show);
             }
         }
     }
@@ -167,21 +165,21 @@ impl<'a> SetView<'a> {
             self.for_each(show);
             return 0;
         };
-        members.scan(ctx, cursor, count, &mut |member, _| show(PackedEntry::Bytes(member)))
+        members.scan(ctx, cursor, count, &mut |member, _| show(member))
     }
 
     fn lot(&self) -> Lot<'a> {
         match self.0 {
             SetForm::Integers(set) => Lot::Numbers(set.len()),
-            SetForm::Big(members, ctx) => Lot::Elements(members, ctx),
+            SetForm::Big(members, ctx) => Lot::Leaves(members, ctx),
         }
     }
 
-    /// The member with an id: the number of an integer, or the bits of an element's Ref.
+    /// The member with an id: the number of an integer, or that of an element of a leaf table.
     pub(super) fn member(&self, id: u64) -> PackedEntry<'a> {
         match self.0 {
             SetForm::Integers(set) => PackedEntry::Int(set.get(id as usize)),
-            SetForm::Big(_, ctx) => PackedEntry::Bytes(ctx.access.open(ctx.log, element(ctx, id)).key()),
+            SetForm::Big(members, ctx) => members.element(ctx, id).0,
         }
     }
 

@@ -15,8 +15,8 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_base::number::parse_i64;
-use varve_collection::field_table::FieldTable;
-use varve_collection::{Collection, CollectionId, ReadCtx};
+use varve_collection::leaf_table::LeafTable;
+use varve_collection::{Collection, CollectionId, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut};
 use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
@@ -233,13 +233,12 @@ impl Tx<'_> {
         op: SetOp,
         to: &Key<'_>,
         sets: &[Option<Opened>],
-    ) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
+    ) -> (Vec<u8>, Option<(CollectionId, LeafTable)>) {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect());
         let id = store.shard_of(to.hash);
-        let access = held.at(held.position(id)).access();
-        let mut result = Build::new((store, id), access, self.local.appender(), integers_max);
+        let mut result = Build::new((store, id), self.local.appender(), integers_max);
         result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
         sets.show(op, |member| {
             result.add(member);
@@ -252,7 +251,7 @@ impl Tx<'_> {
         &mut self,
         to: &Key<'_>,
         integers: &[u8],
-        big: Option<(CollectionId, FieldTable)>,
+        big: Option<(CollectionId, LeafTable)>,
     ) -> Result<usize, WrongType> {
         let old = self.live(to);
         let len = match &big {
@@ -283,26 +282,22 @@ struct Build<'b> {
     store: &'b Store,
     /// The shard of its key.
     shard: usize,
-    /// Opens the new objects: nobody else does.
-    access: &'b Access,
+    /// Opens the new objects: nothing leads to them yet, so nobody else does.
+    access: Access,
     appender: &'b mut Appender,
     integers_max: u64,
     /// It becomes a big one in the end, whatever it holds.
     hashed: bool,
     integers: Vec<u8>,
     /// Its collection id and members, once it is big.
-    big: Option<(CollectionId, FieldTable)>,
+    big: Option<(CollectionId, LeafTable)>,
 }
 
 impl<'b> Build<'b> {
-    fn new(
-        (store, shard): (&'b Store, usize),
-        access: &'b Access,
-        appender: &'b mut Appender,
-        integers_max: u64,
-    ) -> Build<'b> {
+    fn new((store, shard): (&'b Store, usize), appender: &'b mut Appender, integers_max: u64) -> Build<'b> {
         let mut integers = vec![0; 64];
         IntSetMut::init(&mut integers).expect("there is room for a head");
+        let access = store.log().access();
         Build { store, shard, access, appender, integers_max, hashed: false, integers, big: None }
     }
 
@@ -335,18 +330,19 @@ impl<'b> Build<'b> {
         let id = self.store.collections().take(self.shard);
         let integers = std::mem::take(&mut self.integers);
         let integers = IntSet::open(&integers);
-        self.big = Some((id, FieldTable::members(id, integers.len())));
+        self.big = Some((id, LeafTable::members()));
         integers.iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
     }
 
     fn add_member(&mut self, member: PackedEntry<'_>) {
         let (id, elements) = self.big.as_mut().expect("it is big");
-        let ctx = ReadCtx { log: self.store.log(), access: self.access, seed: self.store.seed() };
-        elements.add_beside(ctx, self.appender, *id, member.text(&mut [0; 20]));
+        let (log, seed) = (self.store.log(), self.store.seed());
+        let mut ctx = WriteCtx { log, access: &mut self.access, appender: self.appender, seed, id: *id };
+        elements.add(&mut ctx, member.text(&mut [0; 20]));
     }
 
     /// The value of a set of integers in its shortest form, or what a big set consists of.
-    fn finish(mut self) -> (Vec<u8>, Option<(CollectionId, FieldTable)>) {
+    fn finish(mut self) -> (Vec<u8>, Option<(CollectionId, LeafTable)>) {
         if self.hashed && self.big.is_none() && !IntSet::open(&self.integers).is_empty() {
             self.leave_integers();
         }

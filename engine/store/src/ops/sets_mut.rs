@@ -5,13 +5,12 @@
 
 use varve_base::number::parse_i64;
 use varve_collection::Collection;
-use varve_collection::field_table::FieldTable;
+use varve_collection::leaf_table::LeafTable;
 use varve_packed::intset;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::PackedEntry;
 
 use super::Tx;
-use super::draw::element;
 use super::sets::SetView;
 use super::writable::Writable;
 use crate::state::key::Key;
@@ -195,10 +194,7 @@ impl SetViewMut<'_, '_> {
             let ids = set.draw(tx.local.rng(), count);
             ids.iter().for_each(|&id| show(set.member(id)));
             if w.is_big() {
-                tx.change_big(&w, |collection, ctx| {
-                    let table = collection.set_mut();
-                    ids.iter().for_each(|&id| table.remove_ref(ctx, element(ctx.read(), id)));
-                });
+                tx.change_big(&w, |collection, ctx| collection.set_mut().remove_numbers(ctx, ids));
             } else {
                 remove_integers(tx, k, &mut w, ids);
             }
@@ -226,7 +222,7 @@ fn new_set<'m>(tx: &mut Tx<'_>, k: &Key<'_>, members: impl Iterator<Item = &'m [
         width = width.max(Width::of(value));
     }
     if count == 0 {
-        return tx.put_big(k, None, Type::Set, |ctx| Collection::Set(FieldTable::members(ctx.id, 1)));
+        return tx.put_big(k, None, Type::Set, |_| Collection::Set(LeafTable::members()));
     }
     tx.with_scratch(intset::buffer_bytes(count, width), |tx, scratch| {
         IntSetMut::init(scratch).expect("there is room for a head");
@@ -251,7 +247,7 @@ fn add_integer(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, value: i64) -> bo
 fn leave_integers(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.make_big(k, w, |ctx, old| {
         let old = IntSet::open(old);
-        let mut table = FieldTable::members(ctx.id, old.len());
+        let mut table = LeafTable::members();
         for value in old.iter() {
             table.add(ctx, PackedEntry::Int(value).text(&mut [0; 20]));
         }

@@ -183,8 +183,10 @@ impl<'a> Before<'a> {
                 let mut reader = QuicklistReader { list, ctx, scratch: &mut CompressScratch::default() };
                 reader.range(0, list.len(), End::Front, |entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
             }
-            Collection::Hash(fields) => fields.for_each(ctx, |field, value| show(ValuePart::Pair(field, value))),
-            Collection::Set(members) => members.for_each(ctx, |member, _| show(ValuePart::Element(member))),
+            Collection::Hash(fields) => fields.for_each(ctx, |field, value| {
+                show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+            }),
+            Collection::Set(members) => members.for_each_member(ctx, |member| show(ValuePart::Element(member))),
             Collection::Zset(set) => {
                 set.walk(ctx, 0, false, set.len() as u64, |member, score| show(ValuePart::Scored(member, score)));
             }

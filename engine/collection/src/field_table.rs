@@ -1,12 +1,10 @@
-//! Fields and members: objects of their own in the log, found through an index of the collection's own.
+//! The members of a sorted set: objects of their own in the log, found through an index of the collection's own.
 //!
 //! ```text
-//! hash64(seed, field) -> IndexTable (64-byte buckets) -> Ref -> object { owner: collection id, key: field, value }
+//! hash64(seed, member) -> IndexTable (64-byte buckets) -> Ref -> object { owner: collection id, key: member, score }
 //! ```
-//! The buckets are like a shard's, with all 52 low bits of the hash. A set's members have no value, and the smallest
-//! head; a sorted set's have the score. Not here: order (a sorted set's tree), and what the values mean.
-
-mod members;
+//! The buckets are like a shard's, with all 52 low bits of the hash. Not here: order (a sorted set's tree), and what the
+//! values mean.
 
 use std::collections::HashSet;
 
@@ -16,7 +14,7 @@ use varve_base::hash::hash64;
 use varve_base::mem::{Line, equal};
 use varve_base::rng::Rng;
 use varve_index::{IndexEntry, IndexGeometry, IndexTable, TableStats};
-use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, ObjectKind, Owner};
+use varve_segment::{Appender, Log, NewObject, NewValue, ObjectHead, Owner};
 
 use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
@@ -39,8 +37,6 @@ const GROWTH: f64 = 1.125;
 /// The elements of a collection under their own index.
 pub struct FieldTable {
     table: IndexTable,
-    /// `Element`, or `Member` where there are no values.
-    kind: ObjectKind,
     /// Bytes of all element objects.
     object_bytes: u64,
 }
@@ -59,7 +55,7 @@ impl FieldTable {
         let shard_scale = (id.number() % STAGGER, STAGGER);
         let first_buckets = if expected < MANY { FEW_BUCKETS } else { FIRST_BUCKETS };
         let geometry = IndexGeometry { first_buckets, growth: GROWTH, shard_scale, ..IndexGeometry::default() };
-        FieldTable { table: IndexTable::new(geometry), kind: kinds::ELEMENT, object_bytes: 0 }
+        FieldTable { table: IndexTable::new(geometry), object_bytes: 0 }
     }
 
     /// Number of elements.
@@ -140,7 +136,7 @@ impl FieldTable {
 
     /// Inserts an element with this name and hash.
     fn insert_hashed(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, field: &[u8], value: &[u8]) -> Ref {
-        let r = ctx.appender.append(ctx.log, &self.element(ctx.id, field, value));
+        let r = ctx.appender.append(ctx.log, &element(ctx.id, field, value));
         debug_assert_eq!(hash, hash64(ctx.seed, field), "the hash of this name");
         debug_assert!(self.find_hashed(ctx.read(), hash, field).is_none(), "an element is there once");
         self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
@@ -164,36 +160,11 @@ impl FieldTable {
         r
     }
 
-    /// Sets an element's value; true if it is new.
-    #[inline]
-    pub fn set(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
-        let hash = hash64(ctx.seed, field);
-        match self.find_hashed(ctx.read(), hash, field) {
-            Some(found) => {
-                self.replace(ctx, found, value);
-                false
-            }
-            None => {
-                self.insert_hashed(ctx, hash, field, value);
-                true
-            }
-        }
-    }
-
     /// Removes an element that was found just now.
     pub(crate) fn remove_found(&mut self, ctx: &mut WriteCtx<'_>, found: Found) {
         self.object_bytes -= ctx.access.open(ctx.log, found.r).bytes() as u64;
         self.table.remove(found.entry);
         ctx.access.kill(ctx.log, found.r);
-    }
-
-    /// Removes an element; true if it was there.
-    pub fn remove(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8]) -> bool {
-        let found = self.find(ctx.read(), field);
-        if let Some(found) = found {
-            self.remove_found(ctx, found);
-        }
-        found.is_some()
     }
 
     /// An element at random.
@@ -215,14 +186,6 @@ impl FieldTable {
             });
         }
         next.unwrap_or(0)
-    }
-
-    /// Visits every element.
-    pub fn for_each(&self, ctx: ReadCtx<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
-        self.for_each_ref(ctx.log, |r| {
-            let object = ctx.access.open(ctx.log, r);
-            visit(object.key(), object.value());
-        });
     }
 
     /// Visits every element's object, which is asked for some elements before.
@@ -253,7 +216,7 @@ impl FieldTable {
     /// Moves the element that reclaim has come to; false if it is not in this table.
     pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let Some(found) = self.find_ref(ctx.seed, head.key, head.r) else { return false };
-        debug_assert_eq!(head.kind, self.kind, "an element of this table");
+        debug_assert_eq!(head.kind, kinds::ELEMENT, "an element of this table");
         let new = ctx.relocate(head.r);
         self.repoint(ctx, found, new, head.bytes);
         true
@@ -289,11 +252,11 @@ impl FieldTable {
 
     /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> FieldTable {
-        let mut copy = FieldTable { kind: self.kind, ..FieldTable::new(id, self.len()) };
+        let mut copy = FieldTable::new(id, self.len());
         let ReadCtx { log, access, seed } = from;
         self.table.for_each(|old| {
             let object = access.open(log, old);
-            let r = appender.append(log, &self.element(id, object.key(), object.value()));
+            let r = appender.append(log, &element(id, object.key(), object.value()));
             copy.object_bytes += access.open(log, r).bytes() as u64;
             copy.table.insert(hash64(seed, object.key()), r, &from);
         });
@@ -307,16 +270,16 @@ impl FieldTable {
         let mut bytes = 0;
         self.table.for_each(|r| {
             let object = ctx.access.open(ctx.log, r);
-            assert_eq!(object.kind(), self.kind, "the elements of {id:?} are of one kind");
+            assert_eq!(object.kind(), kinds::ELEMENT, "the elements of {id:?} are of one kind");
             assert_eq!(object.owner(), Owner::Collection(id.number()), "an element carries its collection's id");
             assert!(live.insert(r), "an element is in one cell only");
             bytes += object.bytes() as u64;
         });
         assert_eq!(bytes, self.object_bytes, "bytes of the elements of {id:?}");
     }
+}
 
-    /// An element with no more room than its value.
-    fn element<'a>(&self, id: CollectionId, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
-        NewObject::new(self.kind, Owner::Collection(id.number()), field, value)
-    }
+/// An element with no more room than its value.
+fn element<'a>(id: CollectionId, field: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
+    NewObject::new(kinds::ELEMENT, Owner::Collection(id.number()), field, value)
 }

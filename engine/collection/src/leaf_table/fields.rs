@@ -1,0 +1,102 @@
+//! The operations of hashes.
+
+use varve_base::Ref;
+use varve_base::hash::hash64;
+use varve_packed::leaf::pair::LeafField;
+use varve_packed::leaf::{LeafElement, PackedLeafMut};
+use varve_packed::node::PackedEntry;
+use varve_segment::{NewObject, NewValue, Owner};
+
+use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, tag};
+use crate::kinds;
+use crate::{ReadCtx, WriteCtx};
+
+impl LeafTable {
+    /// A hash without fields.
+    pub fn fields() -> LeafTable {
+        LeafTable::new(ElementForm::Pair)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_field(&self, ctx: ReadCtx<'_>, hash: u64, field: &[u8]) -> Option<Found> {
+        if field.len() > ELEMENT_MAX {
+            return self.find(ctx, hash, field, |_| false);
+        }
+        let coded = LeafField::of(field);
+        self.find(ctx, hash, field, |element| coded.is_of(element))
+    }
+
+    /// Sets a field's value; true if the field is new.
+    #[inline]
+    pub fn set(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
+        debug_assert_eq!(self.form, ElementForm::Pair, "a set has no values");
+        let hash = hash64(ctx.seed, field);
+        let found = self.find_field(ctx.read(), hash, field);
+        let is_new = found.is_none();
+        if field.len() + value.len() > ELEMENT_MAX {
+            self.set_elsewhere(ctx, hash, found, field, value);
+            return is_new;
+        }
+        LeafField::of(field).with_value(value, |parts| {
+            if let Some(found) = found {
+                if self.replace(ctx, found, parts) {
+                    return;
+                }
+                self.take_out(ctx, hash, found);
+            }
+            let size = parts.iter().map(|part| part.len()).sum();
+            self.put(ctx, hash, size, |leaf| leaf.push(tag(hash), parts));
+        });
+        is_new
+    }
+
+    /// Writes another content over an element that has its bytes in the leaf; false, and nothing is done, if the leaf has
+    /// no room for that, or the element lies elsewhere.
+    #[inline]
+    fn replace(&mut self, ctx: &mut WriteCtx<'_>, found: Found, parts: &[&[u8]]) -> bool {
+        let mut object = ctx.access.open_mut(ctx.log, found.leaf);
+        let mut leaf = PackedLeafMut::open(object.value_mut());
+        matches!(leaf.leaf().get(found.pos), LeafElement::Here(_)) && leaf.replace(found.pos, parts).is_ok()
+    }
+
+    /// Sets the value of a field whose element is too long for a leaf.
+    #[cold]
+    fn set_elsewhere(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Option<Found>, field: &[u8], value: &[u8]) {
+        if let Some(found) = found {
+            if let Some(r) = self.own_object(ctx, found)
+                && self.set_in_place(ctx, r, value)
+            {
+                return;
+            }
+            self.take_out(ctx, hash, found);
+        }
+        let new = NewObject::new(kinds::ELEMENT, Owner::Collection(ctx.id.number()), field, b"");
+        let new = NewObject { value: NewValue::Bytes(value), room: value.len(), ..new };
+        let r = ctx.appender.append(ctx.log, &new);
+        self.count_in(ctx.access, ctx.log, r);
+        self.put(ctx, hash, NUMBER_BYTES, |leaf| leaf.push_elsewhere(tag(hash), r.bits()));
+    }
+
+    /// The object of an element that lies elsewhere.
+    fn own_object(&self, ctx: &WriteCtx<'_>, found: Found) -> Option<Ref> {
+        match super::open(ctx.log, ctx.access, found.leaf).get(found.pos) {
+            LeafElement::Elsewhere(number) => Some(ctx.log.recall(number)),
+            LeafElement::Here(_) => None,
+        }
+    }
+
+    /// Gives an element's own object another value if it takes it.
+    fn set_in_place(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, value: &[u8]) -> bool {
+        ctx.access.open_mut(ctx.log, r).set_value(value)
+    }
+
+    /// Shows every field and value.
+    pub fn for_each<'a>(&self, ctx: ReadCtx<'a>, mut show: impl FnMut(PackedEntry<'a>, PackedEntry<'a>)) {
+        self.leaves(ctx, |leaf| {
+            for (_, element) in leaf.iter() {
+                let (field, value) = self.form.parts(ctx, element);
+                show(field, value);
+            }
+        });
+    }
+}

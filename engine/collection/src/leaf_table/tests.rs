@@ -1,0 +1,305 @@
+//! Leaf tables beside a map of what they hold: random operations, reclaim in between, copies, and what drawing promises.
+//!
+//! The seed is printed; `VARVE_SEED` sets it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use varve_base::rng::Rng;
+use varve_segment::{Drain, DrainState, LogGeometry, Relocate, Relocated};
+
+use super::*;
+
+const SEED: u64 = 91;
+const ID: CollectionId = CollectionId::new(7);
+
+struct World {
+    log: Log,
+    access: Access,
+    appender: Appender,
+    drain: Option<Drain>,
+    table: LeafTable,
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    rng: Rng,
+}
+
+/// Reclaim's questions answered by the one table that there is.
+struct Mover<'a> {
+    log: &'a Log,
+    access: &'a mut Access,
+    appender: &'a mut Appender,
+    table: &'a mut LeafTable,
+}
+
+impl Relocate for Mover<'_> {
+    fn prepare(&mut self, _heads: &[ObjectHead<'_>]) {}
+
+    fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
+        let mut ctx = WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, id: ID };
+        if self.table.relocate(&mut ctx, head) { Relocated::Moved } else { Relocated::Dead }
+    }
+}
+
+impl World {
+    fn new(table: LeafTable, seed: u64) -> World {
+        let geometry = LogGeometry {
+            segment_bytes: 64 << 10,
+            piece_bytes: 4 << 10,
+            extent_min_bytes: 32 << 10,
+            release_bytes: 4 << 10,
+            reserve_bytes: 1 << 32,
+        };
+        let log = Log::new(geometry).expect("addresses");
+        let access = log.access();
+        let rng = Rng::seeded(seed);
+        World { log, access, appender: Appender::new(), drain: None, table, model: BTreeMap::new(), rng }
+    }
+
+    fn read(&self) -> ReadCtx<'_> {
+        ReadCtx { log: &self.log, access: &self.access, seed: SEED }
+    }
+
+    fn change<R>(&mut self, change: impl FnOnce(&mut LeafTable, &mut WriteCtx<'_>) -> R) -> R {
+        let World { log, access, appender, table, .. } = self;
+        let done = change(table, &mut WriteCtx { log, access, appender, seed: SEED, id: ID });
+        appender.park(log);
+        done
+    }
+
+    fn put(&mut self, name: &[u8], value: &[u8]) {
+        let is_new = self.model.insert(name.to_vec(), value.to_vec()).is_none();
+        let form = self.table.form;
+        let said = self.change(|table, ctx| match form {
+            ElementForm::Member => table.add(ctx, name),
+            ElementForm::Pair => table.set(ctx, name, value),
+        });
+        assert_eq!(said, is_new);
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        let was_there = self.model.remove(name).is_some();
+        let said = self.change(|table, ctx| table.remove(ctx, name));
+        assert_eq!(said, was_there);
+    }
+
+    fn look(&self, name: &[u8]) {
+        match self.table.form {
+            ElementForm::Member => assert_eq!(self.table.contains(self.read(), name), self.model.contains_key(name)),
+            ElementForm::Pair => {
+                let value = self.table.get(self.read(), name).map(|value| value.text(&mut [0; 20]).to_vec());
+                assert_eq!(value.as_ref(), self.model.get(name));
+            }
+        }
+    }
+
+    fn reclaim(&mut self) {
+        if self.drain.is_none() {
+            self.drain = self.log.choose_victim();
+        }
+        let Some(drain) = &mut self.drain else { return };
+        let World { log, access, appender, table, .. } = self;
+        let state = log.drain_step(drain, &mut Mover { log, access, appender, table }, 20);
+        self.appender.park(&self.log);
+        if matches!(state, DrainState::Done) {
+            self.drain = None;
+        }
+    }
+
+    fn all(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        let text = |entry: PackedEntry<'_>| entry.text(&mut [0; 20]).to_vec();
+        match self.table.form {
+            ElementForm::Member => self.table.for_each_member(self.read(), |m| {
+                assert!(all.insert(m.to_vec(), Vec::new()).is_none(), "a member is shown once");
+            }),
+            ElementForm::Pair => self.table.for_each(self.read(), |f, v| {
+                assert!(all.insert(text(f), text(v)).is_none(), "a field is shown once");
+            }),
+        }
+        all
+    }
+
+    fn verify(&self) {
+        let mut live = HashSet::new();
+        self.table.verify(self.read(), ID, &mut live);
+        self.log.verify_with(|head, _| live.contains(&head.r));
+    }
+}
+
+fn seed(default: u64) -> u64 {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    println!("VARVE_SEED={seed}");
+    seed
+}
+
+/// A name of one of some shapes: texts, integers, long ones, some over what a leaf takes.
+fn name(shape: u64, n: u64) -> Vec<u8> {
+    match shape {
+        0 => format!("m{n}").into_bytes(),
+        1 => n.to_string().into_bytes(),
+        2 => [format!("{n}:").into_bytes(), vec![b'x'; (n % 200) as usize]].concat(),
+        _ => [format!("{n}:").into_bytes(), vec![b'y'; (n % 1500) as usize]].concat(),
+    }
+}
+
+#[test]
+fn leaf_tables_do_as_maps_do() {
+    let seed = seed(5);
+    for run in 0..12 {
+        let table = if run % 2 == 0 { LeafTable::members() } else { LeafTable::fields() };
+        let mut world = World::new(table, seed + run);
+        let (shape, names) = (run / 2 % 4, [40, 600, 4000][run as usize % 3]);
+        for step in 0..8000 {
+            // It grows and shrinks in turns.
+            let growing = step / 2000 % 2 == 0;
+            let name = name(shape, world.rng.below(names));
+            let long = world.rng.below(if shape == 3 { 1400 } else { 40 });
+            match world.rng.below(10) {
+                0..=2 => world.put(&name, &vec![b'v'; if run % 2 == 0 { 0 } else { long as usize }]),
+                3..=5 if growing => world.put(&name, if run % 2 == 0 { b"" } else { b"12345" }),
+                3..=7 if !growing => world.remove(&name),
+                8 => world.reclaim(),
+                _ => world.look(&name),
+            }
+            if step % 500 == 0 {
+                world.verify();
+                assert_eq!(world.all(), world.model);
+            }
+        }
+        world.verify();
+        assert_eq!(world.all(), world.model);
+        assert_eq!(world.table.len(), world.model.len());
+    }
+}
+
+#[test]
+fn copies_are_equal_and_all_of_a_table_is_freed() {
+    for table in [LeafTable::members(), LeafTable::fields()] {
+        let mut world = World::new(table, 3);
+        for n in 0..3000 {
+            world.put(&name(3, n), if world.table.form == ElementForm::Member { b"" } else { b"value" });
+        }
+        let mut appender = Appender::new();
+        let other = CollectionId::new(8);
+        let mut copy = world.table.copy(world.read(), &mut appender, other);
+        appender.park(&world.log);
+        copy.verify(world.read(), other, &mut HashSet::new());
+        assert_eq!(copy.len(), 3000);
+        assert!(copy.object_bytes() < world.table.object_bytes(), "a copy has no free room");
+        let live = world.log.live_bytes();
+        let mut steps = 0;
+        let World { log, access, appender, .. } = &mut world;
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: other };
+        while !copy.free_step(&mut ctx, 10) {
+            steps += 1;
+        }
+        assert!(steps > 5, "ten leaves a step, not all at once: {steps}");
+        assert!(world.log.live_bytes() < live);
+        world.verify();
+    }
+}
+
+#[test]
+fn every_element_is_drawn_as_often() {
+    let mut world = World::new(LeafTable::members(), 17);
+    for n in 0..900 {
+        world.put(&name(n % 3, n), b"");
+    }
+    // Removal leaves leaves of unequal sizes.
+    (0..300).for_each(|n| world.remove(&name(n % 3, n)));
+    let mut counts: HashMap<Vec<u8>, u64> = HashMap::new();
+    let (draws, mut rng) = (300_000, Rng::seeded(seed(1)));
+    for _ in 0..draws {
+        let number = world.table.sample(&mut rng);
+        let name = world.table.element(world.read(), number).0.text(&mut [0; 20]).to_vec();
+        *counts.entry(name).or_default() += 1;
+    }
+    assert_eq!(counts.len(), world.model.len());
+    let expected = draws as f64 / counts.len() as f64;
+    let chi: f64 = counts.values().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
+    let freedom = (counts.len() - 1) as f64;
+    // Five standard deviations of chi-square.
+    assert!((chi - freedom).abs() < 5.0 * (2.0 * freedom).sqrt(), "chi-square {chi} of {freedom}");
+}
+
+#[test]
+fn numbers_lead_back_and_taking_takes_all() {
+    let mut world = World::new(LeafTable::members(), 2);
+    (0..2000).for_each(|n| world.put(&name(0, n), b""));
+    let mut numbers = HashSet::new();
+    world.table.for_each_number_and_name(world.read(), |number, shown| {
+        assert!(numbers.insert(number), "a number is of one element");
+        let text = shown.text(&mut [0; 20]).to_vec();
+        assert_eq!(world.table.number_of(world.read(), &text), Some(number));
+        assert_eq!(world.table.element(world.read(), number).0, shown);
+    });
+    assert_eq!(numbers.len(), 2000);
+    let mut rng = Rng::seeded(8);
+    for left in (0..2000).rev() {
+        let mut taken = Vec::new();
+        let said = world.change(|table, ctx| table.take_drawn(ctx, rng.next_u64(), |m| taken = m.to_vec()));
+        assert_eq!(said, left);
+        assert!(world.model.remove(&taken).is_some() && (left > 0 || world.model.is_empty()));
+        if left % 100 == 0 && left > 0 {
+            world.verify();
+        }
+    }
+}
+
+#[test]
+fn a_scan_shows_what_is_there_from_first_to_last() {
+    let mut world = World::new(LeafTable::members(), 6);
+    (0..3000).for_each(|n| world.put(&name(0, n), b""));
+    let (mut shown, mut cursor, mut more, mut calls) = (BTreeSet::new(), 0, 3000, 0);
+    loop {
+        cursor = world.table.scan(world.read(), cursor, 10, &mut |m, _| {
+            shown.insert(m.text(&mut [0; 20]).to_vec());
+        });
+        calls += 1;
+        if cursor == 0 {
+            break;
+        }
+        // Meanwhile it is split and joined.
+        for _ in 0..15 {
+            world.put(&name(0, more), b"");
+            more += 1;
+        }
+        if calls > 10 {
+            (3000..more).rev().take(40).for_each(|n| world.remove(&name(0, n)));
+        }
+    }
+    assert!((0..3000).all(|n| shown.contains(&name(0, n))), "a member was there all the time");
+    assert!(calls > 10, "{calls} calls");
+}
+
+#[test]
+fn what_deletion_empties_is_joined() {
+    let mut world = World::new(LeafTable::members(), 4);
+    (0..60_000).for_each(|n| world.put(&format!("member:{n:09}").into_bytes(), b""));
+    world.verify();
+    let full = world.table.object_bytes() as f64 / 60_000.0;
+    assert!(full < 23.0, "{full} bytes a member of 16 bytes");
+    let table = world.table.table_bytes();
+    assert!(table < 60_000, "{table} bytes of directory");
+    for n in 0..60_000 {
+        if n % 10 != 0 {
+            world.remove(&format!("member:{n:09}").into_bytes());
+        }
+    }
+    world.verify();
+    let left = world.table.object_bytes() as f64 / 6000.0;
+    assert!(left < 1.3 * full, "{left} bytes a member after deletion, {full} before");
+    assert!(world.table.table_bytes() < table / 3, "{} of {table} bytes of directory", world.table.table_bytes());
+}
+
+#[test]
+fn moved_leaves_leave_their_room_behind() {
+    let mut world = World::new(LeafTable::members(), 4);
+    (0..20_000).for_each(|n| world.put(&format!("member:{n:09}").into_bytes(), b""));
+    let before = world.table.object_bytes();
+    for _ in 0..20_000 {
+        world.reclaim();
+    }
+    world.verify();
+    let after = world.table.object_bytes();
+    assert!(after < before, "{after} of {before} bytes");
+}

@@ -428,6 +428,17 @@ impl Reply {
         &self.buf[mark.buf..]
     }
 
+    /// Takes away what was written since, as replies of their own under the same ceiling; nothing may have been sent
+    /// meanwhile. A loss counts for both.
+    pub fn split_off(&mut self, mark: Mark) -> Reply {
+        assert!(mark.buf >= self.sent && mark.buf <= self.buf.len(), "a mark of before the last sending");
+        let mut tail = Reply { buf: self.buf.split_off(mark.buf), overflown: self.overflown, ..self.like() };
+        tail.pieces.extend(self.pieces.drain(mark.pieces..).map(|piece| Piece { at: piece.at - mark.buf, ..piece }));
+        tail.pieces_bytes = tail.pieces.iter().map(|piece| (*piece.value).as_ref().len()).sum();
+        self.pieces_bytes -= tail.pieces_bytes;
+        tail
+    }
+
     /// Puts the replies of another buffer, of which nothing was sent, behind these.
     pub fn append(&mut self, mut other: Reply) {
         assert!(other.sent == 0 && other.piece_sent == 0, "replies that were sent stay where they are");

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use varve_catalog::Row;
 use varve_exec::CmdResult;
+use varve_exec::stats::CommandStats;
 use varve_protocol::Reply;
 
 use super::core::Core;
@@ -86,28 +88,24 @@ impl Core {
         let Some(conn) = self.conns.get_mut(who) else { return };
         assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
         conn.requests_mut().set_running(0);
-        let deferred = conn.take_deferred();
-        let asked = deferred
-            .as_ref()
-            .map(|deferred| deferred.asked)
-            .or(conn.session().last_command())
-            .expect("a command asked");
-        let wanted = match &deferred {
-            Some(deferred) => deferred.wanted,
-            None => !conn.session_mut().drop_reply(),
-        };
-        conn.write_output(|out| {
-            let mark = out.mark();
-            if let Err(error) = combine(gather, out) {
-                self.batch.stats().fail(asked, &error, mark, out);
+        let stats = self.batch.stats();
+        match conn.take_deferred() {
+            Some(mut deferred) => {
+                let answered = deferred.questions.pop_front().expect("a question was asked");
+                write_answer(gather, stats, answered.asked, answered.wanted, &mut deferred.reply);
+                deferred.reply.append(answered.replies);
+                if deferred.questions.is_empty() {
+                    conn.write_output(|out| out.append(deferred.reply));
+                } else {
+                    conn.defer(deferred);
+                }
             }
-            if !wanted {
-                out.truncate(mark);
+            None => {
+                let asked = conn.session().last_command().expect("a command asked");
+                let wanted = !conn.session_mut().drop_reply();
+                conn.write_output(|out| write_answer(gather, stats, asked, wanted, out));
             }
-            if let Some(deferred) = deferred {
-                out.append(deferred.replies);
-            }
-        });
+        }
         if let Some(question) = conn.next_question() {
             return self.put(who.conn, question);
         }
@@ -116,6 +114,17 @@ impl Core {
         if conn.session().ends_after_reply() {
             conn.wait(WaitReasons::CLOSING);
         }
+    }
+}
+
+/// Writes the reply that the answers come to, if the client wants it; an error counts with the command that asked.
+fn write_answer(gather: &Gather, stats: &CommandStats, asked: &Row, wanted: bool, out: &mut Reply) {
+    let mark = out.mark();
+    if let Err(error) = combine(gather, out) {
+        stats.fail(asked, &error, mark, out);
+    }
+    if !wanted {
+        out.truncate(mark);
     }
 }
 

@@ -17,8 +17,8 @@ use crate::features::clients::{self, evict_clients};
 use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::pubsub::delivery::DeliveryTime;
+use crate::features::pubsub::held_replies::HeldReplies;
 use crate::features::pubsub::listening;
-use crate::features::pubsub::own_messages::OwnMessages;
 use crate::features::pubsub::publishers::WaitingPublishers;
 use crate::features::pubsub::receivers::Receivers;
 use crate::features::pubsub::state::{ConnId, ConnRef};
@@ -52,7 +52,7 @@ pub(super) struct Core {
     /// The connections that deliveries have reached and that are not written.
     pub(super) receivers: Receivers,
     pub(super) delivery_time: DeliveryTime,
-    pub(super) own_messages: OwnMessages,
+    pub(super) held_replies: HeldReplies,
     pub(super) publishers: WaitingPublishers,
     pub(super) barrier: InvalidationBarrier,
     pub(super) blocked: BlockedClients,
@@ -80,7 +80,7 @@ impl Core {
             paused: PausedClients::default(),
             receivers: Receivers::default(),
             delivery_time: DeliveryTime::default(),
-            own_messages: OwnMessages::default(),
+            held_replies: HeldReplies::default(),
             publishers: WaitingPublishers::default(),
             barrier: InvalidationBarrier::default(),
             blocked: BlockedClients::default(),
@@ -213,11 +213,16 @@ impl Core {
         }
     }
 
-    /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. Nothing happens if the
-    /// client is gone.
+    /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. If the client listens,
+    /// messages that were published before stand before the reply. Nothing happens if the client is gone.
     pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) {
         let stats = &self.state.workers()[self.index].stats();
-        self.blocked.end(client, &mut self.conns, &self.store, stats, reply);
+        let Some((who, mark)) = self.blocked.end(client, &mut self.conns, &self.store, stats, reply) else { return };
+        let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
+        if conn.listens() && self.hub.done() < until {
+            let reply = conn.split_output(mark);
+            self.held_replies.hold(conn, until, reply);
+        }
     }
 
     /// Ends the waits whose time is up.

@@ -6,7 +6,9 @@
 //! ```
 //! A client may rely on these:
 //! - The messages of one publisher come in their order, and all listeners of a channel see one order.
-//! - A message of the client's own stands before the reply to its PUBLISH, however much else is owed.
+//! - A message of the client's own stands before the reply to its PUBLISH, however much else is owed. So do messages that
+//!   were published before a client that waited for keys was served.
+//! - No message stands inside another reply.
 //! - Keys that a write made stale are with those who keep copies before the writer has its reply.
 //! - Messages that were published before stand before a reply, unless more is owed than a turn delivers: then PING and
 //!   UNSUBSCRIBE are answered at once, and messages of others come behind. So a flood keeps no listener from its answers.
@@ -50,7 +52,7 @@ impl Core {
         if !self.receivers.is_empty() {
             self.write_reached();
         }
-        self.own_messages.release(&mut self.conns, self.hub.done());
+        self.held_replies.release(&mut self.conns, self.hub.done());
         self.publishers.release(&mut self.conns, self.state.pubsub());
         for who in self.state.pubsub().inbox(self.index).opened().take() {
             self.barrier.open(&mut self.conns, who);
@@ -69,17 +71,16 @@ impl Core {
     /// A connection that listens itself has published: what it gets stands before the reply, which is what `out` holds
     /// since `mark`. True if not all is delivered, and the connection waits with its reply.
     pub(super) fn deliver_before_reply(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) -> bool {
-        let reply = out.since(mark).to_vec();
-        out.truncate(mark);
+        let reply = out.split_off(mark);
         let until = self.state.pubsub().inbox(self.index).pushed();
         if self.hub.done() < until {
             self.deliver_slice(Some(Served { conn, out }));
         }
         let waits = self.hub.done() < until;
         if waits {
-            self.own_messages.wait(&mut self.conns[conn], until, reply);
+            self.held_replies.hold(&mut self.conns[conn], until, reply);
         } else {
-            out.raw(&reply);
+            out.append(reply);
         }
         waits
     }

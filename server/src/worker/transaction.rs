@@ -18,7 +18,7 @@ use super::core::Core;
 use super::run::OwnRequest;
 use crate::features::clients::state::Question;
 use crate::features::pubsub::state::ConnId;
-use crate::net::conn::DeferredQuestion;
+use crate::net::conn::{Deferred, DeferredQuestion};
 use crate::state::ctx::After;
 
 impl Core {
@@ -26,6 +26,7 @@ impl Core {
     pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
         let alone = state.store().gate().exclusive(self.store.id());
+        let mark = out.mark();
         let session = self.conns[id].session_mut();
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
@@ -52,7 +53,10 @@ impl Core {
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
         self.account(id);
-        self.conns[id].defer(deferred);
+        if !deferred.is_empty() {
+            let reply = out.split_off(mark);
+            self.conns[id].defer(Box::new(Deferred { reply, questions: deferred }));
+        }
         self.conns[id].next_question()
     }
 }

@@ -190,3 +190,26 @@ fn memory_that_nobody_has_ends_nothing() {
     assert!(!reply.grow(usize::MAX) && !reply.grow(isize::MAX as usize - 1));
     assert!(reply.is_overflown());
 }
+
+#[test]
+fn what_was_split_off_can_be_put_back() {
+    let mut replies = Reply::new();
+    replies.ok();
+    replies.bulk_pinned(Box::new(b"first".to_vec()));
+    let mark = replies.mark();
+    replies.integer(7);
+    replies.bulk_pinned(Box::new(b"second".to_vec()));
+    replies.ok();
+    let text = |replies: &Reply| replies.parts().flatten().copied().collect::<Vec<u8>>();
+    let (whole, length) = (text(&replies), replies.len());
+    let tail = replies.split_off(mark);
+    assert_eq!(text(&replies), b"+OK\r\n$5\r\nfirst\r\n");
+    assert_eq!(text(&tail), b":7\r\n$6\r\nsecond\r\n+OK\r\n");
+    assert_eq!((replies.pinned_bytes(), tail.pinned_bytes()), (5, 6));
+    assert_eq!(replies.len() + tail.len(), length);
+    replies.append(tail);
+    assert_eq!((text(&replies), replies.len()), (whole, length));
+    // All of it, and nothing.
+    let nothing = replies.split_off(replies.mark());
+    assert!(nothing.is_empty());
+}

@@ -13,10 +13,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use varve_exec::Blocked;
-use varve_protocol::Reply;
+use varve_protocol::{Mark, Reply};
 use varve_store::StoreWorker;
 
-use crate::features::pubsub::state::ConnId;
+use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::{Conn, WaitReasons};
 use crate::net::conns::Conns;
 use crate::state::WorkerStats;
@@ -57,7 +57,8 @@ impl BlockedClients {
         self.publish(stats);
     }
 
-    /// Ends a wait that nobody serves any more, with this reply. Nothing happens if the client does not wait.
+    /// Ends a wait that nobody serves any more, with this reply: returns where the reply begins in the connection's output.
+    /// Nothing happens if the client does not wait.
     pub(crate) fn end(
         &mut self,
         client: u64,
@@ -65,14 +66,14 @@ impl BlockedClients {
         store: &StoreWorker,
         stats: &WorkerStats,
         reply: impl FnOnce(&Blocked, &mut Reply),
-    ) {
-        let Some(wait) = self.remove(client, stats) else { return };
+    ) -> Option<(ConnRef, Mark)> {
+        let wait = self.remove(client, stats)?;
         wait.blocked.forget(store);
         let conn = &mut conns[wait.conn];
         assert!(conn.session().id() == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
         let wanted = !conn.session_mut().drop_reply();
+        let mark = conn.output().mark();
         conn.write_output(|out| {
-            let mark = out.mark();
             reply(&wait.blocked, out);
             if !wanted {
                 out.truncate(mark);
@@ -80,6 +81,7 @@ impl BlockedClients {
         });
         let who = conn.who();
         conns.lift(who, WaitReasons::KEYS);
+        Some((who, mark))
     }
 
     /// A client whose time is up, if nobody serves it. One that is being served waits for its reply without a deadline.

@@ -4,8 +4,8 @@
 //! delivery (worker/deliver.rs); refusing other commands while subscribed in RESP2 (the batch).
 
 pub(crate) mod delivery;
+pub(crate) mod held_replies;
 pub(crate) mod listening;
-pub(crate) mod own_messages;
 pub(crate) mod publishers;
 pub(crate) mod receivers;
 pub(crate) mod state;

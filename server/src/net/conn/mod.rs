@@ -17,7 +17,7 @@ mod requests;
 mod socket;
 mod wait;
 
-pub(crate) use deferred::DeferredQuestion;
+pub(crate) use deferred::{Deferred, DeferredQuestion};
 pub(crate) use input::Pool;
 use output::Flush;
 use requests::Reading;
@@ -25,13 +25,12 @@ pub(crate) use requests::Requests;
 pub(crate) use socket::{Ends, Newcomer, Socket, Stream};
 pub(crate) use wait::WaitReasons;
 
-use std::collections::VecDeque;
 use std::{fmt, io, mem};
 
 use mio::event::Event;
 use mio::{Registry, Token};
 use varve_exec::{LargeArguments, Session};
-use varve_protocol::{Parser, Reply};
+use varve_protocol::{Mark, Parser, Reply};
 
 use crate::config::{Config, OutputLimit};
 use crate::features::clients::state::Question;
@@ -49,8 +48,8 @@ pub(crate) struct Conn {
     requests: Requests,
     /// Replies that the socket has not taken yet; empty between requests.
     output: Reply,
-    /// Questions of a transaction that are still to be asked, with the replies behind each.
-    deferred: VecDeque<DeferredQuestion>,
+    /// A transaction whose questions are still to be asked or answered.
+    deferred: Option<Box<Deferred>>,
     /// Its subscriptions; None until it subscribes.
     subscriptions: Option<Box<Subscriptions>>,
     waits: WaitReasons,
@@ -88,7 +87,7 @@ impl Conn {
             session: Session::new(newcomer.client, now_ms, authenticated),
             requests: Requests::new(),
             output: Reply::new(),
-            deferred: VecDeque::new(),
+            deferred: None,
             subscriptions: None,
             waits: WaitReasons::default(),
             queued: false,
@@ -207,25 +206,29 @@ impl Conn {
         write(&mut self.output);
     }
 
+    /// Takes away what was written behind the unsent replies since.
+    pub(crate) fn split_output(&mut self, mark: Mark) -> Reply {
+        self.output.split_off(mark)
+    }
+
     /// Gives the room of an output that is sent back to the system.
     pub(crate) fn free_output(&mut self) {
         self.output.clear(0);
     }
 
-    /// A transaction has left these questions, to be asked one after the other.
-    pub(crate) fn defer(&mut self, questions: VecDeque<DeferredQuestion>) {
-        self.deferred = questions;
+    /// A transaction has left questions, to be asked one after the other; its reply waits for all of them.
+    pub(crate) fn defer(&mut self, deferred: Box<Deferred>) {
+        self.deferred = Some(deferred);
     }
 
     /// The next question that a transaction has left, to be asked now.
     pub(crate) fn next_question(&mut self) -> Option<Question> {
-        self.deferred.front_mut().and_then(|deferred| deferred.question.take())
+        self.deferred.as_mut()?.questions.front_mut()?.question.take()
     }
 
-    /// The question of a transaction that has been answered now, with the replies behind it; None if a command of its own
-    /// asked.
-    pub(crate) fn take_deferred(&mut self) -> Option<DeferredQuestion> {
-        self.deferred.pop_front()
+    /// The transaction whose first question has been answered now; None if a command of its own asked.
+    pub(crate) fn take_deferred(&mut self) -> Option<Box<Deferred>> {
+        self.deferred.take()
     }
 
     /// Its subscriptions; None if it has none.

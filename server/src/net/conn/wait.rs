@@ -6,7 +6,7 @@
 //! | OUTPUT | more unsent output than `PAUSE_BYTES` | half of it is written |
 //! | PAUSE | CLIENT PAUSE holds the next request back | the pause ends or changes |
 //! | INBOX | the connection has filled another worker's inbox with what it published | the inboxes have room |
-//! | MESSAGES | it listens, and has published: others' messages lie before its own | its own message is delivered |
+//! | MESSAGES | it listens, and has published or was served: messages lie before its reply | they are delivered |
 //! | BARRIER | others keep copies of what its commands changed | the invalidations are with them |
 //! | QUESTION | a question of its is with all workers | all workers have answered |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
@@ -34,7 +34,7 @@ impl WaitReasons {
     pub(crate) const KEYS: WaitReasons = WaitReasons(1 << 5);
     /// The connection ends.
     pub(crate) const CLOSING: WaitReasons = WaitReasons(1 << 6);
-    /// A message of its own is not delivered to it yet.
+    /// Messages that are to stand before its reply are not delivered yet.
     pub(crate) const MESSAGES: WaitReasons = WaitReasons(1 << 7);
 
     /// True if nothing holds requests back.

@@ -163,6 +163,47 @@ fn messages_until_own(client: &mut Client) -> (usize, String) {
     unreachable!("messages come to an end")
 }
 
+/// Whoever publishes and then serves a client that waits has it find the message first, and its reply behind.
+#[test]
+fn a_client_that_is_served_finds_what_was_published_before() {
+    let server = Server::start(2, CONFIG);
+    let (mut publisher, mut waiting) = (on(&server, 0), on(&server, 1));
+    speak_resp3(&mut waiting.stream);
+    for (nth, channel) in CHANNELS.iter().chain(&["own"]).enumerate() {
+        client_confirms(&mut waiting, channel, nth + 1);
+    }
+    waiting.send(&[request(&["BLPOP", "list", "0"]), request(&["PING"])].concat());
+    wait_until("it waits", || server.state().total(|stats| &stats.blocked) == 1);
+    while_stopped(&server, || {
+        publish_owed(&mut publisher);
+        publisher.ask(&["PUBLISH", "own", "1"], ":1\r\n");
+        publisher.ask(&["RPUSH", "list", "a"], ":1\r\n");
+    });
+    let (next, word) = messages_until_own(&mut waiting);
+    assert_eq!((next, word.as_str()), (OWED, "own"));
+    waiting.expect(b"$1\r\n1\r\n*2\r\n$4\r\nlist\r\n$1\r\na\r\n+PONG\r\n");
+}
+
+/// EXEC with questions to all workers is answered as a whole: a message that comes meanwhile stands before it.
+#[test]
+fn no_message_stands_inside_the_reply_of_a_transaction() {
+    let server = Server::start(2, CONFIG);
+    let (mut publisher, mut client) = (on(&server, 0), on(&server, 0));
+    speak_resp3(&mut client.stream);
+    client_confirms(&mut client, "own", 1);
+    let unblock = request(&["CLIENT", "UNBLOCK", "12345"]);
+    let lines =
+        [request(&["MULTI"]), request(&["PING"]), unblock.clone(), request(&["PING"]), unblock, request(&["EXEC"])];
+    while_stopped(&server, || {
+        client.send(&lines.concat());
+        client.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+        publisher.ask(&["PUBLISH", "own", "1"], ":1\r\n");
+        client.expect(b">3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$1\r\n1\r\n");
+    });
+    client.expect(b"*4\r\n+PONG\r\n:0\r\n+PONG\r\n:0\r\n");
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
 /// A client that publishes and goes away, or whose reply nobody waits for any more, leaves nothing behind.
 #[test]
 fn a_client_that_hangs_up_while_its_reply_waits_is_forgotten() {

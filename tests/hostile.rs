@@ -192,7 +192,7 @@ fn silent(size: u64) {
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    assert_eq!(sent, requests.len(), "a paused client's requests are still read");
+    assert_eq!(sent, requests.len(), "requests are read while nothing but room for output is missing");
     undisturbed(&mut other);
     std::thread::sleep(Duration::from_millis(300));
     let grown = server.memory().expect("its memory").peak.saturating_sub(before);
@@ -214,6 +214,49 @@ fn silent(size: u64) {
 fn a_client_that_never_reads_is_paused_and_costs_a_bounded_amount() {
     // Sent from where they lie, and copied.
     [MB, 100_000, 2000].into_iter().for_each(silent);
+}
+
+/// A client that writes 200 MB of requests before it reads a byte gets every reply, and one that reads as it writes has
+/// nothing buffered for it.
+#[test]
+fn a_client_may_write_everything_before_it_reads() {
+    const REQUESTS: usize = 200_000;
+    let server = start();
+    let mut other = server.client();
+    let (key, value) = (vec![b'k'; 1000], vec![b'v'; 500]);
+    other.call(&[b"SET".to_vec(), key.clone(), value.clone()]).expect("set");
+    let get = [b"*2\r\n$3\r\nGET\r\n$1000\r\n".to_vec(), key, b"\r\n".to_vec()].concat();
+    let reply = [b"$500\r\n".to_vec(), value, b"\r\n".to_vec()].concat();
+    let qbuf = |other: &mut Client| {
+        let list = other.cmd("CLIENT LIST").text();
+        let sizes = list.split(' ').filter_map(|field| field.strip_prefix("qbuf=")?.parse::<u64>().ok());
+        sizes.max().expect("a line each")
+    };
+    for reads_at_once in [false, true] {
+        let mut client = connect(&server);
+        let mut writer = client.try_clone().expect("a second handle");
+        let requests = get.repeat(REQUESTS);
+        let writing = std::thread::spawn(move || writer.write_all(&requests).expect("sent"));
+        if reads_at_once {
+            undisturbed(&mut other);
+        } else {
+            writing.join().expect("all is taken");
+            undisturbed(&mut other);
+            let all = REQUESTS as u64 * get.len() as u64;
+            let held = qbuf(&mut other);
+            assert!(held > all / 2, "{held} bytes of {all} are held");
+        }
+        let mut got = vec![0; reply.len()];
+        for n in 0..REQUESTS {
+            client.read_exact(&mut got).expect("a reply");
+            assert!(got == reply, "reply {n}");
+            if reads_at_once && n % 5000 == 0 {
+                let held = qbuf(&mut other);
+                assert!(held <= MB, "{held} bytes are held for a client that reads");
+            }
+        }
+    }
+    assert!(!server.log().contains("max query buffer length"));
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl Core {
         let conn = &mut self.conns[who.conn];
         conn.balance();
         let goes_on = waited && !conn.waits(WaitReasons::OUTPUT);
-        if goes_on || conn.is_done(true) || (!conn.output().is_empty() && conn.may_write()) {
+        if goes_on || conn.is_done() || (!conn.output().is_empty() && conn.may_write()) {
             self.conns.enqueue(who.conn);
         }
         self.count(who.conn);

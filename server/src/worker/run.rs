@@ -19,10 +19,8 @@ use crate::features::slowlog::state::Entry;
 use crate::state::Now;
 use crate::state::ctx::{After, ServerCtx};
 
-/// Commands of the server itself that one visit runs.
-const OWN_COMMANDS_MAX: u32 = 64;
-/// Turns over what one read brought before its replies are written: a pipeline of 256 commands costs one write.
-const TURNS_MAX: u32 = 4;
+/// Time from the end of its first turn after which a visit begins no further turn.
+const VISIT_TIME: Duration = Duration::from_millis(1);
 /// Bytes of replies from which on they are written before more is executed.
 const WRITE_BYTES: usize = 64 * 1024;
 /// A command that took this long has the clock read again for those after it.
@@ -31,8 +29,10 @@ const CLOCK_STEP: Duration = Duration::from_millis(1);
 /// Why a visit executes nothing more.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// All that is here is done.
+    /// All whole requests that are here are done.
     Idle,
+    /// The connection waits, and what is here waits with it.
+    Waits,
     /// There is more, for a later turn.
     Again,
     /// A shard was busy.
@@ -59,21 +59,17 @@ impl Core {
         let conn = &mut self.conns[id];
         if !conn.may_run() || data.is_empty() {
             conn.requests_mut().set_want(1);
-            return (0, Stop::Idle);
+            return (0, if data.is_empty() { Stop::Idle } else { Stop::Waits });
         }
         out.set_resp(conn.session().resp());
         self.batch.resume(early);
-        let (mut done, mut turns) = (0, 0);
-        for _ in 0..OWN_COMMANDS_MAX {
+        let (mut done, mut clock) = (0, VisitClock::default());
+        loop {
             let turn = self.turn(id, &mut data[done..], out);
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
             let stop = match turn.state {
-                TurnState::Yield => {
-                    turns += 1;
-                    let crowded = self.state.pubsub().is_crowded(self.index);
-                    (turns == TURNS_MAX || out.len() >= WRITE_BYTES || crowded).then_some(Stop::Again)
-                }
+                TurnState::Yield => self.state.pubsub().is_crowded(self.index).then_some(Stop::Again),
                 TurnState::Server { command, start, spans } => {
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
                     stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
@@ -88,8 +84,10 @@ impl Core {
             if let Some(stop) = stop {
                 return (done, stop);
             }
+            if out.len() >= WRITE_BYTES || clock.is_over() {
+                return (done, Stop::Again);
+            }
         }
-        (done, Stop::Again)
     }
 
     /// One turn, and its counts.
@@ -123,7 +121,7 @@ impl Core {
             TurnState::Paused => Stop::Paused,
             TurnState::Blocked(blocked) => {
                 self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
-                Stop::Idle
+                Stop::Waits
             }
             TurnState::Close => Stop::Close,
             TurnState::Yield | TurnState::Exec(_) | TurnState::Published(_) | TurnState::Server { .. } => {
@@ -205,6 +203,18 @@ impl Core {
         }
         self.follow_config();
         after
+    }
+}
+
+/// The time of one visit. It begins with the second turn: most visits have one, and read no clock.
+#[derive(Default)]
+struct VisitClock(Option<Instant>);
+
+impl VisitClock {
+    /// True if no further turn is to begin.
+    fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.0.get_or_insert(now)) >= VISIT_TIME
     }
 }
 

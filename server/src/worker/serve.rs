@@ -2,17 +2,18 @@
 //! read before the first of them is executed: group.rs.
 //!
 //! ```text
-//!   flush what waits --> read once --> one turn (64 commands or 64 KB) --> write the replies --> place the client
-//!                          |             |                                                        |
-//!                 scratch buffer, or     Server: a handler of the server runs it,                 +-> ready queue: more
-//!                 the connection's own   then the turn goes on with the rest                      +-> closed
-//!                 with half a request    Ask: the connection waits for all workers                +-> idle: no buffers
+//!   flush what waits --> read once --> turns, for 1 ms or 64 KB of replies --> write the replies --> place the client
+//!                          |             |                                                            |
+//!        scratch buffer, or the          Server: a handler of the server runs it,                     +-> ready queue: more
+//!        connection's own behind half    then the turn goes on with the rest                          +-> closed
+//!        a request. Not while whole      Ask: the connection waits for all workers                    +-> idle: no buffers
+//!        requests wait
 //! ```
 //!
 //! A large argument of a command that may need memory is read straight into an extent (net/conn/large.rs).
 //!
 //! Sockets report edges, so a connection with something unread or unwritten must stand in the ready queue or be known to be
-//! blocked. Bounded reads and turns keep one connection from starving the others.
+//! blocked. Bounded reads and visits keep one connection from starving the others.
 
 use std::io;
 use std::mem;
@@ -108,6 +109,11 @@ impl Worker {
     /// Closes the connection after a visit, or puts it where it goes on from.
     fn place_client(&mut self, id: ConnId, stop: &Stop) {
         let Worker { core, buffers, .. } = self;
+        match stop {
+            Stop::Busy => core.yield_when_busy(),
+            Stop::Paused => core.hold_back(id),
+            _ => {}
+        }
         core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
         let over_output = core.over_output(id);
         let over_query = core.over_query_limit(id);
@@ -117,8 +123,7 @@ impl Worker {
         if closes && !conn.waits(WaitReasons::QUESTION) {
             conn.wait(WaitReasons::CLOSING);
         }
-        let done = conn.is_done(matches!(stop, Stop::Idle));
-        if over_output || over_query || (done && conn.output().is_empty()) {
+        if over_output || over_query || (conn.is_done() && conn.output().is_empty()) {
             core.close(id);
             return;
         }
@@ -126,11 +131,6 @@ impl Worker {
         let writes = !conn.output().is_empty() && conn.may_write();
         if more || writes || conn.may_read() {
             core.conns.enqueue(id);
-        }
-        match stop {
-            Stop::Busy => core.yield_when_busy(),
-            Stop::Paused => core.hold_back(id),
-            _ => {}
         }
         core.conns[id].requests_mut().release(&mut buffers.pool);
         core.count(id);
@@ -162,9 +162,11 @@ impl Core {
             self.conns[id].requests_mut().keep(&fresh[done..], pool);
             stop
         };
+        let requests = self.conns[id].requests_mut();
+        requests.set_finished(matches!(stop, Stop::Idle | Stop::Large(_)));
         match stop {
             Stop::Large(argument) => {
-                self.conns[id].requests_mut().take_large(&argument, &mut self.store);
+                requests.take_large(&argument, &mut self.store);
                 Stop::Idle
             }
             stop => stop,

@@ -7,6 +7,7 @@ mod large;
 mod limits;
 mod pause;
 mod pubsub;
+mod reading;
 mod tracking;
 mod transactions;
 

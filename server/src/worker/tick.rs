@@ -1,8 +1,8 @@
 //! The clock: each 100 ms a slice of the connections is looked at, and worker 0 samples the rates.
 //!
 //! Each connection is looked at once in [`SLICES`] ticks (a second), so that ten thousand idle ones cost a thousand looks
-//! a tick. Looked for: idle longer than `timeout`, and output over its soft limit for too long (nothing else happens on
-//! such a connection that would show it).
+//! a tick. Looked for: idle longer than `timeout`, output over its soft limit for too long (nothing else happens on such a
+//! connection that would show it), and bytes that a short read has left in a socket.
 
 use std::time::{Duration, Instant};
 
@@ -69,6 +69,9 @@ impl Core {
         if !outputs_kept && conn.output().is_empty() && conn.output().held_bytes() > 0 {
             conn.free_output();
             self.count(id);
+        }
+        if self.conns[id].doubts_socket() {
+            self.conns.enqueue(id);
         }
         let conn = &self.conns[id];
         let idle_ms = self.now.unix_ms - conn.session().active_ms();

@@ -261,9 +261,17 @@ impl Conn {
         self.session.is_subscribed() || self.session.tracking().on || self.session.is_monitor()
     }
 
-    /// True if bytes may be read from the socket.
+    /// True if bytes may be read from the socket: there may be some, and no whole request waits here. A client that waits
+    /// for nothing but room for its output is read all the same, up to the query limit: it may write all of its requests
+    /// before it reads its first reply.
     pub(crate) fn may_read(&self) -> bool {
-        self.socket.is_readable() && !self.waits(WaitReasons::CLOSING)
+        let wanted = !self.requests.may_be_whole() || self.waits.is_only(WaitReasons::OUTPUT);
+        self.socket.is_readable() && wanted && !self.waits(WaitReasons::CLOSING)
+    }
+
+    /// A socket whose last read was short is to be read again; true if that may be done now.
+    pub(crate) fn doubts_socket(&mut self) -> bool {
+        self.socket.resolve_doubt() && self.may_read()
     }
 
     /// True if requests may be executed.
@@ -301,15 +309,16 @@ impl Conn {
     }
 
     /// True if nothing more comes of it, but for output that is unsent: it closes, or the client has closed its side and
-    /// `idle`, all that came has been executed. While a question is out, or a message of its own, the answer is still to come.
-    pub(crate) fn is_done(&self, idle: bool) -> bool {
+    /// all that came has been executed. A client that has closed its side while it waits for keys, or for the end of a
+    /// pause, has given up. While a question is out, or a message of its own, the answer is still to come.
+    pub(crate) fn is_done(&self) -> bool {
         if self.waits(WaitReasons::QUESTION) || self.waits(WaitReasons::MESSAGES) {
             return false;
         }
-        let ended = self.socket.is_ended();
+        let gave_up = self.waits(WaitReasons::KEYS) || self.waits(WaitReasons::PAUSE);
         self.waits(WaitReasons::CLOSING)
-            || ended && self.waits(WaitReasons::KEYS)
-            || ended && idle && !self.waits(WaitReasons::OUTPUT)
+            || self.socket.has_hung_up() && gave_up
+            || self.socket.is_ended() && !self.requests.may_be_whole()
     }
 
     /// Puts it into a queue, if it stands in none; true then.

@@ -1,19 +1,23 @@
 //! The requests of a connection that are not executed yet: reading them, and what is left of them after a turn.
 //!
 //! ```text
-//!   socket --> the worker's scratch buffer      while the connection holds nothing: the usual case
-//!          --> the connection's input           behind half a request
+//!   socket --> the worker's scratch buffer      while the connection holds nothing: the usual case. A short half request
+//!                                               is moved to its front before
+//!          --> the connection's input           behind a long half request
 //!          --> an extent of the store           the bytes of a large argument (large.rs)
 //! ```
+//!
+//! Nothing is read while a whole request may lie here: a client that sends faster than its requests run is held back by
+//! its socket. There is one exception, in [`super::Conn::may_read`].
 
 use std::io;
 
 use varve_exec::LargeArguments;
 use varve_protocol::{LargeArgument, Parser, RequestLimits};
 
-use super::input::{Input, Pool};
+use super::input::{Input, MOVED_BYTES, Pool};
 use super::large::Large;
-use super::socket::{READ_BYTES, Socket};
+use super::socket::Socket;
 
 /// See the module's picture.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Requests {
     large: Large,
     /// Bytes that the parser asked for at least.
     want: usize,
+    /// A turn has not come to the end of what is here.
+    unfinished: bool,
     /// Bytes of the request that the server itself runs at present: CLIENT LIST counts them as unread.
     running_bytes: usize,
 }
@@ -45,6 +51,7 @@ impl Requests {
             input: Input::default(),
             large: Large::default(),
             want: 0,
+            unfinished: false,
             running_bytes: 0,
         }
     }
@@ -58,6 +65,17 @@ impl Requests {
     /// True if nothing is held: the next read goes to the scratch buffer.
     pub(crate) fn is_empty(&self) -> bool {
         self.input.is_empty() && !self.large.is_filling()
+    }
+
+    /// True if a whole request may lie here: something does, and no turn has come to its end.
+    pub(crate) fn may_be_whole(&self) -> bool {
+        self.unfinished && !self.input.is_empty()
+    }
+
+    /// A turn has come to the end of what is here: nothing, or half a request. Or it has not.
+    #[inline]
+    pub(crate) fn set_finished(&mut self, finished: bool) {
+        self.unfinished = !finished;
     }
 
     /// True while a large argument comes: nothing is executed.
@@ -87,7 +105,7 @@ impl Requests {
 
     /// Memory of the input and of the parser.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.input.capacity() + self.parser.held_bytes()
+        self.input.held_bytes() + self.parser.held_bytes()
     }
 
     /// The first bytes of the input, `most` at most.
@@ -105,7 +123,8 @@ impl Requests {
         self.running_bytes = bytes;
     }
 
-    /// Reads once: into `scratch`, or behind what is held.
+    /// Reads once: into `scratch`, behind what is held and moves there; or into the input, behind what is too long to be
+    /// moved.
     pub(crate) fn read(
         &mut self,
         socket: &mut Socket,
@@ -121,16 +140,16 @@ impl Requests {
             }
             return Ok(Reading { count, fresh: 0 });
         }
-        let own = !self.input.is_empty();
-        let room = if own { self.input.room(self.want, pool) } else { scratch };
-        let bound = room.len().min(READ_BYTES);
-        let count = socket.read(&mut room[..bound])?;
-        let bytes = count.unwrap_or(0);
-        if own {
-            self.input.filled(bytes);
+        let held = self.input.len();
+        if held > MOVED_BYTES {
+            let count = socket.read(self.input.room(self.want, pool))?;
+            self.input.filled(count.unwrap_or(0));
             return Ok(Reading { count, fresh: 0 });
         }
-        Ok(Reading { count, fresh: bytes })
+        let count = socket.read(&mut scratch[held..])?;
+        let bytes = count.unwrap_or(0);
+        let fresh = if bytes > 0 { self.input.move_to(scratch) + bytes } else { 0 };
+        Ok(Reading { count, fresh })
     }
 
     /// The parser needs at least `want` bytes more.

@@ -1,4 +1,15 @@
 //! A connection's socket: its two ends, reading and writing, and what its last event and its last read said of it.
+//!
+//! ```text
+//!            event                    the read filled its room
+//!   Empty ----------> Ready <-----------------------------------+
+//!     ^                 |  read ---------------------------------+
+//!     |  would block    |    |  a short read: probably the last
+//!     +-----------------+    +------> Doubted ---- the tick, within a second ----> Ready
+//! ```
+//! Sockets report edges, so only a read that would block proves that nothing is left. A short read does not: out of band
+//! data end a read early, and so do descriptors that come with bytes of a Unix socket. A second read behind each request
+//! would cost a call a request, so a doubted socket is looked at again at the connection's next tick.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
@@ -102,14 +113,24 @@ impl Ends {
     }
 }
 
+/// Whether a socket holds bytes, as far as is known. See the module's picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    /// A read would have waited, and no event has come since.
+    Empty,
+    /// The last read was short.
+    Doubted,
+    /// There may be bytes.
+    Ready,
+}
+
 /// A connection's socket, and what is known of it. Sockets report edges: nobody reports a second time that a socket is
 /// readable or writable.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Stream,
     ends: Ends,
-    /// It may hold bytes that have not been read.
-    readable: bool,
+    readiness: Readiness,
     /// It took less than it was given, and will report when it is writable.
     full: bool,
     /// The client has closed its side; bytes that it sent before may still lie in the socket.
@@ -121,7 +142,7 @@ pub(crate) struct Socket {
 impl Socket {
     /// A new socket, which may hold bytes already.
     pub(crate) fn new(stream: Stream, ends: Ends) -> Socket {
-        Socket { stream, ends, readable: true, full: false, hung_up: false, ended: false }
+        Socket { stream, ends, readiness: Readiness::Ready, full: false, hung_up: false, ended: false }
     }
 
     /// Registers for reading and writing, so that no later call changes the interest.
@@ -131,7 +152,9 @@ impl Socket {
 
     /// Notes what the poll reports.
     pub(crate) fn note(&mut self, event: &Event) {
-        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.readiness = Readiness::Ready;
+        }
         self.hung_up |= event.is_read_closed() || event.is_error();
         self.full &= !(event.is_writable() || event.is_error());
     }
@@ -142,15 +165,18 @@ impl Socket {
         let count = match self.stream.read(room) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.readable = false;
+                self.readiness = Readiness::Empty;
                 return Ok(None);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
             Err(error) => return Err(error),
         };
         self.ended = count == 0;
-        // A short read has emptied the socket, unless the end of the stream lies behind the bytes.
-        self.readable = count > 0 && (count == room.len() || self.hung_up);
+        self.hung_up |= self.ended;
+        // Where the client has hung up, the end of the stream lies behind the bytes, and no event will report it.
+        if count < room.len() && !self.hung_up {
+            self.readiness = Readiness::Doubted;
+        }
         Ok(Some(count))
     }
 
@@ -163,7 +189,21 @@ impl Socket {
 
     /// True if there may be bytes to read.
     pub(crate) fn is_readable(&self) -> bool {
-        self.readable && !self.ended
+        self.readiness == Readiness::Ready && !self.ended
+    }
+
+    /// A socket whose last read was short is to be read again; false if the last read was not short.
+    pub(super) fn resolve_doubt(&mut self) -> bool {
+        let doubted = self.readiness == Readiness::Doubted;
+        if doubted {
+            self.readiness = Readiness::Ready;
+        }
+        doubted
+    }
+
+    /// True if the client has closed its side. Bytes that it sent before may still lie in the socket.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        self.hung_up
     }
 
     /// True if it has taken less than it was given, and has not reported since.

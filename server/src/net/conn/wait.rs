@@ -12,8 +12,9 @@
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | CLOSING | QUIT, a protocol error, CLIENT KILL of itself | never: it is closed when its output is written |
 //!
-//! Requests are executed while the set is empty. Two reasons hold back more than requests: BARRIER also the writing of
-//! replies, CLOSING also reading.
+//! Requests are executed while the set is empty. Where a whole request waits here, each reason but OUTPUT also holds back
+//! reading: the client's socket then holds the client back. BARRIER holds back the writing of replies, and CLOSING holds
+//! back all reading.
 
 /// See the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,12 @@ impl WaitReasons {
     pub(crate) fn has(self, reason: WaitReasons) -> bool {
         debug_assert!(reason.0.is_power_of_two(), "one reason at a time is asked for");
         self.0 & reason.0 != 0
+    }
+
+    /// True if this reason is there and no other.
+    #[inline]
+    pub(crate) fn is_only(self, reason: WaitReasons) -> bool {
+        self == reason
     }
 
     /// Adds a reason; false if it was there.
@@ -98,6 +105,7 @@ mod tests {
             assert!(waits.add(reason) && !waits.add(reason) && !waits.is_empty());
             for (other, &is_there) in ALL.iter().zip((0..ALL.len()).map(|n| n == nth).collect::<Vec<_>>().iter()) {
                 assert_eq!(waits.has(*other), is_there, "{reason:?} {other:?}");
+                assert_eq!(waits.is_only(*other), is_there, "{reason:?} {other:?}");
             }
         }
     }

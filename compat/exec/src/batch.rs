@@ -123,6 +123,9 @@ pub enum TurnState {
     Published(Mark),
     /// Flush the output, then close.
     Close,
+    /// The next request is a line of another protocol, sent by somebody who does not know what is listening here: close at
+    /// once, without a reply.
+    Foreign,
 }
 
 /// Why running stopped before the last request.
@@ -135,6 +138,8 @@ enum Stop {
     Exec(&'static Command),
     Blocked(Blocked),
     Close,
+    /// The next request is a line of another protocol.
+    Foreign,
     /// A client that is subscribed itself has published; its reply begins here.
     Published(Mark),
     /// The database changed: hashes computed before no longer hold.
@@ -257,6 +262,7 @@ impl Batch {
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Published(mark)) => TurnState::Published(mark),
             Some(Stop::Close) => TurnState::Close,
+            Some(Stop::Foreign) => TurnState::Foreign,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Server(command)) => {
                 let request = &self.work.requests[done - 1];
@@ -304,6 +310,7 @@ impl Running<'_> {
         while let Some(request) = self.batch.work.requests.get(self.next) {
             let stop = match request.command {
                 Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => self.on_shards(first),
+                Err(Unresolved::Foreign) => Some(Stop::Foreign),
                 command => {
                     if let Some(stop) =
                         stands_back(self.out.len() > self.out_max, self.batch.pause, command, self.session)

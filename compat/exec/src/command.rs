@@ -171,9 +171,15 @@ pub struct CommandTable {
     by_id: Arc<[&'static Command]>,
 }
 
+/// First words of lines that HTTP clients send and that no command has: a web page makes a browser send them to any port.
+/// Such a line must not be answered like an unknown command, since the lines behind it, a form's contents, are commands.
+const FOREIGN_WORDS: [&[u8]; 2] = [b"post", b"host:"];
+
 /// Why a request names no command that can run.
 #[derive(Clone, Copy, Debug)]
 pub enum Unresolved {
+    /// The request is a line of another protocol: the connection ends without a reply.
+    Foreign,
     /// No command has this name.
     Command,
     /// The container has no such subcommand.
@@ -246,7 +252,8 @@ impl CommandTable {
     /// There is none.
     #[inline]
     pub fn lookup(&self, args: Args<'_>) -> Result<&'static Command, Unresolved> {
-        let command = self.get(args.opt(0).ok_or(Unresolved::Command)?).ok_or(Unresolved::Command)?;
+        let name = args.opt(0).ok_or(Unresolved::Command)?;
+        let command = self.get(name).ok_or_else(|| nameless(name))?;
         if command.subcommands.is_empty() || args.len() == 1 {
             return Ok(command);
         }
@@ -269,12 +276,19 @@ fn subcommand(container: &'static Command, name: &[u8]) -> Option<&'static Comma
     container.subcommands.iter().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// The reason why a name that no command has is refused.
+#[cold]
+fn nameless(name: &[u8]) -> Unresolved {
+    let foreign = FOREIGN_WORDS.iter().any(|word| word.eq_ignore_ascii_case(name));
+    if foreign { Unresolved::Foreign } else { Unresolved::Command }
+}
+
 impl Unresolved {
     /// Why, as the client gets it.
     #[cold]
     pub fn error(&self, args: Args<'_>) -> CommandError {
         match self {
-            Unresolved::Command => unknown_command(args),
+            Unresolved::Command | Unresolved::Foreign => unknown_command(args),
             Unresolved::Subcommand => {
                 let container = args.get(0).to_ascii_uppercase();
                 let sub = shown(args.get(1), SHOWN_MAX);

@@ -24,7 +24,7 @@ pub(crate) use rates::RatesNow;
 pub(crate) use worker_handle::{WorkerHandle, WorkerStats};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -66,6 +66,8 @@ pub(crate) struct ServerState {
     /// 40 hexadecimal digits, new at each start.
     run_id: String,
     next_client: AtomicU64,
+    /// When a client that spoke another protocol was last logged, milliseconds of Unix time.
+    foreign_logged_ms: AtomicI64,
     stopping: AtomicBool,
     rates: Mutex<Rates>,
 }
@@ -107,6 +109,7 @@ impl ServerState {
             started: Instant::now(),
             run_id,
             next_client: AtomicU64::new(1),
+            foreign_logged_ms: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
             rates: Mutex::new(Rates::default()),
         }
@@ -212,6 +215,13 @@ impl ServerState {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.send_all(|| Message::Stop);
         }
+    }
+
+    /// True if a client that speaks another protocol is to be logged: at most one is in a minute, whoever sends how much.
+    pub(crate) fn may_warn_of_foreign(&self, now_ms: i64) -> bool {
+        let last_ms = self.foreign_logged_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(last_ms) > 60_000
+            && self.foreign_logged_ms.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// The id of the next connection.

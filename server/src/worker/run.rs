@@ -41,6 +41,8 @@ pub(super) enum Stop {
     Paused,
     /// Nothing more is to be executed.
     Close,
+    /// The client speaks another protocol.
+    Foreign,
     /// A question to all workers.
     Ask(Question),
     /// The next request waits for a large argument, at this place of what is not done.
@@ -124,6 +126,7 @@ impl Core {
                 Stop::Waits
             }
             TurnState::Close => Stop::Close,
+            TurnState::Foreign => Stop::Foreign,
             TurnState::Yield | TurnState::Exec(_) | TurnState::Published(_) | TurnState::Server { .. } => {
                 unreachable!("the caller goes on")
             }

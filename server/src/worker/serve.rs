@@ -74,7 +74,10 @@ impl Worker {
         let out = unsent.as_mut().unwrap_or(reply);
         out.set_ceiling(core.reply_ceiling(id));
         let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
-        let written = core.send_replies(id, out);
+        let written = match stop {
+            Stop::Foreign => Err(core.refuse_foreign(id)),
+            _ => core.send_replies(id, out),
+        };
         if written.is_ok() && (!out.is_empty() || keeps_room) {
             let output = mem::take(out);
             core.stats().output_peak_bytes.raise(output.len() as u64);
@@ -196,6 +199,19 @@ impl Core {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }
         self.write(id, out)
+    }
+
+    /// A client speaks another protocol: its connection ends, and the log says so, once a minute.
+    #[cold]
+    fn refuse_foreign(&mut self, id: ConnId) -> Broken {
+        if self.state.may_warn_of_foreign(self.now.unix_ms) {
+            let peer = self.conns[id].socket().ends().peer();
+            tracing::warn!(
+                "Possible SECURITY ATTACK detected. A client sent POST or Host:, as a browser does that was made to speak \
+                 to this server in place of a web server. Connection from {peer} aborted."
+            );
+        }
+        Broken(io::Error::other("another protocol"))
     }
 
     /// Writes replies to the connection's socket as far as it takes them.

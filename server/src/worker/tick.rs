@@ -10,7 +10,7 @@ use super::Worker;
 use super::core::Core;
 use crate::features::info;
 use crate::features::pubsub::state::ConnId;
-use crate::net::conn::WaitReasons;
+use crate::net::conn::{Conn, WaitReasons};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -73,15 +73,18 @@ impl Core {
         if self.conns[id].doubts_socket() {
             self.conns.enqueue(id);
         }
-        let conn = &self.conns[id];
-        let idle_ms = self.now.unix_ms - conn.session().active_ms();
-        let timeout_s = self.config.timeout_s;
-        let may_idle = timeout_s > 0 && !conn.waits(WaitReasons::KEYS);
-        if may_idle && idle_ms > i64::from(timeout_s) * 1000 {
+        if is_idle(&self.conns[id], self.config.timeout_s, self.now.unix_ms) {
             tracing::debug!("Closing idle client");
             self.close(id);
         } else if self.over_output(id) {
             self.close(id);
         }
     }
+}
+
+/// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request
+/// of a client that waits for keys, or for messages, or that monitors.
+fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
+    let waits = conn.waits(WaitReasons::KEYS) || conn.session().is_subscribed() || conn.session().is_monitor();
+    timeout_s > 0 && !waits && now_ms - conn.session().active_ms() > i64::from(timeout_s) * 1000
 }

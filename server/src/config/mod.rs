@@ -77,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) tcp_keepalive_s: u32,
     /// Seconds after which an idle client is closed, 0 for never.
     pub(crate) timeout_s: u32,
+    /// Seconds after which a client that has not authenticated is closed, 0 for never. It matters where there is a password.
+    pub(crate) unauthenticated_timeout_s: u32,
     /// Most clients at once.
     pub(crate) max_clients: u32,
     /// Without a password, only loopback addresses are served.
@@ -170,6 +172,7 @@ impl Config {
             tcp_backlog: values.number("tcp-backlog"),
             tcp_keepalive_s: values.number("tcp-keepalive"),
             timeout_s: values.number("timeout"),
+            unauthenticated_timeout_s: values.number("unauthenticated-timeout"),
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
             passwords: values.passwords(),

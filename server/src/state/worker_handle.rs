@@ -35,6 +35,8 @@ pub(crate) struct WorkerStats {
     pub(crate) held: Counter,
     /// Bytes that connections and the pool of buffers take.
     pub(crate) buffer_bytes: Counter,
+    /// Bytes of the buffers of connections that are not authenticated.
+    pub(crate) stranger_bytes: Counter,
     /// Largest input and output buffers seen, for INFO's `client_recent_max_*`.
     pub(crate) input_peak_bytes: Counter,
     pub(crate) output_peak_bytes: Counter,

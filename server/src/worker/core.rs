@@ -13,7 +13,7 @@ use varve_store::StoreWorker;
 use crate::config::Config;
 use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
-use crate::features::clients::{self, evict_clients};
+use crate::features::clients::{self, evict_clients, strangers};
 use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::pubsub::delivery::DeliveryTime;
@@ -272,11 +272,44 @@ impl Core {
         over
     }
 
+    /// True if the connection has to authenticate first and leaves more unread than it may.
+    pub(super) fn over_stranger_limit(&mut self, id: ConnId) -> bool {
+        let over = strangers::reads_too_little(&self.conns[id]);
+        if over {
+            let line = clients::line(&self.conns[id], self.now.unix_ms);
+            tracing::warn!(
+                "Client {line} scheduled to be closed ASAP for overcoming of output buffer limits: it has not authenticated."
+            );
+            self.stats().output_limit_closed.add(1);
+        }
+        over
+    }
+
+    /// Closes the largest connections that have to authenticate first while all of this worker take too much.
+    #[inline]
+    pub(super) fn limit_strangers(&mut self) {
+        let share = strangers::share_bytes(self.state.workers().len());
+        if self.stats().stranger_bytes.get() > share {
+            self.close_strangers(share);
+        }
+    }
+
+    #[cold]
+    fn close_strangers(&mut self, share: u64) {
+        for ConnRef { conn, .. } in strangers::largest(&self.conns, share) {
+            let line = clients::line(&self.conns[conn], self.now.unix_ms);
+            tracing::warn!("Closing a client that has not authenticated, since all of these take too much: {line}");
+            self.close(conn);
+        }
+    }
+
     /// True if the connection has sent more that waits than a client may.
     pub(super) fn over_query_limit(&self, id: ConnId) -> bool {
         let conn = &self.conns[id];
         let waiting = conn.requests().waiting_bytes() + conn.session().queued_bytes();
-        let over = waiting as u64 > self.config.query_buffer_bytes_max;
+        let known = conn.session().is_authenticated();
+        let max = if known { u64::MAX } else { strangers::INPUT_BYTES_MAX };
+        let over = waiting as u64 > max.min(self.config.query_buffer_bytes_max);
         if over {
             let line = clients::line(conn, self.now.unix_ms);
             let start = conn.requests().begin(64).escape_ascii();

@@ -193,6 +193,7 @@ impl Worker {
             self.serve_ready();
             self.core.fan_out();
             self.limit_clients();
+            self.core.limit_strangers();
             if self.accept_due {
                 self.accept();
             }

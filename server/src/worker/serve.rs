@@ -118,7 +118,7 @@ impl Worker {
             _ => {}
         }
         core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
-        let over_output = core.over_output(id);
+        let over_output = core.over_output(id) || core.over_stranger_limit(id);
         let over_query = core.over_query_limit(id);
         let conn = &mut core.conns[id];
         conn.balance();

@@ -8,6 +8,7 @@ mod limits;
 mod pause;
 mod pubsub;
 mod reading;
+mod strangers;
 mod timeouts;
 mod tracking;
 mod transactions;

@@ -1,13 +1,14 @@
 //! The clock: each 100 ms a slice of the connections is looked at, and worker 0 samples the rates.
 //!
 //! Each connection is looked at once in [`SLICES`] ticks (a second), so that ten thousand idle ones cost a thousand looks
-//! a tick. Looked for: idle longer than `timeout`, output over its soft limit for too long (nothing else happens on such a
+//! a tick. Looked for: idle longer than `timeout`, not authenticated for longer than `unauthenticated-timeout`, output over its soft limit for too long (nothing else happens on such a
 //! connection that would show it), and bytes that a short read has left in a socket.
 
 use std::time::{Duration, Instant};
 
 use super::Worker;
 use super::core::Core;
+use crate::features::clients::strangers;
 use crate::features::info;
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::{Conn, WaitReasons};
@@ -73,8 +74,12 @@ impl Core {
         if self.conns[id].doubts_socket() {
             self.conns.enqueue(id);
         }
-        if is_idle(&self.conns[id], self.config.timeout_s, self.now.unix_ms) {
+        let (timeout_s, stranger_timeout_s) = (self.config.timeout_s, self.config.unauthenticated_timeout_s);
+        if is_idle(&self.conns[id], timeout_s, self.now.unix_ms) {
             tracing::debug!("Closing idle client");
+            self.close(id);
+        } else if strangers::is_late(&mut self.conns[id], stranger_timeout_s, self.now.unix_ms) {
+            tracing::debug!("Closing a client that has not authenticated in {stranger_timeout_s} s");
             self.close(id);
         } else if self.over_output(id) {
             self.close(id);

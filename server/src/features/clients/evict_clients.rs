@@ -18,13 +18,20 @@ use crate::state::{ServerState, WorkerHandle};
 /// Counts what the connection takes now.
 #[inline]
 pub(crate) fn count(conn: &mut Conn, worker: &WorkerHandle) {
-    let bytes = memory(conn);
     let weight = if conn.session().is_no_evict() { 0 } else { weight(conn) };
-    let (before, now) = (conn.counted(), Counted { weight, bytes });
+    let (bytes, stranger_bytes) = charged(conn);
+    let (before, now) = (conn.counted(), Counted { weight, bytes, stranger_bytes });
     if now != before {
         recount(before, now, worker);
         conn.set_counted(now);
     }
+}
+
+/// The bytes of a connection that count against `maxmemory`, and those that count among the strangers'.
+#[inline]
+fn charged(conn: &Conn) -> (usize, usize) {
+    let bytes = memory(conn);
+    if conn.session().is_authenticated() { (bytes, 0) } else { (0, bytes - size_of::<Conn>()) }
 }
 
 /// A connection is closed.
@@ -35,6 +42,9 @@ pub(crate) fn forget(conn: &Conn, worker: &WorkerHandle) {
 fn recount(before: Counted, now: Counted, worker: &WorkerHandle) {
     if now.bytes != before.bytes {
         worker.stats().buffer_bytes.change(before.bytes, now.bytes);
+    }
+    if now.stranger_bytes != before.stranger_bytes {
+        worker.stats().stranger_bytes.change(before.stranger_bytes, now.stranger_bytes);
     }
     if now.weight != before.weight {
         worker.weights().change(before.weight, now.weight);

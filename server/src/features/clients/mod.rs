@@ -7,6 +7,7 @@ pub(crate) mod evict_clients;
 mod filter;
 mod line;
 pub(crate) mod state;
+pub(crate) mod strangers;
 
 pub(crate) use line::line;
 

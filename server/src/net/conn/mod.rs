@@ -59,6 +59,8 @@ pub(crate) struct Conn {
     over_soft_since_ms: Option<i64>,
     /// Stands in the worker's queue of connections that deliveries have reached.
     reached: bool,
+    /// When it was first seen without authentication, milliseconds of Unix time; None if it is authenticated.
+    stranger_since_ms: Option<i64>,
     counted: Counted,
 }
 
@@ -69,6 +71,8 @@ pub(crate) struct Counted {
     pub(crate) weight: usize,
     /// Its share of the worker's sum, which is a part of `maxmemory`.
     pub(crate) bytes: usize,
+    /// Bytes of its buffers if it is not authenticated, in place of `bytes`.
+    pub(crate) stranger_bytes: usize,
 }
 
 impl fmt::Debug for Conn {
@@ -93,6 +97,7 @@ impl Conn {
             queued: false,
             over_soft_since_ms: None,
             reached: false,
+            stranger_since_ms: None,
             counted: Counted::default(),
         };
         conn.set_limits(config);
@@ -352,6 +357,16 @@ impl Conn {
     /// It is being written: the next delivery is news again.
     pub(crate) fn note_written(&mut self) {
         self.reached = false;
+    }
+
+    /// When it was first seen without authentication, milliseconds of Unix time.
+    pub(crate) fn stranger_since_ms(&self) -> Option<i64> {
+        self.stranger_since_ms
+    }
+
+    /// It was first seen without authentication then; None: it is authenticated.
+    pub(crate) fn set_stranger_since(&mut self, since_ms: Option<i64>) {
+        self.stranger_since_ms = since_ms;
     }
 
     /// The worker's counts of it.

@@ -248,7 +248,7 @@ impl Core {
     /// machine's memory. A command whose reply has no end stops there, and its connection is closed.
     #[inline]
     pub(super) fn reply_ceiling(&self, id: ConnId) -> usize {
-        let limit = &self.config.output_limits[ClientClass::of(&self.conns[id]).limit()];
+        let limit = &self.config.output_limits[ClientClass::of_output(&self.conns[id]).limit()];
         if limit.hard_bytes > 0 { limit.hard_bytes as usize } else { self.reply_bytes_max }
     }
 
@@ -262,7 +262,7 @@ impl Core {
     /// in Redis, nothing of an output over the limit is sent.
     pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize, lost: bool) -> bool {
         let conn = &mut self.conns[id];
-        let limit = &self.config.output_limits[ClientClass::of(conn).limit()];
+        let limit = &self.config.output_limits[ClientClass::of_output(conn).limit()];
         let over = conn.is_over(limit, unsent, self.now.unix_ms) || lost;
         if over {
             let line = clients::line(conn, self.now.unix_ms);

@@ -27,11 +27,16 @@ pub(crate) fn count(conn: &mut Conn, worker: &WorkerHandle) {
     }
 }
 
-/// The bytes of a connection that count against `maxmemory`, and those that count among the strangers'.
+/// The bytes of a connection that count against `maxmemory`, and those that count among the strangers'. Lines that a
+/// monitor does not read are in neither: its output limit bounds them, and they must not cost a key its place.
 #[inline]
 fn charged(conn: &Conn) -> (usize, usize) {
     let bytes = memory(conn);
-    if conn.session().is_authenticated() { (bytes, 0) } else { (0, bytes - size_of::<Conn>()) }
+    if !conn.session().is_authenticated() {
+        return (0, bytes - size_of::<Conn>());
+    }
+    let unread = if conn.session().is_monitor() { conn.output().held_bytes() } else { 0 };
+    (bytes - unread, 0)
 }
 
 /// A connection is closed.

@@ -10,6 +10,15 @@ impl ClientClass {
     }
 }
 
+impl ClientClass {
+    /// The class whose output limit a connection has. A monitor has that of listeners: what it does not read piles up at
+    /// the rate of all clients' commands, and a normal client's output has no limit by default. redis-server counts
+    /// monitors as normal.
+    pub(crate) fn of_output(conn: &Conn) -> ClientClass {
+        if conn.session().is_monitor() { ClientClass::PubSub } else { ClientClass::of(conn) }
+    }
+}
+
 impl Filter {
     /// True if the connection passes all that is set.
     pub(crate) fn admits(&self, conn: &Conn) -> bool {

@@ -180,3 +180,31 @@ fn replies_stop_at_the_limit_while_they_are_made() {
     assert!(client.is_closed());
     control.ask(&["PING"], "+PONG\r\n");
 }
+
+/// A monitor that does not read is closed by the limit of listeners, and what piles up until then evicts no key.
+#[test]
+fn a_monitor_that_does_not_read_costs_nobody_a_key() {
+    let lines = "client-output-buffer-limit pubsub 4mb 0 0\nmaxmemory 40mb\nmaxmemory-policy allkeys-lru";
+    let server = Server::start(2, lines);
+    let mut control = server.connect();
+    let mut monitor = server.connect();
+    monitor.ask(&["MONITOR"], "+OK\r\n");
+    let used = server.state().store().used_memory();
+    let value = "v".repeat(10_000);
+    // 3 MB lie in the monitor's output once its socket is full; then it goes over its limit.
+    let mut most = 0;
+    for n in 0..4000 {
+        control.ask(&["SET", "k", &value], "+OK\r\n");
+        most = most.max(server.state().store().used_memory());
+        if server.state().total(|s| &s.output_limit_closed) == 1 {
+            println!("closed behind {n} lines of 10 KB");
+            break;
+        }
+    }
+    assert_eq!(server.state().total(|s| &s.output_limit_closed), 1);
+    assert!(most < used + (3 << 20), "used memory grew from {used} to {most}");
+    assert_eq!(server.state().store().totals().evicted, 0);
+    wait_until("it is gone", || server.state().connections() == 1);
+    let info = control.bulk(&["INFO", "clients"]);
+    assert!(info.contains("connected_clients:1\r\n"), "{info}");
+}

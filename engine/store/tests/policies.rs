@@ -99,6 +99,43 @@ fn used_keys_outlive_unused_ones() {
     }
 }
 
+/// Candidates that were drawn stay from one eviction to the next: a key that was made permanent meanwhile is none.
+#[test]
+fn issue_11_keys_made_permanent_between_two_evictions_stay() {
+    for policy in [Policy::VolatileLru, Policy::VolatileLfu, Policy::VolatileTtl] {
+        let (store, mut worker) = store();
+        let far = worker.now_ms() + 100_000 * SECOND;
+        (0..2000).for_each(|n| assert!(set(&mut worker, &name(n), 300, Ttl::At(far))));
+        store.set_limit(store.used_memory(), policy);
+        (2000..2100).for_each(|n| assert!(set(&mut worker, &name(n), 300, Ttl::At(far)), "{policy:?}"));
+        assert!(store.totals().evicted > 0, "{policy:?}: candidates were drawn");
+        let left: Vec<usize> = (0..2100).filter(|&n| exists(&mut worker, &name(n))).collect();
+        for &n in &left {
+            assert_eq!(on(&mut worker, &name(n), 0, |tx, k| tx.set_expiry(k, None)), Some(true));
+        }
+        (3000..3600).for_each(|n| _ = set(&mut worker, &name(n), 300, Ttl::Clear));
+        let kept = left.iter().filter(|&&n| exists(&mut worker, &name(n))).count();
+        assert_eq!(kept, left.len(), "{policy:?}: permanent keys that are left");
+        store.verify();
+    }
+}
+
+/// One volatile key among many permanent ones, of which some have stale entries in the wheels: it is found, and then there
+/// is none.
+#[test]
+fn the_last_volatile_key_is_found_among_permanent_ones() {
+    let (store, mut worker) = store();
+    let far = worker.now_ms() + 100_000 * SECOND;
+    (0..20_000).for_each(|n| assert!(set(&mut worker, &name(n), 20, Ttl::At(far))));
+    (0..20_000).for_each(|n| assert_eq!(on(&mut worker, &name(n), 0, |tx, k| tx.set_expiry(k, None)), Some(true)));
+    assert!(set(&mut worker, b"volatile", 300, Ttl::At(far)));
+    store.set_limit(store.used_memory(), Policy::VolatileRandom);
+    let refused = (0..2000).find(|n| !set(&mut worker, format!("more {n}").as_bytes(), 100, Ttl::Clear));
+    assert!(refused.is_some() && !exists(&mut worker, b"volatile"), "the limit holds, and what could go is gone");
+    assert_eq!((store.totals().evicted, survivors(&mut worker, 0..20_000)), (1, 20_000));
+    store.verify();
+}
+
 #[test]
 fn volatile_policies_take_volatile_keys_only() {
     for policy in [Policy::VolatileLru, Policy::VolatileLfu, Policy::VolatileRandom, Policy::VolatileTtl] {

@@ -1,6 +1,7 @@
 //! The state of one worker's background between its steps.
 
 use super::candidates::{Candidates, Cutoff};
+use super::key::Place;
 use super::meter::Tally;
 
 /// Plain data of the background's steps.
@@ -21,6 +22,8 @@ pub(crate) struct BackgroundState {
     pub(crate) due: Vec<u64>,
     /// Turns the background round over the shards.
     pub(crate) turn: u64,
+    /// Where the last search for a volatile key has ended.
+    pub(crate) search: Place,
     /// The home shard after the last one in which something was due.
     pub(crate) expiry_at: usize,
     /// Lower bound of the next expiry in the home shards, as of the last look.
@@ -41,6 +44,7 @@ impl BackgroundState {
             slices_spent: false,
             due: Vec::new(),
             turn: 0,
+            search: Place::new(0, 0),
             expiry_at: worker,
             next_due: None,
             due_checked_ms: 0,

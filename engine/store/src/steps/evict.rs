@@ -24,7 +24,7 @@ use crate::keyspace::worker::WorkerState;
 use crate::state::candidates::{Candidate, Cutoff};
 use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
-use crate::state::key::{database_of, hash_of, wheel_bits};
+use crate::state::key::{Place, database_of, hash_of, wheel_bits};
 use crate::state::policy::{Measure, Policy};
 
 /// Keys drawn to find a cutoff.
@@ -36,8 +36,10 @@ const CUTOFF_USES: u32 = 1024;
 const ONE_IN_MAX: u64 = 17;
 /// Entries of a wheel that are drawn until one stands for a key.
 const WHEEL_DRAWS: usize = 8;
-/// Rounds of draws without an eviction, until every shard is searched.
+/// Rounds of draws without an eviction, until the shards are searched.
 const ROUNDS_MAX: usize = 8;
+/// Buckets that a search looks at with a shard held: some 900 objects.
+const SEARCH_BUCKETS: usize = 128;
 
 /// How much a key deserves to go, the more the sooner.
 fn score(store: &Store, measure: Measure, object: &Object<'_>, now_ms: i64) -> u64 {
@@ -72,7 +74,7 @@ fn find_cutoff(store: &Store, worker: &mut WorkerState, policy: Policy) -> Cutof
     let mut scores = [0; CUTOFF_SAMPLES];
     let mut found = 0;
     for _ in 0..CUTOFF_SAMPLES {
-        if let Some(candidate) = draw(store, worker, policy, false) {
+        if let Some(candidate) = draw(store, worker, policy) {
             scores[found] = candidate.score;
             found += 1;
         }
@@ -105,7 +107,8 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
     let draws = if policy.measure() == Measure::Chance { 1 } else { store.limit().samples() };
     for round in 0..=ROUNDS_MAX {
         for _ in 0..draws {
-            let drawn = draw(store, worker, policy, round == ROUNDS_MAX);
+            let searches = round == ROUNDS_MAX && !policy.takes_all_keys();
+            let drawn = if searches { search_volatile(store, worker, policy) } else { draw(store, worker, policy) };
             if let Some(candidate) = drawn {
                 worker.background_mut().candidates.add(candidate);
             }
@@ -119,22 +122,24 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
     false
 }
 
-/// Evicts a candidate, unless it is gone or was used since it was drawn.
+/// Evicts a candidate, unless it is gone, was used since it was drawn, or is no longer one that the policy may evict.
 fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> bool {
     let id = store.shard_of(candidate.hash);
     let mut shard = store.cells()[id].lock.lock();
     let Some(entry) = shard.index().find_ref(candidate.hash, candidate.r) else { return false };
     let object = shard.open(store.log(), candidate.r);
-    if score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
+    // PERSIST changes the object in place: it has the Ref and the clock that it was drawn with.
+    let may_go = policy.takes_all_keys() || object.expiry_ms().is_some();
+    if !may_go || score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
         return false;
     }
     evict_entry(store, worker, &mut shard, id, entry);
     true
 }
 
-/// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Where draws may
-/// miss what there is, `search` looks through all of a shard.
-fn draw(store: &Store, worker: &mut WorkerState, policy: Policy, search: bool) -> Option<Candidate> {
+/// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Draws of volatile keys
+/// may miss what there is.
+fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candidate> {
     let shards = store.cells().len();
     let first = worker.rng().below(shards as u64) as usize;
     let volatile = !policy.takes_all_keys();
@@ -147,15 +152,59 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy, search: bool) -
         let drawn = match volatile {
             false => shard.index().sample(worker.rng()),
             true if shard.counts().volatile() == 0 => None,
-            true if search => first_volatile(store, &shard),
             true => draw_volatile(store, &shard, worker),
         };
         let Some(r) = drawn else { continue };
-        let object = shard.open(store.log(), r);
-        let score = score(store, policy.measure(), &object, worker.now_ms());
-        return Some(Candidate { score, hash: shard.hashes(store.log(), store.seed()).hash(r), r });
+        return Some(candidate_of(store, &shard, policy, r, worker.now_ms()));
     }
     None
+}
+
+fn candidate_of(store: &Store, shard: &Shard, policy: Policy, r: Ref, now_ms: i64) -> Candidate {
+    let score = score(store, policy.measure(), &shard.open(store.log(), r), now_ms);
+    Candidate { score, hash: shard.hashes(store.log(), store.seed()).hash(r), r }
+}
+
+/// Looks for a volatile key through all shards that have some, from where the worker's last search has ended. A shard is
+/// held for a bounded number of buckets at a time. None if a whole round has found nothing.
+fn search_volatile(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candidate> {
+    let shards = store.cells().len();
+    let begin = worker.background().search;
+    let mut place = begin;
+    // The shard in which the search begins is met once more at the end, for the places before the beginning.
+    for _ in 0..=shards {
+        let id = place.shard() % shards;
+        let mut next = Some(place.position());
+        while let Some(from) = next {
+            let shard = store.cells()[id].lock.lock();
+            if shard.counts().volatile() == 0 {
+                break;
+            }
+            let (found, behind) = volatile_from(store, &shard, from);
+            if let Some(r) = found {
+                worker.background_mut().search = Place::new(id, from);
+                return Some(candidate_of(store, &shard, policy, r, worker.now_ms()));
+            }
+            next = behind;
+        }
+        place = Place::new((id + 1) % shards, 0);
+    }
+    None
+}
+
+/// A volatile key of the next buckets of a shard, and the position behind them.
+fn volatile_from(store: &Store, shard: &Shard, from: u64) -> (Option<Ref>, Option<u64>) {
+    let hashes = shard.hashes(store.log(), store.seed());
+    let (mut found, mut next) = (None, Some(from));
+    for _ in 0..SEARCH_BUCKETS {
+        let Some(at) = next.filter(|_| found.is_none()) else { break };
+        next = shard.index().scan(at, &hashes, |r| {
+            if shard.open(store.log(), r).expiry_ms().is_some() {
+                found = Some(r);
+            }
+        });
+    }
+    (found, next)
 }
 
 /// A volatile key of a shard by its wheel, whose entries may be stale.
@@ -169,17 +218,6 @@ fn draw_volatile(store: &Store, shard: &Shard, worker: &mut WorkerState) -> Opti
         })?;
         Some(shard.index().get(entry))
     })
-}
-
-/// Some volatile key of a shard.
-fn first_volatile(store: &Store, shard: &Shard) -> Option<Ref> {
-    let mut found = None;
-    shard.index().for_each(|r| {
-        if found.is_none() && shard.open(store.log(), r).expiry_ms().is_some() {
-            found = Some(r);
-        }
-    });
-    found
 }
 
 /// The cutoff beyond which one in `one_in` of these scores, greatest first, is.

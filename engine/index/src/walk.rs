@@ -7,7 +7,7 @@
 use crate::bucket::EXTENSION_REACH;
 use crate::hash_space::{POSITIONS, Rehash};
 use crate::table::{IndexTable, NEW, OLD};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use varve_base::Ref;
 use varve_base::group::CELLS;
 use varve_base::rng::Rng;
@@ -109,17 +109,26 @@ impl IndexTable {
 
     /// Shows every entry, in no order.
     pub fn for_each(&self, mut f: impl FnMut(Ref)) {
+        let _ = self.try_for_each(|r| {
+            f(r);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Shows entries, in no order, until `f` breaks off.
+    pub fn try_for_each(&self, mut f: impl FnMut(Ref) -> ControlFlow<()>) -> ControlFlow<()> {
         for (side, part) in self.parts.iter().enumerate() {
             // The part behind the cursor is empty and its memory given back, but for what wrapped into the start.
             let skip = if side == OLD { EXTENSION_REACH..self.moved } else { 0..0 };
             for at in (0..part.count()).filter(|at| !skip.contains(at)) {
                 let bucket = part.bucket(at);
-                bucket.head().valid().for_each(|cell| f(bucket.get(cell)));
+                bucket.head().valid().try_for_each(|cell| f(bucket.get(cell)))?;
             }
             for id in 0..part.pool().ids() {
                 let bucket = part.pool().get(id);
-                bucket.head().valid().for_each(|cell| f(bucket.get(cell)));
+                bucket.head().valid().try_for_each(|cell| f(bucket.get(cell)))?;
             }
         }
+        ControlFlow::Continue(())
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A SCAN cursor is a place in hash space (`state/key.rs`), right whatever the tables do in between.
 
+use std::ops::ControlFlow;
+
 use varve_base::Ref;
 
 use super::shard::Shard;
@@ -16,6 +18,13 @@ pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
 
 /// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
 const SCAN_LOOKS_PER_KEY: usize = 4;
+/// Entries that one SCAN call looks at in any case, about 0.2 ms of work: a small database beside a large one is scanned
+/// in few calls.
+const SCAN_LOOKS_MIN: usize = 4096;
+/// Buckets that a walk looks at with a shard held: some 900 entries.
+const WALK_BUCKETS: usize = 128;
+/// Entries that RANDOMKEY draws before it looks for one.
+const SAMPLES: usize = 64;
 
 impl Store {
     /// Number of keys in a logical database, expired ones included until they are removed.
@@ -59,24 +68,35 @@ impl Store {
         emit: &mut dyn FnMut(&[u8], Type),
     ) -> u64 {
         let physical = self.database_map().physical(db);
-        let (mut id, mut position) = (Place(cursor).shard(), Place(cursor).position());
-        let (mut emitted, mut looked) = (0, 0);
-        let looks_max = count.saturating_mul(SCAN_LOOKS_PER_KEY);
-        let mut enough = false;
-        while id < self.cells().len() && !enough {
-            let shard = self.cells()[id].lock.lock();
-            let mut next = (shard.counts.get(physical).keys > 0).then_some(position);
-            while let (Some(at), false) = (next, enough) {
-                next = shard.index.scan(at, &shard.hashes(self.log(), self.seed()), |r| {
-                    looked += 1;
-                    emitted +=
-                        usize::from(self.visit(&shard, physical, w.now_ms(), r, &mut |key, ty, _| emit(key, ty)));
-                });
-                enough = emitted >= count || looked >= looks_max;
-            }
-            (id, position) = next.map_or((id + 1, 0), |at| (id, at));
+        let mut place = Place(cursor);
+        let mut left = ScanBudget { keys: count, looks: count.saturating_mul(SCAN_LOOKS_PER_KEY).max(SCAN_LOOKS_MIN) };
+        while place.shard() < self.cells().len() && !left.is_spent() {
+            place = self.scan_shard(w.now_ms(), physical, place, &mut left, &mut |key, ty, _| emit(key, ty));
         }
-        if id < self.cells().len() { Place::new(id, position).0 } else { 0 }
+        if place.shard() < self.cells().len() { place.0 } else { 0 }
+    }
+
+    /// Emits keys of a shard from a place on, until the budget is spent or some hundred entries were looked at with the
+    /// shard held; gives the place to go on from. A shard whose keys of the database have all been emitted is done.
+    fn scan_shard(&self, now_ms: i64, physical: u16, from: Place, left: &mut ScanBudget, emit: EmitKey<'_>) -> Place {
+        let shard = self.cells()[from.shard()].lock.lock();
+        let keys = shard.counts.get(physical).keys;
+        let hashes = shard.hashes(self.log(), self.seed());
+        // From the beginning of a shard on it is known when the last key has been met.
+        let mut unmet = if from.position() == 0 { keys } else { u64::MAX };
+        let mut next = (keys > 0).then_some(from.position());
+        for _ in 0..WALK_BUCKETS {
+            let Some(at) = next.filter(|_| unmet > 0 && !left.is_spent()) else { break };
+            next = shard.index.scan(at, &hashes, |r| {
+                left.looks = left.looks.saturating_sub(1);
+                unmet -= u64::from(database_of(&shard.access.open(self.log(), r)) == physical);
+                left.keys = left.keys.saturating_sub(usize::from(self.visit(&shard, physical, now_ms, r, emit)));
+            });
+        }
+        match next.filter(|_| unmet > 0) {
+            Some(position) => Place::new(from.shard(), position),
+            None => Place::new(from.shard() + 1, 0),
+        }
     }
 
     /// Shows an entry if it is of this database and not expired; true if it did.
@@ -93,11 +113,24 @@ impl Store {
     pub fn for_each_key(&self, w: &mut StoreWorker, db: u32, emit: EmitKey<'_>) {
         let physical = self.database_map().physical(db);
         for cell in self.cells() {
-            let shard = cell.lock.lock();
-            shard.index.for_each(|r| {
-                self.visit(&shard, physical, w.now_ms(), r, emit);
-            });
+            let _ = self.visit_shard(&cell.lock.lock(), physical, w.now_ms(), emit);
         }
+    }
+
+    /// Visits every key of a database in a shard, and looks at no entry behind the last one; gives the number of entries
+    /// that it has looked at.
+    fn visit_shard(&self, shard: &Shard, physical: u16, now_ms: i64, emit: EmitKey<'_>) -> u64 {
+        let (mut unmet, mut looked) = (shard.counts.get(physical).keys, 0);
+        if unmet == 0 {
+            return 0;
+        }
+        let _ = shard.index.try_for_each(|r| {
+            looked += 1;
+            unmet -= u64::from(database_of(&shard.access.open(self.log(), r)) == physical);
+            self.visit(shard, physical, now_ms, r, emit);
+            if unmet > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        looked
     }
 
     /// A key of a logical database at random, None without any.
@@ -109,14 +142,13 @@ impl Store {
         }
         let mut skip = w.local.rng().below(total);
         for pass in 0..2 {
-            for cell in self.cells() {
-                let shard = cell.lock.lock();
-                let keys = shard.counts.get(physical).keys;
+            for (id, cell) in self.cells().iter().enumerate() {
+                let keys = cell.lock.lock().counts.get(physical).keys;
                 if pass == 0 && skip >= keys {
                     skip -= keys;
                     continue;
                 }
-                if let Some(key) = self.random_in(&shard, w, physical) {
+                if let Some(key) = self.random_in(id, w, physical) {
                     return Some(key);
                 }
             }
@@ -124,21 +156,120 @@ impl Store {
         None
     }
 
-    /// A key at random of one shard: by sampling, or the first that fits where samples hit other databases.
-    fn random_in(&self, shard: &Shard, w: &mut StoreWorker, physical: u16) -> Option<Vec<u8>> {
-        let now = w.now_ms();
+    /// A key at random of one shard: by sampling, or where samples hit other databases the first one behind a random
+    /// place. The shard is held for some hundred entries at a time.
+    fn random_in(&self, id: usize, w: &mut StoreWorker, physical: u16) -> Option<Vec<u8>> {
+        let (now, cell) = (w.now_ms(), &self.cells()[id]);
         let mut found = None;
-        for _ in 0..64 {
+        let shard = cell.lock.lock();
+        for _ in 0..SAMPLES {
             let r = shard.index.sample(w.local.rng())?;
-            if self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
+            if self.visit(&shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
                 return found;
             }
         }
-        shard.index.for_each(|r| {
-            if found.is_none() {
-                self.visit(shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec()));
+        drop(shard);
+        let start = Place::of(id, w.local.rng().next_u64()).position();
+        for (from, end) in [(start, u64::MAX), (0, start)] {
+            let mut next = Some(from);
+            while let Some(at) = next.filter(|at| *at <= end) {
+                let shard = cell.lock.lock();
+                let mut show =
+                    |key: &[u8], _: Type, _: Option<i64>| found = found.take().or_else(|| Some(key.to_vec()));
+                next = self.some_buckets(&shard, physical, now, at, &mut show);
+                if shard.counts.get(physical).keys == 0 || found.is_some() {
+                    return found;
+                }
             }
-        });
+        }
         found
+    }
+
+    /// Shows the keys of a database in the next buckets of a shard, and gives the position behind them.
+    fn some_buckets(&self, shard: &Shard, physical: u16, now_ms: i64, from: u64, emit: EmitKey<'_>) -> Option<u64> {
+        let hashes = shard.hashes(self.log(), self.seed());
+        let mut next = Some(from);
+        for _ in 0..WALK_BUCKETS {
+            let Some(at) = next else { break };
+            next = shard.index.scan(at, &hashes, |r| {
+                self.visit(shard, physical, now_ms, r, emit);
+            });
+        }
+        next
+    }
+}
+
+/// How much a step of SCAN may still do.
+struct ScanBudget {
+    /// Keys to emit.
+    keys: usize,
+    /// Entries to look at, other databases' and expired ones included.
+    looks: usize,
+}
+
+impl ScanBudget {
+    fn is_spent(&self) -> bool {
+        self.keys == 0 || self.looks == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use varve_segment::{LogGeometry, NewObject, Owner};
+
+    use super::*;
+    use crate::keyspace::store::Options;
+
+    /// Ten keys in database 1 beside many in database 0.
+    fn store(many: usize) -> (Arc<Store>, StoreWorker) {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        let mut set = |db: u32, n: usize| {
+            let (store, local) = worker.parts();
+            let name = format!("key {n}").into_bytes();
+            let (k, id) = (store.key(db, &name), store.shard_of(store.key(db, &name).hash));
+            let new = NewObject::new(Type::String.kind(), Owner::Database(k.db), k.bytes, b"v");
+            let r = local.appender().append(store.log(), &new);
+            store.cells()[id].lock.lock().insert(store.ground(), id, &k, r, false);
+        };
+        (0..10).for_each(|n| set(1, n));
+        (0..many).for_each(|n| set(0, n));
+        worker.park();
+        store.verify();
+        (store, worker)
+    }
+
+    #[test]
+    fn a_small_database_is_scanned_in_few_calls_beside_a_large_one() {
+        let (store, mut worker) = store(100_000);
+        let (mut cursor, mut calls, mut seen) = (0, 0, HashSet::new());
+        while calls == 0 || cursor != 0 {
+            calls += 1;
+            cursor = store.scan(&mut worker, 1, cursor, 10, &mut |key, _| assert!(seen.insert(key.to_vec())));
+        }
+        // Some 390 entries in each of ten shards; 4 a key that was asked for made it about 100 calls.
+        assert!(seen.len() == 10 && calls <= 4, "{} keys in {calls} calls", seen.len());
+    }
+
+    #[test]
+    fn the_keys_of_a_small_database_are_found_without_a_look_at_other_shards() {
+        let (store, _) = store(100_000);
+        let physical = store.database_map().physical(1);
+        let (mut seen, mut looked) = (0, 0);
+        for cell in store.cells() {
+            looked += store.visit_shard(&cell.lock.lock(), physical, 0, &mut |_, _, _| seen += 1);
+        }
+        assert!(seen == 10 && looked < 10 * 500, "{seen} keys, {looked} entries looked at");
+    }
+
+    #[test]
+    fn each_key_of_a_small_database_is_drawn_beside_a_large_one() {
+        let (store, mut worker) = store(20_000);
+        let drawn: HashSet<Vec<u8>> = (0..200).filter_map(|_| store.random_key(&mut worker, 1)).collect();
+        assert_eq!(drawn.len(), 10);
     }
 }

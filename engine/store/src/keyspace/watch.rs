@@ -53,7 +53,7 @@ impl Shard {
     fn touch_watched(&mut self, hash: u64, db: u16, key: &[u8]) {
         let Some(watched) = &mut self.watched else { return };
         if let Some(entry) = watched.take(hash, db, key) {
-            entry.watchers.iter().for_each(Watcher::touch);
+            entry.watchers.touch();
         }
         self.drop_empty();
     }
@@ -65,17 +65,12 @@ impl Shard {
     }
 
     pub(crate) fn watch(&mut self, seed: u64, k: &Key<'_>, watcher: &Watcher) {
-        self.watched.get_or_insert_with(|| Watched::new(seed)).add(k, std::iter::once(watcher.clone()));
+        self.watched.get_or_insert_with(|| Watched::new(seed)).of(k).add(watcher.clone());
     }
 
     pub(crate) fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) {
         let Some(watched) = &mut self.watched else { return };
-        if let Some(mut entry) = watched.take(k.hash, k.db, k.bytes) {
-            entry.watchers.retain(|other| !other.is(watcher));
-            if !entry.watchers.is_empty() {
-                watched.add(k, entry.watchers.into_iter());
-            }
-        }
+        watched.remove(k, watcher);
         self.drop_empty();
     }
 
@@ -98,7 +93,7 @@ impl Shard {
     fn put_watched(&mut self, seed: u64, db: u16, entries: Vec<Entry>) {
         for entry in entries {
             let key = Key { bytes: &entry.key, hash: hash_of(seed, db, &entry.key), db };
-            self.watched.get_or_insert_with(|| Watched::new(seed)).add(&key, entry.watchers.into_iter());
+            self.watched.get_or_insert_with(|| Watched::new(seed)).of(&key).append(entry.watchers);
         }
     }
 
@@ -111,7 +106,7 @@ impl Shard {
                 let key = Key { bytes: &entry.key, hash, db: entry.db };
                 let present = self.find(ground.log(), &key).is_some();
                 if present {
-                    entry.watchers.iter().for_each(Watcher::touch);
+                    entry.watchers.touch();
                 }
                 !present
             });
@@ -143,7 +138,7 @@ impl Shard {
         let (touched, kept): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
             self.has(ground, from, &entry.key, None) || now_ms.is_some() && self.has(ground, to, &entry.key, now_ms)
         });
-        touched.iter().flat_map(|entry| &entry.watchers).for_each(Watcher::touch);
+        touched.iter().for_each(|entry| entry.watchers.touch());
         kept
     }
 }

@@ -5,7 +5,7 @@ use crate::state::key::Key;
 use crate::state::watch::Watcher;
 
 impl Tx<'_> {
-    /// Watches a key for `watcher`, once for each time it is called; its shard is held. A key whose time has come is
+    /// Watches a key for `watcher`, once however often it is called; its shard is held. A key whose time has come is
     /// removed first.
     pub fn watch(&mut self, k: &Key<'_>, watcher: &Watcher) {
         self.exists(k);

@@ -7,7 +7,7 @@
 //!  shard of b: watched  hash -> [(db, "b", [flag, another's])] +   set once, by the command that changes the key
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -33,6 +33,11 @@ impl Watcher {
     pub(crate) fn is(&self, other: &Watcher) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+
+    /// A number that no other watcher has at the same time.
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
 }
 
 /// A watched key.
@@ -40,7 +45,55 @@ impl Watcher {
 pub(crate) struct Entry {
     pub(crate) db: u16,
     pub(crate) key: Box<[u8]>,
-    pub(crate) watchers: SmallVec<[Watcher; 1]>,
+    pub(crate) watchers: Watchers,
+}
+
+/// The first so many watchers of a key lie in a row, those beyond in a tree: most keys have one.
+const FEW: usize = 8;
+
+/// The watchers of a key. Adding and removing one does not depend on how many there are.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    few: SmallVec<[Watcher; 1]>,
+    /// By the address of the flag.
+    many: BTreeMap<usize, Watcher>,
+}
+
+impl Watchers {
+    /// Adds a watcher, unless it is there.
+    pub(crate) fn add(&mut self, watcher: Watcher) {
+        if self.few.iter().any(|other| other.is(&watcher)) {
+            return;
+        }
+        if self.few.len() < FEW && !self.many.contains_key(&watcher.address()) {
+            self.few.push(watcher);
+        } else {
+            self.many.insert(watcher.address(), watcher);
+        }
+    }
+
+    /// Removes a watcher, if it is there.
+    pub(crate) fn remove(&mut self, watcher: &Watcher) {
+        match self.few.iter().position(|other| other.is(watcher)) {
+            Some(at) => drop(self.few.swap_remove(at)),
+            None => drop(self.many.remove(&watcher.address())),
+        }
+    }
+
+    /// True without any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
+    /// Sets the flags of all.
+    pub(crate) fn touch(&self) {
+        self.few.iter().chain(self.many.values()).for_each(Watcher::touch);
+    }
+
+    /// Takes all of another key's watchers.
+    pub(crate) fn append(&mut self, others: Watchers) {
+        others.few.into_iter().chain(others.many.into_values()).for_each(|watcher| self.add(watcher));
+    }
 }
 
 /// The watched keys of one shard.
@@ -56,16 +109,27 @@ impl Watched {
         Box::new(Watched { seed, by_hash: HashMap::new() })
     }
 
-    pub(crate) fn add(&mut self, k: &Key<'_>, watchers: impl Iterator<Item = Watcher>) {
+    /// The watchers of a key, for adding to them.
+    pub(crate) fn of(&mut self, k: &Key<'_>) -> &mut Watchers {
         let entries = self.by_hash.entry(k.hash).or_default();
         let at = match entries.iter().position(|e| e.db == k.db && *e.key == *k.bytes) {
             Some(at) => at,
             None => {
-                entries.push(Entry { db: k.db, key: k.bytes.into(), watchers: SmallVec::new() });
+                entries.push(Entry { db: k.db, key: k.bytes.into(), watchers: Watchers::default() });
                 entries.len() - 1
             }
         };
-        entries[at].watchers.extend(watchers);
+        &mut entries[at].watchers
+    }
+
+    /// Removes a watcher of a key, and the key with its last one.
+    pub(crate) fn remove(&mut self, k: &Key<'_>, watcher: &Watcher) {
+        let Some(entries) = self.by_hash.get_mut(&k.hash) else { return };
+        let Some(at) = entries.iter().position(|e| e.db == k.db && *e.key == *k.bytes) else { return };
+        entries[at].watchers.remove(watcher);
+        if entries[at].watchers.is_empty() {
+            self.take(k.hash, k.db, k.bytes);
+        }
     }
 
     /// Takes a key out.
@@ -77,5 +141,31 @@ impl Watched {
             self.by_hash.remove(&hash);
         }
         Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of several thousand watchers of one key leaves does not matter to the others: the row stays short, and the
+    /// tree is searched by address.
+    #[test]
+    fn watchers_leave_in_any_order() {
+        let key = Key { bytes: b"k", hash: 7, db: 0 };
+        let mut watched = Watched::new(1);
+        let all: Vec<Watcher> = (0..3000).map(|_| Watcher::default()).collect();
+        for watcher in all.iter().chain(&all) {
+            watched.of(&key).add(watcher.clone());
+        }
+        let (gone, left): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % 3 != 0);
+        gone.iter().rev().for_each(|(_, watcher)| watched.remove(&key, watcher));
+        let watchers = watched.of(&key);
+        assert_eq!((watchers.few.len() + watchers.many.len(), watchers.few.len() <= FEW), (left.len(), true));
+        watched.take(7, 0, b"k").expect("somebody watches it").watchers.touch();
+        assert!(left.iter().all(|(_, w)| w.is_touched()) && !gone.iter().any(|(_, w)| w.is_touched()));
+        watched.of(&key).add(all[0].clone());
+        watched.remove(&key, &all[0]);
+        assert!(watched.by_hash.is_empty());
     }
 }

@@ -71,6 +71,8 @@ pub struct Store {
     walk: RankedMutex<Option<Arc<Walk>>>,
     shapes: Shapes,
     lazyfree: Lazyfree,
+    /// Tickets that waiters have drawn.
+    tickets: AtomicU64,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: AtomicBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
@@ -122,6 +124,7 @@ impl Store {
             walk: RankedMutex::new(Rank::Drain, None),
             shapes: Shapes::default(),
             lazyfree: Lazyfree::default(),
+            tickets: AtomicU64::new(0),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
@@ -143,6 +146,11 @@ impl Store {
     /// Number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.counters.len()
+    }
+
+    /// A ticket for a waiter: greater than all before. It is drawn with the shards of the waiter's keys held.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Relaxed)
     }
 
     /// Which removals effects write as UNLINK.

@@ -6,6 +6,7 @@ use super::shard::Shard;
 use super::store::Store;
 use super::worker::StoreWorker;
 use crate::state::key::hash_of;
+use crate::state::types::Type;
 use crate::state::waiters::Waiter;
 
 impl Shard {
@@ -14,21 +15,23 @@ impl Shard {
         self.waiters.get_or_insert_default().add(key, waiter);
     }
 
-    /// Takes the waiter at a position of a key's queue out of it.
-    pub(crate) fn take_waiter(&mut self, key: &[u8], db: u32, position: usize) -> Option<Arc<Waiter>> {
-        let waiters = self.waiters.as_mut()?;
-        let taken = waiters.edit(key, db, |fifo| fifo.remove(position));
-        if waiters.keys.is_empty() {
-            self.waiters = None;
-        }
-        taken.flatten()
+    /// The first waiter for a key in a logical database that wants this type and still waits.
+    pub(crate) fn first_waiter(&mut self, key: &[u8], db: u32, wants: Type) -> Option<Arc<Waiter>> {
+        let first = self.waiters.as_mut()?.first(key, db, wants);
+        self.drop_waiters();
+        first
     }
 
     /// Removes a waiter's entry for a key, if it is there.
-    fn forget(&mut self, key: &[u8], waiter: &Waiter) {
-        let Some(waiters) = &mut self.waiters else { return };
-        waiters.edit(key, waiter.who.db, |fifo| fifo.retain(|other| !std::ptr::eq(&**other, waiter)));
-        if waiters.keys.is_empty() {
+    pub(crate) fn remove_waiter(&mut self, key: &[u8], waiter: &Waiter) {
+        if let Some(waiters) = &mut self.waiters {
+            waiters.remove(key, waiter);
+        }
+        self.drop_waiters();
+    }
+
+    fn drop_waiters(&mut self) {
+        if self.waiters.as_ref().is_some_and(|waiters| waiters.is_empty()) {
             self.waiters = None;
         }
     }
@@ -41,7 +44,7 @@ impl Store {
         let _inside = self.gate().enter(worker.id());
         for key in &waiter.keys {
             let id = self.shard_of(hash_of(self.seed(), 0, key));
-            self.cells()[id].lock.lock().forget(key, waiter);
+            self.cells()[id].lock.lock().remove_waiter(key, waiter);
         }
     }
 }

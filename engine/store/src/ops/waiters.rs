@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Shard.waiters (none while nobody waits: one branch)
-//!     key bytes --> database --> FIFO of Arc<Waiter>          a waiter of several keys stands in several queues,
+//!     key bytes --> database, type --> FIFO of Arc<Waiter>    a waiter of several keys stands in several queues,
 //!                                                             of several shards
 //!   Waiter.state      Waiting --claim--> Claimed      by the worker that makes a key ready, with its shard held
 //!                        \-----cancel--> Cancelled    its own worker: time is up, unblocked, gone
@@ -36,6 +36,7 @@ impl Tx<'_> {
     /// Lets a client wait for its keys, whose shards are held.
     pub fn wait(&mut self, waiter: &Arc<Waiter>) {
         debug_assert_eq!(waiter.who.db, self.db(), "a client waits in the database that it has selected");
+        waiter.draw_ticket(self.store.next_ticket());
         for key in &waiter.keys {
             let at = self.held.position(self.store.shard_of(self.key(key).hash));
             self.held.at_mut(at).add_waiter(key, waiter);
@@ -63,7 +64,7 @@ impl Tx<'_> {
             }
             let shard = self.held.at(self.held.position(usize::from(id)));
             let Some(waiters) = shard.waiters() else { continue };
-            if waiters.keys.contains_key(key) && seen.insert(key) {
+            if waiters.has(key) && seen.insert(key) {
                 next.extend(waiters.targets(key));
             }
         }
@@ -90,12 +91,15 @@ impl Tx<'_> {
     #[cold]
     fn note_ready(&mut self, k: &Key<'_>, at: usize) {
         let store = self.store;
-        let Some(db) = (0..store.databases()).find(|db| store.database_map().physical(*db) == k.db) else { return };
-        let shard = self.held.at(at);
-        let Some(queue) = shard.waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else { return };
-        let Some(entry) = shard.find(store.log(), k) else { return };
+        let shard = self.held.at_mut(at);
+        if !shard.waiters().is_some_and(|waiters| waiters.has(k.bytes)) {
+            return;
+        }
+        let is_selected = k.db == self.physical;
+        let db = if is_selected { Some(self.db) } else { store.database_map().logical(k.db) };
+        let (Some(db), Some(entry)) = (db, shard.find(store.log(), k)) else { return };
         let ty = Type::of_kind(shard.open(store.log(), shard.index().get(entry)).kind());
-        let wanted = queue.fifo.iter().any(|waiter| waiter.wants == ty && waiter.is_waiting());
+        let wanted = shard.first_waiter(k.bytes, db, ty).is_some();
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {
             self.ready.push_back(ReadyKey { db, bytes: k.bytes.into() });
@@ -134,17 +138,12 @@ impl Tx<'_> {
         let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
-        let Some(queue) = self.held.at(at).waiters().and_then(|waiters| waiters.queue(k.bytes, db)) else {
-            return NextWaiter::Nobody;
-        };
-        let Some(first) = queue.fifo.iter().position(|waiter| waiter.wants == ty && waiter.is_waiting()) else {
-            return NextWaiter::Nobody;
-        };
-        let target = queue.fifo[first].target.as_deref();
-        if target.is_some_and(|target| !self.held.holds(self.shard_of_bytes(target))) {
+        let Some(first) = self.held.at_mut(at).first_waiter(k.bytes, db, ty) else { return NextWaiter::Nobody };
+        if first.target.as_deref().is_some_and(|target| !self.held.holds(self.shard_of_bytes(target))) {
             return NextWaiter::Far;
         }
-        NextWaiter::Take(self.held.at_mut(at).take_waiter(k.bytes, db, first).expect("just found"))
+        self.held.at_mut(at).remove_waiter(k.bytes, &first);
+        NextWaiter::Take(first)
     }
 
     /// The keys that are ready, in order; serving them is put off, and up to the caller.
@@ -164,9 +163,7 @@ impl Tx<'_> {
             let shard = cell.lock.lock();
             let Some(waiters) = shard.waiters() else { continue };
             shards.add([id as u16]);
-            for (key, queues) in &waiters.keys {
-                waited.extend(queues.iter().map(|queue| (queue.db, key.clone())));
-            }
+            waited.extend(waiters.waited().map(|(db, key)| (db, Box::<[u8]>::from(key))));
         }
         if waited.is_empty() {
             return;
@@ -175,6 +172,7 @@ impl Tx<'_> {
         self.ready.retain(|ready| waited.iter().any(|(db, key)| *db == ready.db && *key == ready.bytes));
         self.hold(&shards);
         waited.sort_unstable();
+        waited.dedup();
         for (db, key) in &waited {
             let k = store.key(*db, key);
             if self.exists(&k) {

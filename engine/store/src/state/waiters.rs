@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Shard.waiters (none while nobody waits: one branch)
-//!     key bytes --> database --> FIFO of Arc<Waiter>          a waiter of several keys stands in several queues,
+//!     key bytes --> database, type --> FIFO of Arc<Waiter>    a waiter of several keys stands in several queues,
 //!                                                             of several shards
 //!   Waiter.state      Waiting --claim--> Claimed      by the worker that makes a key ready, with the key's shard held
 //!                        \-----cancel--> Cancelled    by its own worker: time is up, unblocked, gone
@@ -15,14 +15,20 @@
 //! The meaning of serving is the caller's: a waiter carries a task that this crate does not look into.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use smallvec::SmallVec;
 
 use super::types::Type;
+
+#[cfg(test)]
+thread_local! {
+    /// Counts the looks at waiters: what depends on how many wait would show here.
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 pub(crate) const WAITING: u8 = 0;
 pub(crate) const CLAIMED: u8 = 1;
@@ -48,6 +54,8 @@ pub struct Waiter {
     /// Without repeats, in the order of the request.
     pub(crate) keys: Box<[Box<[u8]>]>,
     pub(crate) target: Option<Box<[u8]>>,
+    /// Its place in the queues, drawn when it begins to wait.
+    ticket: AtomicU64,
     pub(crate) task: Box<dyn Any + Send + Sync>,
 }
 
@@ -72,7 +80,7 @@ impl Waiter {
         all.extend(keys.into_iter().filter(|key| seen.insert(*key)).map(Box::from));
         assert!(!all.is_empty(), "a waiter waits for a key");
         let (keys, target) = (all.into(), target.map(Box::from));
-        Waiter { state: AtomicU8::new(WAITING), who, wants, keys, target, task }
+        Waiter { state: AtomicU8::new(WAITING), who, wants, keys, target, ticket: AtomicU64::new(0), task }
     }
 
     /// The client that waits, and where.
@@ -80,8 +88,19 @@ impl Waiter {
         self.who
     }
 
+    /// Gives it its place in the queues, with the shards of all its keys held.
+    pub(crate) fn draw_ticket(&self, ticket: u64) {
+        self.ticket.store(ticket, Relaxed);
+    }
+
+    fn ticket(&self) -> u64 {
+        self.ticket.load(Relaxed)
+    }
+
     /// True while neither served nor cancelled.
     pub fn is_waiting(&self) -> bool {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
         self.state.load(Acquire) == WAITING
     }
 
@@ -126,42 +145,98 @@ pub enum NextWaiter {
 /// The waiters for the keys of one shard.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    pub(crate) keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
+    keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
 }
 
-/// The waiters for one key in one database, first come first.
-pub(crate) struct Queue {
-    pub(crate) db: u32,
-    pub(crate) fifo: VecDeque<Arc<Waiter>>,
+/// The waiters for one key in one database that want one type, first come first. What it costs to serve one, to leave, or
+/// to learn of targets does not depend on how many wait.
+struct Queue {
+    db: u32,
+    wants: Type,
+    /// By ticket: tickets are drawn with the shard locked, so they ascend in the order of coming.
+    fifo: BTreeMap<u64, Arc<Waiter>>,
+    /// The different targets, each with the number of waiters in the queue that have it.
+    targets: HashMap<Box<[u8]>, usize>,
+}
+
+impl Queue {
+    fn add(&mut self, waiter: &Arc<Waiter>) {
+        if let Some(target) = &waiter.target {
+            *self.targets.entry(target.clone()).or_default() += 1;
+        }
+        let known = self.fifo.insert(waiter.ticket(), Arc::clone(waiter));
+        debug_assert!(known.is_none(), "a ticket is one waiter's");
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Arc<Waiter>> {
+        let waiter = self.fifo.remove(&ticket)?;
+        if let Some(target) = &waiter.target
+            && let Some(count) = self.targets.get_mut(target)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.targets.remove(target);
+            }
+        }
+        Some(waiter)
+    }
+
+    /// The first one that still waits. Those before it, who wait no longer, are dropped.
+    fn first(&mut self) -> Option<&Arc<Waiter>> {
+        while let Some((&ticket, waiter)) = self.fifo.first_key_value()
+            && !waiter.is_waiting()
+        {
+            self.remove(ticket);
+        }
+        self.fifo.first_key_value().map(|(_, waiter)| waiter)
+    }
 }
 
 impl Waiters {
+    /// True if nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// True if somebody may wait for this key in a database.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// The keys that somebody may wait for, with their databases. A key may come several times.
+    pub(crate) fn waited(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.keys.iter().flat_map(|(key, queues)| queues.iter().map(|queue| (queue.db, &**key)))
+    }
+
+    /// Puts a waiter that has drawn its ticket at the end of a key's queue.
     pub(crate) fn add(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
         let queues = match self.keys.get_mut(key) {
             Some(queues) => queues,
             None => self.keys.entry(key.into()).or_default(),
         };
-        let at = queues.iter().position(|queue| queue.db == waiter.who.db).unwrap_or_else(|| {
-            queues.push(Queue { db: waiter.who.db, fifo: VecDeque::new() });
+        let (db, wants) = (waiter.who.db, waiter.wants);
+        let at = queues.iter().position(|queue| (queue.db, queue.wants) == (db, wants)).unwrap_or_else(|| {
+            queues.push(Queue { db, wants, fifo: BTreeMap::new(), targets: HashMap::new() });
             queues.len() - 1
         });
-        queues[at].fifo.push_back(Arc::clone(waiter));
+        queues[at].add(waiter);
     }
 
-    pub(crate) fn queue(&self, key: &[u8], db: u32) -> Option<&Queue> {
-        self.keys.get(key)?.iter().find(|queue| queue.db == db)
+    /// The first waiter for a key in a database that wants this type and still waits.
+    pub(crate) fn first(&mut self, key: &[u8], db: u32, wants: Type) -> Option<Arc<Waiter>> {
+        self.edit(key, db, wants, |queue| queue.first().cloned()).flatten()
     }
 
-    /// Edits a key's queue; an empty one is dropped.
-    pub(crate) fn edit<R>(
-        &mut self,
-        key: &[u8],
-        db: u32,
-        edit: impl FnOnce(&mut VecDeque<Arc<Waiter>>) -> R,
-    ) -> Option<R> {
+    /// Removes a waiter from a key's queue, if it is there.
+    pub(crate) fn remove(&mut self, key: &[u8], waiter: &Waiter) {
+        self.edit(key, waiter.who.db, waiter.wants, |queue| queue.remove(waiter.ticket()));
+    }
+
+    /// Works on a queue; an empty one is dropped.
+    fn edit<R>(&mut self, key: &[u8], db: u32, wants: Type, edit: impl FnOnce(&mut Queue) -> R) -> Option<R> {
         let queues = self.keys.get_mut(key)?;
-        let at = queues.iter().position(|queue| queue.db == db)?;
-        let result = edit(&mut queues[at].fifo);
+        let at = queues.iter().position(|queue| (queue.db, queue.wants) == (db, wants))?;
+        let result = edit(&mut queues[at]);
         if queues[at].fifo.is_empty() {
             queues.remove(at);
             if queues.is_empty() {
@@ -171,9 +246,56 @@ impl Waiters {
         Some(result)
     }
 
-    /// The targets of the waiters for a key, in any database.
+    /// The different targets of the waiters for a key, in any database. Some of them may wait no longer.
     pub(crate) fn targets(&self, key: &[u8]) -> impl Iterator<Item = &[u8]> {
-        let all = self.keys.get(key).into_iter().flatten().flat_map(|queue| &queue.fifo);
-        all.filter(|waiter| waiter.is_waiting()).filter_map(|waiter| waiter.target.as_deref())
+        self.keys.get(key).into_iter().flatten().flat_map(|queue| queue.targets.keys()).map(|target| &**target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(client: u64, wants: Type, target: Option<&[u8]>) -> Arc<Waiter> {
+        let who = Waiting { worker: 0, client, db: 0 };
+        let waiter = Arc::new(Waiter::new(who, wants, [&b"k"[..]], target, Box::new(())));
+        waiter.draw_ticket(client);
+        waiter
+    }
+
+    /// Looks at waiters that `work` takes.
+    fn looks(work: impl FnOnce()) -> usize {
+        let before = LOOKS.get();
+        work();
+        LOOKS.get() - before
+    }
+
+    #[test]
+    fn a_push_looks_at_one_waiter_however_many_wait() {
+        let mut waiters = Waiters::default();
+        let all: Vec<_> = (0..10_000).map(|n| waiter(n, Type::List, None)).collect();
+        all.iter().for_each(|waiter| waiters.add(b"k", waiter));
+        let others: Vec<_> = (10_000..20_000).map(|n| waiter(n, Type::Zset, Some(b"t"))).collect();
+        others.iter().for_each(|waiter| waiters.add(b"k", waiter));
+        assert_eq!(looks(|| assert_eq!(waiters.targets(b"k").collect::<Vec<_>>(), [b"t"])), 0);
+        assert_eq!(looks(|| assert_eq!(waiters.first(b"k", 0, Type::Zset).map(|w| w.who.client), Some(10_000))), 1);
+        assert_eq!(looks(|| waiters.remove(b"k", &others[5000])), 0, "leaving looks at nobody");
+        // A push behind many that have left at once drops each of them, once.
+        all[..9000].iter().for_each(|waiter| assert!(waiter.cancel()));
+        assert_eq!(looks(|| assert_eq!(waiters.first(b"k", 0, Type::List).map(|w| w.who.client), Some(9000))), 9001);
+        assert_eq!(looks(|| _ = waiters.first(b"k", 0, Type::List)), 1);
+        assert!(all[..9000].iter().all(|waiter| Arc::strong_count(waiter) == 1), "who left is not kept");
+    }
+
+    #[test]
+    fn a_queue_goes_with_its_last_waiter() {
+        let mut waiters = Waiters::default();
+        let all: Vec<_> = (0..3).map(|n| waiter(n, Type::List, Some(b"t"))).collect();
+        all.iter().for_each(|waiter| waiters.add(b"k", waiter));
+        all[..2].iter().for_each(|waiter| waiters.remove(b"k", waiter));
+        assert_eq!((waiters.targets(b"k").count(), waiters.has(b"k")), (1, true));
+        waiters.remove(b"k", &all[0]);
+        assert!(all[2].cancel() && waiters.first(b"k", 0, Type::List).is_none());
+        assert!(waiters.is_empty() && waiters.targets(b"k").count() == 0);
     }
 }

@@ -329,3 +329,38 @@ fn transfers_are_seen_whole() {
 fn transfers_behind_the_closed_gate_are_seen_whole() {
     transfers(true);
 }
+
+/// Issue 11: SORT BY and GET hold the shards of the keys that their patterns lead to, and no others.
+#[test]
+fn issue_11_sort_by_a_pattern_waits_for_no_other_shard() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    client.run("RPUSH l 3 1 2\nMSET w1 30 w2 20 w3 10 v1 one v2 two v3 three\n");
+    let used = ["l", "to", "w1", "w2", "w3", "v1", "v2", "v3"];
+    let (taken, wait_taken) = mpsc::channel();
+    let (let_go, wait_go) = mpsc::channel::<()>();
+    let other = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let mut worker = store.worker(1);
+            let mut tx = Tx::new(&store, worker.parts().1, 0);
+            let used = used.map(|key| tx.shard_of_bytes(key.as_bytes()));
+            let others: Vec<u16> = (0..store.shard_count() as u16).filter(|id| !used.contains(id)).collect();
+            tx.hold(&others);
+            taken.send(()).unwrap();
+            wait_go.recv().unwrap();
+            tx.finish();
+        })
+    };
+    wait_taken.recv().unwrap();
+    let (done, wait_done) = mpsc::channel();
+    let sort = thread::spawn(move || {
+        done.send(client.run("SORT l BY w* GET v*\nSORT l BY w* GET # STORE to\nLRANGE to 0 -1\n")).unwrap();
+    });
+    let replies = wait_done.recv_timeout(Duration::from_secs(60));
+    let_go.send(()).unwrap();
+    other.join().unwrap();
+    sort.join().unwrap();
+    let expected = "*3\r\n$5\r\nthree\r\n$3\r\ntwo\r\n$3\r\none\r\n:3\r\n*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n1\r\n";
+    assert_eq!(replies.as_deref(), Ok(expected), "it does not wait for shards that it does not need");
+}

@@ -4,8 +4,11 @@
 //! arguments -> Plan -> elements -> weights (themselves, or what BY's pattern leads to) -> order -> LIMIT
 //!                                                        -> each, or what GET's patterns lead to -> reply or STORE
 //! ```
-//! Patterns lead to keys that no argument names: then all shards are held before anything is read. `sort_rows` has the
-//! elements and their order, `sort_pattern` the way from a pattern to a value.
+//! Patterns lead to keys that no argument names: the elements are looked through for the shards of those keys, which are
+//! held before anything is sorted. `sort_rows` has the elements and their order, `sort_pattern` the way from a pattern to a
+//! value.
+
+use std::collections::HashSet;
 
 use smallvec::SmallVec;
 use varve_catalog::{
@@ -13,7 +16,7 @@ use varve_catalog::{
 };
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::{Key, ListPart, Type};
+use varve_store::{Key, ListPart, ShardSet, Type};
 
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
@@ -157,14 +160,14 @@ impl<'a> Plan<'a> {
 
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     let mut plan = Plan::parse(ctx, may_store)?;
-    if plan.reaches_out() {
-        ctx.tx.hold_all();
-    }
     let key = ctx.key(1);
     if plan.store.is_some() {
         // The request's own bytes do not bound what is written. The shards may be let go for it.
         let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
         ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    }
+    if plan.reaches_out() {
+        hold_patterns(ctx, &plan, &key);
     }
     let ty = ctx.tx.type_of(&key);
     let items = load(ctx, &key, ty)?;
@@ -179,6 +182,49 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
         Some(at) => store(ctx, &plan, &items, shown, at),
     }
     Ok(())
+}
+
+/// Holds the shards of all keys to which the patterns lead, besides those of the arguments. While shards are taken the
+/// elements may change, so they are looked through again until they lead to no other shard. It ends, for the shards only
+/// become more.
+fn hold_patterns(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) {
+    let named = [Some(1), plan.store].into_iter().flatten();
+    let mut shards: ShardSet = named.map(|at| ctx.tx.shard_of_bytes(ctx.args.get(at))).collect();
+    loop {
+        let far = far_shards(ctx, plan, key, &shards);
+        if far.is_empty() {
+            return;
+        }
+        shards.add(far);
+        ctx.tx.hold(&shards);
+    }
+}
+
+/// The shards, each once, to which the patterns lead from the elements and which are not in `held`. No hit or miss is
+/// counted.
+fn far_shards(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, held: &ShardSet) -> Vec<u16> {
+    let by = plan.by.iter().filter(|_| !plan.as_is);
+    let patterns: SmallVec<[&Pattern<'_>; 4]> = by.chain(&plan.get).collect();
+    let mut items = Items::default();
+    // A key of another type has no elements: the command is going to answer with an error.
+    let _ = match ctx.tx.type_of(key) {
+        Some(Type::List) => ctx.tx.list_for_each(key, |element| items.push(element)),
+        Some(Type::Set) => ctx.tx.set_peek(key).map(|set| {
+            set.into_iter().for_each(|set| set.for_each(|member| items.push(member.text(&mut [0; 20]))));
+        }),
+        Some(Type::Zset) => ctx.tx.zset_for_each(key, &mut |member, _| items.push(member)).map(drop),
+        _ => Ok(()),
+    };
+    let (mut far, mut scratch, shards) = (HashSet::new(), Vec::new(), ctx.tx.store().shard_count());
+    for item in items.iter() {
+        for pattern in &patterns {
+            far.extend(pattern.shard(&ctx.tx, item, &mut scratch).filter(|id| !held.has(*id)));
+        }
+        if far.len() + held.len() == shards {
+            break;
+        }
+    }
+    far.into_iter().collect()
 }
 
 /// The elements, a list's and a sorted set's in their order. Counts a hit or miss of the key.

@@ -50,8 +50,23 @@ impl<'a> Pattern<'a> {
         }
     }
 
+    /// The name of the key to which the pattern leads from an element, in `name`; false if it leads to no key.
+    fn name(&self, item: &[u8], name: &mut Vec<u8>) -> bool {
+        let Pattern::Key { head, tail, .. } = self else { return false };
+        name.clear();
+        for part in [head, item, tail] {
+            name.extend_from_slice(part);
+        }
+        true
+    }
+
+    /// The shard of the key to which the pattern leads from an element. `scratch` is for the key's name.
+    pub(super) fn shard(&self, tx: &Tx<'_>, item: &[u8], scratch: &mut Vec<u8>) -> Option<u16> {
+        self.name(item, scratch).then(|| tx.shard_of_bytes(scratch))
+    }
+
     /// Shows the value to which the pattern leads from an element, `None` where it leads to none. Counts a hit or miss
-    /// of the key. `scratch` is for the key's name.
+    /// of the key, whose shard is held. `scratch` is for the key's name.
     pub(super) fn lead<R>(
         &self,
         tx: &mut Tx<'_>,
@@ -59,15 +74,12 @@ impl<'a> Pattern<'a> {
         scratch: &mut Vec<u8>,
         show: impl FnOnce(Option<&[u8]>) -> R,
     ) -> R {
-        let (head, tail, field) = match self {
+        let field = match self {
             Pattern::Itself => return show(Some(item)),
             Pattern::Nothing => return show(None),
-            Pattern::Key { head, tail, field } => (head, tail, field),
+            Pattern::Key { field, .. } => field,
         };
-        scratch.clear();
-        for part in [head, item, tail] {
-            scratch.extend_from_slice(part);
-        }
+        self.name(item, scratch);
         let key = tx.key(scratch);
         let Some(field) = field else {
             return show(tx.get(&key).unwrap_or(None));

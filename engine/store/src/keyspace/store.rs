@@ -158,6 +158,11 @@ impl Store {
         &self.lazyfree
     }
 
+    /// Number of shards.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Number of logical databases.
     pub fn databases(&self) -> u32 {
         self.databases.count()

@@ -135,19 +135,13 @@ impl<'s> Tx<'s> {
         self.held.try_take_one(self.store.cells(), shard)
     }
 
-    /// Takes these shards, waiting as long as it takes.
+    /// Takes these shards, waiting as long as it takes. What is held and not among them is let go: whoever has looked at
+    /// something before looks again.
     pub fn hold(&mut self, shards: &[u16]) {
         if !self.held.is(shards) {
             self.held.release();
             self.held.take(self.store.cells(), shards);
         }
-    }
-
-    /// Takes all shards, waiting as long as it takes, for a command that reads keys which no argument names. What is
-    /// held already is let go first, unless that is all of them: such a command has looked at nothing yet.
-    pub fn hold_all(&mut self) {
-        let all: Vec<u16> = (0..self.store.cells().len() as u16).collect();
-        self.hold(&all);
     }
 
     /// Lets go of all shards, and lends store and worker to `work`, which may wait.

@@ -100,17 +100,16 @@ impl<'s> ShardGuards<'s> {
 
     /// Lets go of everything, runs `wait`, and takes the same shards again, waiting for each as long as it takes.
     pub(crate) fn step_back<R>(&mut self, cells: &'s [ShardCell], wait: impl FnOnce() -> R) -> R {
-        let ids: SmallVec<[u16; 8]> = self.all().map(|one| one.id).collect();
+        let ids: SmallVec<[u16; 8]> = self.ids().collect();
         self.release();
         let waited = wait();
         self.take(cells, &ids);
         waited
     }
 
-    /// True if this shard is held.
-    pub(crate) fn holds(&self, id: u16) -> bool {
-        let first = self.first.as_ref().is_some_and(|one| one.id == id);
-        first || self.rest.binary_search_by_key(&id, |one| one.id).is_ok()
+    /// The numbers of the shards held.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u16> {
+        self.all().map(|one| one.id)
     }
 
     /// The shards held.

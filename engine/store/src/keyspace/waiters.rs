@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use varve_segment::Log;
+
 use super::shard::Shard;
 use super::store::Store;
 use super::worker::StoreWorker;
-use crate::state::key::hash_of;
+use crate::state::key::{Key, hash_of};
 use crate::state::types::Type;
-use crate::state::waiters::Waiter;
+use crate::state::waiters::{NextWaiter, Waiter};
 
 impl Shard {
     /// Puts a waiter at the end of a key's queue.
@@ -15,11 +17,28 @@ impl Shard {
         self.waiters.get_or_insert_default().add(key, waiter);
     }
 
-    /// The first waiter for a key in a logical database that wants this type and still waits.
-    pub(crate) fn first_waiter(&mut self, key: &[u8], db: u32, wants: Type) -> Option<Arc<Waiter>> {
-        let first = self.waiters.as_mut()?.first(key, db, wants);
+    /// True if somebody waits in a logical database for this key to be of the type that it has.
+    pub(crate) fn is_waited_for(&mut self, log: &Log, k: &Key<'_>, db: u32) -> bool {
+        let Some(mut waiters) = self.waiters.take() else { return false };
+        let type_of = || self.find(log, k).map(|entry| Type::of_kind(self.open(log, self.index.get(entry)).kind()));
+        let any = waiters.any(k.bytes, db, type_of);
+        self.waiters = Some(waiters);
         self.drop_waiters();
-        first
+        any
+    }
+
+    /// The waiter that is next for a key in a logical database to be of this type; `holds` says whether its target's shard
+    /// is held.
+    pub(crate) fn next_waiter(
+        &mut self,
+        key: &[u8],
+        db: u32,
+        wants: Type,
+        holds: impl FnOnce(&[u8]) -> bool,
+    ) -> NextWaiter {
+        let next = self.waiters.as_mut().and_then(|waiters| waiters.next(key, db, wants, holds));
+        self.drop_waiters();
+        next.unwrap_or(NextWaiter::Nobody)
     }
 
     /// Removes a waiter's entry for a key, if it is there.

@@ -21,10 +21,11 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::Tx;
 use crate::state::key::{Key, hash_of};
 use crate::state::shard_set::ShardSet;
-use crate::state::types::Type;
 use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {
@@ -91,15 +92,10 @@ impl Tx<'_> {
     #[cold]
     fn note_ready(&mut self, k: &Key<'_>, at: usize) {
         let store = self.store;
-        let shard = self.held.at_mut(at);
-        if !shard.waiters().is_some_and(|waiters| waiters.has(k.bytes)) {
-            return;
-        }
         let is_selected = k.db == self.physical;
         let db = if is_selected { Some(self.db) } else { store.database_map().logical(k.db) };
-        let (Some(db), Some(entry)) = (db, shard.find(store.log(), k)) else { return };
-        let ty = Type::of_kind(shard.open(store.log(), shard.index().get(entry)).kind());
-        let wanted = shard.first_waiter(k.bytes, db, ty).is_some();
+        let Some(db) = db else { return };
+        let wanted = self.held.at_mut(at).is_waited_for(store.log(), k, db);
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {
             self.ready.push_back(ReadyKey { db, bytes: k.bytes.into() });
@@ -138,12 +134,9 @@ impl Tx<'_> {
         let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
-        let Some(first) = self.held.at_mut(at).first_waiter(k.bytes, db, ty) else { return NextWaiter::Nobody };
-        if first.target.as_deref().is_some_and(|target| !self.held.holds(self.shard_of_bytes(target))) {
-            return NextWaiter::Far;
-        }
-        self.held.at_mut(at).remove_waiter(k.bytes, &first);
-        NextWaiter::Take(first)
+        let held: SmallVec<[u16; 8]> = self.held.ids().collect();
+        let holds = |target: &[u8]| held.contains(&(store.shard_of(hash_of(store.seed(), 0, target)) as u16));
+        self.held.at_mut(at).next_waiter(k.bytes, db, ty, holds)
     }
 
     /// The keys that are ready, in order; serving them is put off, and up to the caller.

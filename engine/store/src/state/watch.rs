@@ -48,7 +48,7 @@ pub(crate) struct Entry {
     pub(crate) watchers: Watchers,
 }
 
-/// The first so many watchers of a key lie in a row, those beyond in a tree: most keys have one.
+/// The first eight watchers of a key lie in a row, those beyond in a tree: most keys have one.
 const FEW: usize = 8;
 
 /// The watchers of a key. Adding and removing one does not depend on how many there are.

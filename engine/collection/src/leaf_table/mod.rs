@@ -44,7 +44,7 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 use directory::{DEPTH_MAX, Directory};
 
 /// An element of more bytes than this has an object of its own.
-const ELEMENT_MAX: usize = 1024;
+pub const ELEMENT_MAX: usize = 1024;
 /// Bytes of a leaf's objects, at most, for elements up to 40, up to 80, and of more bytes on average.
 const LIMITS: [usize; 3] = [1024, 2048, 4096];
 /// Bytes of a number in a leaf.
@@ -78,7 +78,7 @@ struct Found {
 }
 
 /// Most bytes of a leaf of `count` elements of `bytes` bytes together: it has some 20 to 50 of them when it is full.
-fn limit(count: usize, bytes: usize) -> usize {
+pub fn limit(count: usize, bytes: usize) -> usize {
     let average = bytes / count.max(1);
     LIMITS[usize::from(average > 40) + usize::from(average > 80)]
 }

@@ -11,7 +11,7 @@ use crate::state::clock::idle_s;
 use crate::state::events::EventClass;
 use crate::state::form::StringForm;
 use crate::state::key::Key;
-use crate::state::link::Link;
+use crate::state::link::Encoding;
 use crate::state::request::ObjectInfo;
 use crate::state::types::Type;
 
@@ -193,7 +193,7 @@ impl Tx<'_> {
         Some(ObjectInfo {
             ty: Type::of_kind(object.kind()),
             encoding: encoding_of(&object),
-            is_copy: object.tag() == StringForm::Own.tag(),
+            is_copy: object.kind() == Type::String.kind() && object.tag() == StringForm::Own.tag(),
             idle_s: u64::from(idle_s(object.clock(), now_ms)),
             freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
             bytes: touched_bytes(self.store.log(), &object)
@@ -216,7 +216,9 @@ fn encoding_of(object: &Object<'_>) -> &'static str {
         return StringForm::of(object.tag()).encoding(object.value());
     }
     let (small, big) = ty.row().encodings;
-    if Link::of(object).is_some() { big } else { small }
+    // Redis 7.0.15 has no small form for sets of text: a leaf is ours alone.
+    let is_big = matches!(Encoding::of(object.tag()), Encoding::Big | Encoding::Leaf);
+    if is_big { big } else { small }
 }
 
 /// The length of a string in an RDB file: a length prefix and its bytes, or an integer of 1, 2 or 4 bytes.

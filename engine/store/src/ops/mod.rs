@@ -36,6 +36,7 @@ mod lists_middle;
 mod lists_mut;
 mod opened;
 mod report;
+mod set_leaf;
 mod sets;
 mod sets_algebra;
 mod sets_mut;

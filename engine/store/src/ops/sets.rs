@@ -1,25 +1,30 @@
 //! Sets to read: a view that has resolved type and encoding.
 //!
 //! ```text
-//! SADD of integers --> Integers --a text, or more than set-max-intset-entries--> Big: packed leaves in order of hash
+//! integers, at most set-max-intset-entries   Integers --a text, or more--> Leaf, or Big if that is too long
+//! others, as far as one leaf may hold them   Leaf     --1 to 4 KB--------> Big: packed leaves in order of hash
 //! ```
-//! Members of a set of integers are shown as numbers, in ascending order; those of a big one as texts, in no order. What
+//! Members of a set of integers are shown as numbers, in ascending order; those of a leaf as texts, in the order in
+//! which they came; those of a big one in no order. What
 //! changes a set is in `sets_mut`, what is made of several in `sets_algebra`.
 
 use smallvec::SmallVec;
+use varve_base::hash::hash64;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_collection::ReadCtx;
 use varve_collection::leaf_table::LeafTable;
 use varve_packed::intset::IntSet;
+use varve_packed::leaf::{ElementPos, LeafElement, PackedLeaf};
 use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::draw::{Lot, Pick};
-use super::opened::{Opened, big, small};
+use super::opened::{Opened, big};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
+use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
 
 /// Members that are looked at together.
@@ -32,6 +37,8 @@ pub struct SetView<'a>(SetForm<'a>);
 #[derive(Clone, Copy)]
 enum SetForm<'a> {
     Integers(IntSet<'a>),
+    /// A small set that has other members too, and the seed of hashes.
+    Leaf(PackedLeaf<'a>, u64),
     Big(&'a LeafTable, ReadCtx<'a>),
 }
 
@@ -50,7 +57,13 @@ impl<'a> SetView<'a> {
                 let (collection, ctx) = big(held, store, opened.at, link);
                 SetForm::Big(collection.set(), ctx)
             }
-            None => SetForm::Integers(IntSet::open(small(held, store, opened.at))),
+            None => {
+                let object = held.at(opened.at.shard).open(store.log(), opened.at.r);
+                match Encoding::of(object.tag()) {
+                    Encoding::Leaf => SetForm::Leaf(PackedLeaf::open(object.value()), store.seed()),
+                    _ => SetForm::Integers(IntSet::open(object.value())),
+                }
+            }
         })
     }
 
@@ -59,6 +72,7 @@ impl<'a> SetView<'a> {
     pub fn len(&self) -> usize {
         match self.0 {
             SetForm::Integers(set) => set.len(),
+            SetForm::Leaf(leaf, _) => leaf.len(),
             SetForm::Big(members, _) => members.len(),
         }
     }
@@ -67,6 +81,7 @@ impl<'a> SetView<'a> {
     pub(super) fn bytes(&self) -> usize {
         match self.0 {
             SetForm::Integers(set) => set.used(),
+            SetForm::Leaf(leaf, _) => leaf.copied_bytes(),
             SetForm::Big(members, _) => members.object_bytes() as usize + members.table_bytes(),
         }
     }
@@ -75,7 +90,7 @@ impl<'a> SetView<'a> {
     pub(super) fn integers(&self) -> Option<IntSet<'a>> {
         match self.0 {
             SetForm::Integers(set) => Some(set),
-            SetForm::Big(..) => None,
+            SetForm::Leaf(..) | SetForm::Big(..) => None,
         }
     }
 
@@ -84,6 +99,7 @@ impl<'a> SetView<'a> {
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
             SetForm::Integers(set) => parse_i64(member).is_some_and(|value| set.contains(value)),
+            SetForm::Leaf(leaf, seed) => find_member(leaf, seed, member).is_some(),
             SetForm::Big(members, ctx) => members.contains(ctx, member),
         }
     }
@@ -109,6 +125,7 @@ impl<'a> SetView<'a> {
     pub fn for_each(&self, mut show: impl FnMut(PackedEntry<'a>)) {
         match self.0 {
             SetForm::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
+            SetForm::Leaf(leaf, _) => leaf.iter().for_each(|(_, element)| show(member_of(element))),
             SetForm::Big(members, ctx) => {
                 members.for_each_member(ctx, |member| show(PackedEntry::Bytes(member)));
             }
@@ -129,6 +146,10 @@ impl<'a> SetView<'a> {
                     }
                 }
             }
+            SetForm::Leaf(leaf, _) => {
+                group.extend(leaf.iter().map(|(_, element)| member_of(element)));
+                show(&group);
+            }
             SetForm::Big(members, ctx) => members.groups(ctx, &mut |of_leaf| {
                 group.clear();
                 group.extend(of_leaf.map(PackedEntry::Bytes));
@@ -142,6 +163,9 @@ impl<'a> SetView<'a> {
         match (self.0, member) {
             (SetForm::Integers(set), PackedEntry::Int(value)) => set.search(value).ok().map(|at| at as u64),
             (SetForm::Integers(set), PackedEntry::Bytes(text)) => set.search(parse_i64(text)?).ok().map(|at| at as u64),
+            (SetForm::Leaf(leaf, seed), _) => {
+                find_member(leaf, seed, member.text(&mut [0; 20])).map(|pos| pos.index() as u64)
+            }
             (SetForm::Big(members, ctx), _) => members.number_of(ctx, member.text(&mut [0; 20])),
         }
     }
@@ -151,6 +175,9 @@ impl<'a> SetView<'a> {
         match self.0 {
             SetForm::Integers(set) => {
                 set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
+            }
+            SetForm::Leaf(leaf, _) => {
+                leaf.iter().zip(0..).for_each(|((_, element), at)| show(at, member_of(element)));
             }
             SetForm::Big(members, ctx) => {
                 members.for_each_number_and_name(ctx, show);
@@ -170,7 +197,7 @@ impl<'a> SetView<'a> {
 
     fn lot(&self) -> Lot<'a> {
         match self.0 {
-            SetForm::Integers(set) => Lot::Numbers(set.len()),
+            SetForm::Integers(_) | SetForm::Leaf(..) => Lot::Numbers(self.len()),
             SetForm::Big(members, ctx) => Lot::Leaves(members, ctx),
         }
     }
@@ -179,6 +206,7 @@ impl<'a> SetView<'a> {
     pub(super) fn member(&self, id: u64) -> PackedEntry<'a> {
         match self.0 {
             SetForm::Integers(set) => PackedEntry::Int(set.get(id as usize)),
+            SetForm::Leaf(leaf, _) => member_of(leaf.nth(id as usize)),
             SetForm::Big(members, ctx) => members.element(ctx, id).0,
         }
     }
@@ -194,6 +222,27 @@ impl<'a> SetView<'a> {
             Pick::Distinct(count) if count >= self.len() => self.for_each(show),
             _ => self.lot().pick(rng, pick, |id| show(self.member(id))),
         }
+    }
+}
+
+/// The position of a member in the leaf of a small set.
+#[inline]
+pub(super) fn find_member(leaf: PackedLeaf<'_>, seed: u64, member: &[u8]) -> Option<ElementPos> {
+    leaf.find(member_tag(seed, member), |element| element == LeafElement::Here(member))
+}
+
+/// The byte of a member's hash by which a leaf finds it.
+#[inline]
+pub(super) fn member_tag(seed: u64, member: &[u8]) -> u8 {
+    hash64(seed, member) as u8
+}
+
+/// The member that an element of a small set's leaf is.
+#[inline]
+fn member_of(element: LeafElement<'_>) -> PackedEntry<'_> {
+    match element {
+        LeafElement::Here(bytes) => PackedEntry::Bytes(bytes),
+        LeafElement::Elsewhere(_) => unreachable!("a small set has all members in its key's object"),
     }
 }
 

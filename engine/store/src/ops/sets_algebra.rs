@@ -18,11 +18,13 @@ use varve_base::number::parse_i64;
 use varve_collection::leaf_table::LeafTable;
 use varve_collection::{Collection, CollectionId, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut};
+use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::PackedEntry;
 use varve_segment::{Access, Appender};
 
 use super::Tx;
 use super::opened::Opened;
+use super::set_leaf::{LeafBuild, members_of};
 use super::sets::SetView;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
@@ -224,16 +226,11 @@ impl Tx<'_> {
     /// [`WrongType`] if one of the sets' keys holds another type.
     pub fn set_store(&mut self, op: SetOp, to: &Key<'_>, keys: &[Key<'_>]) -> Result<usize, WrongType> {
         let sets: OpenedSets = keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>()?;
-        let (integers, big) = self.built(op, to, &sets);
-        self.put_result(to, &integers, big)
+        let built = self.built(op, to, &sets);
+        self.put_result(to, built)
     }
 
-    fn built(
-        &mut self,
-        op: SetOp,
-        to: &Key<'_>,
-        sets: &[Option<Opened>],
-    ) -> (Vec<u8>, Option<(CollectionId, LeafTable)>) {
+    fn built(&mut self, op: SetOp, to: &Key<'_>, sets: &[Option<Opened>]) -> Built {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
         let sets = SetViews(sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect());
@@ -247,34 +244,40 @@ impl Tx<'_> {
         result.finish()
     }
 
-    fn put_result(
-        &mut self,
-        to: &Key<'_>,
-        integers: &[u8],
-        big: Option<(CollectionId, LeafTable)>,
-    ) -> Result<usize, WrongType> {
+    fn put_result(&mut self, to: &Key<'_>, built: Built) -> Result<usize, WrongType> {
         let old = self.live(to);
-        let len = match &big {
-            Some((_, elements)) => elements.len(),
-            None => IntSet::open(integers).len(),
+        let len = match &built {
+            Built::Big(_, elements) => elements.len(),
+            Built::Leaf(leaf) => PackedLeaf::open(leaf).len(),
+            Built::Integers(integers) => IntSet::open(integers).len(),
         };
-        match (big, old) {
-            (Some((id, elements)), _) => {
-                self.put_built(to, old, Type::Set, id, Collection::Set(elements));
-            }
-            (None, Some(p)) if len == 0 => {
+        match (built, old) {
+            (_, Some(p)) if len == 0 => {
                 let p = self.before(p);
                 self.remove_at(to, p);
                 return Ok(0);
             }
-            (None, None) if len == 0 => return Ok(0),
-            (None, _) => {
-                self.put_small(to, old, Type::Set, Encoding::Integers, integers);
+            (_, None) if len == 0 => return Ok(0),
+            (Built::Big(id, elements), _) => {
+                self.put_built(to, old, Type::Set, id, Collection::Set(elements));
+            }
+            (Built::Leaf(leaf), _) => {
+                self.put_small(to, old, Type::Set, Encoding::Leaf, &leaf);
+            }
+            (Built::Integers(integers), _) => {
+                self.put_small(to, old, Type::Set, Encoding::Integers, &integers);
             }
         }
         self.wrote(to);
         Ok(len)
     }
+}
+
+/// The result of an operation, to be put under its key.
+enum Built {
+    Integers(Vec<u8>),
+    Leaf(Vec<u8>),
+    Big(CollectionId, LeafTable),
 }
 
 /// A set in the making, which nothing leads to yet.
@@ -289,6 +292,8 @@ struct Build<'b> {
     /// It becomes a big one in the end, whatever it holds.
     hashed: bool,
     integers: Vec<u8>,
+    /// Its members, once not all of them are integers, until it is big.
+    leaf: Option<LeafBuild>,
     /// Its collection id and members, once it is big.
     big: Option<(CollectionId, LeafTable)>,
 }
@@ -298,13 +303,13 @@ impl<'b> Build<'b> {
         let mut integers = vec![0; 64];
         IntSetMut::init(&mut integers).expect("there is room for a head");
         let access = store.log().access();
-        Build { store, shard, access, appender, integers_max, hashed: false, integers, big: None }
+        Build { store, shard, access, appender, integers_max, hashed: false, integers, leaf: None, big: None }
     }
 
     /// Adds a member, which may be there already.
     fn add(&mut self, member: PackedEntry<'_>) {
         match integer(member) {
-            Some(value) if self.big.is_none() => {
+            Some(value) if self.big.is_none() && self.leaf.is_none() => {
                 self.add_integer(value);
                 if IntSet::open(&self.integers).len() as u64 > self.integers_max {
                     self.leave_integers();
@@ -324,34 +329,50 @@ impl<'b> Build<'b> {
     }
 
     fn leave_integers(&mut self) {
-        if self.big.is_some() {
+        if self.big.is_some() || self.leaf.is_some() {
             return;
         }
-        let id = self.store.collections().take(self.shard);
         let integers = std::mem::take(&mut self.integers);
-        let integers = IntSet::open(&integers);
-        self.big = Some((id, LeafTable::members()));
-        integers.iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
+        self.leaf = Some(LeafBuild::new(self.store.seed()));
+        IntSet::open(&integers).iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
     }
 
+    /// Adds a member to the leaf, or to the big set that it becomes.
     fn add_member(&mut self, member: PackedEntry<'_>) {
+        if let Some(leaf) = &mut self.leaf {
+            if leaf.add(member.text(&mut [0; 20])) {
+                return;
+            }
+            let id = self.store.collections().take(self.shard);
+            self.big = Some((id, LeafTable::members()));
+            let leaf = self.leaf.take().expect("a leaf");
+            members_of(leaf.leaf()).for_each(|member| self.add_to_big(PackedEntry::Bytes(member)));
+        }
+        self.add_to_big(member);
+    }
+
+    fn add_to_big(&mut self, member: PackedEntry<'_>) {
         let (id, elements) = self.big.as_mut().expect("it is big");
         let (log, seed) = (self.store.log(), self.store.seed());
         let mut ctx = WriteCtx { log, access: &mut self.access, appender: self.appender, seed, id: *id };
         elements.add(&mut ctx, member.text(&mut [0; 20]));
     }
 
-    /// The value of a set of integers in its shortest form, or what a big set consists of.
-    fn finish(mut self) -> (Vec<u8>, Option<(CollectionId, LeafTable)>) {
-        if self.hashed && self.big.is_none() && !IntSet::open(&self.integers).is_empty() {
+    /// The value of a small set in its shortest form, or the parts of a big one.
+    fn finish(mut self) -> Built {
+        let is_integers = self.big.is_none() && self.leaf.is_none();
+        if self.hashed && is_integers && !IntSet::open(&self.integers).is_empty() {
             self.leave_integers();
         }
-        if self.big.is_some() {
-            return (Vec::new(), self.big);
+        if let Some((id, elements)) = self.big {
+            return Built::Big(id, elements);
+        }
+        if let Some(leaf) = self.leaf {
+            return Built::Leaf(leaf.finish());
         }
         let set = IntSet::open(&self.integers);
         let mut shortest = vec![0; set.copied_bytes()];
         set.copy_into(&mut shortest).expect("it has the bytes that the set asked for");
-        (shortest, None)
+        Built::Integers(shortest)
     }
 }

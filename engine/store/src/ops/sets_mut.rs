@@ -1,7 +1,7 @@
 //! Sets to change: members added, removed, moved, and taken out at random.
 //!
-//! A set of integers becomes a big one with its first member that is none, or when it has more than
-//! `set-max-intset-entries`. A set never goes back; one that is made by a STORE command starts anew.
+//! A set of integers becomes a leaf with its first member that is none, or when it has more than
+//! `set-max-intset-entries`, and a leaf becomes a big set when it is too long (`set_leaf`). A set never goes back; one that is made by a STORE command starts anew.
 
 use varve_base::number::parse_i64;
 use varve_collection::Collection;
@@ -121,12 +121,17 @@ impl SetViewMut<'_, '_> {
         while let Some(member) = next
             && !w.is_big()
         {
-            match parse_i64(member) {
-                Some(value) => {
+            match (tx.is_leaf(&w), parse_i64(member)) {
+                (true, _) if !tx.leaf_takes(member) => tx.leave_leaf(k, &mut w),
+                (true, _) => {
+                    added += usize::from(tx.add_to_leaf(k, &mut w, member));
+                    next = members.next();
+                }
+                (false, Some(value)) => {
                     added += usize::from(add_integer(tx, k, &mut w, value));
                     next = members.next();
                 }
-                None => leave_integers(tx, k, &mut w),
+                (false, None) => leave_integers(tx, k, &mut w),
             }
         }
         if let Some(member) = next {
@@ -146,6 +151,8 @@ impl SetViewMut<'_, '_> {
                 let table = collection.set_mut();
                 (members.filter(|member| table.remove(ctx, member)).count(), table.len())
             })
+        } else if tx.is_leaf(&w) {
+            tx.remove_from_leaf(&w, members)
         } else {
             tx.thin_integers(k, &mut w, |set| {
                 let values = members.filter_map(parse_i64);
@@ -174,7 +181,7 @@ impl SetViewMut<'_, '_> {
             }
             return 1;
         }
-        let left = pop_integer(tx, k, &mut w, show);
+        let left = if tx.is_leaf(&w) { tx.pop_from_leaf(&w, show) } else { pop_integer(tx, k, &mut w, show) };
         after_removal(tx, k, w, 1, left);
         1
     }
@@ -195,6 +202,8 @@ impl SetViewMut<'_, '_> {
             ids.iter().for_each(|&id| show(set.member(id)));
             if w.is_big() {
                 tx.change_big(&w, |collection, ctx| collection.set_mut().remove_numbers(ctx, ids));
+            } else if tx.is_leaf(&w) {
+                tx.remove_numbers_from_leaf(&w, ids);
             } else {
                 remove_integers(tx, k, &mut w, ids);
             }
@@ -214,15 +223,15 @@ fn add_all<'m>(tx: &mut Tx<'_>, w: &Writable, members: impl Iterator<Item = &'m 
 }
 
 /// An empty set of the encoding that its first member asks for, with room for all of them.
-fn new_set<'m>(tx: &mut Tx<'_>, k: &Key<'_>, members: impl Iterator<Item = &'m [u8]>) -> Writable {
+fn new_set<'m>(tx: &mut Tx<'_>, k: &Key<'_>, all: impl Iterator<Item = &'m [u8]> + Clone) -> Writable {
     let integers_max = tx.integers_max().max(1) as usize;
     let (mut count, mut width) = (0, Width::of(0));
-    for value in members.take(integers_max).map_while(parse_i64) {
+    for value in all.clone().take(integers_max).map_while(parse_i64) {
         count += 1;
         width = width.max(Width::of(value));
     }
     if count == 0 {
-        return tx.put_big(k, None, Type::Set, |_| Collection::Set(LeafTable::members()));
+        return tx.new_leaf(k, all);
     }
     tx.with_scratch(intset::buffer_bytes(count, width), |tx, scratch| {
         IntSetMut::init(scratch).expect("there is room for a head");
@@ -242,9 +251,12 @@ fn add_integer(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, value: i64) -> bo
     true
 }
 
-/// Turns a set of integers into a big one.
+/// Turns a set of integers into a leaf, or into a big set if it is too long for one.
 #[cold]
 fn leave_integers(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
+    if tx.integers_to_leaf(k, w) {
+        return;
+    }
     tx.make_big(k, w, |ctx, old| {
         let old = IntSet::open(old);
         let mut table = LeafTable::members();

@@ -16,7 +16,7 @@ use varve_base::Ref;
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::intset::{IntSet, IntSetMut, Width};
 use varve_packed::node::{Node, NodeMut};
-use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
+use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, ObjectMut, Owner};
 
 use super::opened::Opened;
 use super::strings::class_of;
@@ -157,9 +157,15 @@ impl Tx<'_> {
         }
     }
 
+    /// The object of a small value, to change its bytes in place.
+    #[inline]
+    pub(super) fn open_value_mut(&mut self, w: &Writable) -> ObjectMut<'_> {
+        self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown)
+    }
+
     /// Writes a small value anew in `bytes` bytes.
     #[cold]
-    fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
+    pub(super) fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
         self.with_scratch(bytes, |tx, scratch| {
             let object = tx.object_at(w.key.found);
             let small = Small::of(&object).expect("a small collection");

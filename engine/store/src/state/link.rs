@@ -25,6 +25,8 @@ pub(crate) enum Encoding {
     Packed,
     /// The value is a set of integers.
     Integers,
+    /// The value is a packed leaf: the members of a small set that are not all integers.
+    Leaf,
     /// The value says where the root is.
     Big,
 }
@@ -33,9 +35,10 @@ impl Encoding {
     #[inline]
     pub(crate) fn of(tag: ObjectTag) -> Encoding {
         match tag.bits() {
-            0 | 3 => Encoding::Packed,
+            0 => Encoding::Packed,
             1 => Encoding::Integers,
-            _ => Encoding::Big,
+            2 => Encoding::Big,
+            _ => Encoding::Leaf,
         }
     }
 
@@ -46,6 +49,7 @@ impl Encoding {
             Encoding::Packed => ObjectTag::new(0),
             Encoding::Integers => ObjectTag::new(1),
             Encoding::Big => ObjectTag::new(2),
+            Encoding::Leaf => ObjectTag::new(3),
         }
     }
 }
@@ -114,7 +118,7 @@ mod tests {
     fn links_and_encodings_read_back() {
         let link = Link { id: CollectionId::new(0x0102_0304), place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
-        for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Big] {
+        for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Leaf, Encoding::Big] {
             assert_eq!(Encoding::of(encoding.tag()), encoding);
         }
     }

@@ -1,6 +1,8 @@
-//! The value of a small collection: a packed node or a set of integers, each the whole buffer, free room included.
+//! The value of a small collection: a packed node, a set of integers or a packed leaf, each the whole buffer, free room
+//! included.
 
 use varve_packed::intset::IntSet;
+use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::{Grow, Node};
 use varve_segment::Object;
 
@@ -14,6 +16,8 @@ pub(crate) enum Small<'a> {
     Packed(Node<'a>),
     /// Sets of nothing but integers.
     Integers(IntSet<'a>),
+    /// Sets that have other members too.
+    Leaf(PackedLeaf<'a>),
 }
 
 impl<'a> Small<'a> {
@@ -25,6 +29,7 @@ impl<'a> Small<'a> {
         match Encoding::of(object.tag()) {
             Encoding::Packed => Some(Small::Packed(Node::open(object.value()))),
             Encoding::Integers => Some(Small::Integers(IntSet::open(object.value()))),
+            Encoding::Leaf => Some(Small::Leaf(PackedLeaf::open(object.value()))),
             Encoding::Big => None,
         }
     }
@@ -34,14 +39,16 @@ impl<'a> Small<'a> {
         match self {
             Small::Packed(_) => Encoding::Packed,
             Small::Integers(_) => Encoding::Integers,
+            Small::Leaf(_) => Encoding::Leaf,
         }
     }
 
-    /// Entries, or integers.
+    /// Entries, integers or members.
     pub(crate) fn len(&self) -> usize {
         match self {
             Small::Packed(node) => node.len(),
             Small::Integers(set) => set.len(),
+            Small::Leaf(leaf) => leaf.len(),
         }
     }
 
@@ -50,6 +57,7 @@ impl<'a> Small<'a> {
         match self {
             Small::Packed(node) => node.needed_bytes(0),
             Small::Integers(set) => set.copied_bytes(),
+            Small::Leaf(leaf) => leaf.copied_bytes(),
         }
     }
 
@@ -60,6 +68,7 @@ impl<'a> Small<'a> {
         let copied = match self {
             Small::Packed(node) => node.copy_into(out, grow),
             Small::Integers(set) => set.copy_into(out),
+            Small::Leaf(leaf) => leaf.copy_into(out),
         };
         copied.expect("the copy has the bytes that it asked for");
     }
@@ -71,8 +80,12 @@ impl<'a> Small<'a> {
                 node.verify();
                 form == SmallForm::Entries || node.len().is_multiple_of(2)
             }
-            (Small::Integers(set), SmallForm::Integers) => {
+            (Small::Integers(set), SmallForm::Members) => {
                 set.verify();
+                true
+            }
+            (Small::Leaf(leaf), SmallForm::Members) => {
+                leaf.verify();
                 true
             }
             _ => panic!("{:?} in a value of {form:?}", self.encoding()),

@@ -35,8 +35,8 @@ pub(crate) enum SmallForm {
     Entries,
     /// A packed node, two entries an element.
     Pairs,
-    /// A set of integers.
-    Integers,
+    /// A set of integers, or a packed leaf.
+    Members,
 }
 
 /// The limits of a small value. A value beyond one of them becomes a big one.
@@ -104,7 +104,7 @@ types! {
     Set = 4, TypeRow {
         name: "set",
         encodings: ("intset", "hashtable"),
-        small: SmallForm::Integers,
+        small: SmallForm::Members,
         limits: SmallLimits { entries: 512, value_bytes: 0 },
     };
     Zset = 5, TypeRow {

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::zset;
 use varve_collection::{Collection, ReadCtx};
+use varve_packed::leaf::LeafElement;
 use varve_packed::node::{Node, PackedEntry};
 use varve_segment::Object;
 
@@ -156,6 +157,12 @@ impl<'a> Before<'a> {
             (Some(collection), _) => self.for_each_of(collection, show),
             (None, None) => show(ValuePart::Whole(self.object.value())),
             (None, Some(Small::Packed(node))) => self.for_each_packed(node, show),
+            (None, Some(Small::Leaf(leaf))) => {
+                for (_, element) in leaf.iter() {
+                    let LeafElement::Here(member) = element else { unreachable!("a small set has all its members") };
+                    show(ValuePart::Element(member));
+                }
+            }
             (None, Some(Small::Integers(integers))) => {
                 integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
             }

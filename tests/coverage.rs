@@ -51,6 +51,7 @@ const UNASKED: &[(&str, &str)] = &[
     ("replicaof", STATE),
     ("role", STATE),
     ("slaveof", STATE),
+    ("wait", STATE),
 ];
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";

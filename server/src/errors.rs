@@ -35,11 +35,6 @@ pub(crate) const UNBLOCK_REASON: CommandError =
     CommandError::new(&"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 /// CLIENT PAUSE with another mode.
 pub(crate) const PAUSE_MODE: CommandError = CommandError::new(&"ERR CLIENT PAUSE mode must be WRITE or ALL");
-/// CLIENT PAUSE: the time is no number.
-pub(crate) const TIMEOUT_NOT_INTEGER: CommandError =
-    CommandError::new(&"ERR timeout is not an integer or out of range");
-/// CLIENT PAUSE: the time is below zero.
-pub(crate) const TIMEOUT_NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
 /// CLIENT TRACKING: REDIRECT twice.
 pub(crate) const REDIRECT_TWICE: CommandError =
     CommandError::new(&"ERR A client can only redirect to a single other client");

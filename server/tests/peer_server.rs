@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{Both, elements, ours, with_peer};
 use varve_exec::CommandTable;
-use varve_testkit::RespValue;
+use varve_testkit::{Launch, RespValue};
 
 #[test]
 fn a_server_alone_is_described_alike() {
@@ -173,4 +173,49 @@ fn memory_stats_has_every_field_of_redis_with_its_type() {
         assert!(peer.len() > 20);
         assert_eq!(ours[..peer.len()], peer);
     });
+}
+
+#[test]
+fn wait_ends_by_its_time_since_there_are_no_replicas() {
+    with_peer(|both| {
+        for line in [
+            "WAIT 0 0",
+            "WAIT -1 0",
+            "WAIT 1 1",
+            "WAIT 1",
+            "WAIT a 0",
+            "WAIT a -1",
+            "WAIT 1 a",
+            "WAIT 1 -1",
+            "MULTI",
+            "WAIT 1 0",
+            "EXEC",
+        ] {
+            both.same(line);
+        }
+    });
+}
+
+#[test]
+fn a_client_that_waits_for_replicas_can_be_unblocked() {
+    let (peer, ours) = (Launch::peer().start().expect("redis-server starts"), ours());
+    let unblocked = RespValue::Error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK".to_vec());
+    for (reason, expected) in [("TIMEOUT", RespValue::Integer(0)), ("ERROR", unblocked)] {
+        for server in [&ours, &peer] {
+            let (mut waiting, mut other) = (server.client(), server.client());
+            let id = waiting.cmd("CLIENT ID").integer().expect("a number");
+            waiting.queue(&["WAIT", "2", "0"]);
+            waiting.flush().expect("sent");
+            let (end, list) = (Instant::now() + Duration::from_secs(20), format!("CLIENT LIST ID {id}"));
+            while !other.cmd(&list).text().contains(" flags=b ") {
+                assert!(Instant::now() < end, "it does not wait: {}", other.cmd(&list).text());
+                std::thread::yield_now();
+            }
+            assert!(other.cmd("INFO clients").text().contains("blocked_clients:1"));
+            assert_eq!(other.cmd(&format!("CLIENT UNBLOCK {id} {reason}")).integer(), Some(1));
+            assert_eq!(waiting.read().expect("a reply"), expected);
+            assert_eq!(waiting.cmd("PING").text(), "PONG");
+            assert_eq!(other.cmd(&format!("CLIENT UNBLOCK {id}")).integer(), Some(0));
+        }
+    }
 }

@@ -70,7 +70,6 @@ pub(crate) const SCORE_NAN: CommandError = CommandError::new(&"ERR resulting sco
 pub(crate) const SECOND_DB: CommandError = CommandError::new(&"ERR invalid second DB index");
 pub(crate) const SORT_NO_SCORE: CommandError =
     CommandError::new(&"ERR One or more scores can't be converted into double");
-pub(crate) const TIMEOUT_NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
 pub(crate) const TIMEOUT_NO_FLOAT: CommandError = CommandError::new(&"ERR timeout is not a float or out of range");
 pub(crate) const TOO_MANY_KEYS: CommandError =
     CommandError::new(&"ERR Number of keys can't be greater than number of args");

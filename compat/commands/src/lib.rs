@@ -30,6 +30,7 @@ mod set;
 mod sha1;
 mod string;
 mod transaction;
+mod wait;
 mod zset;
 
 use std::sync::LazyLock;
@@ -54,6 +55,7 @@ pub const FAMILIES: &[&[FileRows]] = &[
         memory::ROWS,
         segments::ROWS,
         transaction::ROWS,
+        wait::ROWS,
     ],
 ];
 

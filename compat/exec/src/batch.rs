@@ -453,6 +453,9 @@ impl Running<'_> {
         if self.session.ends_after_reply() {
             return Some(Stop::Close);
         }
+        if self.session.is_blocked() {
+            return self.session.take_blocked().map(Stop::Blocked);
+        }
         if d.publishes() && self.session.is_subscribed() {
             return Some(Stop::Published(mark));
         }
@@ -536,7 +539,7 @@ fn run_unkeyed(
     match d.exec {
         Exec::Session(run) => {
             let (databases, events) = (store.databases(), observers.events.as_mut());
-            return run(&mut SessionCtx { args, out, session, commands, databases, events });
+            return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
         }
         Exec::Exclusive(_) => _alone = store.gate().exclusive(worker.id()),
         _ => _inside = store.gate().enter(worker.id()),

@@ -18,6 +18,7 @@ use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
 use crate::notify::Events;
 use crate::session::Session;
+use crate::waiting::Blocked;
 
 /// A command or, inside [`Command::subcommands`], a subcommand. It reads as its row.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,8 @@ pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
 
 /// The context of a command without keys.
 pub struct SessionCtx<'c> {
+    /// The command that runs.
+    pub row: &'static Row,
     /// The request; argument 0 is the name.
     pub args: Args<'c>,
     /// Where the reply goes.
@@ -65,6 +68,11 @@ impl SessionCtx<'_> {
     /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
     pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
         self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
+    }
+
+    /// Lets the client wait until its time is up, 0 milliseconds for ever; it then gets the number 0.
+    pub fn wait(&mut self, timeout_ms: u64) {
+        self.session.block(Blocked::for_time(self.row, timeout_ms));
     }
 }
 

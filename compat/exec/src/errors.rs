@@ -62,6 +62,10 @@ impl CommandError {
     pub const WATCH_INSIDE: CommandError = CommandError::new(&"ERR WATCH inside MULTI is not allowed");
     /// MULTI inside MULTI.
     pub const NESTED_MULTI: CommandError = CommandError::new(&"ERR MULTI calls can not be nested");
+    /// A time in milliseconds is no number.
+    pub const TIMEOUT_NOT_INTEGER: CommandError = CommandError::new(&"ERR timeout is not an integer or out of range");
+    /// A time is below zero.
+    pub const TIMEOUT_NEGATIVE: CommandError = CommandError::new(&"ERR timeout is negative");
     /// EXEC without MULTI.
     pub const NO_MULTI_EXEC: CommandError = CommandError::new(&"ERR EXEC without MULTI");
     /// DISCARD without MULTI.

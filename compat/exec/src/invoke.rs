@@ -83,9 +83,9 @@ pub(crate) fn invoke(
         Exec::Keys(run) => run(ctx),
         Exec::Session(run) => {
             let databases = ctx.tx.databases();
-            let Ctx { args, out, session, .. } = ctx;
+            let Ctx { row, args, out, session, .. } = ctx;
             let events = observers.events.as_mut();
-            let result = run(&mut SessionCtx { args: *args, out, session, commands, databases, events });
+            let result = run(&mut SessionCtx { row, args: *args, out, session, commands, databases, events });
             ctx.tx.select(ctx.session.db());
             result
         }

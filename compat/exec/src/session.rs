@@ -358,12 +358,12 @@ impl Session {
         self.last = Some(row);
     }
 
-    /// The command that just ran waits for its keys.
+    /// The command that just ran waits for its keys, or for a time.
     pub(crate) fn block(&mut self, blocked: Blocked) {
         self.blocked = Some(blocked);
     }
 
-    /// True if the command that just ran waits for its keys.
+    /// True if the command that just ran waits.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked.is_some()

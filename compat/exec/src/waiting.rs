@@ -46,7 +46,16 @@ pub struct Wish {
 
 /// A client that waits, as its connection holds it.
 #[derive(Clone, Debug)]
-pub struct Blocked(Arc<Waiter>);
+pub struct Blocked(WaitsFor);
+
+/// The thing that ends a wait before its time is up.
+#[derive(Clone, Debug)]
+enum WaitsFor {
+    /// One of its keys has something.
+    Keys(Arc<Waiter>),
+    /// Nothing: WAIT counts replicas, of which there are none.
+    Time { row: &'static Row, timeout_ms: u64 },
+}
 
 /// A reply to a client that waited.
 #[derive(Debug)]
@@ -67,38 +76,61 @@ pub(crate) fn task(waiter: &Waiter) -> &Task {
 impl Blocked {
     /// The connection's hold on this waiter.
     pub(crate) fn new(waiter: Arc<Waiter>) -> Blocked {
-        Blocked(waiter)
+        Blocked(WaitsFor::Keys(waiter))
+    }
+
+    /// A wait that only its time ends; 0 milliseconds are for ever.
+    pub(crate) fn for_time(row: &'static Row, timeout_ms: u64) -> Blocked {
+        Blocked(WaitsFor::Time { row, timeout_ms })
+    }
+
+    fn row(&self) -> &'static Row {
+        match &self.0 {
+            WaitsFor::Keys(waiter) => task(waiter).row,
+            WaitsFor::Time { row, .. } => row,
+        }
     }
 
     /// After which time it waits no longer; None: never.
     pub fn timeout(&self) -> Option<Duration> {
-        let ms = task(&self.0).timeout_ms;
+        let ms = match &self.0 {
+            WaitsFor::Keys(waiter) => task(waiter).timeout_ms,
+            WaitsFor::Time { timeout_ms, .. } => *timeout_ms,
+        };
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
     /// Ends the wait; false if somebody serves the client, whose reply is on its way.
     #[must_use = "a client that is served gets no other reply"]
     pub fn cancel(&self) -> bool {
-        self.0.cancel()
+        match &self.0 {
+            WaitsFor::Keys(waiter) => waiter.cancel(),
+            WaitsFor::Time { .. } => true,
+        }
     }
 
     /// Takes it out of the queues once it waits no longer. The worker holds nothing and is outside the gate.
     pub fn forget(&self, worker: &StoreWorker) {
-        worker.store().forget(worker, &self.0);
+        if let WaitsFor::Keys(waiter) = &self.0 {
+            worker.store().forget(worker, waiter);
+        }
     }
 
     /// Replies that the time is up.
     pub fn reply_timeout(&self, out: &mut Reply) {
-        out.null_array();
+        match &self.0 {
+            WaitsFor::Keys(_) => out.null_array(),
+            WaitsFor::Time { .. } => out.integer(0),
+        }
     }
 
     /// Counts a wait that CLIENT UNBLOCK ended, and replies an error or that the time is up.
     pub fn reply_unblocked(&self, error: bool, stats: &CommandStats, out: &mut Reply) {
         let mark = out.mark();
         if error {
-            stats.fail(task(&self.0).row, &CommandError::UNBLOCKED, mark, out);
+            stats.fail(self.row(), &CommandError::UNBLOCKED, mark, out);
         } else {
-            stats.of(task(&self.0).row).failed.add(1);
+            stats.of(self.row()).failed.add(1);
             self.reply_timeout(out);
         }
     }

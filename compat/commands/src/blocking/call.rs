@@ -244,11 +244,11 @@ fn positive(text: &[u8]) -> Option<u64> {
 fn timeout(text: &[u8]) -> CmdResult<u64> {
     let Some(seconds) = parse_f64(text) else {
         let huge = Extended::parse(text).is_some();
-        return Err(if huge { errors::TIMEOUT_NEGATIVE } else { errors::TIMEOUT_NO_FLOAT });
+        return Err(if huge { CommandError::TIMEOUT_NEGATIVE } else { errors::TIMEOUT_NO_FLOAT });
     };
     let ms = (seconds * 1000.0).ceil();
     if ms < 0.0 || ms > i64::MAX as f64 {
-        return Err(errors::TIMEOUT_NEGATIVE);
+        return Err(CommandError::TIMEOUT_NEGATIVE);
     }
     Ok(ms as u64)
 }

@@ -5,8 +5,8 @@ pub(crate) mod state;
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, one_of, word};
-use varve_exec::CmdResult;
 use varve_exec::pause::Pause;
+use varve_exec::{CmdResult, CommandError};
 
 use crate::errors;
 use crate::features::clients::state::Question;
@@ -29,9 +29,9 @@ fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         Some(_) if args.is(3, "WRITE") => Pause::Writes,
         Some(_) => return Err(errors::PAUSE_MODE),
     };
-    let ms = parse_i64(args.get(2)).ok_or(errors::TIMEOUT_NOT_INTEGER)?;
+    let ms = parse_i64(args.get(2)).ok_or(CommandError::TIMEOUT_NOT_INTEGER)?;
     if ms < 0 {
-        return Err(errors::TIMEOUT_NEGATIVE);
+        return Err(CommandError::TIMEOUT_NEGATIVE);
     }
     let now_ms = ctx.now.unix_ms;
     // As with redis-server, a time beyond all times is one in the past.

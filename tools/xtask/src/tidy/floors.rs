@@ -67,7 +67,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["grammar", "digest"],
             &["generic", "segments"],
             &["hash", "list", "set", "string", "zset", "blocking", "transaction"],
-            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory"],
+            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
         ],
     ),
     (

@@ -87,6 +87,9 @@ pub(crate) const THRESHOLD: CommandError =
 pub(crate) const NO_SHUTDOWN: CommandError = CommandError::new(&"ERR No shutdown in progress.");
 /// SLOWLOG GET: the count is below -1 or no number.
 pub(crate) const SLOWLOG_COUNT: CommandError = CommandError::new(&"ERR count should be greater than or equal to -1");
+/// MONITOR inside EXEC.
+pub(crate) const MONITOR_IN_EXEC: CommandError =
+    CommandError::new(&"ERR MONITOR isn't allowed for DENY BLOCKING client");
 /// SSUBSCRIBE inside EXEC.
 pub(crate) const SSUBSCRIBE_IN_EXEC: CommandError =
     CommandError::new(&"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");

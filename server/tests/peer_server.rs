@@ -219,3 +219,32 @@ fn a_client_that_waits_for_replicas_can_be_unblocked() {
         }
     }
 }
+
+#[test]
+fn nobody_monitors_from_inside_a_transaction() {
+    with_peer(|both| {
+        for line in ["MULTI", "MONITOR", "PING", "EXEC", "PING"] {
+            both.same(line);
+        }
+    });
+}
+
+#[test]
+fn an_empty_server_says_what_it_takes() {
+    let server = ours();
+    let mut client = server.client();
+    let mut figure = |name: &str| {
+        let info = client.cmd("INFO memory").text();
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {info}"))
+    };
+    let (startup, resident) = (figure("used_memory_startup"), figure("used_memory_rss"));
+    // The tables of an empty store alone take some hundred KB, and nothing takes more than is resident.
+    assert!(startup > 100e3 && startup < resident, "{startup} of {resident}");
+    let used = figure("used_memory");
+    assert!(used >= startup && used < startup + 200e3, "{used}, at the start {startup}");
+    assert!(figure("mem_fragmentation_ratio") > 1.0);
+    // A command in between lets the worker report anew.
+    assert_eq!(figure("used_memory_startup"), startup);
+    assert!(figure("used_memory") >= startup);
+}

@@ -91,7 +91,7 @@ impl Figures {
             limit: store.limit_bytes(),
             appended: log.used_bytes,
             live: log.live_bytes,
-            buffers: store.outside_bytes(),
+            buffers: store.outside_bytes().saturating_sub(process.startup_used),
             segments: u64::from(log.segments),
             runs: u64::from(log.runs),
             run_bytes,
@@ -111,7 +111,7 @@ impl Figures {
 
     /// Index tables, wheels, roots.
     fn tables(&self) -> u64 {
-        self.used.saturating_sub(self.appended + self.buffers)
+        self.used.saturating_sub(self.appended + self.buffers + self.process.startup_used)
     }
 
     /// Bytes that are not live objects: dead ones that reclaim has not reached, index, wheels, buffers.

@@ -56,7 +56,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     fit_clients(&mut config, &mut values);
     let listeners = listen(&config)?;
     let store = store(&config)?;
-    info::start(supervisor.name(), store.used_memory());
+    info::start(supervisor.name(), &store);
     let setup = worker::Setup {
         store,
         config: Live::new(values, file),

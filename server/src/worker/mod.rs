@@ -40,6 +40,7 @@ use self::core::Core;
 use crate::config::Live;
 use crate::features;
 use crate::features::clients::evict_clients;
+use crate::features::info;
 use crate::features::latency::state as latency;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::features::pubsub::state::{Inbox, Registry};
@@ -300,7 +301,8 @@ impl Worker {
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = if max > 0 { buffers.min(max) } else { buffers };
-        core.state.store().set_outside_bytes(buffers + core.state.tracking().bytes() as u64);
+        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64;
+        core.state.store().set_outside_bytes(outside);
         if max > 0 && weight > max {
             core.evict_clients(max);
         }

@@ -10,6 +10,7 @@ use varve_store::{ProcessMemory, Store};
 
 use super::facts::StatFacts;
 use super::process::{MemoryPeak, resident_bytes};
+use crate::system::sys::heap_bytes;
 
 /// One a process.
 #[derive(Debug)]
@@ -29,9 +30,16 @@ pub(crate) struct About {
 
 static ABOUT: OnceLock<About> = OnceLock::new();
 
-/// Notes what is true at the start; the first call counts.
-pub(crate) fn start(supervised: &'static str, used_bytes: u64) {
-    ABOUT.get_or_init(|| About::new(supervised, used_bytes));
+/// Notes what is true at the start, before the first client; the first call counts. The bytes that the program itself
+/// takes count as used from now on, as those of redis-server do.
+pub(crate) fn start(supervised: &'static str, store: &Store) {
+    let about = ABOUT.get_or_init(|| About::new(supervised, store.used_memory() + heap_bytes()));
+    store.set_outside_bytes(about.startup_bytes);
+}
+
+/// `used_memory` before the first client: a part of it for ever.
+pub(crate) fn startup_bytes() -> u64 {
+    about().startup_bytes
 }
 
 /// The facts that were noted.

@@ -16,7 +16,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use about::{report_memory, start};
+pub(crate) use about::{report_memory, start, startup_bytes};
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_exec::CmdResult;

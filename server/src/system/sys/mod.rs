@@ -80,6 +80,18 @@ pub(crate) fn local_time(unix_s: i64) -> LocalTime {
     }
 }
 
+/// Bytes that the program has from its allocator now, on all threads; 0 where the allocator does not say.
+pub(crate) fn heap_bytes() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: mallinfo2 may be called by any thread at any time; it only reads the allocator's own figures.
+        let info = unsafe { libc::mallinfo2() };
+        (info.uordblks + info.hblkhd) as u64
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
 /// CPU time used so far, in microseconds, split as the kernel splits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
@@ -176,6 +188,16 @@ mod tests {
         assert!(now.soft > 0 && now.soft <= now.hard);
         set_open_files(now).unwrap();
         assert_eq!(open_files().unwrap(), now);
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn the_heap_holds_what_was_taken_from_it() {
+        // Untouched, so that it costs no memory; other tests take and give back meanwhile.
+        let taken = std::hint::black_box(vec![0u8; 1 << 30]);
+        assert!(heap_bytes() >= taken.len() as u64);
+        drop(taken);
+        assert!(heap_bytes() < 1 << 30);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
 use crate::state::walker::{Before, Walking};
+use crate::state::wheel::Wheel;
 
 /// Proof that the walker of a walk under way has seen the object that is about to change.
 #[derive(Clone, Copy)]
@@ -203,14 +204,12 @@ impl Shard {
         self.index.replace(entry, new);
     }
 
-    /// Takes everything out of the shard: its table and its roots. The caller has ended the walk that was under way
+    /// Takes everything out of the shard: its table, its roots, its wheel. The caller has ended the walk that was under way
     /// (`Store::end_walk`).
-    pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots) {
+    pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots, Wheel) {
         debug_assert!(self.walking.is_none(), "the walk has ended");
         self.touch_present(ground);
-        let table = self.index.take();
-        self.wheel.clear();
         self.counts = Counts::default();
-        (table, std::mem::take(&mut self.roots))
+        (self.index.take(), std::mem::take(&mut self.roots), self.wheel.take())
     }
 }

@@ -266,11 +266,6 @@ impl Wheel {
         std::mem::replace(self, fresh)
     }
 
-    /// Drops everything and gives all memory back: O(len / 320).
-    pub fn clear(&mut self) {
-        drop(self.take());
-    }
-
     /// Checks cells, chains and counts against each other. O(len).
     ///
     /// # Panics

@@ -66,7 +66,7 @@ fn owes_any(store: &Store) -> bool {
         || page_cache::owes_decay(store)
         || store.log().owes_release()
         || store.database_map().dying().is_some()
-        || store.detached().any_tables()
+        || store.detached().any()
         || store.pending().any()
 }
 
@@ -82,6 +82,7 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         sweep::step(store),
         collections_step(store, worker),
         sweep::drop_table_step(store),
+        sweep::drop_wheel_step(store),
     ];
     steps.into_iter().any(Step::is_left)
 }

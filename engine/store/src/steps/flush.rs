@@ -1,6 +1,6 @@
 //! FLUSHALL, FLUSHDB, SWAPDB: whole databases at once, under the gate alone.
 //!
-//! FLUSHALL detaches every shard's table and condemns the log in O(shards); freeing is steps. FLUSHDB gives the
+//! FLUSHALL detaches every shard's table and wheel in O(shards) and condemns the log; freeing is steps. FLUSHDB gives the
 //! database a fresh physical number and leaves the old one's keys to be swept in steps, unless it was the only
 //! database with keys.
 
@@ -21,13 +21,16 @@ impl Store {
         let (mut roots, mut table_bytes) = (Vec::new(), 0);
         for (id, cell) in self.cells().iter().enumerate() {
             let mut shard = cell.lock.lock();
-            let (table, of_shard) = shard.take_all(self.ground());
+            let (table, of_shard, wheel) = shard.take_all(self.ground());
             roots.push(of_shard);
             cell.set_due(NEVER);
             shard.follow_index(self.ground(), id);
             table_bytes += shard.table_bytes() as u64;
             drop(shard);
             self.detached().tables.lock().push(table);
+            if !wheel.is_empty() {
+                self.detached().wheels.lock().push(wheel);
+            }
         }
         self.log().clear();
         // Without the roots, whose number does not matter here.
@@ -67,5 +70,47 @@ impl Store {
     pub fn swap_db_at(&self, now_ms: i64, a: u32, b: u32) {
         self.swap_watched(self.database_map().physical(a), self.database_map().physical(b), now_ms);
         self.database_map().swap(a, b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use varve_segment::{LogGeometry, NewObject, Owner};
+
+    use crate::keyspace::store::{Options, Store};
+    use crate::state::types::Type;
+
+    /// FLUSHALL stops everybody: the pages of wheels are given back behind it, one wheel a step.
+    #[test]
+    fn issue_11_flushall_leaves_the_wheels_to_steps() {
+        const NOW: i64 = 1_000_000;
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { seed: 3, shards: 4, geometry, ..Options::default() }).expect("a range");
+        let mut worker = store.worker(0);
+        worker.set_now(NOW);
+        for n in 0..4000 {
+            let (name, due) = (format!("key {n}"), NOW + 1_000_000);
+            let (k, (store, local)) = (store.key(0, name.as_bytes()), worker.parts());
+            let new = NewObject::new(Type::String.kind(), Owner::Database(k.db), k.bytes, b"v");
+            let r = local.appender().append(store.log(), &NewObject { expiry_ms: Some(due), ..new });
+            let (id, cell) = (store.shard_of(k.hash), &store.cells()[store.shard_of(k.hash)]);
+            let mut shard = cell.lock.lock();
+            shard.insert(store.ground(), id, &k, r, true);
+            shard.file_expiry(cell, k.hash, None, due, NOW);
+        }
+        worker.park();
+        store.verify();
+        let flushed = Arc::clone(&store);
+        worker.exclusive(|worker| flushed.flush_all(worker));
+        assert_eq!(store.detached().wheels.lock().len(), 4, "no wheel was given back behind the gate");
+        store.verify();
+        for _ in 0..10_000 {
+            let _ = worker.background(NOW, Duration::ZERO);
+        }
+        assert!(!store.detached().any(), "tables and wheels are given back in steps");
+        store.verify();
     }
 }

@@ -17,6 +17,12 @@ pub(super) fn drop_table_step(store: &Store) -> Step {
     Step::More
 }
 
+/// Gives one detached wheel back, page by page of 2 KB; true if there was one.
+pub(super) fn drop_wheel_step(store: &Store) -> Step {
+    let wheel = store.detached().wheels.lock().pop();
+    Step::more(wheel.is_some())
+}
+
 /// Removes some keys of the first dying database; true while there is one.
 pub(super) fn step(store: &Store) -> Step {
     if store.database_map().dying().is_none() {

@@ -384,7 +384,7 @@ fn memory_is_about_ten_bytes_an_entry_and_is_given_back() {
     out.iter().filter(|&&bits| bits % 16 == 0).for_each(|&bits| owner.wheel.add(bits, START + 1_800_000));
     owner.run(1_000);
     assert!(owner.wheel.bytes() * 8 < full, "{} of {full}", owner.wheel.bytes());
-    owner.wheel.clear();
+    drop(owner.wheel.take());
     assert_eq!((owner.wheel.len(), owner.wheel.bytes()), (0, 0));
 }
 

@@ -132,7 +132,7 @@ impl World {
         while !rest.is_empty() {
             let Seat { worker, batch, parser, session, .. } = &mut self.seats[seat];
             let turn =
-                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &LargeArguments::default(), &mut out);
+                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &mut LargeArguments::default(), &mut out);
             rest = &mut rest[turn.consumed..];
             let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {

@@ -165,8 +165,8 @@ impl Ours {
         let Connection { parser, session, blocked } = &mut connections[who - 1];
         let mark = out.mark();
         while !input.is_empty() {
-            let none = LargeArguments::default();
-            let turn = batch.turn(worker, table, parser, session, self.now_ms, input, &none, out);
+            let mut none = LargeArguments::default();
+            let turn = batch.turn(worker, table, parser, session, self.now_ms, input, &mut none, out);
             match turn.state {
                 TurnState::Server { start, spans, .. } => {
                     let args = Args::new(&input[start..], &spans);

@@ -68,8 +68,8 @@ impl Bench {
         let Hand { worker, batch, session, parser, .. } = &mut self.hands[at];
         let mut input = format!("{line}\r\n").into_bytes();
         let mut out = Reply::new();
-        let bodies = LargeArguments::default();
-        let turn = batch.turn(worker, &self.table, parser, session, NOW_MS, &mut input, &bodies, &mut out);
+        let mut bodies = LargeArguments::default();
+        let turn = batch.turn(worker, &self.table, parser, session, NOW_MS, &mut input, &mut bodies, &mut out);
         for served in batch.take_served().into_iter().flatten() {
             assert_eq!(served.worker + 1, served.client as usize);
             let waited = self.hands[served.worker].blocked.take().expect("only who waits is served");
@@ -411,7 +411,8 @@ fn step(
     loop {
         let Hand { worker, batch, session, parser, .. } = &mut *hand;
         let (mut input, mut out) = (format!("{line}\r\n").into_bytes(), Reply::new());
-        let turn = batch.turn(worker, table, parser, session, NOW_MS, &mut input, &LargeArguments::default(), &mut out);
+        let turn =
+            batch.turn(worker, table, parser, session, NOW_MS, &mut input, &mut LargeArguments::default(), &mut out);
         for reply in batch.take_served().into_iter().flatten() {
             served.send(reply).expect("the post is there");
         }

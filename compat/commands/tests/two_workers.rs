@@ -10,7 +10,7 @@ use varve_base::rng::Rng;
 use varve_commands::commands;
 use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
-use varve_exec::{CommandTable, LargeArguments, Session};
+use varve_exec::{CommandTable, LargeArguments, Session, large_arguments};
 use varve_protocol::{Parser, Reply, RequestLimits};
 use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
 
@@ -45,7 +45,7 @@ impl Client {
     fn turn(&mut self, input: &mut [u8]) -> (String, TurnState, usize) {
         let Client { worker, batch, parser, session, commands, out, now_ms } = self;
         let mark = out.mark();
-        let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &LargeArguments::default(), out);
+        let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &mut LargeArguments::default(), out);
         let reply = String::from_utf8_lossy(out.since(mark)).into_owned();
         out.truncate(mark);
         (reply, turn.state, turn.consumed)
@@ -114,28 +114,142 @@ fn a_busy_shard_puts_exec_off_with_nothing_done() {
     store.verify();
 }
 
+/// Runs `meanwhile` while another worker, on a thread of its own, is inside `stay`, which calls what it is given.
+fn beside<R>(
+    store: &Arc<Store>,
+    stay: impl FnOnce(&mut StoreWorker, &dyn Fn()) + Send + 'static,
+    meanwhile: impl FnOnce() -> R,
+) -> R {
+    let (taken, wait_taken) = mpsc::channel();
+    let (let_go, wait_go) = mpsc::channel::<()>();
+    let other = Arc::clone(store);
+    let other = thread::spawn(move || {
+        stay(&mut other.worker(1), &|| {
+            taken.send(()).unwrap();
+            wait_go.recv().unwrap();
+        });
+    });
+    wait_taken.recv().unwrap();
+    let done = meanwhile();
+    let_go.send(()).unwrap();
+    other.join().unwrap();
+    done
+}
+
+/// Runs `meanwhile` while another worker holds the shard of this key.
+fn while_held<R>(store: &Arc<Store>, key: &'static str, meanwhile: impl FnOnce() -> R) -> R {
+    let hold = move |worker: &mut StoreWorker, stay: &dyn Fn()| {
+        worker.inside(0, |tx| {
+            let shard = tx.shard_of(tx.key(key.as_bytes()).hash);
+            tx.hold(&[shard]);
+            stay();
+        });
+    };
+    beside(store, hold, meanwhile)
+}
+
+impl Client {
+    /// Turns over requests whose shard is held; nothing may be done, and each turn comes back.
+    fn is_put_off(&mut self, requests: &str) {
+        let whole = requests.replace('\n', "\r\n").into_bytes();
+        let mut input = whole.clone();
+        for nth in 0..20 {
+            let (reply, state, consumed) = self.turn(&mut input);
+            assert!(matches!(state, TurnState::Busy), "turn {nth}: {state:?}");
+            assert_eq!((reply.as_str(), consumed), ("", 0));
+            assert_eq!(input, whole, "the request is as it was sent");
+        }
+    }
+}
+
 #[test]
-fn exec_that_finds_a_shard_busy_too_often_waits_for_it() {
+fn no_request_waits_for_a_busy_shard() {
     let store = store();
     let mut client = Client::new(&store, 0);
     client.run("MULTI\nINCR a\nINCR b\n");
-    let (taken, wait_taken) = mpsc::channel();
-    let other = {
-        let store = Arc::clone(&store);
-        thread::spawn(move || {
-            let mut worker = store.worker(1);
-            let mut tx = Tx::new(&store, worker.parts().1, 0);
-            let shard = tx.shard_of(store.key(0, b"a").hash);
-            tx.hold(&[shard]);
-            taken.send(()).unwrap();
-            thread::sleep(Duration::from_millis(50));
-            tx.finish();
-        })
+    while_held(&store, "a", || client.is_put_off("EXEC\n"));
+    assert_eq!(client.session.busy_tries(), 20);
+    assert_eq!(client.run("EXEC\n"), "*2\r\n:1\r\n:1\r\n");
+    assert_eq!(client.session.busy_tries(), 0);
+    while_held(&store, "a", || client.is_put_off("MSET b 2 a 2\n"));
+    while_held(&store, "a", || client.is_put_off("SET \"a\" \"x \\x41\\\" y\"\n"));
+    assert_eq!(client.run("SET \"a\" \"x \\x41\\\" y\"\nGET 'a'\n"), "+OK\r\n$6\r\nx A\" y\r\n");
+}
+
+#[test]
+fn a_request_with_a_large_argument_waits_parsed() {
+    const LEN: usize = 300_000;
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    let mut head = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${LEN}\r\n").into_bytes();
+    let (_, state, _) = client.turn(&mut head);
+    assert!(matches!(state, TurnState::NeedInput { body: Some(_), .. }), "{state:?}");
+    let mut extent = large_arguments::begin(&client.worker, LEN).expect("an extent");
+    while !extent.rest().is_empty() {
+        let part = extent.rest().len();
+        extent.rest().fill(b'v');
+        extent.advance(part);
+    }
+    let mut bodies = LargeArguments::default();
+    bodies.push(extent.finish());
+    client.parser.supply();
+    let mut input = [&head[..], b"\r\nSTRLEN a\r\n"].concat();
+    let mut turn = |input: &mut [u8]| {
+        let Client { worker, batch, parser, session, commands, out, now_ms } = &mut client;
+        let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &mut bodies, out);
+        (turn.state, turn.consumed)
     };
-    wait_taken.recv().unwrap();
-    let turns = (1..).find(|_| client.turn(&mut b"EXEC\r\n".to_vec()).0 == "*2\r\n:1\r\n:1\r\n").unwrap();
-    assert!(turns <= 4, "{turns} turns");
-    other.join().unwrap();
+    while_held(&store, "a", || {
+        for _ in 0..20 {
+            let (state, consumed) = turn(&mut input);
+            assert!(matches!(state, TurnState::Busy) && consumed == 0, "{state:?}");
+        }
+    });
+    let (_, consumed) = turn(&mut input);
+    assert_eq!(consumed, head.len() + 2);
+    assert_eq!(client.run("STRLEN a\n"), ":300000\r\n");
+    store.verify();
+}
+
+#[test]
+fn a_shut_gate_stops_only_what_must_go_in() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    client.run("SET a 1\nMULTI\nGET a\n");
+    let mut plain = Client::new(&store, 2);
+    let alone = |worker: &mut StoreWorker, stay: &dyn Fn()| worker.exclusive(|_| stay());
+    beside(&store, alone, || {
+        assert_eq!(plain.run("PING\nECHO e\n"), "+PONG\r\n$1\r\ne\r\n");
+        for requests in ["GET a\n", "DBSIZE\n", "KEYS *\n", "EXEC\n", "MSET a 1 b 2\n"] {
+            plain.is_put_off(requests);
+        }
+        client.is_put_off("EXEC\n");
+        client.is_put_off("GET b\n");
+        assert_eq!(plain.session.busy_tries(), 0, "the gate is not a shard");
+    });
+    assert_eq!(client.run("EXEC\n"), "*1\r\n$1\r\n1\r\n");
+    assert_eq!(plain.run("DBSIZE\n"), ":1\r\n");
+}
+
+#[test]
+fn a_turn_ends_behind_a_long_command() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    for part in 0..50 {
+        let members: Vec<String> = (0..1000).map(|n| format!("m{}", n * 50 + part)).collect();
+        client.run(&format!("RPUSH l {}\n", members.join(" ")));
+    }
+    for line in ["SORT l ALPHA LIMIT 0 1\n", "MULTI\nSORT l ALPHA LIMIT 0 1\nEXEC\n"] {
+        let mut input = line.repeat(5).replace('\n', "\r\n").into_bytes();
+        let (mut rest, mut turns) = (&mut input[..], 0);
+        while !rest.is_empty() {
+            let (reply, _, consumed) = client.turn(rest);
+            assert_eq!(reply.matches("m0").count(), 1, "one long command a turn: {reply}");
+            rest = &mut rest[consumed..];
+            turns += 1;
+        }
+        assert_eq!(turns, 5);
+    }
 }
 
 /// A client that watches `w`, which ends after 100 ms, and one on another worker.

@@ -10,15 +10,15 @@
 //! ```
 //! Step 1 is batch/parse.rs; what a command leaves behind beside its reply is batch/account.rs.
 //!
-//! A turn ends after 64 commands, 64 KB of requests or 1 MB of replies. A request whose shard is busy ends it too, with nothing of that request
+//! A turn ends after 64 commands, 64 KB of requests, 1 MB of replies or a millisecond. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_catalog::Flags;
-use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, Reply, Span};
+use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
 use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
@@ -56,6 +56,13 @@ const TURN_BYTES: usize = 64 << 10;
 /// Bytes of replies after which no further command runs in the turn: 64 GETs of 512 MB must not all be answered before
 /// the caller sees how much waits to be sent.
 const TURN_REPLY_BYTES: usize = 1 << 20;
+/// Time of commands after which the turn ends: others wait. The clock is read for commands whose time is not constant.
+const TURN_NANOS: u64 = 1_000_000;
+/// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
+const TRIES_MAX: u32 = 3;
+/// How long such a request keeps the shards that it has got while it waits for the others. The worker stands still
+/// meanwhile, and so does a command that wants one of these shards: it is short.
+const INSIST: Duration = Duration::from_micros(100);
 /// How many commands in a row may keep the same shards held; long ones count more than once.
 const KEEP_MAX: usize = 16;
 /// This number of arguments counts as another command: twenty fields are set in the time of six short commands.
@@ -100,7 +107,7 @@ pub enum TurnState {
     },
     /// The turn's budget is spent; there is more in the input.
     Yield,
-    /// A shard is busy; nothing of the next request has been done.
+    /// A shard is busy, or another worker is alone behind the gate; nothing of the next request has been done.
     Busy,
     /// CLIENT PAUSE holds the next request back; nothing of it has been done.
     Paused,
@@ -131,6 +138,8 @@ pub enum TurnState {
 /// Why running stopped before the last request.
 enum Stop {
     Busy,
+    /// Another worker is alone behind the gate.
+    Shut,
     /// The next request is held back.
     Paused,
     Server(&'static Command),
@@ -231,21 +240,33 @@ impl Batch {
         session: &mut Session,
         now_ms: i64,
         input: &mut [u8],
-        bodies: &LargeArguments,
+        bodies: &mut LargeArguments,
         out: &mut Reply,
     ) -> Turn {
         worker.set_now(now_ms);
         worker.set_client(session.id());
         worker.set_no_touch(session.is_no_touch());
+        let parsed = if bodies.is_empty() { None } else { bodies.take_parsed() };
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let out_max = out.len() + TURN_REPLY_BYTES;
         let outside = LargeSlices(&slices);
         let outside = if bodies.is_empty() { LargeSlices::NONE } else { &outside };
-        let tail = self.parse(worker, table, parser, session.db(), input, outside);
+        let tail = self.parse(worker, table, parser, session.db(), input, outside, parsed);
         let mut running =
-            Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0 };
+            Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0, spent_ns: 0 };
         let stop = running.all();
         let done = running.next;
+        if done > 0 {
+            session.note_progress();
+        }
+        if let (Some(stop), 0) = (&stop, done) {
+            self.put_off(stop, session, input);
+            let parsed = self.work.parsed_large(outside);
+            drop(slices);
+            if let Some(parsed) = parsed {
+                bodies.keep_parsed(parsed);
+            }
+        }
         let consumed = match (&stop, done.checked_sub(1)) {
             (None, _) => self.work.parsed_bytes,
             (Some(_), Some(last)) => self.work.requests[last].end,
@@ -256,7 +277,7 @@ impl Batch {
             parser.reset();
         }
         let state = match stop {
-            Some(Stop::Busy) => TurnState::Busy,
+            Some(Stop::Busy | Stop::Shut) => TurnState::Busy,
             Some(Stop::Paused) => TurnState::Paused,
             Some(Stop::Exec(exec)) => TurnState::Exec(exec),
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
@@ -276,14 +297,30 @@ impl Batch {
                     TurnState::NeedInput { want, body }
                 }
                 Tail::More => TurnState::Yield,
-                Tail::Paused => TurnState::Paused,
-                Tail::Error(error) => {
-                    self.observers.stats.refuse(&CommandError::owned(error.message()), out.mark(), out);
-                    TurnState::Close
-                }
+                Tail::Error(error) => self.end_by(error, session, out),
             },
         };
         Turn { consumed, commands: done, state }
+    }
+
+    /// Ends a connection whose input breaks the protocol.
+    #[cold]
+    fn end_by(&mut self, error: ProtocolError, session: &mut Session, out: &mut Reply) -> TurnState {
+        let mark = out.mark();
+        self.observers.stats.refuse(&CommandError::owned(error.message()), mark, out);
+        if session.drop_reply() {
+            out.truncate(mark);
+        }
+        TurnState::Close
+    }
+
+    /// None of the requests has run: keeps them as they can be tried again.
+    #[cold]
+    fn put_off(&mut self, stop: &Stop, session: &mut Session, input: &mut [u8]) {
+        if matches!(stop, Stop::Busy) {
+            session.note_busy();
+        }
+        self.work.restore(input);
     }
 }
 
@@ -302,6 +339,8 @@ struct Running<'t> {
     out_max: usize,
     /// First request that has not run.
     next: usize,
+    /// Nanoseconds of the commands that were timed.
+    spent_ns: u64,
 }
 
 impl Running<'_> {
@@ -328,8 +367,16 @@ impl Running<'_> {
             if stop.is_some() {
                 return stop;
             }
+            if self.spent_ns > TURN_NANOS {
+                return Some(Stop::Full);
+            }
         }
         None
+    }
+
+    /// True while another worker is alone behind the gate, or waits to be.
+    fn is_shut_out(&self) -> bool {
+        !self.worker.store().gate().is_open(self.worker.id())
     }
 
     /// Runs requests on keys, one after the other, inside the gate. A function of its own: among the parsing of a turn its
@@ -337,13 +384,13 @@ impl Running<'_> {
     #[inline(never)]
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
         let (store, local) = self.worker.parts();
-        let _inside = store.gate().enter(local.id());
+        let Some(_inside) = store.gate().try_enter(local.id()) else { return Some(Stop::Shut) };
         self.batch.work.follow_databases(store, self.session.db(), self.next, self.input, self.outside);
         let pause = self.batch.pause;
         let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && pause == Pause::None && observers.are_idle();
-        let each = observers.slow.times_each();
+        let (each, insists) = (observers.slow.times_each(), self.session.busy_tries() >= TRIES_MAX);
         let tx = Tx::new(store, local, self.session.db());
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
         let mut ctx = Ctx { row: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
@@ -368,7 +415,7 @@ impl Running<'_> {
                 continue;
             }
             kept.follow(&mut ctx, &mut clock);
-            if !hold(&mut ctx, d, shards, work.patient) {
+            if !hold(&mut ctx, d, shards, insists) {
                 stop = Some(Stop::Busy);
                 break;
             }
@@ -387,12 +434,12 @@ impl Running<'_> {
             clock.ran(d);
             if apart {
                 clock.skip(ctx.tx.take_room_ns());
-                took(clock.settle(&observers.stats), d, &mut observers.slow, &mut ctx);
+                self.spent_ns += took(clock.settle(&observers.stats), d, &mut observers.slow, &mut ctx);
             }
             if ctx.tx.has_ready() {
                 blocking::serve_ready(&mut ctx.tx, observers);
             }
-            if ctx.session.is_blocked() {
+            if ctx.session.is_blocked() || self.spent_ns > TURN_NANOS {
                 stop = ctx.session.take_blocked().map(Stop::Blocked);
                 break;
             }
@@ -428,6 +475,9 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: it touches no key, or all of them.
     fn other(&mut self, d: &'static Command) -> Option<Stop> {
+        if matches!(d.exec, Exec::Keyspace(_) | Exec::Exclusive(_)) && self.is_shut_out() {
+            return Some(Stop::Shut);
+        }
         let request = &self.batch.work.requests[self.next];
         self.next += 1;
         let args = self.batch.work.args(request, self.input, self.outside);
@@ -446,6 +496,7 @@ impl Running<'_> {
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
         let result = run_unkeyed(d, call, self.table, &mut self.batch.observers);
         let nanos = start.elapsed().as_nanos() as u64;
+        self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
         let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
@@ -569,17 +620,17 @@ impl Kept {
     }
 }
 
-/// Takes the shards of a request's keys; false if one is busy and the request can wait.
+/// Takes the shards of a request's keys; false if one is busy. A request that `insists` looks for a little longer.
 #[inline]
-fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, patient: bool) -> bool {
+fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, insists: bool) -> bool {
     let taken = if let [only] = ctx.keys {
         let shard = ctx.tx.shard_of(only.hash);
-        if patient { take(&mut ctx.tx, &[shard], true) } else { ctx.tx.try_hold_one(shard) }
+        ctx.tx.try_hold_one(shard)
     } else {
         list_shards(ctx, shards);
-        take(&mut ctx.tx, shards, patient)
+        take(&mut ctx.tx, shards, insists)
     };
-    taken && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, patient))
+    taken && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, insists))
 }
 
 fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
@@ -587,21 +638,17 @@ fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
 }
 
 #[inline]
-fn take(tx: &mut Tx<'_>, shards: &[u16], patient: bool) -> bool {
-    if patient {
-        tx.hold(shards);
-        return true;
-    }
-    tx.try_hold(shards)
+fn take(tx: &mut Tx<'_>, shards: &[u16], insists: bool) -> bool {
+    if insists { tx.hold_within(shards, INSIST) } else { tx.try_hold(shards) }
 }
 
 /// Takes also what serving those may need who wait for the keys of a command that is about to write.
 #[cold]
-fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, patient: bool) -> bool {
+fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool) -> bool {
     list_shards(ctx, shards);
     let (args, keys) = (ctx.args, ctx.keys);
     let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
-    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, patient))
+    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, insists))
 }
 
 /// Whether a command is [`admitted`]; one that is not has been answered.
@@ -624,8 +671,9 @@ fn refuse(refusal: &CommandError, d: &'static Command, observers: &mut Observers
     observers.refused(d, refusal, ctx.session, ctx.out);
 }
 
-/// A command that is timed by itself took this long.
-fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) {
+/// A command that is timed by itself took this long; returns the nanoseconds.
+fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> u64 {
     slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
     ctx.tx.pass_ms(whole_ms(nanos));
+    nanos
 }

@@ -8,9 +8,10 @@
 //!
 //! Only for commands that may need memory: what reads or compares has its arguments in the input as ever. If the limit
 //! leaves no room, the rest of the request is read and dropped, and the command is refused when it is whole. A request
-//! that has bodies makes a turn of its own, which waits for its shards, because it cannot be parsed again.
+//! that has bodies makes a turn of its own, which is kept parsed while its shards are busy, because it cannot be parsed again.
 
 use smallvec::SmallVec;
+use varve_protocol::Span;
 use varve_store::{FilledExtent, OpenExtent, StoreWorker};
 
 /// LargeArguments of one request, as far as they are whole.
@@ -20,6 +21,16 @@ pub struct LargeArguments {
     /// All bodies, those that were dropped too.
     count: usize,
     denied: bool,
+    /// The request, once it is whole and has not run yet: where its arguments are in the input. It cannot be parsed again.
+    parsed: Option<ParsedLarge>,
+}
+
+/// A whole request with large arguments, at the front of the input.
+#[derive(Clone, Debug)]
+pub(crate) struct ParsedLarge {
+    pub(crate) spans: Vec<Span>,
+    /// Length of the request in the input.
+    pub(crate) len: usize,
 }
 
 /// The bodies as slices.
@@ -27,7 +38,7 @@ pub(crate) type Slices<'b> = SmallVec<[&'b [u8]; 1]>;
 
 impl LargeArguments {
     /// No bodies.
-    pub(crate) const NONE: LargeArguments = LargeArguments { runs: Vec::new(), count: 0, denied: false };
+    pub(crate) const NONE: LargeArguments = LargeArguments { runs: Vec::new(), count: 0, denied: false, parsed: None };
 
     /// True if the request has none.
     #[inline]
@@ -57,6 +68,16 @@ impl LargeArguments {
     #[inline]
     pub fn denied(&self) -> bool {
         self.denied
+    }
+
+    /// Keeps the parsed request for the next turn: a shard was busy.
+    pub(crate) fn keep_parsed(&mut self, parsed: ParsedLarge) {
+        self.parsed = Some(parsed);
+    }
+
+    /// The request, if an earlier turn has parsed it.
+    pub(crate) fn take_parsed(&mut self) -> Option<ParsedLarge> {
+        self.parsed.take()
     }
 
     /// Bytes of the bodies that are here.
@@ -90,7 +111,7 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
 }
 
 /// Admits `bytes` more against the limit, making room if that may be: the next part of a body, or a copy of a request. The
-/// worker holds nothing and is outside the gate.
-pub fn admit(worker: &mut StoreWorker, bytes: usize) -> bool {
-    worker.inside(0, |tx| tx.admit(bytes as u64).is_ok())
+/// worker holds nothing and is outside the gate. None, and nothing is done, while another worker is alone behind it.
+pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
+    worker.try_inside(0, |tx| tx.admit(bytes as u64).is_ok())
 }

@@ -62,8 +62,6 @@ pub(crate) struct Multi {
     pub(crate) reach: Reach,
     /// Bytes of the arguments of the commands that may need memory, and of their number; 0 if there is none.
     pub(crate) admit_bytes: u64,
-    /// How often EXEC has found a shard busy.
-    pub(crate) tries: u32,
     /// EXEC as the client wrote it, for MONITOR.
     pub(crate) word: [u8; 4],
 }

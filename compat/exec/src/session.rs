@@ -77,6 +77,8 @@ pub struct Session {
     watching: Option<Box<Watching>>,
     /// EXEC is running its commands.
     in_exec: bool,
+    /// How often in a row its next request has found a shard busy.
+    busy_tries: u32,
     /// When it connected, milliseconds of Unix time.
     created_ms: i64,
     /// When it last sent something, milliseconds of Unix time.
@@ -110,6 +112,7 @@ impl Session {
             multi: None,
             watching: None,
             in_exec: false,
+            busy_tries: 0,
             created_ms: now_ms,
             active_ms: now_ms,
         }
@@ -335,6 +338,24 @@ impl Session {
 
 /// Its requests and replies.
 impl Session {
+    /// How often in a row its next request has found a shard busy.
+    #[inline]
+    pub fn busy_tries(&self) -> u32 {
+        self.busy_tries
+    }
+
+    /// The next request has found a shard busy.
+    #[cold]
+    pub(crate) fn note_busy(&mut self) {
+        self.busy_tries = self.busy_tries.saturating_add(1);
+    }
+
+    /// A request has run.
+    #[inline]
+    pub(crate) fn note_progress(&mut self) {
+        self.busy_tries = 0;
+    }
+
     /// Bytes of the arguments of the request that is running or being read.
     #[inline]
     pub fn argument_bytes(&self) -> usize {

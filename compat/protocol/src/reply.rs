@@ -393,7 +393,7 @@ impl Reply {
     }
 
     /// Writes a head for which there is room.
-    #[inline]
+    #[inline(always)]
     fn push_head(&mut self, kind: u8, n: i64) {
         if let 0..=9 = n {
             return self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);

@@ -10,6 +10,7 @@ use varve_exec::{Blocked, CommandTable};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
+use super::resting::Resting;
 use crate::config::Config;
 use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
@@ -57,6 +58,7 @@ pub(super) struct Core {
     pub(super) barrier: InvalidationBarrier,
     pub(super) blocked: BlockedClients,
     pub(super) now: Now,
+    pub(super) resting: Resting,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
 }
@@ -85,6 +87,7 @@ impl Core {
             barrier: InvalidationBarrier::default(),
             blocked: BlockedClients::default(),
             now: Now::read(),
+            resting: Resting::default(),
             busy: 0,
             state,
         };
@@ -168,6 +171,7 @@ impl Core {
 
     /// Lets those connections go on that waited for the end of a pause.
     pub(super) fn release_waiting(&mut self) {
+        self.resting.release(&mut self.conns, self.now.instant);
         let (state, now_ms) = (&self.state, self.now.unix_ms);
         self.paused.release(&mut self.conns, || state.pauses().now(now_ms), state.workers()[self.index].stats());
     }

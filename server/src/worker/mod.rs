@@ -18,6 +18,7 @@ mod ask_all_workers;
 mod core;
 mod deliver;
 mod group;
+mod resting;
 mod run;
 mod serve;
 mod tick;
@@ -248,6 +249,7 @@ impl Worker {
         let waits = [
             core.blocked.due_in(core.now.instant),
             core.publishers.due_in(),
+            core.resting.due_in(core.now.instant),
             core.paused.due_in(core.state.pauses().until_ms(), core.now.unix_ms),
             background,
         ];

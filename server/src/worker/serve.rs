@@ -23,6 +23,7 @@ use varve_exec::batch::PreparsedTurn;
 use varve_protocol::Reply;
 
 use super::core::Core;
+use super::resting::BUSY_TRIES;
 use super::run::Stop;
 use super::{Buffers, Worker};
 use crate::features::pubsub::state::ConnId;
@@ -130,9 +131,13 @@ impl Worker {
             core.close(id);
             return;
         }
-        let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run();
+        let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES;
+        let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run() && !rests;
         let writes = !conn.output().is_empty() && conn.may_write();
-        if more || writes || conn.may_read() {
+        if rests {
+            core.resting.add(conn.who(), core.now.instant);
+        }
+        if more || writes || conn.may_read() && !rests {
             core.conns.enqueue(id);
         }
         core.conns[id].requests_mut().release(&mut buffers.pool);

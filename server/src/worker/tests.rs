@@ -551,6 +551,10 @@ fn quit_answers_and_closes_and_so_does_a_protocol_error() {
     client.send(b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n");
     client.expect(b"+PONG\r\n-ERR Protocol error: expected '$', got 'P'\r\n");
     assert!(client.is_closed());
+    // Replies are off: the connection just ends.
+    let mut client = server.connect();
+    client.send(&[request(&["CLIENT", "REPLY", "OFF"]), b"*1\r\nPING\r\n".to_vec()].concat());
+    assert!(client.is_closed());
 }
 
 #[test]

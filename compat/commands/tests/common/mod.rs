@@ -162,7 +162,7 @@ impl Server {
         while !input.is_empty() {
             let Server { worker, batch, parser, session, commands, out, .. } = self;
             let turn =
-                batch.turn(worker, commands, parser, session, self.now_ms, input, &LargeArguments::default(), out);
+                batch.turn(worker, commands, parser, session, self.now_ms, input, &mut LargeArguments::default(), out);
             match turn.state {
                 TurnState::Server { command, start, spans } => {
                     // DEBUG is the only command of the server that this crate runs.

@@ -11,6 +11,7 @@ use varve_store::{Store, StoreWorker, VALUE_BYTES_MAX};
 use super::{Batch, TURN_BYTES, TURN_COMMANDS};
 use crate::command::{Command, CommandTable, Exec, Unresolved};
 use crate::ctx::KeyArg;
+use crate::large_arguments::ParsedLarge;
 use crate::pause::Pause;
 
 /// One parsed request.
@@ -27,12 +28,8 @@ pub(super) struct Request {
 
 /// The input behind the last complete request.
 pub(super) enum Tail {
-    Partial {
-        want: usize,
-    },
+    Partial { want: usize },
     More,
-    /// The next request must not be parsed before a pause ends.
-    Paused,
     Error(ProtocolError),
 }
 
@@ -48,8 +45,10 @@ pub(super) struct Work {
     pub(super) database_changes: u64,
     /// Bytes of the input that were parsed.
     pub(super) parsed_bytes: usize,
-    /// The only request must not be parsed again: it waits for its shards.
-    pub(super) patient: bool,
+    /// The only request is an inline one with quotes, which parsing has rewritten: its bytes before, at the front.
+    original: Vec<u8>,
+    /// No further request joins the turn.
+    alone: bool,
     /// The keys' objects were asked for already.
     pub(super) fetched: bool,
 }
@@ -61,9 +60,9 @@ impl Batch {
     /// Finds the complete requests of the input, their commands and their keys' hashes, behind those that were parsed
     /// preparsed.
     ///
-    /// An inline request with quotes is unescaped in place, so it must never be parsed twice, and neither must one with
-    /// bodies that lie elsewhere: such a request makes a turn of its own, which waits for its shards in place of giving
-    /// up.
+    /// An inline request with quotes is unescaped in place, and one with bodies that lie elsewhere cannot be parsed twice:
+    /// such a request makes a turn of its own. If it cannot run, the first gets its bytes back ([`Work::restore`]), and of
+    /// the second it is kept where its arguments are: `parsed` is that of an earlier turn.
     #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
     pub(super) fn parse(
         &mut self,
@@ -73,6 +72,7 @@ impl Batch {
         db: u32,
         input: &mut [u8],
         outside: &LargeSlices<'_>,
+        parsed: Option<ParsedLarge>,
     ) -> Tail {
         self.recent.follow(table);
         let Batch { work, recent, preparsed, .. } = self;
@@ -81,6 +81,12 @@ impl Batch {
             if self.pause == Pause::None && outside.0.is_empty() && !parser.is_partial() {
                 work.short_requests(worker, (table, recent), parser, db, input);
             }
+        }
+        if let Some(ParsedLarge { spans, len }) = parsed {
+            work.spans = spans;
+            work.resolve(worker, (table, recent), db, &input[..len], outside, 0, 0);
+            work.parsed_bytes = len;
+            work.alone = true;
         }
         let known = work.keys.len();
         let mut at = work.parsed_bytes;
@@ -91,17 +97,18 @@ impl Batch {
             let full = work.requests.len() == TURN_COMMANDS || at >= TURN_BYTES;
             // Looked at before parsing: unescaping may put anything in the place of the first byte.
             let once = input[at] != b'*' && changes_when_parsed(&input[at..], parser);
-            if full || work.patient || once && !work.requests.is_empty() {
+            if full || work.alone || once && !work.requests.is_empty() {
                 break Tail::More;
             }
             let first = work.spans.len();
-            if self.pause != Pause::None && (once || !outside.0.is_empty()) {
-                // It could not be parsed again when the pause ends.
-                break if work.requests.is_empty() { Tail::Paused } else { Tail::More };
+            if once {
+                let line = input[at..].iter().position(|&b| b == b'\n').map_or(input.len(), |end| at + end + 1);
+                work.original.clear();
+                work.original.extend_from_slice(&input[at..line]);
             }
             match parser.parse(&mut input[at..], &mut work.spans) {
                 Parsed::Request { consumed } => {
-                    work.patient = once || !outside.0.is_empty();
+                    work.alone = once || !outside.0.is_empty();
                     let bytes = &input[at..at + consumed];
                     work.resolve(worker, (table, recent), db, bytes, outside, at, first);
                     at += consumed;
@@ -129,11 +136,26 @@ impl Work {
             self.spans.shrink_to(KEPT_ARGS);
             self.keys.shrink_to(KEPT_ARGS);
         }
-        self.patient = false;
+        self.alone = false;
+        self.original.clear();
         self.names_elements = false;
         self.fetched = false;
         self.parsed_bytes = 0;
         self.database_changes = worker.store().database_changes();
+    }
+
+    /// Gives the only request its bytes back, if parsing has rewritten them: it has not run, and is parsed again.
+    #[inline]
+    pub(super) fn restore(&mut self, input: &mut [u8]) {
+        if let (false, Some(request)) = (self.original.is_empty(), self.requests.first()) {
+            input[request.end - self.original.len()..request.end].copy_from_slice(&self.original);
+        }
+    }
+
+    /// Where the arguments of the only request are, if some lie elsewhere: it has not run, and cannot be parsed again.
+    pub(super) fn parsed_large(&mut self, outside: &LargeSlices<'_>) -> Option<ParsedLarge> {
+        let request = self.requests.first().filter(|_| !outside.0.is_empty())?;
+        Some(ParsedLarge { len: request.end, spans: std::mem::take(&mut self.spans) })
     }
 
     /// Fetches the buckets of the keys from the `from`th on: one right behind the other, so that their waits for

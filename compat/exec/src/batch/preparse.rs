@@ -92,7 +92,8 @@ impl Batch {
         if *keys == 0 {
             return;
         }
-        worker.inside(0, |tx| {
+        // Nothing is fetched ahead while another worker is alone.
+        worker.try_inside(0, |tx| {
             for work in &mut works[..*used] {
                 prefetcher.find_objects(tx, &work.keys);
                 work.fetched = true;

@@ -22,20 +22,17 @@ use varve_protocol::{Mark, Reply};
 use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
-use super::{Batch, Running, Stop};
+use super::{Batch, Running, Stop, TRIES_MAX};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Ran, WideCall, invoke, invoke_wide};
-use crate::large_arguments::admit;
+use crate::large_arguments::try_admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
 use crate::session::Session;
 use crate::stats::SpikeEvent;
 use crate::{blocking, checks};
-
-/// Busy shards that EXEC meets before it waits for them: many shards are seldom all free at the first try.
-const TRIES_MAX: u32 = 3;
 
 impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
@@ -53,9 +50,13 @@ impl Running<'_> {
                 return self.unresolved(&unresolved);
             }
         };
-        if let Err(refusal) = self.queueable(d) {
-            self.spoil();
-            return self.reject(d, refusal);
+        match self.queueable(d) {
+            None => return Some(Stop::Shut),
+            Some(Ok(())) => {}
+            Some(Err(refusal)) => {
+                self.spoil();
+                return self.reject(d, refusal);
+            }
         }
         let args = self.batch.args_of(self.next, self.input, self.outside);
         self.session.queue(d, args, reach_of(d));
@@ -75,18 +76,18 @@ impl Running<'_> {
         }
     }
 
-    /// Whether a command may be queued. Any may need memory, for the queue itself.
-    fn queueable(&mut self, d: &Command) -> CmdResult {
+    /// Whether a command may be queued; None while the gate is shut. Any may need memory, for the queue itself.
+    fn queueable(&mut self, d: &Command) -> Option<CmdResult> {
         if d.flags.has(Flags::NO_MULTI) {
-            return Err(CommandError::IN_TRANSACTION);
+            return Some(Err(CommandError::IN_TRANSACTION));
         }
-        checks::allowed(d, self.session)?;
+        if let Err(refusal) = checks::allowed(d, self.session) {
+            return Some(Err(refusal));
+        }
         let request = &self.batch.work.requests[self.next];
         let bytes = (request.end - request.start) as u64;
-        if self.bodies.denied() || !admit(self.worker, bytes as usize) {
-            return Err(CommandError::OUT_OF_MEMORY);
-        }
-        Ok(())
+        let admitted = !self.bodies.denied() && try_admit(self.worker, bytes as usize)?;
+        Some(if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) })
     }
 
     /// Ends a request that the executor itself has run: its answer is OK or an error.
@@ -127,6 +128,9 @@ impl Running<'_> {
             }
             return self.reject(d, refusal);
         }
+        if self.is_shut_out() {
+            return Some(Stop::Shut);
+        }
         let queueing = self.session.is_queueing();
         let start = Instant::now();
         match step {
@@ -161,7 +165,11 @@ impl Running<'_> {
     /// EXEC of what was queued.
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
         let multi = self.session.multi_mut().expect("EXEC inside MULTI");
-        if multi.admit_bytes > 0 && !admit(self.worker, multi.admit_bytes as usize) {
+        let admitted = multi.admit_bytes == 0 || {
+            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else { return Some(Stop::Shut) };
+            admitted
+        };
+        if !admitted {
             self.session.leave_transaction(self.worker);
             return self.reject(d, CommandError::exec_abort(&CommandError::OUT_OF_MEMORY));
         }
@@ -172,8 +180,8 @@ impl Running<'_> {
         let (reach, db) = (multi.reach, self.session.db());
         match reach {
             Reach::Shards => {
-                if !self.exec_on_shards(d) {
-                    return Some(Stop::Busy);
+                if let Err(stop) = self.exec_on_shards(d) {
+                    return Some(stop);
                 }
                 self.next += 1;
             }
@@ -184,7 +192,7 @@ impl Running<'_> {
                 let mut t = Transaction::begin(d, self.worker, self.session, self.out);
                 let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
                 assert!(own.is_none(), "a transaction with a command of the server's is the server's");
-                t.end(self.batch, self.worker, self.session, self.out);
+                self.spent_ns += t.end(self.batch, self.worker, self.session, self.out);
             }
             Reach::Server => {
                 self.next += 1;
@@ -197,11 +205,14 @@ impl Running<'_> {
         (db != self.session.db()).then_some(Stop::Selected)
     }
 
-    /// Runs the transaction with all its shards held; false if one is busy, with nothing done.
-    fn exec_on_shards(&mut self, d: &'static Command) -> bool {
-        let Running { batch, worker, session, out, table, .. } = self;
+    /// Runs the transaction with all its shards held.
+    ///
+    /// # Errors
+    /// A shard is busy, or the gate is shut, with nothing done.
+    fn exec_on_shards(&mut self, d: &'static Command) -> Result<(), Stop> {
+        let Running { batch, worker, session, out, table, spent_ns, .. } = self;
         let store = Arc::clone(worker.store());
-        let _inside = store.gate().enter(worker.id());
+        let Some(_inside) = store.gate().try_enter(worker.id()) else { return Err(Stop::Shut) };
         let multi = session.multi().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, table, &store, session.db());
         let mut tx = Tx::new(&store, worker.parts().1, session.db());
@@ -210,24 +221,20 @@ impl Running<'_> {
         if let Some(watching) = session.watching() {
             shards.add(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
         }
-        let patient = batch.work.patient || multi.tries >= TRIES_MAX;
-        if patient {
-            tx.hold(&shards);
-        }
-        let held = patient || tx.try_hold(&shards);
-        let held = held && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, &mut shards, patient));
+        let insists = session.busy_tries() >= TRIES_MAX;
+        let held = super::take(&mut tx, &shards, insists)
+            && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, &mut shards, insists));
         batch.shards = shards;
         if !held {
-            session.multi_mut().into_iter().for_each(|multi| multi.tries += 1);
-            return false;
+            return Err(Stop::Busy);
         }
         let touched = compare(&mut tx, session);
         let mut t = Transaction::new(d, touched, session, out);
         tx.keep_held();
         t.stretch(batch, Held { tx, keys: &keys }, table, session, out);
         assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
-        t.end(batch, worker, session, out);
-        true
+        *spent_ns += t.end(batch, worker, session, out);
+        Ok(())
     }
 }
 
@@ -243,7 +250,7 @@ fn reach_of(command: &Command) -> Reach {
 
 /// Takes also what serving those may need who wait for the keys that the commands may write.
 #[cold]
-fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, patient: bool) -> bool {
+fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, insists: bool) -> bool {
     let mut keys: Vec<&[u8]> = Vec::new();
     for queued in queue.iter().filter(|queued| queued.row.flags.has(Flags::WRITE)) {
         let args = queued.args();
@@ -252,7 +259,7 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, pa
             keys.truncate(named);
         }
     }
-    blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, patient))
+    blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, insists))
 }
 
 /// Begins the transaction's unit of effects and ends the session's watching, all shards of its keys held; true if a key
@@ -432,8 +439,8 @@ impl Transaction {
         !session.is_muted_in_exec(self.muted)
     }
 
-    /// Ends EXEC: the session is an ordinary one again.
-    pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) {
+    /// Ends EXEC: the session is an ordinary one again. Returns the nanoseconds that it took.
+    pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
         self.serve_waiters(batch, worker);
         session.end_exec();
         session.note_command(self.exec);
@@ -446,6 +453,7 @@ impl Transaction {
         batch.observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
+        nanos
     }
 }
 

@@ -151,6 +151,13 @@ impl Gate {
         self.seat_enter(worker).then(|| InsideGate { gate: self, worker, _token: token })
     }
 
+    /// False while another worker is exclusive or waits to be: this one would have to wait. A look only, the answer may be
+    /// old by the time it is used.
+    #[inline]
+    pub fn is_open(&self, worker: usize) -> bool {
+        self.seats[worker].0.load(Ordering::Relaxed) & CLOSED == 0
+    }
+
     /// Waits until no worker is inside and keeps them all out. `worker` is the asker and must not be inside.
     ///
     /// # Panics

@@ -4,6 +4,8 @@
 //! [`ShardGuards`] lives for a batch: between commands it is emptied, or kept when the next command needs the same shards.
 //! Most commands need one shard, so the first one stands apart.
 
+use std::time::{Duration, Instant};
+
 use smallvec::SmallVec;
 use varve_base::rank::RankedGuard;
 
@@ -72,6 +74,31 @@ impl<'s> ShardGuards<'s> {
                 return false;
             };
             self.rest.push(One { id, guard });
+        }
+        true
+    }
+
+    /// Takes these shards and keeps those that it has got while it waits for the next, until `within` has passed since the
+    /// call. On failure nothing is held.
+    pub(crate) fn take_within(&mut self, cells: &'s [ShardCell], ids: &[u16], within: Duration) -> bool {
+        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+        debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
+        let start = Instant::now();
+        for &id in ids {
+            let guard = loop {
+                if let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) {
+                    break guard;
+                }
+                if start.elapsed() >= within {
+                    self.release();
+                    return false;
+                }
+                std::thread::yield_now();
+            };
+            match self.first {
+                None => self.first = Some(One { id, guard }),
+                Some(_) => self.rest.push(One { id, guard }),
+            }
         }
         true
     }

@@ -23,6 +23,18 @@ impl StoreWorker {
         done
     }
 
+    /// Runs `work` like [`StoreWorker::inside`], if the gate is open; `None`, and nothing is done, while another worker is
+    /// alone or waits to be.
+    #[inline]
+    pub fn try_inside<R>(&mut self, db: u32, work: impl FnOnce(&mut Tx<'_>) -> R) -> Option<R> {
+        let (store, local) = self.parts();
+        let _inside = store.gate().try_enter(local.id())?;
+        let mut tx = Tx::new(store, local, db);
+        let done = work(&mut tx);
+        tx.finish();
+        Some(done)
+    }
+
     /// Runs `work` with a view on logical database `db`, for a worker that is inside the gate already or alone in it;
     /// ends the batch.
     #[inline]

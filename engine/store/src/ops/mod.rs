@@ -9,6 +9,7 @@
 //! has few places to stand.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use varve_base::Ref;
 use varve_collection::list::CompressScratch;
@@ -134,6 +135,17 @@ impl<'s> Tx<'s> {
         }
         self.held.release();
         self.held.try_take_one(self.store.cells(), shard)
+    }
+
+    /// Tries to hold these shards for the time `within`, keeping those that are free meanwhile: of many shards, one is
+    /// always busy. On failure nothing is held.
+    #[cold]
+    pub fn hold_within(&mut self, shards: &[u16], within: Duration) -> bool {
+        if self.held.is(shards) {
+            return true;
+        }
+        self.held.release();
+        self.held.take_within(self.store.cells(), shards, within)
     }
 
     /// Takes these shards, waiting as long as it takes. What is held and not among them is let go: whoever has looked at

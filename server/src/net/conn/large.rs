@@ -44,8 +44,8 @@ impl Large {
     }
 
     /// The arguments that are whole.
-    pub(super) fn whole(&self) -> &LargeArguments {
-        &self.whole
+    pub(super) fn whole(&mut self) -> &mut LargeArguments {
+        &mut self.whole
     }
 
     /// The request that they belong to has run.
@@ -69,7 +69,8 @@ impl Large {
     pub(super) fn begin(&mut self, store: &mut varve_store::StoreWorker, begun: &[u8], len: usize) -> bool {
         assert!(self.filling.is_none(), "one argument at a time");
         let Some(mut extent) = large_arguments::begin(store, len) else { return false };
-        if large_arguments::admit(store, begun.len()) {
+        // While another worker is alone, these few bytes are taken without being admitted.
+        if large_arguments::try_admit(store, begun.len()).unwrap_or(true) {
             extent.rest()[..begun.len()].copy_from_slice(begun);
             extent.advance(begun.len());
         } else {
@@ -91,8 +92,11 @@ impl Large {
     ) -> io::Result<Option<usize>> {
         if let Some(Filling::Extent(extent)) = &mut self.filling {
             let bytes = extent.rest().len().min(READ_BYTES);
-            if !large_arguments::admit(store, bytes) {
-                self.deny();
+            match large_arguments::try_admit(store, bytes) {
+                Some(true) => {}
+                Some(false) => self.deny(),
+                // Another worker is alone: nothing is read until it has finished.
+                None => return Ok(None),
             }
         }
         match self.filling.as_mut().expect("an argument is coming") {

@@ -180,7 +180,7 @@ impl Conn {
 
     /// The parts that a turn works with: the parser, the large arguments of the request, and the session.
     #[inline]
-    pub(crate) fn turn_parts(&mut self) -> (&mut Parser, &LargeArguments, &mut Session) {
+    pub(crate) fn turn_parts(&mut self) -> (&mut Parser, &mut LargeArguments, &mut Session) {
         let (parser, large) = self.requests.parts();
         (parser, large, &mut self.session)
     }

@@ -158,7 +158,7 @@ impl Requests {
     }
 
     /// The parts that a turn works with: the parser, and the large arguments of the request.
-    pub(super) fn parts(&mut self) -> (&mut Parser, &LargeArguments) {
+    pub(super) fn parts(&mut self) -> (&mut Parser, &mut LargeArguments) {
         (&mut self.parser, self.large.whole())
     }
 

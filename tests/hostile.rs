@@ -305,6 +305,43 @@ fn the_limits_of_query_and_output_close_who_passes_them() {
     }
 }
 
+/// Without descriptors the server says so once, waits, and takes those who wait when there are some again.
+#[test]
+fn connections_wait_while_there_are_no_descriptors() {
+    let server = start();
+    let mut other = server.client();
+    undisturbed(&mut other);
+    let limit = |files: usize| {
+        let pid = server.pid().to_string();
+        let status = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={files}:10000")]).status();
+        assert!(status.is_ok_and(|status| status.success()), "prlimit sets a limit");
+    };
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("its descriptors").count();
+    limit(open + 5);
+    let mut clients: Vec<TcpStream> = (0..30).map(|_| connect(&server)).collect();
+    for client in &mut clients {
+        client.write_all(b"PING\r\n").expect("sent");
+    }
+    let complaints = || server.log().matches("Accepting client connection").count();
+    until("the server is out of descriptors", Duration::from_secs(20), || complaints() > 0);
+    let cpu = server.cpu_ns().expect("its time");
+    std::thread::sleep(Duration::from_secs(1));
+    let spent = server.cpu_ns().expect("its time") - cpu;
+    assert!(spent < 200_000_000, "waiting for descriptors costs {spent} ns of CPU a second");
+    assert_eq!(complaints(), 1, "one line, however often it is tried");
+    undisturbed(&mut other);
+    limit(1000);
+    for client in &mut clients {
+        let mut pong = [0; 7];
+        client.read_exact(&mut pong).expect("an answer");
+        assert_eq!(&pong, b"+PONG\r\n");
+    }
+    drop(clients);
+    until("the connections are gone", Duration::from_secs(30), || {
+        other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
+    });
+}
+
 #[test]
 fn ten_thousand_idle_connections() {
     const IDLE: u64 = 10_000;

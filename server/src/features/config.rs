@@ -122,7 +122,7 @@ struct Running<'s>(&'s ServerState);
 impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
         enter(&old.dir, &new.dir)?;
-        let rest = if new.max_clients > old.max_clients { allow(new.max_clients) } else { Ok(()) };
+        let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
         rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {
             if let Err(error) = enter(&new.dir, &old.dir) {
                 tracing::warn!("Going back to the working directory: {}", error.reason);
@@ -138,8 +138,8 @@ impl Effects for Running<'_> {
     }
 }
 
-fn allow(clients: u32) -> Result<(), Ineffective> {
-    let possible = allow_clients(clients);
+fn allow(clients: u32, workers: usize) -> Result<(), Ineffective> {
+    let possible = allow_clients(clients, workers);
     if possible == clients {
         return Ok(());
     }

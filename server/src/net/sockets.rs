@@ -4,7 +4,7 @@
 //!   CONFIG SET port        open the new sockets, then close the old ones: a port that is taken changes nothing
 //!   CONFIG SET bind        close the old ones first (`*` and one address cannot both be listened on), then open the
 //!                          new; if that fails, open the old again
-//!   worker 0               accepts, with the lock held; a change registers new sockets with worker 0's poll
+//!   the acceptor           accepts, with the lock held; a change registers new sockets with its poll
 //! ```
 //! The Unix socket stays as it is: its path cannot be changed. Not here: making sockets (listen.rs), accepting
 //! (worker/accept.rs).
@@ -12,7 +12,7 @@
 use std::io;
 use std::path::Path;
 
-use mio::{Registry, Token};
+use mio::{Registry, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Config;
@@ -25,15 +25,16 @@ pub(crate) struct Sockets {
     open: Mutex<Vec<Listener>>,
     registry: Registry,
     token: Token,
+    waker: Waker,
 }
 
 impl Sockets {
-    /// Listens on `listeners`: events come to the poll of `registry` under `token`.
+    /// Listens on `listeners`: events come to the poll of `registry` under `token`. `waker` wakes that poll.
     ///
     /// # Errors
     /// When the poll does not take them.
-    pub(crate) fn new(registry: Registry, token: Token, listeners: Vec<Listener>) -> io::Result<Sockets> {
-        let sockets = Sockets { open: Mutex::default(), registry, token };
+    pub(crate) fn new(registry: Registry, token: Token, waker: Waker, listeners: Vec<Listener>) -> io::Result<Sockets> {
+        let sockets = Sockets { open: Mutex::default(), registry, token, waker };
         sockets.add(&mut sockets.open.lock(), listeners)?;
         Ok(sockets)
     }
@@ -66,6 +67,11 @@ impl Sockets {
                 Err(error)
             }
         }
+    }
+
+    /// Wakes whoever accepts.
+    pub(crate) fn wake(&self) {
+        self.waker.wake().expect("an event descriptor takes a count of one after it was read");
     }
 
     /// The end: closes all, and removes the Unix socket's file.

@@ -121,7 +121,7 @@ fn greet(config: &Config, file: Option<&Path>) {
 
 /// Raises the limit on open files to what `maxclients` needs, or lowers `maxclients` to what the system allows.
 fn fit_clients(config: &mut Config, values: &mut crate::config::Values) {
-    let possible = allow_clients(config.max_clients);
+    let possible = allow_clients(config.max_clients, config.workers);
     if possible < config.max_clients {
         tracing::warn!(
             "maxclients has been reduced from {} to {possible} to fit the limit on open files ('ulimit -n')",

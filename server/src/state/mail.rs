@@ -17,7 +17,7 @@ use crate::net::conn::Newcomer;
 /// A message to a worker.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A connection that worker 0 accepted is this worker's from now on.
+    /// A connection that was accepted is this worker's from now on.
     Adopt(Newcomer),
     /// Answer this question for your connections.
     Ask(Arc<Gather>),

@@ -14,11 +14,13 @@
 pub(crate) mod ask_all_workers;
 pub(crate) mod command;
 pub(crate) mod ctx;
+mod load;
 pub(crate) mod mail;
 mod now;
 mod rates;
 mod worker_handle;
 
+pub(crate) use load::Load;
 pub(crate) use now::Now;
 pub(crate) use rates::RatesNow;
 pub(crate) use worker_handle::{WorkerHandle, WorkerStats};
@@ -70,6 +72,16 @@ pub(crate) struct ServerState {
     foreign_logged_ms: AtomicI64,
     stopping: AtomicBool,
     rates: Mutex<Rates>,
+    accepting: AcceptStats,
+}
+
+/// The counts of the thread that accepts.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptStats {
+    /// Connections accepted since the start.
+    pub(crate) accepted: Counter,
+    /// Connections refused, for `maxclients` or in protected mode.
+    pub(crate) rejected: Counter,
 }
 
 /// The parts that a start makes before the state.
@@ -112,6 +124,7 @@ impl ServerState {
             foreign_logged_ms: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
             rates: Mutex::new(Rates::default()),
+            accepting: AcceptStats::default(),
         }
     }
 
@@ -214,7 +227,25 @@ impl ServerState {
     pub(crate) fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.send_all(|| Message::Stop);
+            self.sockets.wake();
         }
+    }
+
+    /// True once the server is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The counts of whoever accepts.
+    pub(crate) fn accepting(&self) -> &AcceptStats {
+        &self.accepting
+    }
+
+    /// The worker to which the next connection is to be given, at this time in milliseconds of Unix time.
+    pub(crate) fn least_busy(&self, now_ms: i64) -> usize {
+        let estimate = |worker: &WorkerHandle| worker.load().estimate(worker.assigned(), now_ms);
+        let estimates = self.workers.iter().map(estimate).enumerate();
+        estimates.min_by_key(|(_, estimate)| *estimate).expect("somebody serves").0
     }
 
     /// True if a client that speaks another protocol is to be logged: at most one is in a minute, whoever sends how much.

@@ -6,19 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use varve_exec::CommandSet;
 use varve_exec::stats::CommandStats;
 
+use super::load::Load;
 use super::mail::{Mailbox, Message};
 use crate::features::clients::state::weights::Weights;
 use varve_base::counter::Counter;
 
-/// The counters of a worker.
+/// The counters of a worker. Their cache lines are its own: it writes some of them with every visit.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct WorkerStats {
     /// Connections served now.
     pub(crate) connected: Counter,
-    /// Connections accepted since the start or CONFIG RESETSTAT (counted by the accepting worker).
-    pub(crate) accepted: Counter,
-    /// Connections refused for `maxclients`.
-    pub(crate) rejected: Counter,
     /// Connections that wait for keys now, and those of them with a timeout.
     pub(crate) blocked: Counter,
     pub(crate) blocked_with_timeout: Counter,
@@ -47,13 +45,15 @@ pub(crate) struct WorkerStats {
     pub(crate) evicted: Counter,
 }
 
-/// How others reach a worker.
+/// How others reach a worker. It begins on a cache line of its own, since the handles lie side by side.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct WorkerHandle {
     mailbox: Mailbox,
     stats: WorkerStats,
     commands: Arc<CommandStats>,
     weights: Weights,
+    load: Load,
     /// It has been asked to evict clients, and has not begun.
     asked_to_evict: AtomicBool,
     /// Connections that were given to this worker and are not closed, those still in the mailbox included.
@@ -68,6 +68,7 @@ impl WorkerHandle {
             stats: WorkerStats::default(),
             commands: CommandStats::new(commands.ids()),
             weights: Weights::default(),
+            load: Load::default(),
             asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),
         }
@@ -100,6 +101,12 @@ impl WorkerHandle {
         &self.weights
     }
 
+    /// How much it has to do.
+    #[inline]
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
+    }
+
     /// Asks the worker to evict clients, unless it is asked already.
     pub(crate) fn ask_to_evict(&self) {
         if !self.asked_to_evict.swap(true, Ordering::AcqRel) {
@@ -115,6 +122,7 @@ impl WorkerHandle {
     /// One more connection is given to the worker.
     pub(crate) fn assign(&self) {
         self.assigned.fetch_add(1, Ordering::Relaxed);
+        self.load.add_newcomer();
     }
 
     /// One of its connections is closed.

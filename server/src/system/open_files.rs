@@ -2,15 +2,20 @@
 
 use super::sys;
 
-/// Descriptors that the server needs beside its clients' (as Redis reckons).
+/// Descriptors that the server needs beside its clients' and its threads' (as Redis reckons).
 const RESERVED_FILES: u64 = 32;
+/// Descriptors of a thread: its poll, and what wakes it.
+const THREAD_FILES: u64 = 2;
 
-/// Asks the system for the descriptors of `wanted` clients. Returns the number of clients that it allows.
-pub(crate) fn allow_clients(wanted: u32) -> u32 {
+/// Asks the system for the descriptors of `wanted` clients, beside those of a server with `workers` workers. Returns the
+/// number of clients that it allows.
+pub(crate) fn allow_clients(wanted: u32, workers: usize) -> u32 {
     let Ok(limit) = sys::open_files() else {
         return wanted;
     };
-    let needed = u64::from(wanted) + RESERVED_FILES;
+    // The workers, and the thread that accepts.
+    let reserved = RESERVED_FILES + THREAD_FILES * (workers as u64 + 1);
+    let needed = u64::from(wanted) + reserved;
     let mut soft = limit.soft;
     if soft < needed {
         let hard = limit.hard.max(needed);
@@ -23,6 +28,6 @@ pub(crate) fn allow_clients(wanted: u32) -> u32 {
             }
         }
     }
-    let possible = soft.saturating_sub(RESERVED_FILES).max(1);
+    let possible = soft.saturating_sub(reserved).max(1);
     u32::try_from(possible).unwrap_or(u32::MAX).min(wanted)
 }

@@ -1,98 +1,142 @@
-//! Accepting: worker 0 takes connections from the listening sockets and gives each to the worker with the fewest.
+//! Accepting: a thread of its own takes connections from the listening sockets and gives each to the worker that has least
+//! to do. No command runs here, so a worker in a long command keeps nobody from being accepted.
 //!
-//! Refused here, with Redis's texts: connections over `maxclients`, and connections from elsewhere in protected mode. At
-//! most [`ACCEPTS_MAX`] are taken at a time, so that a storm of newcomers does not stop the others.
+//! ```text
+//!   poll --> accept until nothing waits, 256 with the sockets' lock held --> refuse, or Message::Adopt to a worker
+//!     ^            | no descriptors, no memory: what waits stays in the backlog
+//!     +------------+ tried again after 100 ms
+//! ```
+//! Refused here, with Redis's texts: connections over `maxclients`, and connections from elsewhere in protected mode.
 
 use std::io;
-
-use mio::Token;
-use socket2::{SockRef, TcpKeepalive};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Worker;
+use mio::{Events, Poll, Token, Waker};
+use socket2::{SockRef, TcpKeepalive};
+
 use crate::config::Config;
 use crate::errors;
-use crate::features::pubsub::state::Home;
-use crate::net::conn::{Conn, Ends, Newcomer, Stream};
+use crate::net::conn::{Ends, Newcomer, Stream};
 use crate::net::listen::Listener;
+use crate::net::sockets::Sockets;
 use crate::state::mail::Message;
+use crate::state::{Now, ServerState};
 
-/// Connections accepted in one turn of the loop.
+/// Connections accepted before the sockets' lock is let go: CONFIG SET may wait for it.
 const ACCEPTS_MAX: usize = 256;
+/// Time between two tries while the system gives no descriptors.
+const RETRY: Duration = Duration::from_millis(100);
+/// The poll's token of all listening sockets.
+const LISTENERS: Token = Token(0);
+/// The poll's token by which the end of the server wakes it.
+const END: Token = Token(1);
 
-impl Worker {
-    /// Accepts what waits, at most [`ACCEPTS_MAX`]; then `accept_due` stays set.
-    pub(super) fn accept(&mut self) {
-        self.accept_due = false;
+/// See the module's picture.
+pub(super) struct Acceptor {
+    poll: Poll,
+    /// Accepting fails at present, and the log says so.
+    failing: bool,
+}
+
+/// How a round of accepting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Nothing waits any more: the next connection is an event.
+    Empty,
+    /// More may wait.
+    More,
+    /// The system gives no descriptors. The event has passed, so the sockets must be tried without one.
+    Failed,
+}
+
+impl Acceptor {
+    /// An acceptor for these listening sockets, and the sockets as others change them.
+    ///
+    /// # Errors
+    /// When the system gives no poll.
+    pub(super) fn new(listeners: Vec<Listener>) -> io::Result<(Acceptor, Sockets)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), END)?;
+        let sockets = Sockets::new(poll.registry().try_clone()?, LISTENERS, waker, listeners)?;
+        Ok((Acceptor { poll, failing: false }, sockets))
+    }
+
+    /// Accepts until the server ends; then closes the listening sockets.
+    pub(super) fn run(mut self, state: &Arc<ServerState>) {
+        let mut events = Events::with_capacity(64);
+        let mut round = Round::More;
+        while !state.is_stopping() {
+            let timeout = match round {
+                Round::Empty => None,
+                Round::More => Some(Duration::ZERO),
+                Round::Failed => Some(RETRY),
+            };
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => panic!("poll: {error}"),
+                _ => {}
+            }
+            round = self.accept(state);
+        }
+        state.sockets().close();
+    }
+
+    /// Accepts what waits, at most [`ACCEPTS_MAX`].
+    fn accept(&mut self, state: &Arc<ServerState>) -> Round {
         let mut accepted = Vec::new();
-        let mut tries = 0;
-        for listener in self.core.state.sockets().open().iter() {
-            while tries < ACCEPTS_MAX {
+        let mut round = Round::Empty;
+        for listener in state.sockets().open().iter() {
+            while round != Round::More {
                 match accept_one(listener) {
                     Ok(newcomer) => accepted.push(newcomer),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_passing(&error) => {}
                     Err(error) => {
-                        tracing::warn!("Accepting client connection: {error}");
-                        self.tick.accept_again = true;
+                        self.complain(&error);
+                        round = Round::Failed;
                         break;
                     }
                 }
-                tries += 1;
+                if accepted.len() >= ACCEPTS_MAX {
+                    round = Round::More;
+                }
             }
         }
-        self.accept_due = tries >= ACCEPTS_MAX;
-        // A newcomer is served at once, and its first command may change the sockets: they are let go first.
+        self.failing &= round == Round::Failed;
+        let config = state.config().snapshot();
         for (stream, ends) in accepted {
-            self.admit(stream, ends);
+            admit(state, &config, stream, ends);
         }
+        round
     }
 
-    /// Refuses a new connection, or gives it to the worker with the fewest.
-    fn admit(&mut self, stream: Stream, ends: Ends) {
-        let core = &self.core;
-        let (stats, config) = (core.stats(), &core.config);
-        if core.state.connections() >= u64::from(config.max_clients) {
-            refuse(&stream, errors::TOO_MANY_CLIENTS);
-            stats.rejected.add(1);
-            return;
-        }
-        stats.accepted.add(1);
-        if config.protected_mode && config.passwords.none_is_needed() && !ends.is_local() {
-            refuse(&stream, errors::PROTECTED_MODE);
-            stats.rejected.add(1);
-            return;
-        }
-        prepare(&stream, config);
-        let newcomer = Newcomer { client: core.state.next_client(), stream, ends };
-        let workers = core.state.workers().iter().enumerate();
-        let fewest = workers.min_by_key(|(_, worker)| worker.assigned());
-        let (index, handle) = fewest.expect("there is at least this worker");
-        handle.assign();
-        if index == core.index {
-            self.adopt(newcomer);
-        } else {
-            handle.send(Message::Adopt(newcomer));
+    /// Logs an error of the system, once until accepting succeeds again.
+    fn complain(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::warn!("Accepting client connection: {error}");
         }
     }
+}
 
-    /// Makes a newcomer one of this worker's connections.
-    pub(super) fn adopt(&mut self, newcomer: Newcomer) {
-        let core = &mut self.core;
-        let id = core.conns.next_id();
-        let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
-        let registered = conn.register(self.poll.registry(), Token(id.0));
-        core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
-        core.conns.add(conn);
-        core.stats().connected.set(core.conns.len() as u64);
-        match registered {
-            Ok(()) => self.visit(id),
-            Err(error) => {
-                tracing::warn!("registering a connection: {error}");
-                core.close(id);
-            }
-        }
+/// Refuses a new connection, or gives it to the worker with least to do.
+fn admit(state: &ServerState, config: &Config, stream: Stream, ends: Ends) {
+    let counts = state.accepting();
+    if state.connections() >= u64::from(config.max_clients) {
+        refuse(&stream, errors::TOO_MANY_CLIENTS);
+        counts.rejected.add(1);
+        return;
     }
+    counts.accepted.add(1);
+    if config.protected_mode && config.passwords.none_is_needed() && !ends.is_local() {
+        refuse(&stream, errors::PROTECTED_MODE);
+        counts.rejected.add(1);
+        return;
+    }
+    prepare(&stream, config);
+    let newcomer = Newcomer { client: state.next_client(), stream, ends };
+    let worker = &state.workers()[state.least_busy(Now::read().unix_ms)];
+    worker.assign();
+    worker.send(Message::Adopt(newcomer));
 }
 
 fn accept_one(listener: &Listener) -> io::Result<(Stream, Ends)> {

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs, run.rs
-//!   |                                         -> listeners (worker 0): accept      accept.rs
 //!   |   ready queue: connections with more to do, one turn each                    group.rs
 //!   |   mailbox: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
 //!   |   blocked clients whose time is up                                           core.rs
@@ -11,7 +10,8 @@
 //! ```
 //!
 //! A request without a pipeline costs one poll, one read, one write and two readings of the clock. Sockets are registered
-//! once, edge-triggered for both directions; a timer is only the poll's timeout. Not here: what commands do.
+//! once, edge-triggered for both directions; a timer is only the poll's timeout. Connections come from a thread of its own
+//! (accept.rs), by mail. Not here: what commands do.
 
 mod accept;
 mod ask_all_workers;
@@ -21,6 +21,7 @@ mod group;
 mod resting;
 mod run;
 mod serve;
+mod sums;
 mod tick;
 mod transaction;
 
@@ -37,23 +38,23 @@ use mio::{Events, Poll, Token, Waker};
 use varve_exec::CommandTable;
 use varve_protocol::Reply;
 
+use self::accept::Acceptor;
 use self::core::Core;
+use self::sums::{Share, Sums};
 use crate::config::Live;
 use crate::features;
 use crate::features::clients::evict_clients;
 use crate::features::info;
 use crate::features::latency::state as latency;
-use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
-use crate::net::conn::Pool;
+use crate::net::conn::{Conn, Newcomer, Pool};
 use crate::net::listen::Listener;
-use crate::net::sockets::Sockets;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
 
-/// The poll's tokens of the mailbox and of all listening sockets; connections' tokens are their numbers.
+/// The poll's token of the mailbox; connections' tokens are their numbers.
 const MAILBOX: Token = Token(usize::MAX);
-const LISTENERS: Token = Token(usize::MAX - 1);
 /// Events taken from one poll.
 const EVENTS: usize = 1024;
 /// Bytes of the scratch buffer that connections without a half request are read into: a pipeline of 256 small commands
@@ -88,9 +89,8 @@ struct Worker {
     mail: Vec<Message>,
     /// When background steps were last begun.
     background_at: Instant,
-    /// Worker 0: whether some socket may have connections that were not accepted yet.
-    accept_due: bool,
     tick: tick::Tick,
+    sums: Sums,
     stopping: bool,
 }
 
@@ -112,15 +112,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until all workers have ended.
+    /// Waits until all threads have ended.
     pub(crate) fn join(self) {
         for thread in self.threads {
-            thread.join().expect("a worker ends by returning");
+            thread.join().expect("a thread ends by returning");
         }
     }
 }
 
-/// Starts the workers. Worker 0 accepts connections on `listeners`.
+/// Starts the workers, and the thread that accepts connections on `listeners`.
 pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     assert!(setup.workers > 0, "somebody must serve");
     let mut polls = Vec::new();
@@ -133,7 +133,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         handles.push(WorkerHandle::new(Mailbox::new(waker), features::commands()));
         polls.push(poll);
     }
-    let sockets = Sockets::new(polls[0].registry().try_clone()?, LISTENERS, setup.listeners)?;
+    let (acceptor, sockets) = Acceptor::new(setup.listeners)?;
     let state = Arc::new(ServerState::new(Parts {
         store: setup.store,
         config: setup.config,
@@ -149,6 +149,8 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
+    let accepting = Arc::clone(&state);
+    threads.push(std::thread::Builder::new().name("acceptor".into()).spawn(move || acceptor.run(&accepting))?);
     Ok(Running { state, threads })
 }
 
@@ -168,8 +170,8 @@ impl Worker {
             group: Vec::new(),
             mail: Vec::new(),
             background_at: Instant::now(),
-            accept_due: false,
             tick: tick::Tick::default(),
+            sums: Sums::new(Instant::now()),
             stopping: false,
         }
     }
@@ -178,13 +180,19 @@ impl Worker {
     fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
         let mut background_due_ms = Some(0);
+        self.sum_clients();
         while !self.stopping {
             let timeout = self.timeout(background_due_ms);
+            if timeout != Some(Duration::ZERO) {
+                self.core.handle().load().sleep();
+            }
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => panic!("poll: {error}"),
                 _ => {}
             }
             self.core.now = Now::read();
+            let woken = self.core.now.instant;
+            self.core.handle().load().wake(self.core.now.unix_ms);
             self.core.delivery_time.begin_turn();
             self.core.follow_config();
             for event in &events {
@@ -196,10 +204,8 @@ impl Worker {
             self.core.fan_out();
             self.limit_clients();
             self.core.limit_strangers();
-            if self.accept_due {
-                self.accept();
-            }
             self.core.now = Now::read();
+            self.tick.add_busy(self.core.now.instant - woken);
             self.core.end_waits();
             self.tick();
             self.core.limit_tracked_keys();
@@ -239,7 +245,7 @@ impl Worker {
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
         let core = &mut self.core;
-        if core.conns.any_ready() || self.accept_due || core.owes_delivery() || !core.may_rest() {
+        if core.conns.any_ready() || core.owes_delivery() || !core.may_rest() {
             return Some(Duration::ZERO);
         }
         let background = background_due_ms.map(|due| {
@@ -252,6 +258,7 @@ impl Worker {
             core.resting.due_in(core.now.instant),
             core.paused.due_in(core.state.pauses().until_ms(), core.now.unix_ms),
             background,
+            self.sums.due_in(core.now.instant, core.stats().buffer_bytes.get()),
         ];
         let tick = self.tick.due_in(core.now.instant);
         Some(waits.into_iter().flatten().fold(tick, Duration::min))
@@ -261,8 +268,6 @@ impl Worker {
         let token = event.token();
         if token == MAILBOX {
             self.read_mail();
-        } else if token == LISTENERS {
-            self.accept_due = true;
         } else if let Some(conn) = self.core.conns.at(ConnId(token.0)) {
             conn.note_event(event);
             self.visits.push(conn.who());
@@ -280,7 +285,7 @@ impl Worker {
                 Message::Served(served) => self.core.unblock(served.client, |_, out| out.raw(&served.reply)),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();
-                    self.limit_clients();
+                    self.sum_clients();
                 }
                 Message::Refresh => self.core.follow_config(),
                 Message::Stop => self.stopping = true,
@@ -289,24 +294,54 @@ impl Worker {
         self.mail = mail;
     }
 
-    /// Closes clients while all together are over the limit, and gives the store the sum of their buffers.
+    /// Adds up what the clients of all workers take, if that is due.
     #[inline]
     fn limit_clients(&mut self) {
         let core = &mut self.core;
-        let max = core.config.client_bytes_max();
-        let weight = evict_clients::total(&core.state);
         let pool = self.buffers.pool.bytes();
         if pool != self.buffers.pool_counted_bytes {
             core.stats().buffer_bytes.change(self.buffers.pool_counted_bytes, pool);
             self.buffers.pool_counted_bytes = pool;
         }
+        let own = Share {
+            buffers: core.stats().buffer_bytes.get(),
+            weights: core.handle().weights().total(),
+            max: core.config.client_bytes_max(),
+        };
+        if self.sums.is_due(core.now.instant, own) {
+            self.sum_clients();
+        }
+    }
+
+    /// Closes clients while all together are over the limit, and gives the store the sum of their buffers.
+    fn sum_clients(&mut self) {
+        let core = &mut self.core;
+        let max = core.config.client_bytes_max();
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = if max > 0 { buffers.min(max) } else { buffers };
         let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64;
         core.state.store().set_outside_bytes(outside);
-        if max > 0 && weight > max {
+        if max > 0 && evict_clients::total(&core.state) > max {
             core.evict_clients(max);
+        }
+    }
+
+    /// Makes a newcomer one of this worker's connections.
+    fn adopt(&mut self, newcomer: Newcomer) {
+        let core = &mut self.core;
+        let id = core.conns.next_id();
+        let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
+        let registered = conn.register(self.poll.registry(), Token(id.0));
+        core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
+        core.conns.add(conn);
+        core.stats().connected.set(core.conns.len() as u64);
+        match registered {
+            Ok(()) => self.visit(id),
+            Err(error) => {
+                tracing::warn!("registering a connection: {error}");
+                core.close(id);
+            }
         }
     }
 
@@ -322,9 +357,6 @@ impl Worker {
                 conn.write_unsent().is_ok() && !conn.output().is_empty()
             });
             std::thread::sleep(Duration::from_millis(1));
-        }
-        if core.index == 0 {
-            core.state.sockets().close();
         }
         core.conns.clear();
     }

@@ -104,9 +104,7 @@ impl Worker {
         let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
-        if reading.fresh == 0 {
-            stats.input_peak_bytes.raise(conn.requests().waiting_bytes() as u64);
-        }
+        stats.input_peak_bytes.raise((conn.requests().waiting_bytes() + reading.fresh) as u64);
         Ok(at..at + reading.fresh)
     }
 

@@ -1,4 +1,5 @@
-//! The clock: each 100 ms a slice of the connections is looked at, and worker 0 samples the rates.
+//! The clock: each 100 ms a slice of the connections is looked at, the worker reports its load, and worker 0 samples the
+//! rates.
 //!
 //! Each connection is looked at once in [`SLICES`] ticks (a second), so that ten thousand idle ones cost a thousand looks
 //! a tick. Looked for: idle longer than `timeout`, not authenticated for longer than `unauthenticated-timeout`, output over its soft limit for too long (nothing else happens on such a
@@ -12,6 +13,7 @@ use crate::features::clients::strangers;
 use crate::features::info;
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::{Conn, WaitReasons};
+use crate::state::Load;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -24,11 +26,25 @@ pub(super) struct Tick {
     due: Option<Instant>,
     /// Number of the connection from which the next slice goes on.
     cursor: usize,
-    /// Accepting failed for want of descriptors: the edge has passed, so it is tried again.
-    pub(super) accept_again: bool,
+    /// Time that the worker worked since `measured`.
+    busy: Duration,
+    measured: Option<Instant>,
 }
 
 impl Tick {
+    /// The worker has worked for this time in a turn of its loop.
+    #[inline]
+    pub(super) fn add_busy(&mut self, busy: Duration) {
+        self.busy += busy;
+    }
+
+    /// Reports the share of its time that the worker has worked since this was called last.
+    fn report_load(&mut self, load: &Load, now: Instant) {
+        if let Some(measured) = self.measured.replace(now) {
+            load.report(std::mem::take(&mut self.busy), now.duration_since(measured));
+        }
+    }
+
     /// Time until the next tick.
     pub(super) fn due_in(&self, now: Instant) -> Duration {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
@@ -43,15 +59,13 @@ impl Worker {
             return;
         }
         self.tick.due = Some(core.now.instant + TICK);
+        self.tick.report_load(core.state.workers()[core.index].load(), core.now.instant);
         if core.state.ticks_paused() {
             return;
         }
         if core.index == 0 {
             core.state.sample_rates();
             info::report_memory(core.state.store());
-        }
-        if std::mem::take(&mut self.tick.accept_again) {
-            self.accept_due = true;
         }
         let numbers = core.conns.capacity();
         let to = numbers.min(self.tick.cursor + numbers.div_ceil(SLICES));

@@ -97,8 +97,8 @@ fn memory(state: &ServerState) -> MemoryFacts {
 fn counted(state: &ServerState) -> StatFacts {
     let (totals, rates) = (state.store().totals(), state.rates());
     StatFacts {
-        connections: state.total(|stats| &stats.accepted),
-        rejected_connections: state.total(|stats| &stats.rejected),
+        connections: state.accepting().accepted.get(),
+        rejected_connections: state.accepting().rejected.get(),
         commands: state.total(|stats| &stats.commands),
         commands_per_s: rates.commands,
         input_bytes: state.total(|stats| &stats.input_bytes),

@@ -1,13 +1,14 @@
 //! Connections that CLIENT PAUSE holds back until it ends or changes.
 //!
-//! Requests that they sent stay in their buffers, and what they send on is read, up to the query limit. Not here: which
-//! commands are held back (`varve_exec::pause`).
+//! Requests that they sent stay in their buffers; what they send on stays in their sockets. Those that were connected first
+//! go on first. Not here: which commands are held back (`varve_exec::pause`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use varve_exec::pause::Pause;
 
-use crate::features::pubsub::state::ConnRef;
+use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::{Conn, WaitReasons};
 use crate::net::conns::Conns;
 use crate::state::WorkerStats;
@@ -15,7 +16,8 @@ use crate::state::WorkerStats;
 /// The paused connections of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct PausedClients {
-    waiting: Vec<ConnRef>,
+    /// By the client's id: one that closes is found without a look at all others.
+    waiting: BTreeMap<u64, ConnId>,
     /// The pause that holds them.
     under: Pause,
 }
@@ -28,7 +30,8 @@ impl PausedClients {
         if self.waiting.is_empty() {
             self.under = pause;
         }
-        self.waiting.push(conn.who());
+        let who = conn.who();
+        self.waiting.insert(who.client, who.conn);
         self.publish(stats);
     }
 
@@ -42,7 +45,9 @@ impl PausedClients {
         if now == self.under && now != Pause::None {
             return;
         }
-        self.waiting.drain(..).for_each(|who| conns.lift(who, WaitReasons::PAUSE));
+        for (client, conn) in std::mem::take(&mut self.waiting) {
+            conns.lift(ConnRef { conn, client }, WaitReasons::PAUSE);
+        }
         self.publish(stats);
     }
 
@@ -54,7 +59,7 @@ impl PausedClients {
 
     /// A connection is about to close.
     pub(crate) fn forget(&mut self, who: ConnRef, stats: &WorkerStats) {
-        self.waiting.retain(|waiting| *waiting != who);
+        self.waiting.remove(&who.client);
         self.publish(stats);
     }
 

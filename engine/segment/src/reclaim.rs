@@ -8,6 +8,10 @@
 //!                            released    cursor -> slice: up to 32 heads prepared, then relocated one by one
 //! ```
 //!
+//! An object whose shard is locked is passed over and noted: it is settled once the cursor is at the end. If its shard is
+//! locked even then, the segment can be left: sealed again, with fillers in place of what is gone, and whole pages between
+//! what is left given back. So one shard that is held for long stops no drain, and keeps a few pages of each victim.
+//!
 //! Used bytes fall with the cursor, memory follows by `release_bytes`, so reclaim needs no more room than a slice. Up to
 //! 1.25 segments' worth in all is kept for the segments that are opened next, since taking a page from the system costs
 //! several times what filling it does. The
@@ -17,6 +21,7 @@
 use std::sync::atomic::Ordering;
 
 use varve_base::Ref;
+use varve_base::mem::PAGE_BYTES;
 
 use crate::kind::{ObjectKind, Owner};
 use crate::layout::{First, Item, ObjectPtr};
@@ -29,6 +34,10 @@ const OPEN_BETTER: f64 = 4.0;
 
 /// Heads that are prepared together.
 pub const SLICE: usize = 32;
+/// Objects of a victim that are passed over because their shards are locked; a drain stops at the next one.
+const PASSED_MAX: usize = 1024;
+/// Bytes of a filler that are written.
+const FILLER_HEAD: usize = 5;
 /// Passing this many dead objects costs as much as relocating one.
 const DEAD_PER_OBJECT: usize = 8;
 /// Copying this many bytes costs as much as passing one dead object.
@@ -58,7 +67,7 @@ pub enum Relocated {
     Moved,
     /// It was dropped to make room.
     Evicted,
-    /// Its shard is locked: the slice ends here and goes on with this object next time.
+    /// Its shard is locked: it is passed over, and asked for again when the rest is done.
     Busy,
 }
 
@@ -102,6 +111,10 @@ pub struct Drain {
     keep: bool,
     /// Nothing in it lives any more.
     dead: bool,
+    /// Offsets of objects before the cursor that are not settled: their shards were busy. Ascending.
+    passed: Vec<u32>,
+    /// Of these, the place of the one that is tried next.
+    retry: usize,
     /// As it was when it was chosen.
     chosen: SegmentInfo,
 }
@@ -111,6 +124,16 @@ impl Drain {
     pub fn chosen(&self) -> &SegmentInfo {
         &self.chosen
     }
+
+    /// How many objects were passed over and are not settled.
+    pub fn passed(&self) -> usize {
+        self.passed.len()
+    }
+
+    /// Where the first object may be that is left.
+    fn first_left(&self) -> usize {
+        self.passed.first().map_or(self.cursor, |&at| at as usize)
+    }
 }
 
 /// How far a drain is.
@@ -118,7 +141,8 @@ impl Drain {
 pub enum DrainState {
     /// Call again.
     More,
-    /// An object's shard was busy, or its killer has not finished: call again, a little later.
+    /// Nothing could be done: the shards of all objects that are left are busy, or a killer has not finished. Call again, a
+    /// little later, or leave the segment.
     Busy,
     /// The segment is free; drop the drain.
     Done,
@@ -152,21 +176,35 @@ impl Log {
             }
             (Some((_, sealed)), None) => sealed,
         };
-        let entry = table.entry(chosen.segment);
+        Some(self.begin_drain(&mut space, chosen))
+    }
+
+    /// A drain of this segment, if it is sealed.
+    pub fn choose_this(&self, segment: u32) -> Option<Drain> {
+        let mut space = self.shared.space.lock();
+        let entry = self.shared.memory.table.entry(segment);
+        let chosen = info(segment, entry, space.seals);
+        (chosen.state == SegmentState::Sealed).then(|| self.begin_drain(&mut space, chosen))
+    }
+
+    fn begin_drain(&self, space: &mut Space, chosen: SegmentInfo) -> Drain {
+        let entry = self.shared.memory.table.entry(chosen.segment);
         space.choose(chosen.segment, entry);
         let unit = self.shared.memory.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         assert!(start <= fill && fill <= self.shared.memory.geometry.segment_bytes, "a victim of {start}..{fill}");
-        Some(Drain {
+        Drain {
             segment: chosen.segment,
             cursor: start,
             fill,
             released: start / unit,
             keep: self.shared.memory.plan_to_cache(entry, start / unit..fill.div_ceil(unit)),
             dead: false,
+            passed: Vec::new(),
+            retry: 0,
             chosen,
-        })
+        }
     }
 
     /// The segments that a choice of a victim looks at: some hundred at most, however many there are. Sealed ones of every
@@ -230,14 +268,17 @@ impl Log {
     }
 
     /// Gives a drain up; the segment can be chosen again, and goes on where this left off.
-    pub fn abandon(&self, drain: Drain) {
-        let mut space = self.shared.space.lock();
+    pub fn abandon(&self, mut drain: Drain) {
         let entry = self.shared.memory.table.entry(drain.segment);
+        if !drain.passed.is_empty() {
+            self.fill_gaps(&mut drain, entry);
+        }
+        let mut space = self.shared.space.lock();
         if drain.keep {
             let end = drain.fill.div_ceil(self.shared.memory.geometry.release_bytes);
             self.shared.memory.cancel_plan(entry, drain.released..end);
         }
-        entry.abandon(drain.cursor as u64);
+        entry.abandon(drain.first_left() as u64);
         space.file(drain.segment, entry);
     }
 
@@ -246,20 +287,27 @@ impl Log {
         let entry = self.shared.memory.table.entry(drain.segment);
         assert!(entry.state() == SegmentState::Draining, "segment {} is {:?}", drain.segment, entry.state());
         let mut budget = objects.max(1) * DEAD_PER_OBJECT;
-        let mut busy = false;
-        while budget > 0 && !busy && drain.cursor < drain.fill {
+        let mut settled = false;
+        while budget > 0 && (drain.cursor < drain.fill || !drain.passed.is_empty()) {
             drain.dead = drain.dead || entry.live().objects() == 0;
+            let before = (drain.cursor, drain.passed.len());
             if drain.dead {
                 self.skip_dead(drain, entry);
                 budget = 0;
+            } else if drain.cursor < drain.fill && drain.passed.len() < PASSED_MAX {
+                self.slice(drain, entry, rel, &mut budget);
             } else {
-                busy = self.slice(drain, entry, rel, &mut budget);
+                self.settle(drain, entry, rel, &mut budget);
             }
+            if before == (drain.cursor, drain.passed.len()) {
+                break;
+            }
+            settled = true;
         }
-        entry.start.store(drain.cursor as u64, Ordering::Relaxed);
+        entry.start.store(drain.first_left() as u64, Ordering::Relaxed);
         self.release_behind(drain);
-        if drain.cursor < drain.fill {
-            return if busy { DrainState::Busy } else { DrainState::More };
+        if drain.cursor < drain.fill || !drain.passed.is_empty() {
+            return if settled { DrainState::More } else { DrainState::Busy };
         }
         if entry.live().objects() != 0 {
             // The killer of the last object has marked it and has not yet counted it: it still needs the segment.
@@ -271,24 +319,105 @@ impl Log {
         DrainState::Done
     }
 
+    /// Tries some of the objects again that were passed over, in turns.
+    fn settle(&self, drain: &mut Drain, entry: &SegmentEntry, rel: &mut impl Relocate, budget: &mut usize) {
+        let from = if drain.retry < drain.passed.len() { drain.retry } else { 0 };
+        let tried: Vec<u32> = drain.passed[from..].iter().copied().take(SLICE).collect();
+        let mut alive = Vec::new();
+        let mut heads: Vec<ObjectHead<'_>> = Vec::with_capacity(SLICE);
+        let mut used = 0;
+        let mut done = Vec::new();
+        for &at in &tried {
+            let place = self.segment_place(drain.segment, at as usize);
+            // SAFETY: an object that the walk has passed; nothing from the first of these on has been released, first parts
+            // are immutable and DEAD is atomic.
+            let (first, is_dead) = unsafe {
+                let first = place.first();
+                (first, place.is_dead(&first))
+            };
+            if is_dead {
+                used += first.size() as u64;
+                done.push(at);
+            } else {
+                // SAFETY: as above.
+                heads.push(unsafe { self.head(drain.segment, at as usize, place, &first) });
+                alive.push(at);
+            }
+        }
+        rel.prepare(&heads);
+        for (head, &at) in heads.iter().zip(&alive) {
+            *budget = budget.saturating_sub(DEAD_PER_OBJECT + head.bytes / BYTES_PER_DEAD);
+            if rel.relocate(head) != Relocated::Busy {
+                used += head.bytes as u64;
+                done.push(at);
+            }
+        }
+        drain.passed.retain(|at| !done.contains(at));
+        drain.retry = from + tried.len() - done.len();
+        self.shared.memory.uncount_used(entry, used);
+    }
+
+    /// Leaves a victim whose last objects are busy: it is sealed again, holds them alone, and can be chosen again. Whole
+    /// pages between them go back to the system. The number of the segment.
+    ///
+    /// # Panics
+    /// If nothing was passed over.
+    pub fn leave(&self, drain: Drain) -> u32 {
+        assert!(!drain.passed.is_empty(), "{drain:?} is busy with nothing");
+        let segment = drain.segment;
+        self.abandon(drain);
+        segment
+    }
+
+    /// Writes fillers over what is gone between the objects that are left before the cursor, and gives back whole pages of
+    /// it. The fillers count as used as far as any do.
+    fn fill_gaps(&self, drain: &mut Drain, entry: &SegmentEntry) {
+        let base = drain.segment as usize * self.shared.memory.geometry.segment_bytes;
+        let mut at = drain.first_left();
+        let mut fillers = 0;
+        let ends = drain.passed.iter().map(|&begin| begin as usize).chain([drain.cursor]);
+        for end in ends {
+            assert!(at <= end && end <= drain.fill, "a gap of {at}..{end} in {drain:?}");
+            if at < end {
+                let pages =
+                    (base + at + FILLER_HEAD).next_multiple_of(PAGE_BYTES)..(base + end) / PAGE_BYTES * PAGE_BYTES;
+                // SAFETY: every object of the gap is dead and was marked by its last user; the segment belongs to this drain.
+                unsafe {
+                    if pages.start < pages.end {
+                        self.shared.memory.mapping.release(pages);
+                    }
+                    self.segment_place(drain.segment, at).write_filler(end - at);
+                }
+                fillers += filler_used((end - at) as u64);
+            }
+            at = end;
+            if end < drain.cursor {
+                // SAFETY: an object that was passed over is whole.
+                at += unsafe { self.segment_place(drain.segment, end).first().size() };
+            }
+        }
+        self.shared.memory.count_used(entry, fillers);
+    }
+
     /// Moves the cursor over one release unit of a segment in which nothing lives.
     fn skip_dead(&self, drain: &mut Drain, entry: &SegmentEntry) {
         let unit = self.shared.memory.geometry.release_bytes;
         drain.cursor = (drain.cursor / unit * unit + unit).min(drain.fill);
         let used = entry.used.load(Ordering::Relaxed);
         let off = if drain.cursor == drain.fill { used } else { used.min(unit as u64) };
+        drain.passed.clear();
         self.shared.memory.uncount_used(entry, off);
     }
 
-    /// Collects heads, prepares and relocates them; true if one was busy.
-    fn slice(&self, drain: &mut Drain, entry: &SegmentEntry, rel: &mut impl Relocate, budget: &mut usize) -> bool {
+    /// Collects heads, prepares and relocates them; passes over those that are busy.
+    fn slice(&self, drain: &mut Drain, entry: &SegmentEntry, rel: &mut impl Relocate, budget: &mut usize) {
         // SAFETY: any number in range may become a Ref that is not followed; this one fills the array.
         let nothing = unsafe { Ref::from_bits(1) };
         let unused = ObjectHead { r: nothing, kind: ObjectKind::BARE, owner: Owner::Collection(0), key: &[], bytes: 0 };
         let mut heads = [unused; SLICE];
         let mut count = 0;
         let mut walk = Walk { at: drain.cursor, used: 0 };
-        // The walk before each head: a busy one ends the slice there.
+        // The walk before each head: one too many that is busy ends the slice there.
         let mut before = [Walk::default(); SLICE];
         while walk.at < drain.fill && count < SLICE && *budget > 0 {
             let from = walk;
@@ -312,20 +441,23 @@ impl Log {
         if count > 0 {
             rel.prepare(&heads[..count]);
         }
-        let mut busy = false;
+        let mut left = 0;
         for i in 0..count {
             if rel.relocate(&heads[i]) == Relocated::Busy {
-                walk = before[i];
-                busy = true;
-                break;
+                if drain.passed.len() == PASSED_MAX {
+                    walk = before[i];
+                    break;
+                }
+                drain.passed.push(before[i].at as u32);
+                left += heads[i].bytes as u64;
+                continue;
             }
             let place = self.place(heads[i].r);
             // SAFETY: as above.
             assert!(unsafe { place.is_dead(&place.first()) }, "{:?} was settled and lives", heads[i].r);
         }
-        self.shared.memory.uncount_used(entry, walk.used);
+        self.shared.memory.uncount_used(entry, walk.used - left);
         drain.cursor = walk.at;
-        busy
     }
 
     /// # Safety
@@ -354,8 +486,8 @@ impl Log {
         let unit = self.shared.memory.geometry.release_bytes;
         let entry = self.shared.memory.table.entry(drain.segment);
         assert!(drain.cursor <= drain.fill && drain.released <= drain.fill.div_ceil(unit), "{drain:?}");
-        let done = drain.cursor == drain.fill;
-        let end = if done { drain.fill.div_ceil(unit) } else { drain.cursor / unit };
+        let left = drain.first_left();
+        let end = if left == drain.fill { drain.fill.div_ceil(unit) } else { left / unit };
         while drain.released < end {
             if drain.keep {
                 entry.cached.fetch_or(1 << drain.released, Ordering::Relaxed);

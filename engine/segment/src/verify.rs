@@ -102,7 +102,9 @@ impl Log {
             }
         }
         assert_eq!(walk.at, fill.max(start), "segment {id}: objects end elsewhere than the segment");
-        assert_eq!(walk.used, used, "segment {id}: used bytes");
+        // A drain that has passed over objects has taken off what lies between them.
+        let drained = entry.state() == SegmentState::Draining && walk.used > used;
+        assert!(walk.used == used || drained, "segment {id}: {used} used bytes, {} found", walk.used);
         assert_eq!(entry.live(), Live::new(live.0, live.1), "segment {id}: live objects and bytes ({live:?})");
     }
 

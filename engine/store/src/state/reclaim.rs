@@ -1,5 +1,6 @@
 //! State of the drain under way.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use varve_base::rank::{Rank, RankedMutex};
@@ -28,6 +29,56 @@ pub(crate) struct Reclaimer {
 pub(crate) struct Draining {
     pub(crate) drain: Option<Drain>,
     pub(crate) seen: Seen,
+    pub(crate) left: LeftVictims,
+}
+
+/// Victims that were left because the shards of their last objects were held. Between two victims that are chosen, one of
+/// these is tried again.
+#[derive(Default)]
+pub(crate) struct LeftVictims {
+    segments: VecDeque<u32>,
+    /// One was just tried in vain: another victim is due.
+    tried: bool,
+}
+
+/// Victims that may be left at once. Each keeps the pages of its last objects.
+const LEFT_MAX: usize = 256;
+
+impl LeftVictims {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.segments.len() >= LEFT_MAX
+    }
+
+    pub(crate) fn contains(&self, segment: u32) -> bool {
+        self.segments.contains(&segment)
+    }
+
+    /// The one that is tried again next, if it is its turn.
+    pub(crate) fn take_due(&mut self) -> Option<u32> {
+        if std::mem::take(&mut self.tried) && !self.is_full() {
+            return None;
+        }
+        self.segments.pop_front()
+    }
+
+    /// Adds a victim of which only busy objects are left.
+    pub(crate) fn add(&mut self, segment: u32) {
+        self.segments.push_back(segment);
+        self.tried = true;
+    }
+
+    /// A victim was drained to its end: shards are free again.
+    pub(crate) fn settled(&mut self) {
+        self.tried = false;
+    }
+
+    fn clear(&mut self) {
+        *self = LeftVictims::default();
+    }
 }
 
 /// Memory that is kept for new segments goes back where none is opened.
@@ -63,6 +114,7 @@ impl Reclaimer {
     pub(crate) fn reset(&self, log: &Log) {
         let mut draining = self.drain.lock();
         draining.seen.clear();
+        draining.left.clear();
         if let Some(drain) = draining.drain.take() {
             log.abandon(drain);
         }

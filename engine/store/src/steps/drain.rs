@@ -2,7 +2,9 @@
 //!
 //! One drain runs at a time, under a lock that ranks between the gate and the shards. Each object of the victim is
 //! looked up under its own shard's lock: it is dead if the index does not hold this very Ref, else it is copied and
-//! repointed. A busy shard ends a slice. Only the search for a cutoff (`evict`) waits for shards, under the drain's lock.
+//! repointed. An object whose shard is busy is passed over. Where only such objects are left of a victim it is left as it is,
+//! with a few pages, and tried again behind the next victim: a shard that is held for long stops no writer of others.
+//! Nobody waits for a shard under the drain's lock.
 
 use varve_collection::CollectionId;
 use varve_packed::node::Grow;
@@ -38,12 +40,18 @@ pub(crate) enum Slice {
 pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evicting: bool) -> Slice {
     worker.background_mut().tally = Tally::default();
     let Some(mut draining) = store.reclaimer().drain.try_lock() else { return Slice::Busy };
-    let Draining { drain, seen } = &mut *draining;
+    let Draining { drain, seen, left } = &mut *draining;
     let cutoff = if evicting { evict::cutoff(store, worker, objects) } else { None };
     if drain.is_none() {
-        *drain = victim::choose(store, worker, seen, cutoff.as_ref());
+        *drain = left.take_due().and_then(|segment| store.log().choose_this(segment));
+        if drain.is_none() && !left.is_full() {
+            *drain = victim::choose(store, worker, seen, left, cutoff.as_ref());
+        }
     }
-    let Some(victim) = drain.as_mut() else { return Slice::Nothing };
+    let Some(victim) = drain.as_mut() else {
+        return if left.is_empty() { Slice::Nothing } else { Slice::Busy };
+    };
+    let used = store.log().used_bytes();
     let tally = Tally::default();
     let mut mover = Mover { store, worker, cutoff, tally, hashes: [0; SLICE], next: 0 };
     let state = store.log().drain_step(victim, &mut mover, objects);
@@ -53,7 +61,13 @@ pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evi
         DrainState::More => Slice::Progress,
         DrainState::Done => {
             *drain = None;
+            left.settled();
             Slice::Drained
+        }
+        DrainState::Busy if victim.passed() > 0 => {
+            // The shards of all that is left are held: another victim, and this one again later.
+            drain.take().into_iter().for_each(|drain| left.add(store.log().leave(drain)));
+            if store.log().used_bytes() < used { Slice::Progress } else { Slice::Busy }
         }
         DrainState::Busy => Slice::Busy,
     }

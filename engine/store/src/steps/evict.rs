@@ -125,7 +125,7 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
 /// Evicts a candidate, unless it is gone, was used since it was drawn, or is no longer one that the policy may evict.
 fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> bool {
     let id = store.shard_of(candidate.hash);
-    let mut shard = store.cells()[id].lock.lock();
+    let Some(mut shard) = store.cells()[id].lock.try_lock() else { return false };
     let Some(entry) = shard.index().find_ref(candidate.hash, candidate.r) else { return false };
     let object = shard.open(store.log(), candidate.r);
     // PERSIST changes the object in place: it has the Ref and the clock that it was drawn with.
@@ -137,8 +137,8 @@ fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, cand
     true
 }
 
-/// Draws a key that the policy may evict, from a random shard or the first behind it that has one. Draws of volatile keys
-/// may miss what there is.
+/// Draws a key that the policy may evict, from a random shard or the first behind it that is free and has one. Draws of
+/// volatile keys may miss what there is.
 fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candidate> {
     let shards = store.cells().len();
     let first = worker.rng().below(shards as u64) as usize;
@@ -148,7 +148,8 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candi
         if volatile && cell.due() == NEVER {
             continue;
         }
-        let shard = cell.lock.lock();
+        // A shard that is held for long stops no eviction: another one has keys as well.
+        let Some(shard) = cell.lock.try_lock() else { continue };
         let drawn = match volatile {
             false => shard.index().sample(worker.rng()),
             true if shard.counts().volatile() == 0 => None,

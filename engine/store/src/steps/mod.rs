@@ -1,7 +1,6 @@
 //! Steps: bounded pieces of background work, and of the room that writers need.
 //!
-//! Each step is a function of the store and a worker. It takes shards by `try_lock`, but
-//! for `evict`, which waits for the shards that it draws keys from.
+//! Each step is a function of the store and a worker. It takes shards by `try_lock`.
 //!
 //! | file | what |
 //! |---|---|

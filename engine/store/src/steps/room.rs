@@ -7,7 +7,7 @@
 //! Not here: what a slice does (`drain.rs`), which keys go (`evict.rs`).
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::drain::{SLICE_OBJECTS, Slice};
 use super::{Step, debt, drain, evict, free};
@@ -29,6 +29,9 @@ const LIMIT_RETRY_MS: i64 = 100;
 const RELEASES_MAX: usize = 1024;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
+/// Slices in a row that found every lock busy, until a writer sleeps between them, and for how long.
+const YIELDS: u32 = 16;
+const NAP: Duration = Duration::from_micros(50);
 /// Victims that an admission drains without the memory in use having come lower than before, until it gives up: what it
 /// could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
@@ -42,11 +45,23 @@ struct ReclaimAttempt {
     lowest: u64,
     /// Slices in a row that evicted nothing.
     barren: u32,
+    /// Slices so far, and slices in a row that found every lock busy.
+    slices: u32,
+    busy: u32,
 }
 
 impl ReclaimAttempt {
+    /// Waits where every lock was busy: whoever holds one needs the processor.
+    fn rest(&self) {
+        match self.busy {
+            0 => {}
+            busy if busy < YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(NAP),
+        }
+    }
+
     fn new() -> ReclaimAttempt {
-        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0 }
+        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0, slices: 0, busy: 0 }
     }
 }
 
@@ -81,13 +96,14 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) ->
         return Ok(());
     }
     let mut attempt = ReclaimAttempt::new();
-    for _ in 0..ADMIT_SLICES_MAX {
+    while attempt.slices < ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
             return Ok(());
         }
         if !step(store, worker, &mut attempt, bytes, limit) {
             return Err(OutOfMemory);
         }
+        attempt.rest();
     }
     Err(OutOfMemory)
 }
@@ -144,9 +160,10 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
 /// One bounded piece of the work that makes room; false if nothing helps.
 fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: u64, limit: u64) -> bool {
     // Dead parts and large values go first: until they have, they count as if they lived.
-    if free::step(store, worker).is_left() || store.log().release_step(1 << 20) {
+    if free::step(store, worker) == Step::More || store.log().release_step(1 << 20) {
         return true;
     }
+    p.slices += 1;
     let policy = store.limit().policy();
     let full = is_full(store, bytes, limit);
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
@@ -165,9 +182,13 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         Slice::Progress => p.idle = 0,
         Slice::Drained if store.used_memory() >= p.lowest => p.fruitless += 1,
         Slice::Drained => (p.fruitless, p.lowest) = (0, store.used_memory()),
-        Slice::Busy => std::thread::yield_now(),
+        // Waiting is no work: it brings the end of the attempt no nearer.
+        Slice::Busy => (p.busy, p.slices) = (p.busy + 1, p.slices - 1),
         Slice::Nothing if evicting => p.barren = BARREN_MAX,
         Slice::Nothing => p.idle += 1,
+    }
+    if slice != Slice::Busy {
+        p.busy = 0;
     }
     p.idle <= 2 && p.fruitless < FRUITLESS_DRAINS_MAX
 }

@@ -23,6 +23,7 @@ use crate::state::candidates::Cutoff;
 use crate::state::clock::idle_s;
 use crate::state::key::hash_of;
 use crate::state::policy::Measure;
+use crate::state::reclaim::LeftVictims;
 use crate::state::victims::{Estimate, Formula, Seen};
 
 /// Objects looked at of a segment.
@@ -62,6 +63,7 @@ pub(crate) fn choose(
     store: &Store,
     worker: &mut WorkerState,
     seen: &mut Seen,
+    left: &LeftVictims,
     cutoff: Option<&Cutoff>,
 ) -> Option<Drain> {
     let segments = store.log().candidates();
@@ -71,7 +73,8 @@ pub(crate) fn choose(
     }
     let seal_s = (worker.now_ms() - seen.began_ms).max(1) as f64 / 1000.0 / seals.max(1) as f64;
     let formula = store.reclaimer().settings.formula();
-    let worth = worth(store, formula, cutoff.is_some());
+    let is_worth = worth(store, formula, cutoff.is_some());
+    let worth = |info: &SegmentInfo| !left.contains(info.segment) && is_worth(info);
     if formula != Formula::Greedy || cutoff.is_some() {
         let judge = Judge { formula, seen, seal_s, evicting: cutoff.is_some() };
         let mut scored: Vec<(f64, SegmentInfo)> = segments

@@ -1,0 +1,94 @@
+//! At the limit, a thread that holds a shard for long stops no writer of another shard. Nothing is judged by time: the
+//! shard is held until the writes are done.
+
+mod string_writes;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use string_writes::set;
+use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, Tx};
+
+const LIMIT: u64 = 12 << 20;
+const VALUE_BYTES: usize = 1000;
+/// Keys that fit under the limit, and writes beside the held shard: several times the limit.
+const KEYS: usize = 8000;
+const WRITES: usize = 40_000;
+
+fn store() -> Arc<Store> {
+    let geometry = LogGeometry {
+        segment_bytes: 1 << 20,
+        piece_bytes: 16 << 10,
+        extent_min_bytes: 64 << 10,
+        release_bytes: 64 << 10,
+        reserve_bytes: 1 << 30,
+    };
+    Store::new(&Options { seed: 3, workers: 2, geometry, ..Options::default() }).expect("an address range")
+}
+
+/// The shards of all keys.
+fn shards(worker: &mut StoreWorker) -> Vec<u16> {
+    let (store, local) = worker.parts();
+    let tx = Tx::new(store, local, 0);
+    (0..KEYS + WRITES).map(|n| tx.shard_of(tx.key(format!("key:{n}").as_bytes()).hash)).collect()
+}
+
+/// Writes keys of other shards than `held` at the limit; how many were refused.
+fn write_others(worker: &mut StoreWorker, shards: &[u16], held: u16, fresh: bool) -> usize {
+    let mut refused = 0;
+    let keys = (0..WRITES).map(|write| if fresh { KEYS + write } else { write % KEYS });
+    for n in keys.filter(|&n| shards[n] != held) {
+        match worker.admit(VALUE_BYTES as u64 + 100) {
+            Ok(()) => set(worker, n, VALUE_BYTES),
+            Err(_) => refused += 1,
+        }
+    }
+    refused
+}
+
+#[test]
+fn a_shard_that_is_held_stops_no_writer_of_another() {
+    for (policy, fresh) in [(Policy::NoEviction, false), (Policy::AllKeysRandom, true), (Policy::AllKeysLru, true)] {
+        let store = store();
+        let mut worker = store.worker(0);
+        for n in 0..KEYS {
+            set(&mut worker, n, VALUE_BYTES);
+        }
+        store.set_limit(LIMIT, policy);
+        let shards = shards(&mut worker);
+        let held = shards[7];
+        let (is_held, wait_held) = channel();
+        let (done, wait_done) = channel::<()>();
+        let holder = {
+            let store = Arc::clone(&store);
+            std::thread::spawn(move || {
+                let mut worker = store.worker(1);
+                let (store, local) = worker.parts();
+                let _inside = store.gate().enter(local.id());
+                let mut tx = Tx::new(store, local, 0);
+                tx.hold(&[held]);
+                is_held.send(()).expect("the test waits");
+                wait_done.recv().expect("the test sends");
+                tx.finish();
+            })
+        };
+        wait_held.recv().expect("the holder sends");
+        let refused = write_others(&mut worker, &shards, held, fresh);
+        let used = store.used_memory();
+        done.send(()).expect("the holder waits");
+        holder.join().expect("the holder ends");
+        assert_eq!(refused, 0, "{policy:?}: of {WRITES} writes");
+        assert!(used <= LIMIT, "{policy:?}: {used} bytes in use");
+        worker.park();
+        store.verify();
+        // Victims that were left are drained once the shard is free.
+        for n in 0..KEYS {
+            if worker.admit(VALUE_BYTES as u64 + 100).is_ok() {
+                set(&mut worker, n, VALUE_BYTES);
+            }
+        }
+        worker.park();
+        store.verify();
+        assert!(store.used_memory() <= LIMIT);
+    }
+}

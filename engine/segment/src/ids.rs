@@ -183,6 +183,7 @@ impl Ids {
     }
 
     fn set_middle(&mut self, low: u32, high: u32) {
+        assert!(low <= high && high <= self.max, "the middle is {low}..{high} of {}", self.max);
         (self.low, self.high) = (low, high);
         self.peaks = (self.peaks.0.max(low), self.peaks.1.min(high));
     }

@@ -354,6 +354,8 @@ impl Log {
         }
         drain.passed.retain(|at| !done.contains(at));
         drain.retry = from + tried.len() - done.len();
+        assert!(drain.retry <= drain.passed.len(), "{} of {} objects are tried next", drain.retry, drain.passed.len());
+        assert!(drain.passed.is_sorted_by(|a, b| a < b), "objects are passed over in order");
         self.shared.memory.uncount_used(entry, used);
     }
 
@@ -456,6 +458,7 @@ impl Log {
             // SAFETY: as above.
             assert!(unsafe { place.is_dead(&place.first()) }, "{:?} was settled and lives", heads[i].r);
         }
+        assert!(left <= walk.used, "{left} bytes passed over of {}", walk.used);
         self.shared.memory.uncount_used(entry, walk.used - left);
         drain.cursor = walk.at;
     }

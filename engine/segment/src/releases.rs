@@ -19,6 +19,7 @@ pub(crate) struct Releases(VecDeque<Release>);
 impl Releases {
     /// Adds an extent of which nothing is released yet, and which was touched below `end`.
     pub(crate) fn push(&mut self, segment: u32, end: usize) {
+        debug_assert!(self.0.iter().take(8).all(|release| release.segment != segment), "extent {segment} died twice");
         self.0.push_back(Release { segment, done: 0, end });
     }
 

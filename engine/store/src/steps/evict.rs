@@ -177,7 +177,8 @@ fn search_volatile(store: &Store, worker: &mut WorkerState, policy: Policy) -> O
         let id = place.shard() % shards;
         let mut next = Some(place.position());
         while let Some(from) = next {
-            let shard = store.cells()[id].lock.lock();
+            // Another shard's keys go in place of those of one that is held.
+            let Some(shard) = store.cells()[id].lock.try_lock() else { break };
             if shard.counts().volatile() == 0 {
                 break;
             }

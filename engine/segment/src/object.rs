@@ -18,7 +18,8 @@ use crate::log::Log;
 pub struct Access(());
 
 impl Log {
-    /// The access of a new shard, for its mutex. An object must only ever be opened with one and the same access.
+    /// The access of a new shard, for its mutex. An object must only ever be opened with one and the
+    /// same access; what was built with an access of its own belongs to a shard's once that shard's lock has published it.
     pub fn access(&self) -> Access {
         Access::new()
     }
@@ -63,6 +64,14 @@ impl<'a> Object<'a> {
     fn at(place: ObjectPtr) -> Object<'a> {
         // SAFETY: `Access` was opened with the Ref of a published object that is alive.
         Object { place, first: unsafe { place.first() }, life: PhantomData }
+    }
+
+    /// True if the object was marked dead, which happens under its shard's lock. Reclaim alone opens objects of which it does
+    /// not know this: their memory is still there.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        // SAFETY: the object was published, and its memory is not released while this view lives.
+        unsafe { self.place.is_dead(&self.first) }
     }
 
     #[inline(always)]

@@ -96,6 +96,11 @@ impl Mover<'_> {
         if self.store.collections().get(id) != Some(at) {
             return Relocated::Busy;
         }
+        // It may have died since its head was read. Its bytes mean nothing then: they may be those of a leaf without
+        // elements, and its collection's number may be another collection's.
+        if shard.access().open(self.store.log(), head.r).is_dead() {
+            return Relocated::Dead;
+        }
         let moved = shard.with_root(self.store.ground(), self.worker.appender(), at.place, |root, hands| {
             root.body.relocate(hands, head)
         });

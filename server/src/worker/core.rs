@@ -218,12 +218,13 @@ impl Core {
     }
 
     /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. If the client listens,
-    /// messages that were published before stand before the reply. Nothing happens if the client is gone.
+    /// messages that were published before stand before the reply. A client that tracks keys gets its reply at once: what
+    /// its own command invalidates lies in the inbox too, and is to stand behind. Nothing happens if the client is gone.
     pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) {
         let stats = &self.state.workers()[self.index].stats();
         let Some((who, mark)) = self.blocked.end(client, &mut self.conns, &self.store, stats, reply) else { return };
         let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
-        if conn.listens() && self.hub.done() < until {
+        if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
             let reply = conn.split_output(mark);
             self.held_replies.hold(conn, until, reply);
         }

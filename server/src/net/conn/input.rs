@@ -139,10 +139,14 @@ impl Input {
         &mut self.bytes[self.end..to]
     }
 
-    /// `count` bytes were read into the room.
+    /// `count` bytes were read into the room. Room that was made for a read which found nothing is not charged: else two
+    /// clients that sent the same would count 256 KB apart, by how their bytes were cut into reads.
     pub(crate) fn filled(&mut self, count: usize) {
         assert!(count <= self.bytes.len() - self.end, "a read cannot exceed its buffer");
         self.end += count;
+        if count == 0 {
+            self.bytes.truncate(self.end);
+        }
     }
 
     /// Forgets what lies behind the first `count` bytes.
@@ -241,6 +245,19 @@ mod tests {
         input.consume(12 + 600_000);
         input.release(&mut pool);
         assert_eq!((input.held_bytes(), pool.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_read_that_finds_nothing_is_not_charged() {
+        let (mut input, mut pool) = (Input::default(), Pool::default());
+        let total = (1 << 20) + 14;
+        while input.len() < total {
+            let room = input.room(total - input.len(), &mut pool).len();
+            input.filled(room.min(total - input.len()));
+        }
+        input.room(2, &mut pool);
+        input.filled(0);
+        assert_eq!(input.held_bytes(), total);
     }
 
     #[test]

@@ -267,10 +267,13 @@ impl Conn {
     }
 
     /// True if bytes may be read from the socket: there may be some, and no whole request waits here. A client that waits
-    /// for nothing but room for its output is read all the same, up to the query limit: it may write all of its requests
-    /// before it reads its first reply.
+    /// for nothing but room for its output, or for keys, is read all the same, up to the query limit: it may write all of
+    /// its requests before it reads its first reply, and the end of one that is gone stands behind all that it wrote. Not
+    /// read, it would be served with an element of a list that nobody gets.
     pub(crate) fn may_read(&self) -> bool {
-        let wanted = !self.requests.may_be_whole() || self.waits.is_only(WaitReasons::OUTPUT);
+        let wanted = !self.requests.may_be_whole()
+            || self.waits.is_only(WaitReasons::OUTPUT)
+            || self.waits.is_only(WaitReasons::KEYS);
         self.socket.is_readable() && wanted && !self.waits(WaitReasons::CLOSING)
     }
 

@@ -7,7 +7,7 @@ use varve_base::Ref;
 use super::*;
 use crate::NewValue;
 
-/// As many segments as a terabyte of data has.
+/// The number of segments of 8 MB that a terabyte of data has.
 const SEGMENTS: usize = 131_072;
 /// A choice of a victim looks at twelve segments of each of 32 rungs at most, and at the open ones, twice.
 const CHOICE_LOOKS: u64 = 800;

@@ -61,7 +61,8 @@ fn a_newcomer_goes_to_the_worker_with_less_to_do() {
     drop(newcomers);
 }
 
-/// As many as may come in, the others are told why not, and nothing is left of either.
+/// The server takes in as many clients as `maxclients` allows and refuses the others with an error. It keeps nothing of
+/// either.
 #[test]
 fn a_storm_of_connections_over_maxclients() {
     const MAX: usize = 50;

@@ -45,6 +45,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("engine/packed", &[&["lib"], &["intset", "node"], &["leaf"]]),
     ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table", "leaf_table"], &["list", "zset"]]),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
+    ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/exec",

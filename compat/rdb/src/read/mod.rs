@@ -1,0 +1,373 @@
+//! Reading: a file as events, one value part by part.
+//!
+//! ```text
+//! Reader        Aux .. SelectDb ResizeDb ( Key Part .. ValueEnd ) .. End
+//! ValueReader   Part ..                                                      one value in memory: DUMP's, or one that
+//!                                                                            Reader::raw_value has cut out of a file
+//! ```
+//! Whatever the bytes are, the answer is an event or a [`ReadError`]; after an error nothing more is read. Memory is that
+//! of the largest single string that the file really has. Checked here: structure, packed blobs to the last byte, scores,
+//! times. Not here: elements that come twice and collections without elements, which the receiver sees.
+
+mod fault;
+mod packed;
+mod skip;
+mod source;
+mod strings;
+mod values;
+
+pub use fault::{ReadError, ReadFault};
+pub use values::Part;
+
+use std::io::Read;
+
+use crate::format::{Dialect, Encoding, Kind, Magic, op};
+use crate::write::LastUse;
+use source::Source;
+use values::Values;
+
+/// The next thing in a file.
+#[derive(Debug, PartialEq)]
+pub enum Event<'a> {
+    /// A field about the file itself. Readers pass over those that they do not know.
+    Aux {
+        /// Its name.
+        name: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// The keys that follow are of this database.
+    SelectDb(u64),
+    /// Numbers of keys that follow and of those that expire: a hint.
+    ResizeDb {
+        /// All keys.
+        keys: u64,
+        /// Keys that expire.
+        volatile: u64,
+    },
+    /// A hint about a hash slot of a cluster.
+    Slot,
+    /// The source text of a library of functions.
+    Function(&'a [u8]),
+    /// Data that a module keeps beside keys, which was passed over; the module's number.
+    ModuleAux(u64),
+    /// A key; its value follows.
+    Key(KeyHead<'a>),
+    /// A part of the value.
+    Part(Part<'a>),
+    /// The value is complete.
+    ValueEnd,
+    /// The file is complete, and its checksum right.
+    End,
+}
+
+/// A key and what is known of it before its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyHead<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The type of its value. Streams and values of modules have no parts: their end follows at once.
+    pub kind: Kind,
+    /// Number of the type, for [`ValueReader::new`].
+    pub type_number: u8,
+    /// When it expires, in milliseconds of Unix time.
+    pub expiry_ms: Option<i64>,
+    /// When it was used.
+    pub access: Option<LastUse>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Header,
+    Entries,
+    Value,
+    Ended,
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: Source<R>,
+    state: State,
+    dialect: Dialect,
+    values: Values,
+    key: Vec<u8>,
+    text: Vec<u8>,
+    small: Vec<u8>,
+    expiry_ms: Option<i64>,
+    access: Option<LastUse>,
+    type_number: u8,
+}
+
+impl<R: Read> Reader<R> {
+    /// A file at its first byte. The reader has a buffer of its own, and reads ahead of what it shows.
+    pub fn new(input: R) -> Reader<R> {
+        Reader {
+            source: Source::new(input, usize::MAX, true),
+            state: State::Header,
+            dialect: Dialect::OURS,
+            values: Values::default(),
+            key: Vec::new(),
+            text: Vec::new(),
+            small: Vec::new(),
+            expiry_ms: None,
+            access: None,
+            type_number: 0,
+        }
+    }
+
+    /// The server and version that the file is of, known from the first event on.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Bytes that were read: after [`Event::End`] the length of the file's RDB part.
+    pub fn offset(&self) -> u64 {
+        self.source.offset()
+    }
+
+    /// The next event; [`Event::End`] again behind the end.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes, where, and in which key.
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Event<'_>, ReadError> {
+        if self.state != State::Value {
+            return match self.entry() {
+                Ok(next) => Ok(self.event(next)),
+                Err(fault) => Err(self.error(fault)),
+            };
+        }
+        let Reader { source, values, .. } = self;
+        match values.next_part(source) {
+            // The borrow of a part ends before the error is made.
+            Ok(Some(part)) => Ok(Event::Part(part)),
+            Ok(None) => {
+                self.state = State::Entries;
+                Ok(Event::ValueEnd)
+            }
+            Err(fault) => Err(error_in_value(fault, source.offset(), self.dialect, self.type_number, &self.key)),
+        }
+    }
+
+    /// Passes over the value of the key that was shown last, of which no part has been read; nothing packed is looked
+    /// into.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_event`].
+    pub fn skip_value(&mut self) -> Result<(), ReadError> {
+        if self.state == State::Value {
+            self.values.skip(&mut self.source).map_err(|fault| self.error(fault))?;
+            self.state = State::Entries;
+        }
+        Ok(())
+    }
+
+    /// Appends the value of the key that was shown last, of which no part has been read, to `to` as it stands in the
+    /// file, for a [`ValueReader`] elsewhere.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_event`].
+    pub fn raw_value(&mut self, to: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.source.begin_copy(std::mem::take(to));
+        let result = self.skip_value();
+        *to = self.source.end_copy();
+        result
+    }
+
+    fn error(&self, fault: ReadFault) -> ReadError {
+        let offset = self.source.offset();
+        if self.state == State::Value {
+            return error_in_value(fault, offset, self.dialect, self.type_number, &self.key);
+        }
+        ReadError::new(fault, offset)
+    }
+
+    /// Reads up to the next event that is not of a value.
+    fn entry(&mut self) -> Result<Next, ReadFault> {
+        if self.state == State::Ended {
+            return Ok(Next::End);
+        }
+        if self.state == State::Header {
+            self.header()?;
+            self.state = State::Entries;
+        }
+        (self.expiry_ms, self.access) = (None, None);
+        loop {
+            let source = &mut self.source;
+            match source.byte()? {
+                op::EXPIRE_S => {
+                    self.expiry_ms = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000);
+                }
+                op::EXPIRE_MS => self.expiry_ms = Some(i64::from_le_bytes(source.array()?)),
+                op::FREQ => self.access = Some(LastUse::Freq(source.byte()?)),
+                op::IDLE => self.access = Some(LastUse::Idle(source.length()?)),
+                op::SELECT_DB => return Ok(Next::SelectDb(source.length()?)),
+                op::RESIZE_DB => return Ok(Next::ResizeDb(source.length()?, source.length()?)),
+                op::AUX => {
+                    source.string(&mut self.key, &mut self.small)?;
+                    source.string(&mut self.text, &mut self.small)?;
+                    return Ok(Next::Aux);
+                }
+                op::FUNCTION => {
+                    source.string(&mut self.text, &mut self.small)?;
+                    return Ok(Next::Function);
+                }
+                op::FUNCTION_PRE_GA => return Err(ReadFault::Unsupported("function of the first form")),
+                op::MODULE_AUX => {
+                    let module = source.length()?;
+                    skip::module(source)?;
+                    return Ok(Next::ModuleAux(module));
+                }
+                op::SLOT_INFO => {
+                    for _ in 0..3 {
+                        source.length()?;
+                    }
+                    return Ok(Next::Slot);
+                }
+                op::SLOT_IMPORT => return Err(ReadFault::Unsupported("slot that was being imported")),
+                op::EOF => {
+                    self.end()?;
+                    return Ok(Next::End);
+                }
+                number => {
+                    let encoding = Encoding::of(self.dialect, number).ok_or(ReadFault::Type(self.dialect, number))?;
+                    source.string(&mut self.key, &mut self.small)?;
+                    self.values.begin(encoding);
+                    (self.type_number, self.state) = (number, State::Value);
+                    return Ok(Next::Key);
+                }
+            }
+        }
+    }
+
+    fn event(&self, next: Next) -> Event<'_> {
+        match next {
+            Next::Aux => Event::Aux { name: &self.key, value: &self.text },
+            Next::SelectDb(db) => Event::SelectDb(db),
+            Next::ResizeDb(keys, volatile) => Event::ResizeDb { keys, volatile },
+            Next::Slot => Event::Slot,
+            Next::Function => Event::Function(&self.text),
+            Next::ModuleAux(module) => Event::ModuleAux(module),
+            Next::Key => Event::Key(KeyHead {
+                key: &self.key,
+                kind: self.values.encoding().kind(),
+                type_number: self.type_number,
+                expiry_ms: self.expiry_ms,
+                access: self.access,
+            }),
+            Next::End => Event::End,
+        }
+    }
+
+    /// Reads the magic word and the version.
+    fn header(&mut self) -> Result<(), ReadFault> {
+        let first: [u8; 5] = self.source.array()?;
+        let (magic, digits) = match &first {
+            b"REDIS" => (Magic::Redis, self.source.array::<4>()?),
+            b"VALKE" => {
+                let [last, digits @ ..] = self.source.array::<4>()?;
+                if last != b'Y' {
+                    return Err(ReadFault::Magic);
+                }
+                (Magic::Valkey, [b'0', digits[0], digits[1], digits[2]])
+            }
+            _ => return Err(ReadFault::Magic),
+        };
+        let version =
+            std::str::from_utf8(&digits).ok().and_then(|digits| digits.parse().ok()).ok_or(ReadFault::Magic)?;
+        self.dialect = Dialect::of(magic, version).ok_or(ReadFault::Version(magic, version))?;
+        if self.dialect.version < CHECKSUM_VERSION {
+            self.source.stop_summing();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), ReadFault> {
+        if self.dialect.version >= CHECKSUM_VERSION {
+            let bytes = self.source.crc();
+            let file = u64::from_le_bytes(self.source.array()?);
+            // Zero says that whoever wrote the file did not sum it.
+            if file != 0 && file != bytes {
+                return Err(ReadFault::Checksum(file, bytes));
+            }
+        }
+        self.state = State::Ended;
+        Ok(())
+    }
+}
+
+/// First version whose files end with a checksum.
+const CHECKSUM_VERSION: u16 = 5;
+
+/// An event without what it shows.
+enum Next {
+    Aux,
+    SelectDb(u64),
+    ResizeDb(u64, u64),
+    Slot,
+    Function,
+    ModuleAux(u64),
+    Key,
+    End,
+}
+
+#[cold]
+fn error_in_value(fault: ReadFault, offset: u64, dialect: Dialect, type_number: u8, key: &[u8]) -> ReadError {
+    let name = Encoding::of(dialect, type_number).map_or("value", Encoding::name);
+    ReadError::new(fault, offset).of_type(name).of_key(key)
+}
+
+/// One value in memory.
+#[derive(Debug)]
+pub struct ValueReader<'a> {
+    source: Source<&'a [u8]>,
+    values: Values,
+}
+
+impl<'a> ValueReader<'a> {
+    /// The value of a type, which the bytes are, nothing before and nothing behind.
+    ///
+    /// # Errors
+    /// The type is not known.
+    pub fn new(dialect: Dialect, type_number: u8, bytes: &'a [u8]) -> Result<ValueReader<'a>, ReadError> {
+        let encoding = Encoding::of(dialect, type_number)
+            .ok_or_else(|| ReadError::new(ReadFault::Type(dialect, type_number), 0))?;
+        let mut reader = ValueReader { source: Source::new(bytes, bytes.len(), false), values: Values::default() };
+        reader.values.begin(encoding);
+        Ok(reader)
+    }
+
+    /// The type and value that DUMP's payload has between its ends ([`crate::dump::open`]).
+    ///
+    /// # Errors
+    /// The type is not known, or there is none.
+    pub fn of_dump(dialect: Dialect, typed: &'a [u8]) -> Result<ValueReader<'a>, ReadError> {
+        let (number, value) = typed.split_first().ok_or_else(|| ReadError::new(ReadFault::Truncated, 0))?;
+        ValueReader::new(dialect, *number, value)
+    }
+
+    /// The type of the value.
+    pub fn kind(&self) -> Kind {
+        self.values.encoding().kind()
+    }
+
+    /// The next part; None behind the last one, when the bytes have ended with it.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes; bytes behind the value are wrong too.
+    #[inline]
+    pub fn next_part(&mut self) -> Result<Option<Part<'_>>, ReadError> {
+        let ValueReader { source, values } = self;
+        let name = values.encoding().name();
+        match values.next_part(source) {
+            Ok(Some(part)) => Ok(Some(part)),
+            Ok(None) => match source.at_end() {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(ReadError::new(ReadFault::Odd("something follows it"), source.offset()).of_type(name)),
+                Err(fault) => Err(ReadError::new(fault, source.offset()).of_type(name)),
+            },
+            Err(fault) => Err(ReadError::new(fault, source.offset()).of_type(name)),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The bytes of a file: buffered, counted and summed.
+//!
+//! ```text
+//! buffer   | summed ..... | read ....... | free |
+//!          0            summed  at      end
+//! ```
+//! A length that lies costs no memory: a string grows with the bytes that come. The CRC is computed over what was read
+//! when the buffer is filled again, in large pieces.
+
+use std::io::{ErrorKind, Read};
+
+use crate::crc::Crc64;
+use crate::read::fault::ReadFault;
+
+/// Bytes of the buffer.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The bytes of a file, from front to back.
+#[derive(Debug)]
+pub(crate) struct Source<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    at: usize,
+    end: usize,
+    summed: usize,
+    /// Offset in the file of the buffer's first byte.
+    base: u64,
+    crc: Option<Crc64>,
+    /// Bytes that are read are also kept here.
+    copy: Option<Vec<u8>>,
+}
+
+impl<R: Read> Source<R> {
+    /// A file of which `size_hint` bytes are expected, summed or not.
+    pub(crate) fn new(input: R, size_hint: usize, summed: bool) -> Source<R> {
+        let bytes = size_hint.clamp(64, BUFFER_BYTES);
+        Source {
+            input,
+            buffer: vec![0; bytes].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            summed: 0,
+            base: 0,
+            crc: summed.then(Crc64::new),
+            copy: None,
+        }
+    }
+
+    /// Bytes that were read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// The CRC of all bytes that were read.
+    pub(crate) fn crc(&mut self) -> u64 {
+        self.sum();
+        self.crc.as_ref().map_or(0, Crc64::get)
+    }
+
+    /// Sums no more: the file has no checksum.
+    pub(crate) fn stop_summing(&mut self) {
+        self.crc = None;
+    }
+
+    /// True if nothing follows.
+    pub(crate) fn at_end(&mut self) -> Result<bool, ReadFault> {
+        if self.at == self.end {
+            self.fill()?;
+        }
+        Ok(self.at == self.end)
+    }
+
+    /// The next byte.
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Result<u8, ReadFault> {
+        if self.at == self.end {
+            self.fill_some()?;
+        }
+        let byte = self.buffer[self.at];
+        self.at += 1;
+        if let Some(copy) = &mut self.copy {
+            copy.push(byte);
+        }
+        Ok(byte)
+    }
+
+    /// The next bytes, a few.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadFault> {
+        let mut bytes = [0; N];
+        for byte in &mut bytes {
+            *byte = self.byte()?;
+        }
+        Ok(bytes)
+    }
+
+    /// Appends the next `len` bytes.
+    #[inline]
+    pub(crate) fn append(&mut self, len: u64, to: &mut Vec<u8>) -> Result<(), ReadFault> {
+        self.pieces(len, |piece| to.extend_from_slice(piece))
+    }
+
+    /// Passes over the next `len` bytes.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<(), ReadFault> {
+        self.pieces(len, |_| ())
+    }
+
+    /// Keeps a copy of the bytes that are read from here on.
+    pub(crate) fn begin_copy(&mut self, to: Vec<u8>) {
+        self.copy = Some(to);
+    }
+
+    /// Ends the copy and gives it.
+    pub(crate) fn end_copy(&mut self) -> Vec<u8> {
+        self.copy.take().unwrap_or_default()
+    }
+
+    #[inline]
+    fn pieces(&mut self, len: u64, mut show: impl FnMut(&[u8])) -> Result<(), ReadFault> {
+        let mut left = len;
+        while left > 0 {
+            if self.at == self.end {
+                self.fill_some()?;
+            }
+            let piece = usize::try_from(left).unwrap_or(usize::MAX).min(self.end - self.at);
+            let bytes = &self.buffer[self.at..self.at + piece];
+            show(bytes);
+            if let Some(copy) = &mut self.copy {
+                copy.extend_from_slice(bytes);
+            }
+            self.at += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fill_some(&mut self) -> Result<(), ReadFault> {
+        self.fill()?;
+        if self.at == self.end { Err(ReadFault::Truncated) } else { Ok(()) }
+    }
+
+    /// Fills the buffer, of which everything has been read.
+    fn fill(&mut self) -> Result<(), ReadFault> {
+        debug_assert!(self.at == self.end, "nothing is thrown away unread");
+        self.sum();
+        self.base += self.end as u64;
+        (self.at, self.end, self.summed) = (0, 0, 0);
+        loop {
+            match self.input.read(&mut self.buffer) {
+                Ok(bytes) => {
+                    self.end = bytes;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(ReadFault::Io(error)),
+            }
+        }
+    }
+
+    fn sum(&mut self) {
+        if let Some(crc) = &mut self.crc {
+            crc.add(&self.buffer[self.summed..self.at]);
+        }
+        self.summed = self.at;
+    }
+}

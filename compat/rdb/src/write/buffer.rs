@@ -1,0 +1,257 @@
+//! A buffer of encoded entries, with marks at the strings that may be compressed.
+
+use std::convert::Infallible;
+
+use varve_base::number::parse_i64;
+
+use crate::format::{Kind, len, op, ty};
+use crate::lzf::{self, Table};
+
+/// Strings of more bytes than this are worth compressing.
+const COMPRESS_MIN_BYTES: usize = 20;
+/// Longest text of an integer that is written as one: the sign and ten digits.
+const INT_TEXT_MAX: usize = 11;
+
+/// When a key was used, for a reader that evicts by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastUse {
+    /// Seconds since its last use.
+    Idle(u64),
+    /// The logarithmic counter of its uses.
+    Freq(u8),
+}
+
+/// RdbBuffer entries, or parts of them.
+#[derive(Clone, Debug, Default)]
+pub struct RdbBuffer {
+    bytes: Vec<u8>,
+    /// Where the length prefixes of strings stand that may be compressed.
+    marks: Vec<usize>,
+    compress: bool,
+}
+
+impl RdbBuffer {
+    /// An empty buffer; with `compress` it marks the strings that may be compressed.
+    pub fn new(compress: bool) -> RdbBuffer {
+        RdbBuffer { compress, ..RdbBuffer::default() }
+    }
+
+    /// The bytes so far, nothing of them compressed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Number of bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// True if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Forgets everything; the memory is kept.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.marks.clear();
+    }
+
+    /// The bytes, strings compressed where that makes them shorter.
+    pub fn into_compressed(self) -> Vec<u8> {
+        if self.marks.is_empty() {
+            return self.bytes;
+        }
+        let mut out = Vec::new();
+        let done = self.compress_into(&mut Table::default(), &mut out, |_| Ok::<(), Infallible>(()));
+        let done = done.unwrap_or_else(|never| match never {});
+        out.extend_from_slice(&self.bytes[done..]);
+        out
+    }
+
+    /// Appends all up to the last marked string to `out`, marked strings compressed, and calls `each` behind each of these.
+    /// Gives the number of bytes that are done.
+    pub(super) fn compress_into<E>(
+        &self,
+        table: &mut Table,
+        out: &mut Vec<u8>,
+        mut each: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut done = 0;
+        for &start in &self.marks {
+            let text = self.text_at(start);
+            let end = start + prefix_bytes(text.len() as u64) + text.len();
+            out.extend_from_slice(&self.bytes[done..start]);
+            if !push_compressed(table, text, out) {
+                out.extend_from_slice(&self.bytes[start..end]);
+            }
+            done = end;
+            each(out)?;
+        }
+        Ok(done)
+    }
+
+    // Beside entries
+
+    /// A field about the file itself, such as the version of the server.
+    pub fn aux(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.push(op::AUX);
+        self.string(name);
+        self.string(value);
+    }
+
+    /// The entries that follow are of this database.
+    pub fn select_db(&mut self, db: u64) {
+        self.bytes.push(op::SELECT_DB);
+        self.count(db);
+    }
+
+    /// How many keys of the database follow, and how many of these expire: a hint for the reader's tables.
+    pub fn resize_db(&mut self, keys: u64, volatile: u64) {
+        self.bytes.push(op::RESIZE_DB);
+        self.count(keys);
+        self.count(volatile);
+    }
+
+    // Entries
+
+    /// Begins an entry; its value follows. `expiry_ms` is Unix time.
+    ///
+    /// # Panics
+    /// For streams and values of modules, which are not written.
+    pub fn begin(&mut self, kind: Kind, key: &[u8], expiry_ms: Option<i64>, access: Option<LastUse>) {
+        if let Some(expiry_ms) = expiry_ms {
+            self.bytes.push(op::EXPIRE_MS);
+            self.bytes.extend_from_slice(&expiry_ms.to_le_bytes());
+        }
+        match access {
+            None => {}
+            Some(LastUse::Idle(seconds)) => {
+                self.bytes.push(op::IDLE);
+                self.count(seconds);
+            }
+            Some(LastUse::Freq(counter)) => self.bytes.extend_from_slice(&[op::FREQ, counter]),
+        }
+        self.kind(kind);
+        self.string(key);
+    }
+
+    /// The type of a value, in front of it; an entry has its key between the two, DUMP's payload has none.
+    ///
+    /// # Panics
+    /// For streams and values of modules, which are not written.
+    pub fn kind(&mut self, kind: Kind) {
+        self.bytes.push(match kind {
+            Kind::String => ty::STRING,
+            Kind::List => ty::LIST,
+            Kind::Set => ty::SET,
+            Kind::Hash => ty::HASH,
+            Kind::Zset => ty::ZSET,
+            Kind::Stream | Kind::Module => panic!("no {} is written", kind.name()),
+        });
+    }
+
+    /// The number of elements, fields or members that follow.
+    pub fn count(&mut self, count: u64) {
+        push_length(&mut self.bytes, count);
+    }
+
+    /// The value of a string, an element of a list, a member of a set.
+    #[inline]
+    pub fn string(&mut self, text: &[u8]) {
+        if text.len() <= INT_TEXT_MAX && self.integer(text) {
+            return;
+        }
+        if self.compress && text.len() > COMPRESS_MIN_BYTES {
+            self.marks.push(self.bytes.len());
+        }
+        push_length(&mut self.bytes, text.len() as u64);
+        self.bytes.extend_from_slice(text);
+    }
+
+    /// A field of a hash and its value.
+    #[inline]
+    pub fn pair(&mut self, field: &[u8], value: &[u8]) {
+        self.string(field);
+        self.string(value);
+    }
+
+    /// A member of a sorted set and its score.
+    #[inline]
+    pub fn scored(&mut self, member: &[u8], score: f64) {
+        self.string(member);
+        self.bytes.extend_from_slice(&score.to_le_bytes());
+    }
+
+    /// Appends the text of an integer of 32 bits as one; false for any other text.
+    fn integer(&mut self, text: &[u8]) -> bool {
+        // No integer begins with another byte: most texts are done here.
+        if !text.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') {
+            return false;
+        }
+        let Some(n) = parse_i64(text) else { return false };
+        let bytes = n.to_le_bytes();
+        match n {
+            -0x80..=0x7f => self.bytes.extend_from_slice(&[len::INT_8, bytes[0]]),
+            -0x8000..=0x7fff => self.bytes.extend_from_slice(&[len::INT_16, bytes[0], bytes[1]]),
+            -0x8000_0000..=0x7fff_ffff => {
+                self.bytes.push(len::INT_32);
+                self.bytes.extend_from_slice(&bytes[..4]);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The string whose length prefix stands here.
+    fn text_at(&self, start: usize) -> &[u8] {
+        let bytes = &self.bytes[start..];
+        let length = match bytes[0] {
+            len::BITS_32 => u32::from_be_bytes(bytes[1..5].try_into().expect("four bytes")) as usize,
+            len::BITS_64 => u64::from_be_bytes(bytes[1..9].try_into().expect("eight bytes")) as usize,
+            first @ len::BITS_14.. => usize::from(first & 0x3f) << 8 | usize::from(bytes[1]),
+            first => usize::from(first),
+        };
+        &bytes[prefix_bytes(length as u64)..][..length]
+    }
+}
+
+/// Bytes of a length prefix.
+fn prefix_bytes(length: u64) -> usize {
+    match length {
+        0..0x40 => 1,
+        0x40..0x4000 => 2,
+        0x4000..=0xffff_ffff => 5,
+        _ => 9,
+    }
+}
+
+/// Appends a length.
+fn push_length(to: &mut Vec<u8>, length: u64) {
+    match length {
+        0..0x40 => to.push(length as u8),
+        0x40..0x4000 => to.extend_from_slice(&[len::BITS_14 | (length >> 8) as u8, length as u8]),
+        0x4000..=0xffff_ffff => {
+            to.push(len::BITS_32);
+            to.extend_from_slice(&(length as u32).to_be_bytes());
+        }
+        _ => {
+            to.push(len::BITS_64);
+            to.extend_from_slice(&length.to_be_bytes());
+        }
+    }
+}
+
+/// Appends a string compressed; false, and nothing was appended, if that saves less than four bytes.
+fn push_compressed(table: &mut Table, text: &[u8], to: &mut Vec<u8>) -> bool {
+    // The number of compressed bytes stands in front of them and is known behind them.
+    let mut small = Vec::with_capacity(text.len() / 2);
+    if !lzf::compress(table, text, text.len().saturating_sub(4), &mut small) {
+        return false;
+    }
+    to.push(len::LZF);
+    push_length(to, small.len() as u64);
+    push_length(to, text.len() as u64);
+    to.extend_from_slice(&small);
+    true
+}

@@ -1,9 +1,10 @@
-//! Packed nodes and sets of integers: what a small collection, or one node of a long list, looks like in bytes.
+//! Packed nodes, packed leaves and sets of integers: what a small collection, or a part of a big one, looks like in bytes.
 //!
 //! Byte formats only: everything here works on slices that are handed in, allocates nothing and knows neither the log
 //! nor a reference. The owner of the bytes decides how many there are; a change that does not fit returns how many it needs.
 //!
 //! - [`node`]: a sequence of entries, each a string or an integer, readable and growing at both ends.
+//! - [`leaf`]: elements of a hash or a set, each found by a byte of its hash.
 //! - [`intset`]: integers in ascending order, 2, 4 or 8 bytes each.
 
 #![forbid(unsafe_code)]

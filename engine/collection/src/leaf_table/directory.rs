@@ -22,8 +22,12 @@ const PAGE_BITS_JOIN: u8 = 7;
 /// The first bits of a hash that a directory looks at. A position in hash space is a number of as many bits.
 pub(super) const DEPTH_MAX: u8 = 48;
 
+/// Most elements of a leaf: ten bits of a cell.
+pub(super) const COUNT_MAX: usize = 1023;
+
 const DEPTH_AT: u32 = Ref::BITS;
 const COUNT_AT: u32 = DEPTH_AT + 6;
+const _: () = assert!(COUNT_MAX >> (u64::BITS - COUNT_AT) == 0);
 
 /// A leaf as the directory has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +36,10 @@ pub(super) struct Cell(u64);
 impl Cell {
     /// The leaf at `r`, if there is one, with `count` elements, whose hashes have the first `depth` bits in common.
     pub(super) fn new(r: Option<Ref>, depth: u8, count: usize) -> Cell {
-        debug_assert!(depth <= DEPTH_MAX && count < 1024 && r.is_some() == (count > 0), "{r:?}, {depth}, {count}");
+        debug_assert!(
+            depth <= DEPTH_MAX && count <= COUNT_MAX && r.is_some() == (count > 0),
+            "{r:?}, {depth}, {count}"
+        );
         Cell(r.map_or(0, Ref::bits) | u64::from(depth) << DEPTH_AT | (count as u64) << COUNT_AT)
     }
 

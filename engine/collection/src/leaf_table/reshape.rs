@@ -6,7 +6,7 @@ use varve_packed::Full;
 use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_segment::{NewObject, NewValue, Owner, SegmentClass};
 
-use super::directory::DEPTH_MAX;
+use super::directory::{COUNT_MAX, DEPTH_MAX};
 use super::{LIMITS, LeafTable, limit, open};
 use crate::WriteCtx;
 use crate::kinds;
@@ -44,7 +44,8 @@ impl LeafTable {
             };
             let mut object = ctx.access.open_mut(ctx.log, r);
             let mut leaf = PackedLeafMut::open(object.value_mut());
-            match push(&mut leaf) {
+            let pushed = if cell.count() < COUNT_MAX { push(&mut leaf) } else { Err(Full { needed: usize::MAX }) };
+            match pushed {
                 Ok(()) => return self.directory.set(hash, Some(r), cell.count() + 1),
                 Err(Full { needed }) => self.make_room(ctx, hash, size, needed),
             }

@@ -1,11 +1,11 @@
-//! A packed leaf: elements of a hash or a set in up to some KB, each found by a tag, one byte of its hash.
+//! A packed leaf: elements of a hash or a set, mostly some KB of them, each found by a tag, one byte of its hash.
 //!
 //! ```text
 //!   0      4           4+n          4+n+w*n                                                  length of the buffer
 //!   +------+-----------+------------+-------------------+-------------+-----+-----------+-----------+
 //!   | head | n tags    | n sizes    |  free room        | element n-1 | ... | element 1 | element 0 |
 //!   +------+-----------+------------+-------------------+-------------+-----+-----------+-----------+
-//!   head   count: 12 bits, 3 bits unused, wide: 1 bit | bytes of all elements: 16 bits
+//!   head   count: 12 bits, bytes of all elements: 3 high bits, wide: 1 bit | bytes of all elements: 16 low bits
 //!   size   w = 1 byte each; w = 2 in a wide leaf: its elements may have over 255 bytes, or lie elsewhere
 //!          (the top bit of the size: the element is the 8 bytes of a number that the owner of the leaf understands)
 //! ```
@@ -30,13 +30,15 @@ use crate::{Fault, Full};
 /// Bytes of the head.
 const HEAD_BYTES: usize = 4;
 /// Most elements of a leaf.
-pub const LEAF_ELEMENTS_MAX: usize = 1023;
+pub const LEAF_ELEMENTS_MAX: usize = COUNT_BITS as usize;
 /// Most bytes of all elements of a leaf.
-pub const LEAF_BYTES_MAX: usize = u16::MAX as usize;
+pub const LEAF_BYTES_MAX: usize = (1 << 19) - 1;
 /// Most bytes of an element in a leaf.
 pub const LEAF_ELEMENT_BYTES_MAX: usize = 0x7fff;
 /// The bits of a head's first half that hold the count.
 const COUNT_BITS: u16 = 0xfff;
+/// Where the high bits of the elements' bytes begin in a head's first half.
+const HIGH_AT: u32 = 12;
 /// The bit of a wide size that says that the element lies elsewhere.
 const ELSEWHERE: u16 = 1 << 15;
 /// Bytes of an element that lies elsewhere: those of its number.
@@ -61,22 +63,24 @@ impl LeafHead {
     fn read(buf: &[u8]) -> LeafHead {
         let head: &[u8; HEAD_BYTES] = buf.first_chunk().expect("a leaf has a head");
         let first = u16::from_le_bytes([head[0], head[1]]);
-        let bytes = u16::from_le_bytes([head[2], head[3]]);
-        LeafHead { count: (first & COUNT_BITS).into(), bytes: bytes.into(), wide: first & WIDE != 0 }
+        let (low, high) = (u16::from_le_bytes([head[2], head[3]]), (first & !WIDE) >> HIGH_AT);
+        let bytes = usize::from(low) | usize::from(high) << u16::BITS;
+        LeafHead { count: (first & COUNT_BITS).into(), bytes, wide: first & WIDE != 0 }
     }
 
     #[inline(always)]
     fn write(self, buf: &mut [u8]) {
         debug_assert!(self.count <= LEAF_ELEMENTS_MAX && self.bytes <= LEAF_BYTES_MAX, "{self:?} has no head");
-        let first = self.count as u16 | if self.wide { WIDE } else { 0 };
+        let high = ((self.bytes >> u16::BITS) as u16) << HIGH_AT;
+        let first = self.count as u16 | high | if self.wide { WIDE } else { 0 };
         buf[..2].copy_from_slice(&first.to_le_bytes());
         buf[2..HEAD_BYTES].copy_from_slice(&(self.bytes as u16).to_le_bytes());
     }
 
     /// Bytes of a size.
     #[inline(always)]
-    fn width(self) -> usize {
-        1 + usize::from(self.wide)
+    const fn width(self) -> usize {
+        1 + self.wide as usize
     }
 
     /// Where the sizes begin.
@@ -87,13 +91,13 @@ impl LeafHead {
 
     /// Where the sizes end and the free room begins.
     #[inline(always)]
-    fn front(self) -> usize {
+    const fn front(self) -> usize {
         HEAD_BYTES + self.count * (1 + self.width())
     }
 
     /// Bytes of the smallest buffer for such a leaf.
     #[inline(always)]
-    fn needed(self) -> usize {
+    const fn needed(self) -> usize {
         self.front() + self.bytes
     }
 
@@ -139,7 +143,7 @@ impl ElementPos {
 
 /// Bytes of the smallest buffer for a leaf of `count` elements with `bytes` bytes together, of which the longest has
 /// `longest`.
-pub fn leaf_bytes(count: usize, bytes: usize, longest: usize) -> usize {
+pub const fn leaf_bytes(count: usize, bytes: usize, longest: usize) -> usize {
     LeafHead { count, bytes, wide: longest > NARROW_MAX }.needed()
 }
 
@@ -172,9 +176,6 @@ impl<'a> PackedLeaf<'a> {
             return Err(Fault { at: 0, what: "no head" });
         }
         let head = LeafHead::read(buf);
-        if u16::from_le_bytes([buf[0], buf[1]]) & !(WIDE | COUNT_BITS) != 0 || head.count > LEAF_ELEMENTS_MAX {
-            return Err(Fault { at: 0, what: "no count" });
-        }
         if head.needed() > buf.len() {
             return Err(Fault { at: 0, what: "more elements than bytes" });
         }

@@ -1,136 +1,10 @@
-//! Leaves beside a list of what they hold.
-
-use std::panic::catch_unwind;
+//! Leaves at their limits, and pairs. Leaves beside a list of what they hold: `tests/leaves.rs`.
 
 use varve_base::rng::Rng;
 
 use super::pair::{LeafField, check as check_pair, pair_size, split};
-use super::{LEAF_ELEMENTS_MAX, LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
+use super::{LEAF_ELEMENTS_MAX, PackedLeafMut};
 use crate::Full;
-
-/// A leaf in a buffer, and its elements.
-struct Model {
-    buf: Vec<u8>,
-    elements: Vec<(u8, Owned)>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Owned {
-    Here(Vec<u8>),
-    Elsewhere(u64),
-}
-
-impl Owned {
-    fn of(element: LeafElement<'_>) -> Owned {
-        match element {
-            LeafElement::Here(bytes) => Owned::Here(bytes.to_vec()),
-            LeafElement::Elsewhere(number) => Owned::Elsewhere(number),
-        }
-    }
-
-    fn size(&self) -> usize {
-        match self {
-            Owned::Here(bytes) => bytes.len(),
-            Owned::Elsewhere(_) => 8,
-        }
-    }
-
-    /// The size that its sizes must be able to hold.
-    fn wide_as(&self) -> usize {
-        match self {
-            Owned::Here(bytes) => bytes.len(),
-            Owned::Elsewhere(_) => 256,
-        }
-    }
-}
-
-impl Model {
-    fn new(bytes: usize) -> Model {
-        let mut buf = vec![0xa5; bytes];
-        PackedLeafMut::init(&mut buf).expect("room for a head");
-        Model { buf, elements: Vec::new() }
-    }
-
-    fn compare(&self) {
-        let leaf = PackedLeaf::check(&self.buf).expect("a sound leaf");
-        assert_eq!(leaf.len(), self.elements.len());
-        assert_eq!(leaf.bytes(), self.elements.iter().map(|(_, e)| e.size()).sum::<usize>());
-        assert!(leaf.iter().map(|(tag, e)| (tag, Owned::of(e))).eq(self.elements.iter().cloned()));
-        for (index, (_, element)) in self.elements.iter().enumerate() {
-            assert_eq!(Owned::of(leaf.nth(index)), *element);
-        }
-        let longest = self.elements.iter().map(|(_, e)| e.wide_as()).max().unwrap_or(0);
-        assert_eq!(leaf.copied_bytes(), leaf_bytes(leaf.len(), leaf.bytes(), longest));
-    }
-
-    /// Does `change` with a buffer that has just the bytes that it needs, if it needs more.
-    fn grow(&mut self, change: impl Fn(&mut PackedLeafMut<'_>) -> Result<(), Full>) {
-        let before = self.buf.clone();
-        let Err(Full { needed }) = change(&mut PackedLeafMut::open(&mut self.buf)) else { return };
-        assert_eq!(self.buf, before, "a refusal changes nothing");
-        assert!(needed > self.buf.len() && needed != usize::MAX, "{needed} of {} bytes", self.buf.len());
-        let mut larger = vec![0x5a; needed];
-        PackedLeaf::open(&self.buf).copy_into(&mut larger).expect("it fits");
-        self.buf = larger;
-        change(&mut PackedLeafMut::open(&mut self.buf)).expect("it has what it asked for");
-    }
-}
-
-fn random_element(rng: &mut Rng, longest: u64) -> Vec<u8> {
-    let len = if rng.below(8) == 0 { rng.below(longest + 1) } else { rng.below(12) };
-    (0..len).map(|_| rng.below(3) as u8).collect()
-}
-
-#[test]
-fn leaves_do_as_lists_do() {
-    for seed in 0..60 {
-        let mut rng = Rng::seeded(seed);
-        let mut model = Model::new(4 + rng.below(64) as usize);
-        let longest = [10, 255, 256, 700][seed as usize % 4];
-        for _ in 0..400 {
-            let (element, tag) = (random_element(&mut rng, longest), rng.below(6) as u8);
-            let count = model.elements.len() as u64;
-            match rng.below(10) {
-                0..=4 if count < 120 => {
-                    let cut = rng.below(element.len() as u64 + 1) as usize;
-                    model.grow(|leaf| leaf.push(tag, &[&element[..cut], &[], &element[cut..]]));
-                    model.elements.push((tag, Owned::Here(element)));
-                }
-                5 if seed % 8 == 7 && count < 120 => {
-                    let number = rng.next_u64();
-                    model.grow(|leaf| leaf.push_elsewhere(tag, number));
-                    model.elements.push((tag, Owned::Elsewhere(number)));
-                }
-                5..=6 if count > 0 => {
-                    let index = rng.below(count) as usize;
-                    if seed % 8 == 7 && rng.below(4) == 0 {
-                        model.grow(|leaf| leaf.replace_elsewhere(leaf.leaf().pos(index), 77));
-                        model.elements[index].1 = Owned::Elsewhere(77);
-                        continue;
-                    }
-                    model.grow(|leaf| leaf.replace(leaf.leaf().pos(index), &[&element]));
-                    model.elements[index].1 = Owned::Here(element);
-                }
-                7..=8 if count > 0 => {
-                    let index = rng.below(count) as usize;
-                    let mut leaf = PackedLeafMut::open(&mut model.buf);
-                    leaf.remove(leaf.leaf().pos(index));
-                    model.elements.remove(index);
-                }
-                _ => {
-                    let leaf = PackedLeaf::open(&model.buf);
-                    let mut copy = vec![0xee; leaf.copied_bytes() + rng.below(9) as usize];
-                    leaf.copy_into(&mut copy).expect("it fits");
-                    model.buf = copy;
-                }
-            }
-            model.compare();
-            let leaf = PackedLeaf::open(&model.buf);
-            let found = leaf.find(tag, |e| Owned::of(e).size() > 3).map(|pos| pos.index());
-            assert_eq!(found, model.elements.iter().position(|(t, e)| *t == tag && e.size() > 3));
-        }
-    }
-}
 
 #[test]
 fn a_leaf_says_what_a_push_needs() {
@@ -148,21 +22,6 @@ fn a_leaf_says_what_a_push_needs() {
     }
     assert_eq!(leaf.push(0, &[b""]), Err(Full { needed: usize::MAX }), "as many elements as a leaf may have");
     leaf.leaf().verify();
-}
-
-#[test]
-fn damage_is_found() {
-    let mut model = Model::new(64);
-    model.grow(|leaf| leaf.push(7, &[b"seven"]));
-    model.grow(|leaf| leaf.push(8, &[b"eight"]));
-    for (at, what) in [(1, "no count"), (2, "the sizes are not"), (3, "more elements than bytes"), (6, "the sizes")] {
-        let mut buf = model.buf.clone();
-        buf[at] ^= 0x10;
-        let fault = PackedLeaf::check(&buf).expect_err("damage");
-        assert!(fault.what.starts_with(what), "{at}: {fault:?}");
-    }
-    assert_eq!(PackedLeaf::check(&[0; 3]).expect_err("too short").what, "no head");
-    assert!(catch_unwind(|| PackedLeaf::open(&[2, 0, 9, 0, 1]).len()).is_err(), "elements beyond the buffer");
 }
 
 #[test]

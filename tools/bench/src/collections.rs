@@ -1,10 +1,12 @@
 //! `collections`: resident bytes over payload of big and small collections, and the CPU of what people do with them, beside
 //! the peer.
 //!
-//! Payload is what the user put in: field and value, member, member and 8 bytes of score, element.
+//! Payload is what the user put in: field and value, member, member and 8 bytes of score, element. Collections by their
+//! size are in `sizes`.
 
 use crate::load::Traffic;
 use crate::report::{self, Row, Target};
+use crate::sizes;
 use crate::turns::{both, cpu_us, median, must, push, resident, text};
 use std::io;
 use varve_testkit::{Random, Server};
@@ -84,8 +86,17 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
     if part.is_none_or(|part| part == "cpu") {
         cpu(quick, &mut rows)?;
     }
+    if part.is_none_or(|part| part == "table") {
+        sizes::table(quick, &mut rows)?;
+    }
+    if part.is_none_or(|part| part == "sizes") {
+        sizes::sizes(quick, &mut rows)?;
+    }
+    if part.is_none_or(|part| part == "ops") {
+        sizes::ops(quick, &mut rows)?;
+    }
     if rows.is_empty() {
-        return Err(io::Error::other("no such part: cpu, memory"));
+        return Err(io::Error::other("no such part: cpu, memory, table, sizes, ops"));
     }
     report::finish("collections", &rows)
 }

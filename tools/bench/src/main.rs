@@ -23,6 +23,7 @@ mod point;
 mod publish;
 mod reclaim;
 mod report;
+mod sizes;
 mod tails;
 mod turns;
 
@@ -64,7 +65,7 @@ enum Experiment {
         /// Tiny sizes
         #[arg(long)]
         quick: bool,
-        /// Only this part: cpu, memory
+        /// Only this part: cpu, memory, table, sizes, ops
         #[arg(long)]
         part: Option<String>,
     },

@@ -118,6 +118,9 @@ impl World {
                 value_bytes: 64 >> few,
             }),
         });
+        for ty in [Type::Hash, Type::Set, Type::Zset] {
+            self.store.shapes().small(ty).set_outgrown_bytes([0, 40, 300, 8 << 10][number / 5 % 4]);
+        }
     }
 
     /// Runs what a connection has sent, up to a command that blocks it.

@@ -165,6 +165,8 @@ impl Pair {
         self.limits.small[Type::Hash].entries = self.rng.below(24);
         self.limits.small[Type::Hash].value_bytes = if self.rng.below(3) == 0 { self.rng.below(24) } else { 5000 };
         self.store.shapes().set(&self.limits);
+        let bytes = [0, 60, 400, 8 << 10][self.rng.below(4) as usize];
+        self.store.shapes().small(Type::Hash).set_outgrown_bytes(bytes);
     }
 
     fn set(&mut self, db: u32, n: u64) {

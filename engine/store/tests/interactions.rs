@@ -32,6 +32,8 @@ fn store() -> (Arc<Store>, StoreWorker, StoreWorker) {
     let store = Store::new(&options).expect("an address range");
     let small = PerType::new(|_| SmallLimits { entries: 8, value_bytes: 64 });
     store.shapes().set(&Limits { list_fill: 8, small, ..Limits::default() });
+    // Over these limits a collection is big, whatever its bytes.
+    [Type::Hash, Type::Set, Type::Zset].into_iter().for_each(|ty| store.shapes().small(ty).set_outgrown_bytes(0));
     let mut workers = [store.worker(0), store.worker(1)];
     workers.iter_mut().for_each(|worker| worker.set_now(NOW));
     let [one, two] = workers;

@@ -162,6 +162,8 @@ impl Pair {
             32 if self.rng.below(4) == 0 => {
                 self.limits.small[Type::Set].entries = self.rng.below(80);
                 self.store.shapes().set(&self.limits);
+                let bytes = [0, 60, 400, 8 << 10][self.rng.below(4) as usize];
+                self.store.shapes().small(Type::Set).set_outgrown_bytes(bytes);
             }
             33 => self.now += self.rng.below(50) as i64,
             34 | 35 => {

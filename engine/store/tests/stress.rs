@@ -311,6 +311,10 @@ fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
             let limits = limits.with(Type::Hash, rng.below(entries), bytes).with(Type::Zset, rng.below(entries), bytes);
             let limits = limits.with(Type::Set, rng.below(300), 0);
             worker.store().shapes().set(&limits);
+            let bytes = [0, 100, 8 << 10][rng.below(3) as usize];
+            for ty in [Type::Hash, Type::Set, Type::Zset] {
+                worker.store().shapes().small(ty).set_outgrown_bytes(bytes);
+            }
         }
         _ => {
             let store = Arc::clone(worker.store());

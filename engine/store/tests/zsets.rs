@@ -501,6 +501,8 @@ impl Pair {
         self.limits.small[Type::Zset].entries = [0, 3, 20, 128, 200][self.rng.below(5) as usize];
         self.limits.small[Type::Zset].value_bytes = [0, 10, 64, 64][self.rng.below(4) as usize];
         self.store.shapes().set(&self.limits);
+        let bytes = [0, 60, 400, 8 << 10][self.rng.below(4) as usize];
+        self.store.shapes().small(Type::Zset).set_outgrown_bytes(bytes);
     }
 }
 

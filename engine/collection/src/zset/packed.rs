@@ -3,11 +3,11 @@
 //! ```text
 //!   | member | score | member | score | …
 //!
-//!   score    an integer entry           whole, under 2^62: also for -0, which becomes 0
+//!   score    an integer entry           whole, under 2^62
 //!            a string of 1 to 7 bytes   its shortest decimal text
 //!            a string of 8 bytes        the bits of the f64, little-endian: where the text would be longer
 //! ```
-//! All three read back exactly. Functions over nodes: where the node lies and whether it has room is the caller's.
+//! All three read back exactly, -0 as well. Functions over nodes: where the node lies and whether it has room is the caller's.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -18,7 +18,7 @@ use varve_packed::node::{Coded, EntryPos, Node, NodeMut, PackedEntry};
 use super::rank_span;
 use super::types::{LexBound, ScoreBound, ZRange};
 
-/// Whole scores up to here are integers, as in the peer: only `-0` shows the difference.
+/// Whole scores up to here are integers.
 const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
 /// Texts longer than this are longer than the bits.
 const TEXT_MAX: usize = 7;
@@ -32,7 +32,7 @@ enum PackedScore {
 
 impl PackedScore {
     fn of(score: f64) -> PackedScore {
-        if score.abs() <= WHOLE_MAX && score.trunc() == score {
+        if score.abs() <= WHOLE_MAX && score.trunc() == score && (score != 0.0 || score.is_sign_positive()) {
             return PackedScore::Whole(score as i64);
         }
         let mut text = [0; TEXT_MAX];
@@ -240,20 +240,32 @@ mod tests {
     use varve_base::rng::Rng;
 
     #[test]
-    fn scores_read_back_but_for_the_sign_of_zero() {
+    fn scores_read_back() {
         let mut rng = Rng::seeded(9);
         let random = (0..20_000).map(|_| f64::from_bits(rng.next_u64())).filter(|score| !score.is_nan());
-        let edges =
-            [0.5, 12.25, 0.1, 1e300, -1e-300, f64::INFINITY, f64::NEG_INFINITY, WHOLE_MAX, 1e19, 5e-324, 1e7 + 0.5];
+        let edges = [
+            -0.0,
+            0.5,
+            12.25,
+            0.1,
+            1e300,
+            -1e-300,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            WHOLE_MAX,
+            1e19,
+            5e-324,
+            1e7 + 0.5,
+        ];
         for score in random.chain(edges).chain((-2000..2000).map(f64::from)) {
             let packed = PackedScore::of(score);
             let entry = match packed {
                 PackedScore::Whole(value) => PackedEntry::Int(value),
                 PackedScore::Text(ref bytes, len) => PackedEntry::Bytes(&bytes[..len]),
             };
-            assert_eq!(read_score(entry).to_bits(), (score + 0.0).to_bits(), "{score}");
+            assert_eq!(read_score(entry).to_bits(), score.to_bits(), "{score}");
         }
-        assert!(matches!(PackedScore::of(-0.0), PackedScore::Whole(0)));
+        assert!(matches!(PackedScore::of(0.0), PackedScore::Whole(0)));
         assert_eq!(PackedScore::of(12.25).coded().size(), 7);
         assert_eq!(PackedScore::of(1.0 / 3.0).coded().size(), 10);
     }

@@ -43,7 +43,7 @@ impl Store {
                 assert!(linked.insert(link.id, link.place).is_none(), "two keys of {:?}", link.id);
             }
             if let Some(small) = Small::of(&object) {
-                small.verify(Type::of_kind(object.kind()).row().small);
+                small.verify(Type::of_kind(object.kind()).row().small, self.seed());
             }
             let count: &mut (u64, u64) = counts.entry(db).or_default();
             count.0 += 1;

@@ -216,9 +216,7 @@ fn encoding_of(object: &Object<'_>) -> &'static str {
         return StringForm::of(object.tag()).encoding(object.value());
     }
     let (small, big) = ty.row().encodings;
-    // Redis 7.0.15 has no small form for sets of text: a leaf is ours alone.
-    let is_big = matches!(Encoding::of(object.tag()), Encoding::Big | Encoding::Leaf);
-    if is_big { big } else { small }
+    if Encoding::of(object.tag()) == Encoding::Small { small } else { big }
 }
 
 /// The length of a string in an RDB file: a length prefix and its bytes, or an integer of 1, 2 or 4 bytes.

@@ -1,14 +1,15 @@
 //! Hashes to read: a view that has resolved type and encoding, and the operations that ask it.
 //!
 //! ```text
-//! packed     | field | value | field | value | ...     one node, in the order in which the fields came
+//! small      one packed leaf of pairs in the key's object, in the order in which the fields came
 //! big        LeafTable: pairs in packed leaves, in order of the fields' hashes
 //! ```
 //! Changes of a hash are in `hashes_mut`.
 
 use varve_collection::ReadCtx;
 use varve_collection::leaf_table::LeafTable;
-use varve_packed::node::{Coded, EntryPos, Node};
+use varve_packed::leaf::pair::{self, LeafField};
+use varve_packed::leaf::{ElementPos, LEAF_ELEMENT_BYTES_MAX, PackedLeaf};
 
 use super::Tx;
 use super::draw::{Lot, Pick};
@@ -16,15 +17,14 @@ use super::opened::{Opened, big, small};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
+use crate::state::small::{here, leaf_tag, pairs_of};
 use crate::state::types::{Type, WrongType};
-
-/// Entries from a field to the next one.
-pub(super) const STRIDE: usize = 2;
 
 /// A hash to read, its shard held.
 #[derive(Clone, Copy)]
 pub(super) enum HashView<'a> {
-    Packed(Node<'a>),
+    /// A small hash, and the seed of hashes.
+    Leaf(PackedLeaf<'a>, u64),
     Big(&'a LeafTable, ReadCtx<'a>),
 }
 
@@ -36,14 +36,14 @@ impl<'a> HashView<'a> {
                 let (collection, ctx) = big(held, store, opened.at, link);
                 HashView::Big(collection.hash(), ctx)
             }
-            None => HashView::Packed(Node::open(small(held, store, opened.at))),
+            None => HashView::Leaf(PackedLeaf::open(small(held, store, opened.at)), store.seed()),
         }
     }
 
     /// Number of fields.
     pub(super) fn len(&self) -> usize {
         match self {
-            HashView::Packed(node) => node.len() / STRIDE,
+            HashView::Leaf(leaf, _) => leaf.len(),
             HashView::Big(fields, _) => fields.len(),
         }
     }
@@ -56,8 +56,8 @@ impl<'a> HashView<'a> {
                 Some(value) => show(Some(value.text(&mut [0; 20]))),
                 None => show(None),
             },
-            HashView::Packed(node) => match value_pos(node, &Coded::of(field)) {
-                Some(pos) => show(Some(node.get(pos).text(&mut [0; 20]))),
+            HashView::Leaf(leaf, seed) => match find_field(leaf, seed, field) {
+                Some(pos) => show(Some(pair::split(here(leaf.get(pos))).1.text(&mut [0; 20]))),
                 None => show(None),
             },
         }
@@ -66,7 +66,7 @@ impl<'a> HashView<'a> {
     /// Shows every field and value.
     fn for_each(&self, mut show: impl FnMut(&[u8], &[u8])) {
         match *self {
-            HashView::Packed(node) => each_pair(node, show),
+            HashView::Leaf(leaf, _) => each_pair(leaf, show),
             HashView::Big(fields, ctx) => fields.for_each(ctx, |field, value| {
                 show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
             }),
@@ -75,24 +75,18 @@ impl<'a> HashView<'a> {
 
     fn lot(&self) -> Lot<'a> {
         match *self {
-            HashView::Packed(_) => Lot::Numbers(self.len()),
+            HashView::Leaf(leaf, _) => Lot::Numbers(leaf.len()),
             HashView::Big(fields, ctx) => Lot::Leaves(fields, ctx),
         }
     }
 
     /// Shows the field and value with an id of [`HashView::lot`].
     fn show(&self, id: u64, show: &mut impl FnMut(&[u8], &[u8])) {
-        match *self {
-            HashView::Packed(node) => {
-                let field = node.nth(id as usize * STRIDE).expect("it is below the number of fields");
-                let value = node.next(field).expect("a value follows its field");
-                show(node.get(field).text(&mut [0; 20]), node.get(value).text(&mut [0; 20]));
-            }
-            HashView::Big(fields, ctx) => {
-                let (field, value) = fields.element(ctx, id);
-                show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
-            }
-        }
+        let (field, value) = match *self {
+            HashView::Leaf(leaf, _) => pair::split(here(leaf.nth(id as usize))),
+            HashView::Big(fields, ctx) => fields.element(ctx, id),
+        };
+        show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
     }
 }
 
@@ -178,7 +172,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// SCAN's step: shows some fields from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A packed
+    /// SCAN's step: shows some fields from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A small
     /// hash is shown whole. No hit or miss is counted.
     ///
     /// # Errors
@@ -194,8 +188,8 @@ impl Tx<'_> {
             Some(HashView::Big(fields, ctx)) => fields.scan(ctx, cursor, count, &mut |field, value| {
                 show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
             }),
-            Some(HashView::Packed(node)) => {
-                each_pair(node, show);
+            Some(HashView::Leaf(leaf, _)) => {
+                each_pair(leaf, show);
                 0
             }
             None => 0,
@@ -217,17 +211,24 @@ impl Tx<'_> {
     }
 }
 
-/// The place of a field's value in a packed hash.
-#[inline]
-pub(super) fn value_pos(node: Node<'_>, field: &Coded<'_>) -> Option<EntryPos> {
-    let (pos, _) = node.find(field, node.first()?, STRIDE)?;
-    node.next(pos)
+/// The place of a field in the leaf of a small hash.
+#[inline(always)]
+pub(super) fn find_field(leaf: PackedLeaf<'_>, seed: u64, field: &[u8]) -> Option<ElementPos> {
+    if field.len() > LEAF_ELEMENT_BYTES_MAX {
+        return None;
+    }
+    find_coded(leaf, leaf_tag(seed, field), &LeafField::of(field))
 }
 
-/// Shows every field and value of a packed hash, in order.
-pub(super) fn each_pair(node: Node<'_>, mut show: impl FnMut(&[u8], &[u8])) {
-    let mut entries = node.iter();
-    while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
+/// [`find_field`] for a field that is encoded already, and its tag.
+#[inline(always)]
+pub(super) fn find_coded(leaf: PackedLeaf<'_>, tag: u8, field: &LeafField<'_>) -> Option<ElementPos> {
+    leaf.find(tag, |element| field.is_of(here(element)))
+}
+
+/// Shows every field and value of a small hash, in order.
+pub(super) fn each_pair(leaf: PackedLeaf<'_>, mut show: impl FnMut(&[u8], &[u8])) {
+    for (field, value) in pairs_of(leaf) {
         show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
     }
 }

@@ -1,24 +1,27 @@
 //! Hashes to change: fields set, added to and removed.
 //!
-//! A packed hash becomes big when it is written to and has more fields than `hash-max-listpack-entries`, or is given a field or value of
-//! more than `hash-max-listpack-value` bytes, or has more than `SMALL_BYTES_MAX` bytes; a big one stays big.
+//! A small hash is outgrown when it is written to and has more fields than `hash-max-listpack-entries`, or is given a field
+//! or value of more than `hash-max-listpack-value` bytes. It becomes a big one with more bytes than its encoding may have in
+//! the key's object. Neither goes back.
 
 use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
 use varve_collection::leaf_table::LeafTable;
-use varve_packed::node::{Coded, Grow, Node, NodeMut, PackedEntry, buffer_bytes};
+use varve_packed::Full;
+use varve_packed::leaf::pair::{LeafField, pair_size};
+use varve_packed::leaf::{LEAF_ELEMENT_BYTES_MAX, PackedLeaf, PackedLeafMut, leaf_bytes};
+use varve_packed::node::PackedEntry;
 
 use super::Tx;
-use super::hashes::{HashView, STRIDE, each_pair, value_pos};
+use super::hashes::{HashView, each_pair, find_coded, find_field};
 use super::writable::Writable;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::shapes::SMALL_BYTES_MAX;
+use crate::state::small::leaf_tag;
 use crate::state::types::{Type, WrongType};
 
 /// Pairs of one command for which a new hash gets room at once, where the limits would let it hold more.
 const ROOM_PAIRS_MAX: u64 = 512;
-const ROOM: &str = "the node has the room that was asked for";
 
 /// Why nothing was added to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,30 +160,33 @@ impl HashViewMut<'_, '_> {
         }
     }
 
-    /// Sets pairs in a hash that is packed, or not there yet, and may become big on the way.
+    /// Sets pairs in a hash that is small, or not there yet, and may become big on the way.
     fn set_small<'p>(self, mut pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone) -> usize {
         let HashViewMut { tx, k, w } = self;
-        let entries_max = tx.store.shapes().small(Type::Hash).entries();
-        let value_max = tx.store.shapes().small(Type::Hash).value_bytes();
-        let fits = |(field, value): (&[u8], &[u8])| field.len().max(value.len()) as u64 <= value_max;
+        let shape = tx.store.shapes().small(Type::Hash);
+        let (entries_max, value_max) = (shape.entries(), shape.value_bytes());
         if pairs.clone().next().is_none() {
             return 0;
         }
+        let fits = pairs.clone().all(|(field, value)| field.len().max(value.len()) as u64 <= value_max);
         let mut w = match w {
             Some(w) => w,
-            None => new_hash(tx, k, pairs.clone().take(entries_max.clamp(1, ROOM_PAIRS_MAX) as usize)),
+            None if fits => new_hash(tx, k, false, pairs.clone().take(entries_max.clamp(1, ROOM_PAIRS_MAX) as usize)),
+            None => new_hash(tx, k, true, pairs.clone()),
         };
-        if !pairs.clone().all(fits) {
-            spread(tx, k, &mut w);
+        let mut is_outgrown = !w.is_big() && tx.is_outgrown(&w);
+        if !fits && !w.is_big() && !is_outgrown {
+            outgrow(tx, k, &mut w);
+            is_outgrown = true;
         }
         let mut new = 0;
         while !w.is_big()
             && let Some((field, value)) = pairs.next()
         {
-            new += usize::from(set_packed(tx, k, &mut w, field, value));
-            let node = tx.packed(&w);
-            if node.len() / STRIDE > entries_max as usize || node.bytes() > SMALL_BYTES_MAX {
-                spread(tx, k, &mut w);
+            new += usize::from(set_in_leaf(tx, k, &mut w, (field, value), is_outgrown));
+            if !is_outgrown && !w.is_big() && tx.leaf(&w).len() as u64 > entries_max {
+                outgrow(tx, k, &mut w);
+                is_outgrown = true;
             }
         }
         if w.is_big() {
@@ -205,14 +211,16 @@ impl HashViewMut<'_, '_> {
                 (fields.filter(|field| table.remove(ctx, field)).count(), table.len())
             })
         } else {
-            tx.edit_packed(k, &mut w, 0, |node| {
-                (fields.filter(|field| remove_packed(node, field)).count(), node.node().len())
+            let seed = tx.store.seed();
+            tx.change_leaf(&w, |leaf| {
+                (fields.filter(|field| remove_in_leaf(leaf, seed, field)).count(), leaf.leaf().len())
             })
         };
         if left == 0 {
             tx.remove_opened(k, &w);
         } else if removed > 0 {
             tx.wrote(k);
+            tx.shrink(k, &mut w);
         }
         removed
     }
@@ -229,66 +237,97 @@ fn set_big<'p>(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, pairs: impl Iterator<
     new
 }
 
-/// Makes an empty hash with room for these pairs, as far as they stay packed.
-fn new_hash<'p>(tx: &mut Tx<'_>, k: &Key<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Writable {
-    let value_max = tx.store.shapes().small(Type::Hash).value_bytes();
-    let mut bytes = 0;
+/// Makes an empty hash with room for these pairs, as far as they lie in its key's object; a big one if it is outgrown and
+/// they are too many for that.
+fn new_hash<'p>(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    is_outgrown: bool,
+    pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
+) -> Writable {
+    let most = tx.bytes_max(Type::Hash, is_outgrown);
+    let (mut room, mut count, mut bytes, mut longest) = (leaf_bytes(0, 0, 0), 0, 0, 0);
     for (field, value) in pairs {
-        if field.len().max(value.len()) as u64 > value_max {
-            bytes = 0;
+        let size = if field.len() > LEAF_ELEMENT_BYTES_MAX { most } else { pair_size(field, value) };
+        (count, bytes, longest) = (count + 1, bytes + size, longest.max(size));
+        let needed = leaf_bytes(count, bytes, longest);
+        if needed > most {
+            if is_outgrown {
+                return tx.put_big(k, None, Type::Hash, |_| Collection::Hash(LeafTable::fields()));
+            }
             break;
         }
-        bytes += Coded::of(field).size() + Coded::of(value).size();
+        room = needed;
     }
-    tx.with_scratch(buffer_bytes(bytes.min(SMALL_BYTES_MAX)), |tx, scratch| {
-        NodeMut::init(scratch, Grow::Back).expect("an empty node fits");
-        tx.put_small(k, None, Type::Hash, Encoding::Packed, scratch)
+    let encoding = if is_outgrown { Encoding::Outgrown } else { Encoding::Small };
+    tx.with_scratch(room, |tx, scratch| {
+        PackedLeafMut::init(scratch).expect("there is room for a head");
+        tx.put_small(k, None, Type::Hash, encoding, scratch)
     })
 }
 
-/// Sets a field of a packed hash; true if it is new.
-fn set_packed(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, field: &[u8], value: &[u8]) -> bool {
-    let (field, value) = (Coded::of(field), Coded::of(value));
-    let node = tx.packed(w);
-    let mut more = field.size() + value.size();
-    if node.room() < more
-        && let Some(pos) = value_pos(node, &field)
-    {
-        more = value.size().saturating_sub(node.size(pos));
-    }
-    tx.edit_packed(k, w, more, |node| {
-        let pos = value_pos(node.node(), &field);
-        match pos {
-            Some(pos) => {
-                node.replace(pos, &value).expect(ROOM);
-            }
-            None => {
-                node.push_back(&field).expect(ROOM);
-                node.push_back(&value).expect(ROOM);
-            }
+/// Sets a field of a small hash, which becomes a big one if it may not have as many bytes; true if the field is new.
+#[inline]
+fn set_in_leaf(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    w: &mut Writable,
+    (field, value): (&[u8], &[u8]),
+    is_outgrown: bool,
+) -> bool {
+    let (seed, most) = (tx.store.seed(), tx.bytes_max(Type::Hash, is_outgrown));
+    match tx.edit_leaf(k, w, most, |leaf| set_field(leaf, seed, field, value)) {
+        Ok(is_new) => is_new,
+        Err(_) => {
+            spread(tx, k, w);
+            tx.change_big(w, |collection, ctx| collection.hash_mut().set(ctx, field, value))
         }
-        pos.is_none()
+    }
+}
+
+/// Sets a field in a leaf; true if it is new.
+///
+/// # Errors
+/// If there is no room: the bytes that would be enough. Nothing is changed then.
+#[inline]
+fn set_field(leaf: &mut PackedLeafMut<'_>, seed: u64, field: &[u8], value: &[u8]) -> Result<bool, Full> {
+    if field.len() > LEAF_ELEMENT_BYTES_MAX {
+        return Err(Full { needed: usize::MAX });
+    }
+    let (coded, tag) = (LeafField::of(field), leaf_tag(seed, field));
+    let found = find_coded(leaf.leaf(), tag, &coded);
+    coded.with_value(value, |parts| match found {
+        Some(pos) => leaf.replace(pos, parts).map(|()| false),
+        None => leaf.push(tag, parts).map(|()| true),
     })
 }
 
-/// Makes a packed hash a big one.
+/// Has a small hash named as a big one from now on, and makes it one if it has too many bytes for the key's object.
+#[cold]
+fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
+    tx.outgrow(w);
+    if tx.leaf(w).copied_bytes() > tx.bytes_max(Type::Hash, true) {
+        spread(tx, k, w);
+    }
+}
+
+/// Makes a small hash a big one.
+#[cold]
 fn spread(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.make_big(k, w, |ctx, old| {
-        let old = Node::open(old);
         let mut table = LeafTable::fields();
-        each_pair(old, |field, value| {
+        each_pair(PackedLeaf::open(old), |field, value| {
             table.set(ctx, field, value);
         });
         Collection::Hash(table)
     });
 }
 
-/// Removes a field of a packed hash; true if it was there.
-fn remove_packed(node: &mut NodeMut<'_>, field: &[u8]) -> bool {
-    let read = node.node();
-    let pos = read.first().and_then(|first| read.find(&Coded::of(field), first, STRIDE));
-    if let Some((pos, _)) = pos {
-        node.remove_range(pos, STRIDE);
-    }
-    pos.is_some()
+/// Removes a field from a leaf; true if it was there.
+fn remove_in_leaf(leaf: &mut PackedLeafMut<'_>, seed: u64, field: &[u8]) -> bool {
+    let found = find_field(leaf.leaf(), seed, field);
+    found.is_some_and(|pos| {
+        leaf.remove(pos);
+        true
+    })
 }

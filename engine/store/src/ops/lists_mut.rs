@@ -172,7 +172,7 @@ impl<'s> Tx<'s> {
             self.with_scratch(buffer_bytes(bytes), |tx, value| {
                 let mut node = NodeMut::init(value, Grow::Back).expect("the bytes were counted");
                 rest.by_ref().take(entries).for_each(|element| push_at(&mut node, end, &Coded::of(element)));
-                tx.put_small(k, old, Type::List, Encoding::Packed, value)
+                tx.put_small(k, old, Type::List, Encoding::Small, value)
             })
         };
         ListViewMut { tx: self, k, w }.push_all(end, rest)
@@ -356,7 +356,7 @@ impl ListViewMut<'_, '_> {
                 None => false,
             });
             if small {
-                tx.make_small(k, w, Encoding::Packed, scratch);
+                tx.make_small(k, w, Encoding::Small, scratch);
             }
         });
     }

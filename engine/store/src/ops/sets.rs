@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! integers, at most set-max-intset-entries   Integers --a text, or more--> Leaf, or Big if that is too long
-//! others, as far as one leaf may hold them   Leaf     --1 to 4 KB--------> Big: packed leaves in order of hash
+//! others, up to some KB                      Leaf     --more-------------> Big: packed leaves in order of hash
 //! ```
 //! Members of a set of integers are shown as numbers, in ascending order; those of a leaf as texts, in the order in
-//! which they came; those of a big one in no order. What
-//! changes a set is in `sets_mut`, what is made of several in `sets_algebra`.
+//! which they came; those of a big one in no order. What changes a set is in `sets_mut`, what is made of several in
+//! `sets_algebra`.
 
 use smallvec::SmallVec;
-use varve_base::hash::hash64;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_collection::ReadCtx;
@@ -25,6 +24,7 @@ use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
+use crate::state::small::{here, leaf_tag, members_of};
 use crate::state::types::{Type, WrongType};
 
 /// Members that are looked at together.
@@ -60,7 +60,7 @@ impl<'a> SetView<'a> {
             None => {
                 let object = held.at(opened.at.shard).open(store.log(), opened.at.r);
                 match Encoding::of(object.tag()) {
-                    Encoding::Leaf => SetForm::Leaf(PackedLeaf::open(object.value()), store.seed()),
+                    Encoding::Outgrown => SetForm::Leaf(PackedLeaf::open(object.value()), store.seed()),
                     _ => SetForm::Integers(IntSet::open(object.value())),
                 }
             }
@@ -125,7 +125,7 @@ impl<'a> SetView<'a> {
     pub fn for_each(&self, mut show: impl FnMut(PackedEntry<'a>)) {
         match self.0 {
             SetForm::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
-            SetForm::Leaf(leaf, _) => leaf.iter().for_each(|(_, element)| show(member_of(element))),
+            SetForm::Leaf(leaf, _) => members_of(leaf).for_each(|member| show(PackedEntry::Bytes(member))),
             SetForm::Big(members, ctx) => {
                 members.for_each_member(ctx, |member| show(PackedEntry::Bytes(member)));
             }
@@ -147,8 +147,14 @@ impl<'a> SetView<'a> {
                 }
             }
             SetForm::Leaf(leaf, _) => {
-                group.extend(leaf.iter().map(|(_, element)| member_of(element)));
-                show(&group);
+                let mut members = members_of(leaf);
+                while members.len() > 0 {
+                    group.clear();
+                    group.extend(members.by_ref().take(GROUP).map(PackedEntry::Bytes));
+                    if show(&group) {
+                        return;
+                    }
+                }
             }
             SetForm::Big(members, ctx) => members.groups(ctx, &mut |of_leaf| {
                 group.clear();
@@ -177,7 +183,7 @@ impl<'a> SetView<'a> {
                 set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
             }
             SetForm::Leaf(leaf, _) => {
-                leaf.iter().zip(0..).for_each(|((_, element), at)| show(at, member_of(element)));
+                members_of(leaf).zip(0..).for_each(|(member, at)| show(at, PackedEntry::Bytes(member)));
             }
             SetForm::Big(members, ctx) => {
                 members.for_each_number_and_name(ctx, show);
@@ -206,7 +212,7 @@ impl<'a> SetView<'a> {
     pub(super) fn member(&self, id: u64) -> PackedEntry<'a> {
         match self.0 {
             SetForm::Integers(set) => PackedEntry::Int(set.get(id as usize)),
-            SetForm::Leaf(leaf, _) => member_of(leaf.nth(id as usize)),
+            SetForm::Leaf(leaf, _) => PackedEntry::Bytes(here(leaf.nth(id as usize))),
             SetForm::Big(members, ctx) => members.element(ctx, id).0,
         }
     }
@@ -228,22 +234,7 @@ impl<'a> SetView<'a> {
 /// The position of a member in the leaf of a small set.
 #[inline]
 pub(super) fn find_member(leaf: PackedLeaf<'_>, seed: u64, member: &[u8]) -> Option<ElementPos> {
-    leaf.find(member_tag(seed, member), |element| element == LeafElement::Here(member))
-}
-
-/// The byte of a member's hash by which a leaf finds it.
-#[inline]
-pub(super) fn member_tag(seed: u64, member: &[u8]) -> u8 {
-    hash64(seed, member) as u8
-}
-
-/// The member that an element of a small set's leaf is.
-#[inline]
-fn member_of(element: LeafElement<'_>) -> PackedEntry<'_> {
-    match element {
-        LeafElement::Here(bytes) => PackedEntry::Bytes(bytes),
-        LeafElement::Elsewhere(_) => unreachable!("a small set has all members in its key's object"),
-    }
+    leaf.find(leaf_tag(seed, member), |element| element == LeafElement::Here(member))
 }
 
 impl Tx<'_> {

@@ -24,11 +24,12 @@ use varve_segment::{Access, Appender};
 
 use super::Tx;
 use super::opened::Opened;
-use super::set_leaf::{LeafBuild, members_of};
+use super::set_leaf::LeafBuild;
 use super::sets::SetView;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
+use crate::state::small::members_of;
 use crate::state::types::{Type, WrongType};
 
 /// Unions of at most this number of sets look members up in the sets before; unions of more sets remember the members
@@ -262,10 +263,10 @@ impl Tx<'_> {
                 self.put_built(to, old, Type::Set, id, Collection::Set(elements));
             }
             (Built::Leaf(leaf), _) => {
-                self.put_small(to, old, Type::Set, Encoding::Leaf, &leaf);
+                self.put_small(to, old, Type::Set, Encoding::Outgrown, &leaf);
             }
             (Built::Integers(integers), _) => {
-                self.put_small(to, old, Type::Set, Encoding::Integers, &integers);
+                self.put_small(to, old, Type::Set, Encoding::Small, &integers);
             }
         }
         self.wrote(to);
@@ -333,7 +334,8 @@ impl<'b> Build<'b> {
             return;
         }
         let integers = std::mem::take(&mut self.integers);
-        self.leaf = Some(LeafBuild::new(self.store.seed()));
+        let most = self.store.shapes().small(Type::Set).outgrown_bytes();
+        self.leaf = Some(LeafBuild::new(self.store.seed(), most));
         IntSet::open(&integers).iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
     }
 

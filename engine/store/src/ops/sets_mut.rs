@@ -1,7 +1,8 @@
 //! Sets to change: members added, removed, moved, and taken out at random.
 //!
 //! A set of integers becomes a leaf with its first member that is none, or when it has more than
-//! `set-max-intset-entries`, and a leaf becomes a big set when it is too long (`set_leaf`). A set never goes back; one that is made by a STORE command starts anew.
+//! `set-max-intset-entries`, and a leaf becomes a big set when it has too many bytes (`set_leaf`). A set never goes back;
+//! one that is made by a STORE command starts anew.
 
 use varve_base::number::parse_i64;
 use varve_collection::Collection;
@@ -121,8 +122,7 @@ impl SetViewMut<'_, '_> {
         while let Some(member) = next
             && !w.is_big()
         {
-            match (tx.is_leaf(&w), parse_i64(member)) {
-                (true, _) if !tx.leaf_takes(member) => tx.leave_leaf(k, &mut w),
+            match (tx.is_outgrown(&w), parse_i64(member)) {
                 (true, _) => {
                     added += usize::from(tx.add_to_leaf(k, &mut w, member));
                     next = members.next();
@@ -151,7 +151,7 @@ impl SetViewMut<'_, '_> {
                 let table = collection.set_mut();
                 (members.filter(|member| table.remove(ctx, member)).count(), table.len())
             })
-        } else if tx.is_leaf(&w) {
+        } else if tx.is_outgrown(&w) {
             tx.remove_from_leaf(&w, members)
         } else {
             tx.thin_integers(k, &mut w, |set| {
@@ -181,7 +181,7 @@ impl SetViewMut<'_, '_> {
             }
             return 1;
         }
-        let left = if tx.is_leaf(&w) { tx.pop_from_leaf(&w, show) } else { pop_integer(tx, k, &mut w, show) };
+        let left = if tx.is_outgrown(&w) { tx.pop_from_leaf(&w, show) } else { pop_integer(tx, k, &mut w, show) };
         after_removal(tx, k, w, 1, left);
         1
     }
@@ -202,7 +202,7 @@ impl SetViewMut<'_, '_> {
             ids.iter().for_each(|&id| show(set.member(id)));
             if w.is_big() {
                 tx.change_big(&w, |collection, ctx| collection.set_mut().remove_numbers(ctx, ids));
-            } else if tx.is_leaf(&w) {
+            } else if tx.is_outgrown(&w) {
                 tx.remove_numbers_from_leaf(&w, ids);
             } else {
                 remove_integers(tx, k, &mut w, ids);
@@ -235,7 +235,7 @@ fn new_set<'m>(tx: &mut Tx<'_>, k: &Key<'_>, all: impl Iterator<Item = &'m [u8]>
     }
     tx.with_scratch(intset::buffer_bytes(count, width), |tx, scratch| {
         IntSetMut::init(scratch).expect("there is room for a head");
-        tx.put_small(k, None, Type::Set, Encoding::Integers, scratch)
+        tx.put_small(k, None, Type::Set, Encoding::Small, scratch)
     })
 }
 
@@ -303,7 +303,7 @@ fn remove_integers(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, mut numbers: 
     }
     let mut value = vec![0; left.set().copied_bytes()];
     left.set().copy_into(&mut value).expect("it has the bytes that the set asked for");
-    tx.make_small(k, w, Encoding::Integers, &value);
+    tx.make_small(k, w, Encoding::Small, &value);
 }
 
 /// Follows the removal of members: of the key too, if none is left.

@@ -1,22 +1,24 @@
 //! Changing a collection: a key is opened for a change once, and what changes it asks for the [`Writable`] that came of it.
 //!
 //! ```text
-//! open_mut --> Writable --+-- small   edit_packed, edit_integers, shrink; make_big
+//! open_mut --> Writable --+-- small   edit_packed, edit_integers, edit_leaf, shrink; outgrow, make_big
 //!                         `-- big     change_big, change_near;            make_small
 //! no key   --> put_small, put_big --> Writable
 //! ```
 //! The walker of a walk under way sees the key's object when the key is opened for a change, before any of its bytes
 //! changes: once, though a command may open its key once for each element (ZADD of several members, HGETDEL).
 //!
-//! A small collection's value is the whole buffer of its packed node or integer set, free room included: an edit that fits
-//! changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing here counts a
-//! change.
+//! A small collection's value is the whole buffer of its packed node, integer set or packed leaf, free room included: an
+//! edit that fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing
+//! here counts a change.
 
 use varve_base::Ref;
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
+use varve_packed::Full;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
+use varve_packed::leaf::{PackedLeaf, PackedLeafMut};
 use varve_packed::node::{Node, NodeMut};
-use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, ObjectMut, Owner};
+use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
 
 use super::opened::Opened;
 use super::strings::class_of;
@@ -24,6 +26,7 @@ use super::{Changing, Found, Kept, Tx};
 use crate::keyspace::door::{RootTransfer, Shown};
 use crate::state::key::Key;
 use crate::state::link::{Encoding, Link};
+use crate::state::shapes::SMALL_BYTES_MAX;
 use crate::state::small::Small;
 use crate::state::types::{Type, WrongType};
 
@@ -94,6 +97,62 @@ impl Tx<'_> {
         IntSet::open(self.object_at(w.key.found).value())
     }
 
+    /// The leaf of a hash, or of a set that has members other than integers.
+    #[inline]
+    pub(super) fn leaf(&self, w: &Writable) -> PackedLeaf<'_> {
+        debug_assert!(!w.is_big(), "a big collection has many leaves");
+        PackedLeaf::open(self.object_at(w.key.found).value())
+    }
+
+    /// True for a collection in its key's object that is, or has been, beyond the limits of a small one.
+    #[inline]
+    pub(super) fn is_outgrown(&self, w: &Writable) -> bool {
+        Encoding::of(self.object_at(w.key.found).tag()) == Encoding::Outgrown
+    }
+
+    /// Has a small collection named as a big one from now on. Its form stays, which must not follow from that.
+    #[cold]
+    pub(super) fn outgrow(&mut self, w: &Writable) {
+        debug_assert!(!w.is_big() && !self.is_outgrown(w), "it is named as a big one already");
+        let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
+        object.set_tag(Encoding::Outgrown.tag());
+    }
+
+    /// Most bytes that a collection of this type and encoding may have in its key's object, free room not counted.
+    #[inline]
+    pub(super) fn bytes_max(&self, ty: Type, is_outgrown: bool) -> usize {
+        if is_outgrown { self.store.shapes().small(ty).outgrown_bytes() } else { SMALL_BYTES_MAX }
+    }
+
+    /// Changes a leaf, which gets the room that `edit` asks for as long as it may have `most` bytes.
+    ///
+    /// # Errors
+    /// If it may not have as many; then nothing has changed.
+    #[inline]
+    pub(super) fn edit_leaf<R>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        most: usize,
+        edit: impl Fn(&mut PackedLeafMut<'_>) -> Result<R, Full>,
+    ) -> Result<R, Full> {
+        loop {
+            match self.change_leaf(w, &edit) {
+                // Free room counts as well: what is in it later is not looked at again.
+                Err(Full { needed }) if needed <= most => self.resize(k, w, (needed + needed / 4).min(most)),
+                done => return done,
+            }
+        }
+    }
+
+    /// Changes a leaf in the room that it has.
+    #[inline]
+    pub(super) fn change_leaf<R>(&mut self, w: &Writable, change: impl FnOnce(&mut PackedLeafMut<'_>) -> R) -> R {
+        debug_assert!(!w.is_big(), "a big collection has many leaves");
+        let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
+        change(&mut PackedLeafMut::open(object.value_mut()))
+    }
+
     /// Changes a packed value. Before `edit` runs the node has room for `more` bytes of entries beyond those that it has,
     /// so nothing that adds no more can fail for lack of it.
     pub(super) fn edit_packed<R>(
@@ -157,12 +216,6 @@ impl Tx<'_> {
         }
     }
 
-    /// The object of a small value, to change its bytes in place.
-    #[inline]
-    pub(super) fn open_value_mut(&mut self, w: &Writable) -> ObjectMut<'_> {
-        self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown)
-    }
-
     /// Writes a small value anew in `bytes` bytes.
     #[cold]
     pub(super) fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
@@ -170,7 +223,7 @@ impl Tx<'_> {
             let object = tx.object_at(w.key.found);
             let small = Small::of(&object).expect("a small collection");
             small.copy_into(scratch, Type::of_kind(object.kind()).grows_at());
-            let encoding = small.encoding();
+            let encoding = Encoding::of(object.tag());
             tx.replace_value(k, w, encoding, scratch);
         });
     }

@@ -1,7 +1,7 @@
 //! Sorted sets to read: members with a score each, in the order of (score, member).
 //!
 //! ```text
-//! packed     | member | score | member | score | ...       one node, in order     `varve_collection::zset::packed`
+//! small      | member | score | member | score | ...       one node, in order     `varve_collection::zset::packed`
 //! big        SortedSet: elements found by hash, and a tree of them by (score, member)
 //! ```
 //! A range is first found, as positions counted from the low end (two searches, or none for a range by rank), and what is

@@ -1,7 +1,10 @@
 //! Sorted sets to change: members added, removed and popped.
 //!
-//! A packed one becomes big when a member is added that would make it longer than `zset-max-listpack-entries` or `SMALL_BYTES_MAX`, or
-//! has more than `zset-max-listpack-value` bytes; a big one stays big. Only [`Tx::zset_store`] chooses anew.
+//! A small one is outgrown when a member is added that would make it longer than `zset-max-listpack-entries`, or has more
+//! than `zset-max-listpack-value` bytes. It becomes a big one with more bytes than its encoding may have in the key's object.
+//! Neither goes back; only [`Tx::zset_store`] chooses anew.
+//!
+//! Until it is outgrown a small one keeps a score of -0 as 0: redis-server's listpack has integers there.
 
 use varve_collection::Collection;
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge, packed};
@@ -12,7 +15,6 @@ use super::zsets::{ZsetView, cut};
 use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::shapes::SMALL_BYTES_MAX;
 use crate::state::types::{Type, WrongType};
 
 const ROOM: &str = "the node has the room that was asked for";
@@ -86,10 +88,11 @@ impl<'s> Tx<'s> {
         });
         let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
         let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
-        if zset_fits(self, items.len(), longest, bytes) {
-            put_packed(self, k, old, bytes, |node| {
+        let encoding = self.encoding_of_new(items.len(), longest);
+        if bytes <= self.bytes_max(Type::Zset, encoding == Encoding::Outgrown) {
+            put_packed(self, k, old, encoding, bytes, |node| {
                 for (member, score) in &*items {
-                    packed::push(node, member.as_ref(), *score).expect(ROOM);
+                    packed::push(node, member.as_ref(), kept(*score, encoding == Encoding::Outgrown)).expect(ROOM);
                 }
             });
         } else {
@@ -102,15 +105,21 @@ impl<'s> Tx<'s> {
         self.wrote(k);
     }
 
-    /// Makes a packed sorted set a big one, which SORT does to what it sorts.
+    /// The encoding of a new sorted set of this number of members, of which the longest has `longest` bytes.
+    fn encoding_of_new(&self, members: usize, longest: usize) -> Encoding {
+        if fits(self, members, longest) { Encoding::Small } else { Encoding::Outgrown }
+    }
+
+    /// Has a small sorted set named as a big one from now on, which SORT does to what it sorts.
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn zset_spread(&mut self, k: &Key<'_>) -> Result<(), WrongType> {
         if let Some(mut w) = self.open_mut(k, Type::Zset)?
             && !w.is_big()
+            && !self.is_outgrown(&w)
         {
-            spread(self, k, &mut w);
+            outgrow(self, k, &mut w);
         }
         Ok(())
     }
@@ -227,11 +236,16 @@ fn after_removal(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, removed: usize, lef
     }
 }
 
-/// True if a sorted set of this many members is packed: `longest` is the longest member, `bytes` all entries, in bytes.
-fn zset_fits(tx: &Tx<'_>, members: usize, longest: usize, bytes: usize) -> bool {
+/// True if a sorted set of this number of members, of which the longest has `longest` bytes, is within the limits of a small
+/// one.
+fn fits(tx: &Tx<'_>, members: usize, longest: usize) -> bool {
     let shape = tx.store.shapes().small(Type::Zset);
-    let few = members as u64 <= shape.entries() && bytes <= SMALL_BYTES_MAX;
-    few && longest as u64 <= shape.value_bytes()
+    members as u64 <= shape.entries() && longest as u64 <= shape.value_bytes()
+}
+
+/// The score that a small sorted set keeps.
+fn kept(score: f64, is_outgrown: bool) -> f64 {
+    if is_outgrown { score } else { score + 0.0 }
 }
 
 #[inline]
@@ -245,35 +259,50 @@ fn add_packed(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, member: &[u8], scor
         if how.xx {
             return ZAdded::Refused;
         }
-        let bytes = packed::pair_bytes(member, score);
-        if !zset_fits(tx, packed::len(node) + 1, member.len(), node.bytes() + bytes) {
-            spread(tx, k, &mut w);
-            return add_big(tx, &w, member, score, how);
+        if !fits(tx, packed::len(node) + 1, member.len()) && !tx.is_outgrown(&w) {
+            outgrow(tx, k, &mut w);
         }
-        tx.edit_packed(k, &mut w, bytes, |node| {
-            packed::insert(node, member, score).expect(ROOM);
-        });
-        return ZAdded::Added(score);
+        if !w.is_big() && insert(tx, k, &mut w, member, score) {
+            return ZAdded::Added(score);
+        }
+        return add_big(tx, &w, member, score, how);
     };
     let new = match judge(old, score, how) {
         Verdict::Put(new) => new,
         Verdict::Leave(outcome) => return outcome,
     };
-    let more = packed::pair_bytes(member, new).saturating_sub(packed::pair_bytes(member, old));
+    let stored = kept(new, tx.is_outgrown(&w));
+    let more = packed::pair_bytes(member, stored).saturating_sub(packed::pair_bytes(member, old));
     tx.edit_packed(k, &mut w, more, |node| {
         let (pos, ..) = packed::find(node.node(), member).expect("found just now");
         packed::remove(node, pos);
-        packed::insert(node, member, new).expect(ROOM);
+        packed::insert(node, member, stored).expect(ROOM);
     });
     ZAdded::Updated(new)
 }
 
+/// Adds a member that a small sorted set does not have. False, and the set has become a big one, if it may not have as many
+/// bytes.
+fn insert(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, member: &[u8], score: f64) -> bool {
+    let is_outgrown = tx.is_outgrown(w);
+    let stored = kept(score, is_outgrown);
+    let bytes = packed::pair_bytes(member, stored);
+    if tx.packed(w).bytes() + bytes > tx.bytes_max(Type::Zset, is_outgrown) {
+        spread(tx, k, w);
+        return false;
+    }
+    tx.edit_packed(k, w, bytes, |node| packed::insert(node, member, stored).expect(ROOM));
+    true
+}
+
 /// Makes the key a sorted set of one member.
 fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, member: &[u8], score: f64) {
-    let bytes = packed::pair_bytes(member, score);
-    if zset_fits(tx, 1, member.len(), bytes) {
-        put_packed(tx, k, None, bytes, |node| {
-            packed::push(node, member, score).expect(ROOM);
+    let encoding = tx.encoding_of_new(1, member.len());
+    let stored = kept(score, encoding == Encoding::Outgrown);
+    let bytes = packed::pair_bytes(member, stored);
+    if bytes <= tx.bytes_max(Type::Zset, encoding == Encoding::Outgrown) {
+        put_packed(tx, k, None, encoding, bytes, |node| {
+            packed::push(node, member, stored).expect(ROOM);
         });
     } else {
         tx.put_big(k, None, Type::Zset, |ctx| {
@@ -284,11 +313,27 @@ fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, member: &[u8], score: f64) {
 
 /// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
 /// entries.
-fn put_packed(tx: &mut Tx<'_>, k: &Key<'_>, old: Option<Found>, bytes: usize, fill: impl FnOnce(&mut NodeMut<'_>)) {
+fn put_packed(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    old: Option<Found>,
+    encoding: Encoding,
+    bytes: usize,
+    fill: impl FnOnce(&mut NodeMut<'_>),
+) {
     tx.with_scratch(buffer_bytes(bytes), |tx, scratch| {
         fill(&mut NodeMut::init(scratch, Grow::Back).expect("an empty node fits"));
-        tx.put_small(k, old, Type::Zset, Encoding::Packed, scratch);
+        tx.put_small(k, old, Type::Zset, encoding, scratch);
     });
+}
+
+/// Has a small sorted set named as a big one from now on, and makes it one if it has too many bytes for the key's object.
+#[cold]
+fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
+    tx.outgrow(w);
+    if tx.packed(w).bytes() > tx.bytes_max(Type::Zset, true) {
+        spread(tx, k, w);
+    }
 }
 
 /// Makes a packed sorted set a big one.

@@ -3,12 +3,17 @@
 //! ```text
 //! key object (List, Hash, Set, Zset)             Shard::roots (slab)                   segments
 //! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
-//! | Packed    a packed node        |  +-------->| Root { id, body }  |---------->| elements, nodes    |
-//! | Integers  a set of integers    |  |         +--------------------+           | owner: the number  |
+//! | Small     the whole value      |  +-------->| Root { id, body }  |---------->| elements, nodes    |
+//! | Outgrown  the whole value      |  |         +--------------------+           | owner: the number  |
 //! | Big       id u32, place u32   -|--+                   ^                      +--------------------+
 //! +--------------------------------+                      | shard, place                   |
 //!                                    CollectionTable: id -> where the root is  <-----------+ reclaim
 //! ```
+//! The limits of a small value that clients set decide what OBJECT ENCODING answers, and in which order the elements are
+//! shown; bytes decide whether they lie in the key's object (`shapes.rs`). So a value beyond its limits is outgrown: it
+//! answers as a big one and never goes back, and lies in the key's object as long as it has few bytes. The form of its
+//! bytes follows from the type (`small.rs`).
+//!
 //! A root belongs to the lock of its key's shard. An object of a big collection carries the number, through which
 //! reclaim finds the root; RENAME to another shard moves the root and rewrites the table's entry under both locks. A root
 //! whose key is gone stays, dying, until the background has killed the last of its objects.
@@ -21,12 +26,10 @@ use super::types::Type;
 /// How a collection's key object holds its value; the object's tag states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// The value is a packed node.
-    Packed,
-    /// The value is a set of integers.
-    Integers,
-    /// The value is a packed leaf: the members of a small set that are not all integers.
-    Leaf,
+    /// The value is the whole collection, and has been within the limits of a small one from the first.
+    Small,
+    /// The value is the whole collection, which is or has been beyond a limit: it is named as a big one.
+    Outgrown,
     /// The value says where the root is.
     Big,
 }
@@ -35,10 +38,9 @@ impl Encoding {
     #[inline]
     pub(crate) fn of(tag: ObjectTag) -> Encoding {
         match tag.bits() {
-            0 => Encoding::Packed,
-            1 => Encoding::Integers,
-            2 => Encoding::Big,
-            _ => Encoding::Leaf,
+            0 => Encoding::Small,
+            1 => Encoding::Outgrown,
+            _ => Encoding::Big,
         }
     }
 
@@ -46,10 +48,9 @@ impl Encoding {
     #[inline]
     pub(crate) const fn tag(self) -> ObjectTag {
         match self {
-            Encoding::Packed => ObjectTag::new(0),
-            Encoding::Integers => ObjectTag::new(1),
+            Encoding::Small => ObjectTag::new(0),
+            Encoding::Outgrown => ObjectTag::new(1),
             Encoding::Big => ObjectTag::new(2),
-            Encoding::Leaf => ObjectTag::new(3),
         }
     }
 }
@@ -118,7 +119,7 @@ mod tests {
     fn links_and_encodings_read_back() {
         let link = Link { id: CollectionId::new(0x0102_0304), place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
-        for encoding in [Encoding::Packed, Encoding::Integers, Encoding::Leaf, Encoding::Big] {
+        for encoding in [Encoding::Small, Encoding::Outgrown, Encoding::Big] {
             assert_eq!(Encoding::of(encoding.tag()), encoding);
         }
     }

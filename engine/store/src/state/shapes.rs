@@ -4,8 +4,10 @@
 //! a big one by a single command, which takes a fifth of a microsecond an entry, and several times that on a loaded machine:
 //! neither must hold others up for 500 us. So a hash, set or sorted set over `SMALL_ENTRIES_MAX` or `SMALL_BYTES_MAX` is a
 //! big one although Redis's OBJECT ENCODING would still say listpack or intset.
+//!
+//! One that is over the limits of the settings stays in its key's object up to a number of bytes, which is the type's.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::types::{PerType, SmallLimits, Type};
 
@@ -28,6 +30,7 @@ pub struct Shapes {
 pub struct SmallShape {
     entries: AtomicU64,
     value_bytes: AtomicU64,
+    outgrown_bytes: AtomicUsize,
 }
 
 /// Values for all limits at once.
@@ -68,6 +71,7 @@ impl Default for Shapes {
             small: PerType::new(|ty| SmallShape {
                 entries: AtomicU64::new(l.small[ty].entries),
                 value_bytes: AtomicU64::new(l.small[ty].value_bytes),
+                outgrown_bytes: AtomicUsize::new(ty.row().outgrown_bytes_max),
             }),
         }
     }
@@ -126,5 +130,16 @@ impl SmallShape {
     #[inline]
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes.load(Relaxed)
+    }
+
+    /// Most bytes of a value beyond the limits, its free room not counted, that lies in the key's own object.
+    #[inline]
+    pub(crate) fn outgrown_bytes(&self) -> usize {
+        self.outgrown_bytes.load(Relaxed)
+    }
+
+    /// Sets [`SmallShape::outgrown_bytes`], to no more than [`SMALL_BYTES_MAX`]: a means of tests, no setting.
+    pub fn set_outgrown_bytes(&self, bytes: usize) {
+        self.outgrown_bytes.store(bytes.min(SMALL_BYTES_MAX), Relaxed);
     }
 }

@@ -1,9 +1,10 @@
 //! The value of a small collection: a packed node, a set of integers or a packed leaf, each the whole buffer, free room
 //! included.
 
+use varve_base::hash::hash64;
 use varve_packed::intset::IntSet;
-use varve_packed::leaf::PackedLeaf;
-use varve_packed::node::{Grow, Node};
+use varve_packed::leaf::{LeafElement, PackedLeaf, pair};
+use varve_packed::node::{Grow, Node, PackedEntry};
 use varve_segment::Object;
 
 use super::link::Encoding;
@@ -12,38 +13,27 @@ use super::types::{SmallForm, Type};
 /// The value of a small collection.
 #[derive(Clone, Copy)]
 pub(crate) enum Small<'a> {
-    /// Lists, hashes, sorted sets.
+    /// Lists and sorted sets.
     Packed(Node<'a>),
     /// Sets of nothing but integers.
     Integers(IntSet<'a>),
-    /// Sets that have other members too.
+    /// Hashes, and sets that have other members too.
     Leaf(PackedLeaf<'a>),
 }
 
 impl<'a> Small<'a> {
     /// The value of a key's object; `None` for a string and for a big collection.
     pub(crate) fn of(object: &Object<'a>) -> Option<Small<'a>> {
-        if object.kind() == Type::String.kind() {
-            return None;
-        }
-        match Encoding::of(object.tag()) {
-            Encoding::Packed => Some(Small::Packed(Node::open(object.value()))),
-            Encoding::Integers => Some(Small::Integers(IntSet::open(object.value()))),
-            Encoding::Leaf => Some(Small::Leaf(PackedLeaf::open(object.value()))),
-            Encoding::Big => None,
+        let value = object.value();
+        match (Type::of_kind(object.kind()).row().small, Encoding::of(object.tag())) {
+            (SmallForm::Plain, _) | (_, Encoding::Big) => None,
+            (SmallForm::Entries | SmallForm::Scored, _) => Some(Small::Packed(Node::open(value))),
+            (SmallForm::Members, Encoding::Small) => Some(Small::Integers(IntSet::open(value))),
+            (SmallForm::Members | SmallForm::Fields, _) => Some(Small::Leaf(PackedLeaf::open(value))),
         }
     }
 
-    /// Its encoding.
-    pub(crate) fn encoding(&self) -> Encoding {
-        match self {
-            Small::Packed(_) => Encoding::Packed,
-            Small::Integers(_) => Encoding::Integers,
-            Small::Leaf(_) => Encoding::Leaf,
-        }
-    }
-
-    /// Entries, integers or members.
+    /// Entries, integers, members or fields.
     pub(crate) fn len(&self) -> usize {
         match self {
             Small::Packed(node) => node.len(),
@@ -73,23 +63,57 @@ impl<'a> Small<'a> {
         copied.expect("the copy has the bytes that it asked for");
     }
 
-    /// Checks the bytes against the form that the type's small values have. No small collection is empty. O(N).
-    pub(crate) fn verify(&self, form: SmallForm) {
-        let whole = match (self, form) {
-            (Small::Packed(node), SmallForm::Entries | SmallForm::Pairs) => {
+    /// Checks the bytes against the form that the type's small values have; `seed` is that of hashes. No small collection
+    /// is empty. O(N).
+    pub(crate) fn verify(&self, form: SmallForm, seed: u64) {
+        assert!(self.len() > 0, "a small value of {form:?} is empty");
+        match (self, form) {
+            (Small::Packed(node), SmallForm::Entries) => node.verify(),
+            (Small::Packed(node), SmallForm::Scored) => {
                 node.verify();
-                form == SmallForm::Entries || node.len().is_multiple_of(2)
+                assert!(node.len().is_multiple_of(2), "{} entries of members and scores", node.len());
             }
-            (Small::Integers(set), SmallForm::Members) => {
-                set.verify();
-                true
-            }
-            (Small::Leaf(leaf), SmallForm::Members) => {
+            (Small::Integers(set), SmallForm::Members) => set.verify(),
+            (Small::Leaf(leaf), SmallForm::Members | SmallForm::Fields) => {
                 leaf.verify();
-                true
+                for (tag, element) in leaf.iter() {
+                    let name = if form == SmallForm::Members {
+                        PackedEntry::Bytes(here(element))
+                    } else {
+                        pair::check(here(element)).expect("a field and its value");
+                        pair::split(here(element)).0
+                    };
+                    assert_eq!(tag, leaf_tag(seed, name.text(&mut [0; 20])), "the tag is of the name's hash");
+                }
             }
-            _ => panic!("{:?} in a value of {form:?}", self.encoding()),
-        };
-        assert!(self.len() > 0 && whole, "{} entries of {form:?}", self.len());
+            _ => panic!("a value of {form:?} in another form"),
+        }
     }
+}
+
+/// The byte of an element's hash by which the leaf of a small hash or set finds it.
+#[inline]
+pub(crate) fn leaf_tag(seed: u64, name: &[u8]) -> u8 {
+    hash64(seed, name) as u8
+}
+
+/// The bytes of an element of a small value's leaf.
+#[inline]
+pub(crate) fn here(element: LeafElement<'_>) -> &[u8] {
+    match element {
+        LeafElement::Here(bytes) => bytes,
+        LeafElement::Elsewhere(_) => unreachable!("a small value has all elements in its key's object"),
+    }
+}
+
+/// The elements of a small value's leaf in the order in which they came: the members of a set.
+#[inline]
+pub(crate) fn members_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
+    leaf.iter().map(|(_, element)| here(element))
+}
+
+/// The fields and values of a small hash's leaf, in the order in which the fields came.
+#[inline]
+pub(crate) fn pairs_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = (PackedEntry<'a>, PackedEntry<'a>)> {
+    members_of(leaf).map(pair::split)
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! row of a type     kind of its key objects (1 to 7: the log knows the number, not the meaning)
 //!                   name for TYPE, names of its encodings for OBJECT ENCODING
-//!                   form of its small value, limits at which a small value becomes a big one
+//!                   form of its small value, limits at which a small value is told as a big one
+//!                   bytes up to which one beyond these limits still is one object
 //! ```
 //! A row makes the variant of [`Type`]: there is no type without a row. Not here: the operations of a type (`ops`), its
 //! big form (`varve_collection`).
@@ -24,6 +25,8 @@ pub(crate) struct TypeRow {
     pub(crate) small: SmallForm,
     /// The limits of a small value that hold until settings say otherwise.
     pub(crate) limits: SmallLimits,
+    /// Most bytes of a value beyond these limits in the key's own object.
+    pub(crate) outgrown_bytes_max: usize,
 }
 
 /// The form of a type's small value.
@@ -33,13 +36,15 @@ pub(crate) enum SmallForm {
     Plain,
     /// A packed node, one entry an element.
     Entries,
-    /// A packed node, two entries an element.
-    Pairs,
-    /// A set of integers, or a packed leaf.
+    /// A packed node, two entries an element: a member and its score.
+    Scored,
+    /// A packed leaf of fields and values.
+    Fields,
+    /// A set of integers; a packed leaf of members if it is outgrown.
     Members,
 }
 
-/// The limits of a small value. A value beyond one of them becomes a big one.
+/// The limits of a small value. A value beyond one of them is told as a big one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallLimits {
     /// Most elements.
@@ -86,6 +91,7 @@ types! {
         encodings: ("", ""),
         small: SmallForm::Plain,
         limits: SmallLimits::UNUSED,
+        outgrown_bytes_max: 0,
     };
     // The limits of a list are those of a quicklist's node (`shapes.rs`).
     List = 2, TypeRow {
@@ -93,12 +99,14 @@ types! {
         encodings: ("quicklist", "quicklist"),
         small: SmallForm::Entries,
         limits: SmallLimits::UNUSED,
+        outgrown_bytes_max: 0,
     };
     Hash = 3, TypeRow {
         name: "hash",
         encodings: ("listpack", "hashtable"),
-        small: SmallForm::Pairs,
+        small: SmallForm::Fields,
         limits: SmallLimits { entries: 512, value_bytes: 64 },
+        outgrown_bytes_max: 8 << 10,
     };
     // A set of integers has no limit of bytes: its members have 8 at most.
     Set = 4, TypeRow {
@@ -106,18 +114,21 @@ types! {
         encodings: ("intset", "hashtable"),
         small: SmallForm::Members,
         limits: SmallLimits { entries: 512, value_bytes: 0 },
+        outgrown_bytes_max: 8 << 10,
     };
     Zset = 5, TypeRow {
         name: "zset",
         encodings: ("listpack", "skiplist"),
-        small: SmallForm::Pairs,
+        small: SmallForm::Scored,
         limits: SmallLimits { entries: 128, value_bytes: 64 },
+        outgrown_bytes_max: 4 << 10,
     };
     Stream = 6, TypeRow {
         name: "stream",
         encodings: ("stream", "stream"),
         small: SmallForm::Entries,
         limits: SmallLimits::UNUSED,
+        outgrown_bytes_max: 0,
     };
 }
 

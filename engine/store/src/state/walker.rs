@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::zset;
 use varve_collection::{Collection, ReadCtx};
-use varve_packed::leaf::LeafElement;
+use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::{Node, PackedEntry};
 use varve_segment::Object;
 
 use super::key::{Place, database_of};
-use super::small::Small;
+use super::small::{Small, members_of, pairs_of};
 use super::types::{SmallForm, Type};
 
 /// Is shown each object once, as it was when the walk began. Called with the object's shard held: it may take locks that
@@ -157,12 +157,7 @@ impl<'a> Before<'a> {
             (Some(collection), _) => self.for_each_of(collection, show),
             (None, None) => show(ValuePart::Whole(self.object.value())),
             (None, Some(Small::Packed(node))) => self.for_each_packed(node, show),
-            (None, Some(Small::Leaf(leaf))) => {
-                for (_, element) in leaf.iter() {
-                    let LeafElement::Here(member) = element else { unreachable!("a small set has all its members") };
-                    show(ValuePart::Element(member));
-                }
-            }
+            (None, Some(Small::Leaf(leaf))) => self.for_each_packed_leaf(leaf, show),
             (None, Some(Small::Integers(integers))) => {
                 integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
             }
@@ -173,13 +168,15 @@ impl<'a> Before<'a> {
         if self.ty() == Type::Zset {
             return zset::packed::for_each(node, |member, score| show(ValuePart::Scored(member, score)));
         }
-        let mut entries = node.iter();
-        while let Some(entry) = entries.next() {
-            let value = if self.ty().row().small == SmallForm::Pairs { entries.next() } else { None };
-            match value {
-                Some(value) => show(ValuePart::Pair(entry.text(&mut [0; 20]), value.text(&mut [0; 20]))),
-                None => show(ValuePart::Element(entry.text(&mut [0; 20]))),
-            }
+        node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
+    }
+
+    fn for_each_packed_leaf(&self, leaf: PackedLeaf<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
+        if self.ty().row().small == SmallForm::Members {
+            return members_of(leaf).for_each(|member| show(ValuePart::Element(member)));
+        }
+        for (field, value) in pairs_of(leaf) {
+            show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
         }
     }
 

@@ -579,6 +579,10 @@ impl World {
             list_depth: u64::from(number / 32 % 3),
             small: PerType::new(|ty| SmallLimits { entries: if ty == Type::Set { few * 2 } else { few }, value_bytes }),
         });
+        for ty in [Type::Hash, Type::Set, Type::Zset] {
+            let bytes = [0, 40, 200, 4 << 10][usize::from(number / 8 % 4)];
+            self.store.shapes().small(ty).set_outgrown_bytes(bytes);
+        }
     }
 
     fn flush(&mut self, op: Op) {

@@ -1,0 +1,157 @@
+//! Small hashes, sets and sorted sets: what OBJECT ENCODING answers follows from the settings, once and for all; where the
+//! elements lie follows from bytes; the order in which a small hash came is kept.
+
+use std::sync::Arc;
+
+use varve_store::{Limits, LogGeometry, Options, Store, StoreWorker, Tx, Type, ZAdd};
+
+const NOW: i64 = 1_000_000;
+/// Bytes of a value that no setting takes for small.
+const LONG: usize = 100;
+
+fn store() -> (Arc<Store>, StoreWorker) {
+    let geometry = LogGeometry {
+        segment_bytes: 1 << 20,
+        piece_bytes: 64 << 10,
+        extent_min_bytes: 256 << 10,
+        release_bytes: 64 << 10,
+        reserve_bytes: 1 << 30,
+    };
+    let options = Options { databases: 1, workers: 1, shards: 4, seed: 5, geometry, ..Options::default() };
+    let store = Store::new(&options).expect("an address range");
+    let mut worker = store.worker(0);
+    worker.set_now(NOW);
+    (store, worker)
+}
+
+/// Runs with the shard of the key "key" held; returns what `run` gives and the key's encoding afterwards.
+fn on<R>(worker: &mut StoreWorker, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R) -> (R, &'static str) {
+    let (store, local) = worker.parts();
+    let _inside = store.gate().enter(local.id());
+    let mut tx = Tx::new(store, local, 0);
+    let key = tx.key(b"key");
+    assert!(tx.try_hold(&[tx.shard_of(key.hash)]));
+    let done = run(&mut tx, &key);
+    let encoding = tx.object(&key).map_or("none", |object| object.encoding);
+    tx.finish();
+    (done, encoding)
+}
+
+fn set_field(worker: &mut StoreWorker, field: &str, value: &[u8]) -> &'static str {
+    on(worker, |tx, key| tx.hash_set(key, std::iter::once((field.as_bytes(), value))).expect("a hash")).1
+}
+
+fn fields(worker: &mut StoreWorker) -> Vec<String> {
+    let mut shown = Vec::new();
+    on(worker, |tx, key| {
+        tx.hash_for_each(key, |field, _| shown.push(String::from_utf8(field.to_vec()).expect("a text")))
+            .expect("a hash");
+    });
+    shown
+}
+
+/// True if the key's elements lie in objects of their own.
+fn is_big(worker: &mut StoreWorker) -> bool {
+    on(worker, |tx, key| tx.collection(key.hash).is_some()).0
+}
+
+#[test]
+fn a_small_hash_shows_its_fields_in_the_order_in_which_they_came() {
+    let (store, mut worker) = store();
+    let names: Vec<String> = (0..200).map(|n| format!("field {}", n * 7919 % 1000)).collect();
+    for name in &names {
+        assert_eq!(set_field(&mut worker, name, b"a value"), "listpack");
+    }
+    assert_eq!(fields(&mut worker), names);
+    // Another value leaves a field in its place, a longer one as well; one that was removed comes last.
+    set_field(&mut worker, &names[17], b"a value that is longer than it was");
+    on(&mut worker, |tx, key| tx.hash_remove(key, [names[3].as_bytes()].into_iter()).expect("a hash"));
+    set_field(&mut worker, &names[3], b"again");
+    let mut expected = names.clone();
+    expected.remove(3);
+    expected.push(names[3].clone());
+    assert_eq!(fields(&mut worker), expected);
+    store.verify();
+}
+
+#[test]
+fn a_hash_beyond_the_settings_is_named_so_for_good_and_stays_one_object() {
+    let (store, mut worker) = store();
+    assert_eq!(set_field(&mut worker, "a", b"short"), "listpack");
+    assert_eq!(set_field(&mut worker, "b", &[b'x'; LONG]), "hashtable");
+    on(&mut worker, |tx, key| tx.hash_remove(key, [&b"b"[..]].into_iter()).expect("a hash"));
+    assert_eq!(set_field(&mut worker, "c", b"short"), "hashtable", "it does not go back");
+    assert_eq!((fields(&mut worker), is_big(&mut worker)), (vec!["a".to_string(), "c".to_string()], false));
+    store.verify();
+    let bytes_max = 8 << 10;
+    for n in 0..bytes_max / LONG {
+        assert_eq!(set_field(&mut worker, &format!("field {n}"), &[b'x'; LONG]), "hashtable");
+    }
+    assert!(is_big(&mut worker), "as many bytes lie in leaves of their own");
+    assert_eq!(fields(&mut worker).len(), 2 + bytes_max / LONG);
+    store.verify();
+}
+
+#[test]
+fn settings_are_looked_at_when_a_hash_is_written_to() {
+    let (store, mut worker) = store();
+    for n in 0..20 {
+        assert_eq!(set_field(&mut worker, &format!("field {n}"), b"short"), "listpack");
+    }
+    store.shapes().set(&Limits::default().with(Type::Hash, 4, 64));
+    let (_, encoding) = on(&mut worker, |tx, key| tx.hash_remove(key, [&b"field 5"[..]].into_iter()).expect("a hash"));
+    assert_eq!(encoding, "listpack", "a removal is no reason");
+    assert_eq!(set_field(&mut worker, "field 3", b"other"), "hashtable", "any write is one");
+    assert_eq!((fields(&mut worker).len(), is_big(&mut worker)), (19, false));
+    store.verify();
+}
+
+#[test]
+fn one_command_may_lead_through_all_forms_of_a_hash() {
+    let (store, mut worker) = store();
+    let pairs: Vec<(String, Vec<u8>)> = (0..700).map(|n| (format!("field {n}"), vec![b'x'; 50])).collect();
+    let (new, encoding) = on(&mut worker, |tx, key| {
+        tx.hash_set(key, pairs.iter().map(|(field, value)| (field.as_bytes(), value.as_slice()))).expect("a hash")
+    });
+    assert_eq!((new, encoding, is_big(&mut worker)), (700, "hashtable", true));
+    store.verify();
+}
+
+#[test]
+fn a_sorted_set_of_long_members_is_one_object_and_keeps_the_sign_of_zero() {
+    let (store, mut worker) = store();
+    let add = |worker: &mut StoreWorker, member: &[u8], score: f64| {
+        on(worker, |tx, key| tx.zset_add(key, member, score, ZAdd::default()).expect("a sorted set")).1
+    };
+    let score = |worker: &mut StoreWorker, member: &[u8]| {
+        on(worker, |tx, key| tx.zset_score(key, member).expect("a sorted set")).0.expect("it is there")
+    };
+    assert_eq!(add(&mut worker, b"first", -0.0), "listpack");
+    assert!(score(&mut worker, b"first").is_sign_positive(), "a listpack has an integer there");
+    for n in 0..5 {
+        assert_eq!(add(&mut worker, format!("{n:080}").as_bytes(), f64::from(n)), "skiplist");
+    }
+    assert_eq!(add(&mut worker, b"last", -0.0), "skiplist");
+    assert!(score(&mut worker, b"first").is_sign_positive() && score(&mut worker, b"last").is_sign_negative());
+    assert!(!is_big(&mut worker));
+    store.verify();
+    for n in 0..100 {
+        assert_eq!(add(&mut worker, format!("{n:081}").as_bytes(), f64::from(n)), "skiplist");
+    }
+    assert!(is_big(&mut worker) && score(&mut worker, b"last").is_sign_negative());
+    store.verify();
+}
+
+#[test]
+fn a_set_stays_one_object_up_to_a_number_of_bytes() {
+    let (store, mut worker) = store();
+    let add = |worker: &mut StoreWorker, n: usize, bytes: usize| {
+        on(worker, |tx, key| tx.set_add(key, [format!("{n:0bytes$} text").as_bytes()]).expect("a set")).1
+    };
+    for n in 0..40 {
+        assert_eq!(add(&mut worker, n, 20), "hashtable");
+    }
+    assert_eq!((add(&mut worker, 1, 3000), is_big(&mut worker)), ("hashtable", false));
+    assert_eq!((add(&mut worker, 2, 9000), is_big(&mut worker)), ("hashtable", true));
+    store.verify();
+}

@@ -74,7 +74,7 @@ impl Shard {
         let log = ground.log();
         let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
         let ctx = ReadCtx { log, access: &self.access, seed: ground.seed() };
-        walker.before(&Before::new(self.open(log, r), collection, ctx));
+        walker.before(&Before::new(r, collection, ctx));
     }
 
     /// True if an object that is new at the place of this hash is born marked: a walk has not come to the place, and what

@@ -69,8 +69,12 @@ pub struct Store {
     detached: DetachedTables,
     /// The walk that is under way.
     walk: RankedMutex<Option<Arc<Walk>>>,
+    /// A walk is under way: written with `walk` locked, read without.
+    pub(super) walks: AtomicBool,
     shapes: Shapes,
     lazyfree: Lazyfree,
+    /// How often FLUSHALL has run.
+    flushes: AtomicU64,
     /// Tickets that waiters have drawn.
     tickets: AtomicU64,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
@@ -122,8 +126,10 @@ impl Store {
             reclaim: Reclaimer::new(),
             detached: DetachedTables::new(),
             walk: RankedMutex::new(Rank::Drain, None),
+            walks: AtomicBool::new(false),
             shapes: Shapes::default(),
             lazyfree: Lazyfree::default(),
+            flushes: AtomicU64::new(0),
             tickets: AtomicU64::new(0),
             active_expire: AtomicBool::new(true),
             event_mask: AtomicU32::new(0),
@@ -141,6 +147,17 @@ impl Store {
     /// The walk that is under way.
     pub(crate) fn walk(&self) -> &RankedMutex<Option<Arc<Walk>>> {
         &self.walk
+    }
+
+    /// How often FLUSHALL has run.
+    #[inline]
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Relaxed)
+    }
+
+    /// FLUSHALL has run.
+    pub(crate) fn count_flush(&self) {
+        self.flushes.fetch_add(1, Relaxed);
     }
 
     /// Number of workers.
@@ -166,6 +183,11 @@ impl Store {
     /// Number of logical databases.
     pub fn databases(&self) -> u32 {
         self.databases.count()
+    }
+
+    /// The physical numbers of the logical databases, in their order: what [`crate::Before::db`] answers.
+    pub fn physical_databases(&self) -> Vec<u16> {
+        (0..self.databases()).map(|db| self.databases.physical(db)).collect()
     }
 
     /// Counts the changes of what logical databases stand for (SWAPDB, FLUSHDB). Hashes of keys depend on it: those

@@ -5,6 +5,7 @@
 //! the marks away: the next one begins behind it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
@@ -33,7 +34,20 @@ impl Store {
             cell.lock.lock().walking = Some(Walking::new(&walk, shard));
         }
         *under_way = Some(walk);
+        self.walks.store(true, Relaxed);
         true
+    }
+
+    /// True while a walk is under way.
+    #[inline]
+    pub fn walks(&self) -> bool {
+        self.walks.load(Relaxed)
+    }
+
+    /// True if a step of the walk that is under way is to be made now: its walker has room. A walk that is in other hands
+    /// is left alone.
+    pub(crate) fn owes_walk(&self) -> bool {
+        self.walks() && self.walk().try_lock().is_some_and(|walk| walk.as_ref().is_some_and(|walk| walk.may_go_on()))
     }
 
     /// Passes up to `buckets` buckets of one shard; false at the end of the walk, and without one. A shard or a walk that
@@ -43,7 +57,9 @@ impl Store {
         let Some(walk) = &*under_way else { return false };
         let place = walk.cursor();
         let Some(cell) = self.cells().get(place.shard()) else {
+            walk.report_end();
             *under_way = None;
+            self.walks.store(false, Relaxed);
             return false;
         };
         let Some(mut shard) = cell.lock.try_lock() else { return true };
@@ -73,6 +89,7 @@ impl Store {
     /// have its mark taken away. Under the gate alone.
     pub(crate) fn end_walk(&self) {
         let Some(walk) = self.walk().lock().take() else { return };
+        self.walks.store(false, Relaxed);
         for cell in self.cells() {
             cell.lock.lock().walking = None;
         }

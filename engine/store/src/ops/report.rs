@@ -39,6 +39,11 @@ impl Tx<'_> {
         }
     }
 
+    /// A key was loaded from a file: there is nobody to report it to.
+    pub fn loaded(&mut self, k: &Key<'_>) {
+        self.local.reported_mut().unmark_written(k);
+    }
+
     /// Reports a change to those that do not wait for the end of the command: the sessions that watch the key, the clients
     /// that have cached it, the clients that wait for it.
     #[cold]

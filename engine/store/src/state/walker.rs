@@ -15,12 +15,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use varve_base::Ref;
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::zset;
 use varve_collection::{Collection, ReadCtx};
 use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::{Node, PackedEntry};
-use varve_segment::Object;
+use varve_segment::{Object, Pin};
 
 use super::key::{Place, database_of};
 use super::small::{Small, members_of, pairs_of};
@@ -35,6 +36,15 @@ pub trait Walker: Send + Sync {
 
     /// Every database is about to be emptied at once: the walk ends, and nothing more is shown.
     fn before_all(&self);
+
+    /// The walk has come to its end: every object has been shown, or the walk was abandoned and all marks are gone. Nothing
+    /// more is shown. Not called for a walk that FLUSHALL ends.
+    fn ended(&self);
+
+    /// False while the steps of the walk are to wait. Objects that are about to change are shown all the same.
+    fn has_room(&self) -> bool {
+        true
+    }
 }
 
 /// A walk under way.
@@ -72,6 +82,16 @@ impl Walk {
     /// The walker, unless the walk was abandoned.
     pub(crate) fn walker(&self) -> Option<&dyn Walker> {
         if self.abandoned.load(Relaxed) { None } else { Some(&*self.walker) }
+    }
+
+    /// True if the steps of the walk may go on: an abandoned walk shows nothing, and needs no room.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.walker().is_none_or(Walker::has_room)
+    }
+
+    /// Reports the end of the walk to the walker.
+    pub(crate) fn report_end(&self) {
+        self.walker.ended();
     }
 }
 
@@ -114,6 +134,7 @@ pub enum ValuePart<'a> {
 
 /// An object that is about to change.
 pub struct Before<'a> {
+    r: Ref,
     object: Object<'a>,
     collection: Option<&'a Collection>,
     ctx: ReadCtx<'a>,
@@ -126,9 +147,9 @@ impl std::fmt::Debug for Before<'_> {
 }
 
 impl<'a> Before<'a> {
-    /// The object, with its elements if they are a big collection.
-    pub(crate) fn new(object: Object<'a>, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
-        Before { object, collection, ctx }
+    /// The object at `r`, with its elements if they are a big collection.
+    pub(crate) fn new(r: Ref, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
+        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx }
     }
 
     /// The physical number of the key's database.
@@ -149,6 +170,30 @@ impl<'a> Before<'a> {
     /// The key's expiry in milliseconds of Unix time.
     pub fn expiry_ms(&self) -> Option<i64> {
         self.object.expiry_ms()
+    }
+
+    /// Number of elements of a collection, members or fields; 1 for a string.
+    pub fn len(&self) -> u64 {
+        match (self.collection, Small::of(&self.object)) {
+            (Some(Collection::List(list)), _) => list.len(),
+            (Some(Collection::Hash(table) | Collection::Set(table)), _) => table.len() as u64,
+            (Some(Collection::Zset(set)), _) => set.len() as u64,
+            // A node has an entry for each field and each value.
+            (None, Some(Small::Packed(node))) if self.ty() != Type::List => node.len() as u64 / 2,
+            (None, Some(small)) => small.len() as u64,
+            (None, None) => 1,
+        }
+    }
+
+    /// False: there is no key without a value.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The bytes of a large string, readable after the shard is let go until the pin is dropped. None for all other values.
+    pub fn pin(&self) -> Option<Pin> {
+        // Others may be as large in one object, and are shown part by part.
+        if self.ty() == Type::String { self.ctx.log.pin(self.ctx.access, self.r) } else { None }
     }
 
     /// Shows the value: a string whole, a list from front to back, other collections in no order.

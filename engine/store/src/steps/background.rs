@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! expiry (home shards) -> index growth -> eviction over the limit -> reclaim -> release of extents and of cached pages
-//! -> sweeps -> collections -> detached tables
+//! -> sweeps -> collections -> detached tables -> the walk
 //! ```
 //! Tests drive the same rounds by hand.
 
@@ -16,6 +16,11 @@ use super::drain::{SLICE_OBJECTS, Slice};
 use super::{Step, debt, drain, expiry, free, index_growth, page_cache, room, sweep};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{StoreWorker, WorkerState};
+
+/// Buckets that one step of a walk passes: about 25 keys, some microseconds while their values are small.
+const WALK_BUCKETS: usize = 4;
+/// How soon a walk is looked at again whose walker has no room, ms: about the time in which a disk takes a megabyte.
+const WALK_WAITS_MS: i64 = 1;
 
 /// Bytes of freed runs that one step gives back to the system: one madvise of about 40 us.
 const RELEASE_BYTES: usize = 256 << 10;
@@ -42,7 +47,8 @@ impl StoreWorker {
         }
         worker.background_mut().due_checked_ms = 0;
         expiry::check_due(store, worker, now_ms);
-        worker.background().next_due
+        let waits = store.walks().then_some(now_ms + WALK_WAITS_MS);
+        worker.background().next_due.into_iter().chain(waits).min()
     }
 }
 
@@ -68,6 +74,7 @@ fn owes_any(store: &Store) -> bool {
         || store.database_map().dying().is_some()
         || store.detached().any()
         || store.pending().any()
+        || store.walks()
 }
 
 /// One round of steps, one of each kind that is owed; true if another round may find work.
@@ -83,8 +90,15 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         collections_step(store, worker),
         sweep::drop_table_step(store),
         sweep::drop_wheel_step(store),
+        walk_step(store),
     ];
     steps.into_iter().any(Step::is_left)
+}
+
+/// Passes some buckets, if a walk is under way and its walker has room. Where the walk or the shard is busy, another round
+/// tries again.
+fn walk_step(store: &Store) -> Step {
+    Step::more(store.owes_walk() && store.walk_step(WALK_BUCKETS))
 }
 
 /// A step of each kind that collections owe. Three leaf locks are taken for it, so it is asked first whether any is owed.

@@ -12,8 +12,15 @@ use crate::keyspace::store::Store;
 use crate::keyspace::worker::StoreWorker;
 
 impl Store {
-    /// Empties every database; under the gate alone.
+    /// Empties every database, as FLUSHALL does; under the gate alone.
     pub fn flush_all(&self, w: &mut StoreWorker) {
+        let keys = self.counts_of_all().iter().map(|(keys, _)| keys).sum();
+        w.parts().1.counters().changes.add(keys);
+        self.empty_all(w);
+        self.count_flush();
+    }
+
+    fn empty_all(&self, w: &mut StoreWorker) {
         self.end_walk();
         self.report_emptied(w.parts().1);
         w.park();
@@ -44,9 +51,11 @@ impl Store {
     /// Empties a logical database; under the gate alone.
     pub fn flush_db(&self, w: &mut StoreWorker, db: u32) {
         let counts = self.counts_of_all();
+        w.parts().1.counters().changes.add(counts[db as usize].0);
         let others = counts.iter().enumerate().any(|(other, (keys, _))| other != db as usize && *keys > 0);
-        if !others {
-            self.flush_all(w);
+        // A walk goes on: it is shown the keys as they are swept.
+        if !others && !self.walks() {
+            self.empty_all(w);
             return;
         }
         self.report_emptied(w.parts().1);

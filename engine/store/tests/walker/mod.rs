@@ -4,6 +4,7 @@
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use varve_store::{Before, LogGeometry, Options, Policy, Store, StoreWorker, Stri
 #[derive(Default)]
 struct Recorder {
     recorded: Mutex<Recorded>,
+    /// The steps of the walk are to wait.
+    full: AtomicBool,
 }
 
 #[derive(Default)]
@@ -24,6 +27,8 @@ struct Recorded {
     shown: Vec<Shown>,
     /// How often everything was about to be emptied.
     all: usize,
+    /// How often a walk has come to its end.
+    ends: usize,
 }
 
 struct Shown {
@@ -41,6 +46,14 @@ impl Walker for Recorder {
 
     fn before_all(&self) {
         self.recorded.lock().expect("no panic").all += 1;
+    }
+
+    fn ended(&self) {
+        self.recorded.lock().expect("no panic").ends += 1;
+    }
+
+    fn has_room(&self) -> bool {
+        !self.full.load(Relaxed)
     }
 }
 
@@ -67,24 +80,29 @@ impl Recorder {
 
 fn plain(old: &Before<'_>) -> Plain {
     let mut value = Plain::empty(old.ty());
-    old.for_each(&mut |part| match (&mut value, part) {
-        (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
-        (Plain::List(list), ValuePart::Element(element)) => list.push_back(element.to_vec()),
-        (Plain::Set(set), ValuePart::Element(member)) => assert!(set.insert(member.to_vec()), "a member twice"),
-        (Plain::Hash(hash), ValuePart::Pair(field, value)) => {
-            assert!(hash.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
+    let mut parts = 0;
+    old.for_each(&mut |part| {
+        parts += 1;
+        match (&mut value, part) {
+            (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
+            (Plain::List(list), ValuePart::Element(element)) => list.push_back(element.to_vec()),
+            (Plain::Set(set), ValuePart::Element(member)) => assert!(set.insert(member.to_vec()), "a member twice"),
+            (Plain::Hash(hash), ValuePart::Pair(field, value)) => {
+                assert!(hash.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
+            }
+            (Plain::Zset(zset), ValuePart::Scored(member, score)) => {
+                assert!(zset.insert(member.to_vec(), score).is_none(), "a member twice");
+            }
+            (value, part) => panic!("{part:?} of {value:?}"),
         }
-        (Plain::Zset(zset), ValuePart::Scored(member, score)) => {
-            assert!(zset.insert(member.to_vec(), score).is_none(), "a member twice");
-        }
-        (value, part) => panic!("{part:?} of {value:?}"),
     });
+    assert_eq!(old.len(), parts, "the number of parts is known before they are shown");
     value
 }
 
-/// Begins a walk with a walker that remembers.
+/// Begins a walk with a walker that remembers. The background leaves its steps to the test.
 fn begin(store: &Store) -> Arc<Recorder> {
-    let recorder = Arc::new(Recorder::default());
+    let recorder = Arc::new(Recorder { full: AtomicBool::new(true), ..Recorder::default() });
     assert!(store.begin_walk(recorder.clone()), "no other walk is under way");
     recorder
 }
@@ -258,8 +276,11 @@ fn a_database_that_is_flushed_is_shown_key_by_key_as_it_is_swept() {
     let recorded = recorder.take();
     assert_eq!((names(&recorded), recorded.all), ((0..500).map(key).collect(), 0));
     worker.exclusive(|worker| store.flush_db(worker, 0));
+    work_off(&mut worker, 1);
     let recorded = recorder.take();
-    assert_eq!((recorded.shown.len(), recorded.all), (0, 1), "the last database with keys goes at once");
+    assert_eq!((recorded.shown.len(), recorded.all), (0, 0), "the last database with keys is swept as well");
+    worker.exclusive(|worker| store.flush_all(worker));
+    assert_eq!(recorder.take().all, 1);
 }
 
 #[test]
@@ -279,6 +300,24 @@ fn keys_that_expire_or_are_evicted_are_shown() {
     assert_eq!(gone.len() as u64 + store.len(0), 3000, "each key is there, or was shown");
     assert_eq!(gone.len() as u64, store.totals().evicted);
     assert!(gone.len() > 500, "{} keys were evicted", gone.len());
+}
+
+#[test]
+fn the_background_walks_while_the_walker_has_room() {
+    let (store, mut worker) = store();
+    (0..500).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    let recorder = begin(&store);
+    work_off(&mut worker, 1);
+    assert_eq!(recorder.count(), 0, "there is no room");
+    assert_eq!(worker.background(1, Duration::from_millis(1)), Some(2), "it is looked at again soon");
+    set(&mut worker, 0, &key(7), Ttl::Clear);
+    assert_eq!(recorder.count(), 1, "a change does not wait for room");
+    recorder.full.store(false, Relaxed);
+    work_off(&mut worker, 3);
+    let recorded = recorder.take();
+    assert_eq!((names(&recorded), recorded.ends, recorded.all), ((0..500).map(key).collect(), 1, 0));
+    assert!(!store.walks());
+    store.verify();
 }
 
 #[test]

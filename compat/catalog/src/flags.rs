@@ -211,5 +211,7 @@ bitset! {
         KEEPS_CACHING = 5, "";
         /// Argument 1 becomes the selected database.
         SELECTS = 6, "";
+        /// Is refused like a write where writes are refused: whoever asks how the server is learns of it.
+        TELLS_HEALTH = 7, "";
     }
 }

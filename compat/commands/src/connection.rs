@@ -30,7 +30,7 @@ const PING: Command = Command::new(
         .acl(&[Acl::CONNECTION])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .args(&[arg("message", ArgKind::String).optional()])
-        .behaviour(Behaviour::WHILE_SUBSCRIBED),
+        .behaviour(Behaviour::WHILE_SUBSCRIBED.and(Behaviour::TELLS_HEALTH)),
 );
 
 /// The flags of commands that publish.

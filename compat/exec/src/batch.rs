@@ -22,6 +22,7 @@ use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolErr
 use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
+use crate::checks::Denied;
 use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
 use crate::ctx::Ctx;
 use crate::errors::{CmdResult, CommandError};
@@ -78,6 +79,8 @@ pub struct Batch {
     observers: Observers,
     /// The commands that are held back (CLIENT PAUSE).
     pause: Pause,
+    /// The commands that are refused.
+    denied: Denied,
     prefetcher: Prefetcher,
     /// Commands found lately.
     recent: Recent,
@@ -166,6 +169,7 @@ impl Batch {
             shards: ShardSet::default(),
             observers: Observers::new(stats),
             pause: Pause::None,
+            denied: Denied::NONE,
             prefetcher: Prefetcher::default(),
             recent: Recent::default(),
         }
@@ -208,6 +212,12 @@ impl Batch {
     #[inline]
     pub fn set_pause(&mut self, pause: Pause) {
         self.pause = pause;
+    }
+
+    /// Refuses commands from now on, or no longer.
+    #[inline]
+    pub fn set_denied(&mut self, denied: Denied) {
+        self.denied = denied;
     }
 
     /// The pause that turns run under.
@@ -386,10 +396,10 @@ impl Running<'_> {
         let (store, local) = self.worker.parts();
         let Some(_inside) = store.gate().try_enter(local.id()) else { return Some(Stop::Shut) };
         self.batch.work.follow_databases(store, self.session.db(), self.next, self.input, self.outside);
-        let pause = self.batch.pause;
+        let (pause, denied) = (self.batch.pause, self.batch.denied);
         let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
-        let plain = self.session.is_plain() && pause == Pause::None && observers.are_idle();
+        let plain = self.session.is_plain() && (pause, denied) == (Pause::None, Denied::NONE) && observers.are_idle();
         let (each, insists) = (observers.slow.times_each(), self.session.busy_tries() >= TRIES_MAX);
         let tx = Tx::new(store, local, self.session.db());
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
@@ -410,7 +420,7 @@ impl Running<'_> {
             ctx.keys = &work.keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.begin_request(request.end - request.start);
-            if (!plain || d.flags.has(Flags::DENYOOM)) && !admitted_or_refused(d, observers, &mut ctx, &mut clock) {
+            if (!plain || d.flags.has(Flags::DENYOOM)) && !is_admitted(d, denied, observers, &mut ctx, &mut clock) {
                 self.next += 1;
                 continue;
             }
@@ -483,7 +493,7 @@ impl Running<'_> {
         let args = self.batch.work.args(request, self.input, self.outside);
         self.session.begin_request(request.end - request.start);
         let mark = self.out.mark();
-        if let Err(refusal) = checks::allowed(d, self.session) {
+        if let Err(refusal) = checks::allowed(d, self.session, self.batch.denied) {
             self.batch.observers.stats.of(d).rejected.add(1);
             self.batch.observers.refused(d, &refusal, self.session, self.out);
             return None;
@@ -563,8 +573,8 @@ fn hand_on(ctx: &mut Ctx<'_, '_>) {
 
 /// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
 #[inline]
-fn admitted(d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    checks::allowed(d, ctx.session)?;
+fn admitted(d: &Command, denied: Denied, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    checks::allowed(d, ctx.session, denied)?;
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
     }
@@ -653,13 +663,14 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool)
 
 /// Whether a command is [`admitted`]; one that is not has been answered.
 #[inline]
-fn admitted_or_refused(
+fn is_admitted(
     d: &'static Command,
+    denied: Denied,
     observers: &mut Observers,
     ctx: &mut Ctx<'_, '_>,
     clock: &mut SharedTime,
 ) -> bool {
-    let admitted = admitted(d, &mut observers.slow, ctx);
+    let admitted = admitted(d, denied, &mut observers.slow, ctx);
     clock.skip(ctx.tx.take_room_ns());
     admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }

@@ -1,20 +1,64 @@
-//! Checks between finding a command and running it: authentication, memory.
+//! Checks between finding a command and running it: authentication, what the server refuses at present, memory.
 //!
-//! The order is Redis's: unknown name and arity first (`table`), then authentication, then the limit.
+//! The order is Redis's: unknown name and arity first (`table`), then authentication, then what is denied, then the limit.
 
-use varve_catalog::{Flags, Row};
+use varve_catalog::{Behaviour, Flags, Row};
 
 use crate::errors::{CmdResult, CommandError};
 use crate::session::Session;
 
-/// Whether a session may run a command.
+/// Why the server refuses commands that change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritesDenied {
+    /// The last save in the background has failed.
+    Unsaved,
+}
+
+/// The commands that the server refuses to everybody at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Denied {
+    /// Data is being loaded: all but those that do without.
+    pub loading: bool,
+    /// Those that change something.
+    pub writes: Option<WritesDenied>,
+}
+
+impl Denied {
+    /// Nothing.
+    pub const NONE: Denied = Denied { loading: false, writes: None };
+
+    /// Whether a command is refused.
+    #[cold]
+    fn check(self, d: &Row) -> CmdResult {
+        let asks = d.flags.has(Flags::WRITE) || d.behaviour.has(Behaviour::TELLS_HEALTH);
+        match self.writes {
+            Some(WritesDenied::Unsaved) if asks => return Err(CommandError::UNSAVED),
+            _ => {}
+        }
+        if self.loading && !d.flags.has(Flags::LOADING) { Err(CommandError::LOADING) } else { Ok(()) }
+    }
+}
+
+/// Whether the commands that a session has queued may run, while the server denies some.
+///
+/// # Errors
+/// The reason why not.
+pub fn queued_allowed(session: &Session, denied: Denied) -> CmdResult {
+    let mut queued = session.multi().into_iter().flat_map(|multi| multi.commands());
+    if denied == Denied::NONE { Ok(()) } else { queued.try_for_each(|d| denied.check(d)) }
+}
+
+/// Whether a session may run a command, while the server denies some.
 ///
 /// # Errors
 /// The reason why not.
 #[inline]
-pub fn allowed(d: &Row, session: &Session) -> CmdResult {
+pub fn allowed(d: &Row, session: &Session, denied: Denied) -> CmdResult {
     if !session.is_authenticated() && !d.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NO_AUTH);
+    }
+    if denied != Denied::NONE {
+        denied.check(d)?;
     }
     if session.only_listens() && !d.runs_while_subscribed() {
         return Err(CommandError::subscribed(d.full_name));

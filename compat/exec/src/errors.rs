@@ -46,6 +46,15 @@ impl CommandError {
     pub const TOO_LONG: CommandError =
         CommandError::new(&"ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    /// Data is being loaded.
+    pub const LOADING: CommandError = CommandError::new(&"LOADING Redis is loading the dataset in memory");
+    /// The last save in the background has failed.
+    pub const UNSAVED: CommandError = CommandError::new(
+        &"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that \
+          may modify the data set are disabled, because this instance is configured to report errors during writes if \
+          RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the \
+          RDB error.",
+    );
     /// The memory limit is reached.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");

@@ -9,7 +9,7 @@
 //! refused without running (unknown names, wrong arity, no authentication) is refused at once, as in Redis. Not here: how
 //! long, and who is let go when it ends (the server).
 
-use crate::checks;
+use crate::checks::{self, Denied};
 use crate::command::Command;
 use crate::session::Session;
 
@@ -34,7 +34,7 @@ impl Pause {
 
     #[cold]
     fn holds_now(self, d: &Command, session: &Session) -> bool {
-        let exempt = session.is_monitor() || checks::allowed(d, session).is_err();
+        let exempt = session.is_monitor() || checks::allowed(d, session, Denied::NONE).is_err();
         !exempt && (self == Pause::All || d.changes() || d.is_exec() && queued_changes(session))
     }
 }

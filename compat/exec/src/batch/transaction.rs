@@ -81,7 +81,7 @@ impl Running<'_> {
         if d.flags.has(Flags::NO_MULTI) {
             return Some(Err(CommandError::IN_TRANSACTION));
         }
-        if let Err(refusal) = checks::allowed(d, self.session) {
+        if let Err(refusal) = checks::allowed(d, self.session, self.batch.denied) {
             return Some(Err(refusal));
         }
         let request = &self.batch.work.requests[self.next];
@@ -121,7 +121,9 @@ impl Running<'_> {
     #[cold]
     pub(super) fn transaction(&mut self, step: Step) -> Option<Stop> {
         let Ok(d) = self.batch.work.requests[self.next].command else { unreachable!("the step is a command's") };
-        if let Err(refusal) = checks::allowed(d, self.session) {
+        let denied = self.batch.denied;
+        let queued = || if step == Step::Exec { checks::queued_allowed(self.session, denied) } else { Ok(()) };
+        if let Err(refusal) = checks::allowed(d, self.session, denied).and_then(|()| queued()) {
             if step == Step::Exec {
                 self.session.leave_transaction(self.worker);
                 return self.reject(d, CommandError::exec_abort(&refusal));

@@ -82,6 +82,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["net"],
             &["state"],
             &["features/pubsub"],
+            &["features/persist"],
             &["features/*"],
             &["features"],
             &["worker"],

@@ -94,6 +94,19 @@ pub(crate) const MONITOR_IN_EXEC: CommandError =
 pub(crate) const SSUBSCRIBE_IN_EXEC: CommandError =
     CommandError::new(&"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 
+/// SHUTDOWN: the save before it failed.
+pub(crate) const SHUTDOWN_FAILED: CommandError = CommandError::new(&"ERR Errors trying to SHUTDOWN. Check logs.");
+/// DEBUG RELOAD: another option.
+pub(crate) const RELOAD_OPTION: CommandError =
+    CommandError::new(&"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
+/// DEBUG RELOAD: the file could not be loaded.
+pub(crate) const RELOAD_FAILED: CommandError =
+    CommandError::new(&"ERR Error trying to load the RDB dump, check server logs.");
+/// SAVE, BGSAVE: one at a time.
+pub(crate) const SAVE_UNDER_WAY: CommandError = CommandError::new(&"ERR Background save already in progress");
+/// SAVE: the log says why.
+pub(crate) const SAVE_FAILED: CommandError = CommandError::new(&"ERR");
+
 /// The error for a connection over `maxclients`, before it is closed.
 pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 

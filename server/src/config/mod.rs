@@ -19,6 +19,7 @@ mod grammar;
 mod kind;
 mod live;
 mod rewrite;
+mod saving;
 mod special;
 pub(crate) mod split;
 mod table;
@@ -32,7 +33,8 @@ pub(crate) use default_user::Passwords;
 pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
-pub(crate) use special::{OutputLimit, SavePoint};
+pub(crate) use saving::{SaveSettings, ShutdownOptions};
+pub(crate) use special::OutputLimit;
 pub(crate) use table::Values;
 use varve_store::{Policy, Removal, Store, Type};
 
@@ -149,8 +151,8 @@ pub(crate) struct Config {
     pub(crate) repl_backlog_bytes: u64,
     /// Most keys that are remembered for client-side caching, 0 for no limit.
     pub(crate) tracked_keys_max: usize,
-    /// Save points, of which only CONFIG GET and SHUTDOWN know yet.
-    pub(crate) save_points: Vec<SavePoint>,
+    /// Saving and loading.
+    pub(crate) save: SaveSettings,
 }
 
 /// The value of `maxmemory-clients`.
@@ -230,7 +232,7 @@ impl Config {
             protected_configs: guard(&values.text("enable-protected-configs")),
             repl_backlog_bytes: values.number("repl-backlog-size"),
             tracked_keys_max: values.number("tracking-table-max-keys"),
-            save_points: special::save_points(values.bytes("save")),
+            save: SaveSettings::of(values),
         }
     }
 }

@@ -6,13 +6,6 @@
 use super::grammar::{Refusal, bytes_of, memory, not_one_of, path_of, strict_i64};
 use crate::system::error_text;
 
-/// One `save` pair: a snapshot is due when this number of changes is this old.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SavePoint {
-    pub(crate) seconds: u64,
-    pub(crate) changes: u32,
-}
-
 /// One class of `client-output-buffer-limit`: a client is closed when its pending replies pass the hard limit, or stay
 /// over the soft one for so long. 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,13 +127,7 @@ fn save(arguments: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
     Ok(joined(arguments))
 }
 
-/// The pairs of a canonical `save` value.
-pub(crate) fn save_points(canonical: &[u8]) -> Vec<SavePoint> {
-    let numbers: Vec<u64> = numbers(canonical).collect();
-    numbers.chunks_exact(2).map(|pair| SavePoint { seconds: pair[0], changes: pair[1] as u32 }).collect()
-}
-
-fn numbers(canonical: &[u8]) -> impl Iterator<Item = u64> {
+pub(super) fn numbers(canonical: &[u8]) -> impl Iterator<Item = u64> {
     canonical.split(|&byte| byte == b' ').filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
 }
 

@@ -256,10 +256,10 @@ fn commands_are_renamed_and_taken_away() {
 
 #[test]
 fn settings_without_effect_are_remarked_once() {
-    let remarks = load("appendonly yes\nappendonly yes\nrdbcompression no\nrdbchecksum yes\nport 1").unwrap().remarks;
+    let remarks = load("appendonly yes\nappendonly yes\nrdb-del-sync-files yes\nport 1").unwrap().remarks;
     let texts: Vec<&str> = remarks.iter().map(|remark| remark.text.as_str()).collect();
     assert!(remarks[0].warning && texts[0].starts_with("WARNING: appendonly: no append-only file"), "{texts:?}");
-    assert_eq!(texts[1..], ["rdbcompression is accepted for compatibility and has no effect"]);
+    assert_eq!(texts[1..], ["rdb-del-sync-files is accepted for compatibility and has no effect"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use varve_exec::WideCtx;
 
 use crate::config;
 use crate::errors;
+use crate::features::persist;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
@@ -18,6 +19,7 @@ pub(super) const ROWS: ServerRows = &[DEBUG];
 fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     match (args.get(1).to_ascii_uppercase().as_slice(), args.len()) {
+        (b"RELOAD", _) => return reload(ctx),
         (b"SLEEP", 3) => sleep(args.get(2)),
         (b"LOG", 3) => tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))),
         (b"SEGFAULT", 2) => crate::system::sys::segfault(),
@@ -37,6 +39,33 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// The row stands beside `varve_commands::debug::run`.
 const DEBUG: ServerCommand = ServerCommand::new(debug, varve_commands::debug::ROW);
+
+/// `DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]`: saves, empties everything and loads what was saved.
+fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let (mut merge, mut flush, mut save) = (false, true, true);
+    for at in 2..ctx.args.len() {
+        match () {
+            () if ctx.args.is(at, "MERGE") => merge = true,
+            () if ctx.args.is(at, "NOFLUSH") => flush = false,
+            () if ctx.args.is(at, "NOSAVE") => save = false,
+            () => return Err(errors::RELOAD_OPTION),
+        }
+    }
+    let store = Arc::clone(ctx.state.store());
+    // In a transaction the gate is held already.
+    let _alone = (!ctx.conn.session().is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
+    if save && !persist::save_alone(ctx.state) {
+        return Err(errors::SAVE_FAILED);
+    }
+    if flush {
+        store.flush_all(ctx.store);
+    }
+    ctx.store.set_now(ctx.now.unix_ms);
+    persist::load::alone(ctx.state, ctx.store, merge).map_err(|_| errors::RELOAD_FAILED)?;
+    ctx.store.park();
+    ctx.out.ok();
+    Ok(After::Done)
+}
 
 /// Keeps this worker asleep, as Redis keeps its only thread.
 fn sleep(seconds: &[u8]) {

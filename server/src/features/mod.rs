@@ -20,9 +20,9 @@ pub(crate) mod latency;
 mod modules;
 pub(crate) mod monitor;
 pub(crate) mod pause;
+pub(crate) mod persist;
 pub(crate) mod pubsub;
 mod replication;
-mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod tracking;
 
@@ -37,7 +37,9 @@ use crate::state::command::{ServerCommand, ServerFn, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
 /// The commands of all matters.
-const ROWS: &[ServerRows] = &[
+const ROWS: &[&[ServerRows]] = &[persist::ROWS, OTHER_ROWS];
+
+const OTHER_ROWS: &[ServerRows] = &[
     acl::ROWS,
     auth::ROWS,
     debug::ROWS,
@@ -47,7 +49,6 @@ const ROWS: &[ServerRows] = &[
     monitor::ROWS,
     pubsub::ROWS,
     replication::ROWS,
-    shutdown::ROWS,
     slowlog::ROWS,
     &[CLIENT, CONFIG],
 ];
@@ -95,7 +96,7 @@ struct All {
 
 impl All {
     fn new() -> All {
-        let own: Vec<&ServerCommand> = ROWS.iter().copied().flatten().collect();
+        let own: Vec<&ServerCommand> = ROWS.iter().copied().flatten().copied().flatten().collect();
         let rows: FileRows = Vec::leak(own.iter().map(|command| command.command()).collect());
         let set = CommandSet::new(&[varve_commands::FAMILIES, &[&[rows]]].concat());
         let mut handlers = vec![None; set.ids()];

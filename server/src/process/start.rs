@@ -15,7 +15,9 @@ use super::daemon::{PidFile, Supervisor};
 use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info;
+use crate::features::persist;
 use crate::net::listen::{self, Listener};
+use crate::state::mail::Message;
 use crate::system::error_text;
 use crate::system::open_files::allow_clients;
 use crate::system::{logging, sys, version};
@@ -64,6 +66,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         run_id: run_id(),
         listeners,
         workers: config.workers,
+        loads: true,
     };
     run(setup, &config, &supervisor)
 }
@@ -81,7 +84,9 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
             Asked::Interrupt => "SIGINT",
         };
         tracing::warn!("Received {name} scheduling shutdown...");
-        state.stop();
+        let config = state.config().snapshot();
+        let options = if asked == Asked::Term { config.save.on_term } else { config.save.on_interrupt };
+        state.workers()[0].send(Message::Shutdown(options));
     };
     let leaving = pid_file.clone();
     let leave = move || leaving.iter().for_each(|file| file.remove());
@@ -89,6 +94,10 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
         tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }
     tracing::warn!("Server initialized");
+    if persist::load::at_start(&running.state).is_err() {
+        pid_file.iter().for_each(|file| file.remove());
+        return Err(Failed);
+    }
     tracing::info!("Ready to accept connections");
     supervisor.ready();
     running.join();

@@ -32,6 +32,8 @@ pub(crate) enum After {
     Done,
     /// The replies are sent, then the connection ends.
     Close,
+    /// The reply comes with a message to its worker, for which the handler has it wait.
+    Wait,
     /// All workers are asked; the reply comes when they have answered.
     Ask(Question),
 }

@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use varve_exec::Served;
 
 use super::ask_all_workers::Gather;
+use crate::config::ShutdownOptions;
+use crate::features::pubsub::state::ConnRef;
 use crate::net::conn::Newcomer;
 
 /// A message to a worker.
@@ -25,10 +27,16 @@ pub(crate) enum Message {
     Gathered(Arc<Gather>),
     /// One of your connections waited for keys, and was served.
     Served(Served),
+    /// A save has ended for which this connection of yours waits.
+    Saved { conn: ConnRef, saved: bool },
     /// The clients take too much together, and the largest are yours.
     EvictClients,
     /// The configuration has changed: take the current snapshot.
     Refresh,
+    /// Data is being loaded, and some of it waits for a worker.
+    Load,
+    /// The operator asks for the end of the server.
+    Shutdown(ShutdownOptions),
     /// Write what is written and end.
     Stop,
 }

@@ -27,7 +27,7 @@ pub(crate) use worker_handle::{WorkerHandle, WorkerStats};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
@@ -38,6 +38,7 @@ use crate::config::Live;
 use crate::features::latency::state as latency;
 use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
+use crate::features::persist::state::Persist;
 use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
@@ -58,6 +59,7 @@ pub(crate) struct ServerState {
     tracking: Arc<TrackingTable>,
     monitors: Monitors,
     pauses: Pauses,
+    persist: Persist,
     slowlog: Mutex<Slowlog>,
     latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
@@ -95,12 +97,14 @@ pub(crate) struct Parts {
     /// In the order of their indices.
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) pubsub: Arc<Registry>,
+    /// A file is to be loaded before clients are served.
+    pub(crate) loads: bool,
 }
 
 impl ServerState {
     /// Nothing has happened yet.
     pub(crate) fn new(parts: Parts) -> ServerState {
-        let Parts { store, config, commands, run_id, sockets, workers, pubsub } = parts;
+        let Parts { store, config, commands, run_id, sockets, workers, pubsub, loads } = parts;
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
@@ -110,6 +114,7 @@ impl ServerState {
             commands,
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
+            persist: Persist::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(), loads),
             workers,
             sockets,
             pubsub,
@@ -178,6 +183,12 @@ impl ServerState {
     #[inline]
     pub(crate) fn pauses(&self) -> &Pauses {
         &self.pauses
+    }
+
+    /// Saving and loading.
+    #[inline]
+    pub(crate) fn persist(&self) -> &Persist {
+        &self.persist
     }
 
     /// The slow log, locked. The lock is a leaf.

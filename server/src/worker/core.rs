@@ -11,12 +11,14 @@ use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
 use super::resting::Resting;
-use crate::config::Config;
+use crate::config::{Config, ShutdownOptions};
+use crate::errors;
 use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
 use crate::features::clients::{self, evict_clients, strangers};
 use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
+use crate::features::persist;
 use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::held_replies::HeldReplies;
 use crate::features::pubsub::listening;
@@ -227,6 +229,43 @@ impl Core {
         if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
             let reply = conn.split_output(mark);
             self.held_replies.hold(conn, until, reply);
+        }
+    }
+
+    /// Inserts some of the data that is being loaded; false if none waits.
+    #[inline]
+    pub(super) fn load(&mut self) -> bool {
+        self.state.persist().loading.is_on() && persist::load::step(&self.state, &mut self.store, self.now.unix_ms)
+    }
+
+    /// A signal asks for the end of the server.
+    pub(super) fn shutdown(&mut self, options: ShutdownOptions) {
+        if !persist::shutdown::end(&self.state, &mut self.store, &self.config, options) {
+            tracing::warn!("A signal asked for the end, but saving failed: the log says why, and the server goes on");
+        }
+    }
+
+    /// The save for which a connection waits has ended: replies, and lets it go on. Nothing happens if the client is gone.
+    pub(super) fn saved(&mut self, who: ConnRef, saved: bool) {
+        let Some(conn) = self.conns.get_mut(who) else { return };
+        conn.requests_mut().set_running(0);
+        let asked = conn.session().last_command().expect("a command waits for the save");
+        let wanted = !conn.session_mut().drop_reply();
+        let stats = self.batch.stats();
+        conn.write_output(|out| {
+            let mark = out.mark();
+            match saved {
+                true => out.ok(),
+                false => stats.fail(asked, &errors::SAVE_FAILED, mark, out),
+            }
+            if !wanted {
+                out.truncate(mark);
+            }
+        });
+        self.conns.lift(who, WaitReasons::SAVE);
+        let conn = &mut self.conns[who.conn];
+        if conn.session().ends_after_reply() {
+            conn.wait(WaitReasons::CLOSING);
         }
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct Setup {
     pub(crate) listeners: Vec<Listener>,
     /// Number of workers, at least 1.
     pub(crate) workers: usize,
+    /// Data is to be loaded before clients are served.
+    pub(crate) loads: bool,
 }
 
 /// The running workers.
@@ -142,6 +144,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         sockets,
         workers: handles,
         pubsub: Arc::new(Registry::new(inboxes)),
+        loads: setup.loads,
     }));
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
@@ -210,6 +213,9 @@ impl Worker {
             self.tick();
             self.core.limit_tracked_keys();
             background_due_ms = self.background();
+            if self.core.load() {
+                background_due_ms = Some(0);
+            }
             self.core.send_background_changes();
         }
         self.farewell();
@@ -283,10 +289,14 @@ impl Worker {
                 Message::Ask(gather) => self.core.answer(&gather),
                 Message::Gathered(gather) => self.core.gathered(&gather),
                 Message::Served(served) => self.core.unblock(served.client, |_, out| out.raw(&served.reply)),
+                Message::Saved { conn, saved } => self.core.saved(conn, saved),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();
                     self.sum_clients();
                 }
+                // Looked for in each turn: it has only to wake.
+                Message::Load => {}
+                Message::Shutdown(options) => self.core.shutdown(options),
                 Message::Refresh => self.core.follow_config(),
                 Message::Stop => self.stopping = true,
             }

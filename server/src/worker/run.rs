@@ -8,12 +8,14 @@
 use std::time::{Duration, Instant};
 
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
+use varve_exec::pause::Pause;
 use varve_exec::{Caller, Command, Ran};
 use varve_protocol::{Args, LargeArgument, Reply};
 
 use super::core::Core;
 use crate::features;
 use crate::features::clients::state::Question;
+use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
 use crate::features::slowlog::state::Entry;
 use crate::state::Now;
@@ -96,7 +98,9 @@ impl Core {
     fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
         let conn = &mut self.conns[id];
         self.batch.set_monitoring(self.state.monitors().any());
-        self.batch.set_pause(self.state.pauses().now(self.now.unix_ms));
+        let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.unix_ms) };
+        self.batch.set_pause(pause);
+        self.batch.set_denied(persist::denied(&self.state, &self.config));
         let (parser, large, session) = conn.turn_parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);
         let turn = self.batch.turn(store, table, parser, session, now_ms, data, large, out);
@@ -135,6 +139,7 @@ impl Core {
 
     /// Ends a turn or a transaction, outside the gate: replies go to clients that waited, beside what [`Core::report`] does.
     pub(super) fn account(&mut self, id: ConnId) {
+        persist::follow_flush(&self.state, &mut self.store, &self.config);
         self.report(id);
         self.deliver_served();
     }
@@ -188,7 +193,7 @@ impl Core {
             Err(error) => (After::Done, Err(error)),
         };
         let took = start.elapsed();
-        let is_pending = matches!(after, After::Ask(_));
+        let is_pending = matches!(after, After::Ask(_) | After::Wait);
         let conn = &mut self.conns[id];
         conn.requests_mut().set_running(if is_pending { bytes } else { 0 });
         let session = conn.session_mut();
@@ -236,6 +241,7 @@ fn stop_after(after: After) -> Option<Stop> {
     match after {
         After::Done => None,
         After::Close => Some(Stop::Close),
+        After::Wait => Some(Stop::Waits),
         After::Ask(question) => Some(Stop::Ask(question)),
     }
 }

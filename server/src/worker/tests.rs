@@ -42,6 +42,8 @@ impl Server {
 
     fn listening(workers: usize, lines: &str, mut listeners: Vec<Listener>) -> Server {
         let mut loader = Loader::new(commands());
+        // A test that saves says so, and where.
+        loader.text("test", b"save \"\"").unwrap();
         loader.text("test", lines.as_bytes()).unwrap();
         let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         probe.set_nonblocking(true).unwrap();
@@ -54,6 +56,7 @@ impl Server {
             run_id: "0".repeat(40),
             listeners,
             workers,
+            loads: false,
         };
         Server { running: Some(start(setup).unwrap()), address }
     }

@@ -11,6 +11,7 @@ use super::Worker;
 use super::core::Core;
 use crate::features::clients::strangers;
 use crate::features::info;
+use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::{Conn, WaitReasons};
 use crate::state::Load;
@@ -66,6 +67,7 @@ impl Worker {
         if core.index == 0 {
             core.state.sample_rates();
             info::report_memory(core.state.store());
+            persist::tick(&core.state, &mut core.store, &core.config);
         }
         let numbers = core.conns.capacity();
         let to = numbers.min(self.tick.cursor + numbers.div_ceil(SLICES));

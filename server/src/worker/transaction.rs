@@ -41,6 +41,7 @@ impl Core {
             match self.run_own(id, request, current) {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
+                After::Wait => unreachable!("a command whose reply comes later is refused inside MULTI"),
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());

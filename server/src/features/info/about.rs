@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -18,8 +18,6 @@ pub(crate) struct About {
     pub(crate) executable: PathBuf,
     /// `no`, `systemd` or `upstart`.
     pub(crate) supervised: &'static str,
-    /// Unix time in seconds.
-    pub(crate) started_s: u64,
     /// `used_memory` before the first client.
     pub(crate) startup_bytes: u64,
     pub(crate) peak: MemoryPeak,
@@ -66,11 +64,9 @@ const TRIM_PAUSE_TIMES: u32 = 300;
 
 impl About {
     fn new(supervised: &'static str, startup_bytes: u64) -> About {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         About {
             executable: std::env::current_exe().unwrap_or_default(),
             supervised,
-            started_s: now.as_secs(),
             startup_bytes,
             peak: MemoryPeak::default(),
             baseline: Mutex::default(),

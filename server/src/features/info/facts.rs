@@ -7,6 +7,7 @@ use varve_commands::segments::Census;
 use varve_store::{Defragged, ReclaimCost};
 
 use crate::config::Config;
+use crate::features::persist::state::SaveFacts;
 
 /// All that the sections are written from.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Facts {
     pub(crate) clients: ClientFacts,
     pub(crate) memory: MemoryFacts,
     pub(crate) stats: StatFacts,
+    pub(crate) persistence: PersistenceFacts,
     pub(crate) cpu: CpuFacts,
     pub(crate) background: BackgroundFacts,
     /// Commands that were called or refused, in any order.
@@ -35,8 +37,6 @@ pub(crate) struct ServerFacts {
     pub(crate) supervised: &'static str,
     /// Unix time in microseconds.
     pub(crate) now_us: u64,
-    /// Unix time in seconds.
-    pub(crate) started_s: u64,
     pub(crate) uptime_s: u64,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct StatFacts {
     pub(crate) tracking_keys: usize,
     pub(crate) tracking_items: usize,
     pub(crate) tracking_prefixes: usize,
-    /// Changes of keys since the start: nothing is saved yet.
+    /// Changes of keys since the last save.
     pub(crate) changes: u64,
     /// Longest time, in milliseconds, that a due key is still there; None if nobody measures it.
     pub(crate) expire_lag_ms: Option<u64>,
@@ -157,6 +157,27 @@ pub(crate) struct CpuFacts {
     /// Of worker 0.
     pub(crate) main_system_us: u64,
     pub(crate) main_user_us: u64,
+}
+
+/// Saving and loading.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PersistenceFacts {
+    pub(crate) save: SaveFacts,
+    /// While a file is being loaded.
+    pub(crate) loading: Option<LoadingFacts>,
+    /// Keys of the last file that was loaded, and those of them whose time had come.
+    pub(crate) loaded_keys: u64,
+    pub(crate) loaded_expired: u64,
+}
+
+/// The progress of loading.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadingFacts {
+    /// Unix time in seconds.
+    pub(crate) began_s: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) done_bytes: u64,
+    pub(crate) eta_s: u64,
 }
 
 /// One command's counters.

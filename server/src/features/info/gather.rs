@@ -4,6 +4,7 @@
 //! of commands and errors go back to zero. Not here: names and form (the sections).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
@@ -12,11 +13,12 @@ use varve_exec::Command;
 
 use super::about::about;
 use super::facts::{
-    BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, MemoryFacts, ServerFacts,
-    StatFacts,
+    BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, LoadingFacts, MemoryFacts,
+    PersistenceFacts, ServerFacts, StatFacts,
 };
 use super::process::{resident_bytes, system_memory_bytes};
 use crate::config::Config;
+use crate::features::persist::state::SaveFacts;
 use crate::features::pubsub::state::Kind;
 use crate::state::ServerState;
 use crate::system::sys::{Whose, cpu_time};
@@ -31,7 +33,8 @@ pub(super) fn reset(state: &ServerState) {
 /// Gathers all facts as they are now.
 pub(super) fn facts(state: &ServerState) -> Facts {
     let counted = counted(state);
-    let changes = state.store().totals().changes;
+    let save = state.persist().facts();
+    let changes = state.store().totals().changes.saturating_sub(save.saved_changes);
     let expire_lag_ms = Some(state.store().expiry_lag_ms(now_ms()));
     let clients = ClientFacts {
         connected: state.total(|stats| &stats.connected),
@@ -48,6 +51,7 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         clients,
         memory: memory(state),
         stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
+        persistence: persistence(state, save),
         cpu: cpu(),
         background: background(state),
         commands: commands(state, &config),
@@ -69,7 +73,6 @@ fn server(state: &ServerState) -> ServerFacts {
         config_file: state.config().file(),
         supervised: about.supervised,
         now_us: now.as_micros() as u64,
-        started_s: about.started_s,
         uptime_s: state.uptime_ms() / 1000,
     }
 }
@@ -120,6 +123,23 @@ fn counted(state: &ServerState) -> StatFacts {
         tracking_items: state.tracking().items(),
         tracking_prefixes: state.tracking().prefixes(),
         ..StatFacts::default()
+    }
+}
+
+fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFacts {
+    let loading = &state.persist().loading;
+    let now = loading.is_on().then(|| {
+        let (began_s, done) = (loading.began_s.load(Relaxed), loading.done_bytes.load(Relaxed));
+        let total_bytes = loading.total_bytes.load(Relaxed);
+        let elapsed_s = (now_ms() as u64 / 1000).saturating_sub(began_s);
+        let eta_s = if done == 0 { 1 } else { (elapsed_s * total_bytes.saturating_sub(done)).div_ceil(done) };
+        LoadingFacts { began_s, total_bytes, done_bytes: done, eta_s }
+    });
+    PersistenceFacts {
+        save,
+        loading: now,
+        loaded_keys: loading.keys.load(Relaxed),
+        loaded_expired: loading.expired.load(Relaxed),
     }
 }
 

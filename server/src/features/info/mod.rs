@@ -26,7 +26,7 @@ use crate::state::ctx::{After, ServerCtx};
 use facts::Facts;
 
 /// The commands of this matter.
-pub(super) const ROWS: ServerRows = &[INFO, LASTSAVE];
+pub(super) const ROWS: ServerRows = &[INFO];
 
 /// The subcommands of CONFIG in this matter.
 pub(super) const CONFIG: ServerRows = &[RESETSTAT];
@@ -48,21 +48,6 @@ const INFO: ServerCommand = ServerCommand::new(
         .history(&[("7.0.0", "Several sections.")])
         .args(&[arg("section", ArgKind::String).optional().multiple()])
         .behaviour(Behaviour::CONSTANT_TIME),
-);
-
-/// `LASTSAVE`: the time of the start, since nothing is saved yet; redis-server begins with the same.
-fn lastsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.integer(about::about().started_s as i64);
-    Ok(After::Done)
-}
-
-const LASTSAVE: ServerCommand = ServerCommand::new(
-    lastsave,
-    Row::new("lastsave", Group::Server, 1, "1.0.0")
-        .about("Answers the Unix time of the last successful save.", "O(1)")
-        .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
-        .acl(&[Acl::ADMIN, Acl::DANGEROUS])
-        .tips(&["nondeterministic_output"]),
 );
 
 /// `CONFIG RESETSTAT`

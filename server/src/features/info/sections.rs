@@ -115,22 +115,34 @@ fn quotient(whole: u64, part: u64) -> String {
     format!("{:.2}", if part == 0 { 0.0 } else { whole as f64 / part as f64 })
 }
 
+/// A share in percent, without the sign.
+fn percent_of(part: u64, whole: u64) -> String {
+    format!("{:.2}", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
+}
+
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
 }
 
-/// Nothing is saved yet: the last save is the start, as in a Redis that has not saved.
+/// Nothing is forked: no page is copied for a save.
 pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
-    out.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
-    out.put("current_fork_perc", "0.00");
-    out.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    let (persistence, save) = (&facts.persistence, &facts.persistence.save);
+    let seconds = |took: Option<u64>| took.map_or(-1, |seconds| seconds as i64);
+    out.put("loading", u8::from(persistence.loading.is_some()));
+    out.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    out.put("current_fork_perc", percent_of(save.keys_done, save.keys_total));
+    out.put("current_save_keys_processed", save.keys_done);
+    out.put("current_save_keys_total", save.keys_total);
     out.put("rdb_changes_since_last_save", facts.stats.changes);
-    out.put("rdb_bgsave_in_progress", 0);
-    out.put("rdb_last_save_time", facts.server.started_s);
-    out.put("rdb_last_bgsave_status", "ok");
-    out.put("rdb_last_bgsave_time_sec", -1);
-    out.put("rdb_current_bgsave_time_sec", -1);
-    out.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    out.put("rdb_bgsave_in_progress", u8::from(save.in_background));
+    out.put("rdb_last_save_time", save.last_s);
+    out.put("rdb_last_bgsave_status", if save.last_ok { "ok" } else { "err" });
+    out.put("rdb_last_bgsave_time_sec", seconds(save.last_took_s));
+    out.put("rdb_current_bgsave_time_sec", seconds(save.running_s));
+    out.put("rdb_saves", save.count);
+    out.put("rdb_last_cow_size", 0);
+    out.put("rdb_last_load_keys_expired", persistence.loaded_expired);
+    out.put("rdb_last_load_keys_loaded", persistence.loaded_keys);
     out.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     out.put("aof_last_rewrite_time_sec", -1);
     out.put("aof_current_rewrite_time_sec", -1);
@@ -138,6 +150,14 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     out.put("aof_last_write_status", "ok");
     out.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if let Some(loading) = &persistence.loading {
+        out.put("loading_start_time", loading.began_s);
+        out.put("loading_total_bytes", loading.total_bytes);
+        out.put("loading_rdb_used_mem", 0);
+        out.put("loading_loaded_bytes", loading.done_bytes);
+        out.put("loading_loaded_perc", percent_of(loading.done_bytes, loading.total_bytes));
+        out.put("loading_eta_seconds", loading.eta_s);
+    }
 }
 
 pub(super) fn stats(facts: &Facts, out: &mut Lines) {

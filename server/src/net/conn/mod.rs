@@ -320,7 +320,10 @@ impl Conn {
     /// all that came has been executed. A client that has closed its side while it waits for keys, or for the end of a
     /// pause, has given up. While a question is out, or a message of its own, the answer is still to come.
     pub(crate) fn is_done(&self) -> bool {
-        if self.waits(WaitReasons::QUESTION) || self.waits(WaitReasons::MESSAGES) {
+        if [WaitReasons::QUESTION, WaitReasons::MESSAGES, WaitReasons::SAVE]
+            .into_iter()
+            .any(|reason| self.waits(reason))
+        {
             return false;
         }
         let gave_up = self.waits(WaitReasons::KEYS) || self.waits(WaitReasons::PAUSE);

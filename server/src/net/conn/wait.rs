@@ -9,6 +9,7 @@
 //! | MESSAGES | it listens, and has published or was served: messages lie before its reply | they are delivered |
 //! | BARRIER | others keep copies of what its commands changed | the invalidations are with them |
 //! | QUESTION | a question of its is with all workers | all workers have answered |
+//! | SAVE | SAVE | the file is on disk, or could not be written |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | CLOSING | QUIT, a protocol error, CLIENT KILL of itself | never: it is closed when its output is written |
 //!
@@ -18,7 +19,7 @@
 
 /// See the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WaitReasons(u8);
+pub(crate) struct WaitReasons(u16);
 
 impl WaitReasons {
     /// Too much unsent output.
@@ -37,6 +38,8 @@ impl WaitReasons {
     pub(crate) const CLOSING: WaitReasons = WaitReasons(1 << 6);
     /// Messages that are to stand before its reply are not delivered yet.
     pub(crate) const MESSAGES: WaitReasons = WaitReasons(1 << 7);
+    /// A save is under way for which it waits.
+    pub(crate) const SAVE: WaitReasons = WaitReasons(1 << 8);
 
     /// True if nothing holds requests back.
     #[inline]
@@ -87,7 +90,7 @@ impl WaitReasons {
 mod tests {
     use super::*;
 
-    const ALL: [WaitReasons; 8] = [
+    const ALL: [WaitReasons; 9] = [
         WaitReasons::OUTPUT,
         WaitReasons::PAUSE,
         WaitReasons::INBOX,
@@ -96,6 +99,7 @@ mod tests {
         WaitReasons::KEYS,
         WaitReasons::CLOSING,
         WaitReasons::MESSAGES,
+        WaitReasons::SAVE,
     ];
 
     #[test]

@@ -1,0 +1,210 @@
+//! Loading: a thread reads the file and cuts it into entries, the workers decode and insert them.
+//!
+//! ```text
+//!  start      main thread: read, cut --> batches (state/batch.rs) --> workers: a batch a turn of their loops
+//!             clients: LOADING, but for commands that do without data
+//!  RELOAD     one worker, alone behind the gate, does both
+//! ```
+//! A damaged file is refused: the log says at which offset and why, nothing of it is served, and the process ends.
+//!
+//! Not here: what an entry becomes (`insert.rs`).
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use varve_rdb::{Event, Kind, Reader};
+use varve_store::StoreWorker;
+
+use super::insert::{Duplicates, Entering, insert};
+use super::save;
+use super::state::batch::{BATCH_BYTES, Batch, Entry};
+use crate::state::ServerState;
+use crate::state::mail::Message;
+use crate::system::error_text;
+
+/// Time between two lines of the log about the progress.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+/// Entries of a batch while loading is slowed down.
+const SLOW_ENTRIES: usize = 16;
+
+/// Loads the file, if there is one, at the start of the server, whose workers run; clients are refused until it returns.
+///
+/// # Errors
+/// Why the file is not loaded; the log says it too.
+pub(crate) fn at_start(state: &ServerState) -> Result<(), String> {
+    let start = Instant::now();
+    let loaded = match open(state) {
+        Ok(None) => Ok(false),
+        Ok(Some(file)) => {
+            let mut reading = Reading::new(state, file);
+            let push = |batch| {
+                state.persist().loading.batches.push(batch)?;
+                state.send_all(|| Message::Load);
+                Ok(())
+            };
+            reading.read(push).and_then(|()| state.persist().loading.batches.finish()).map(|()| true)
+        }
+        Err(error) => Err(error_text(&error)),
+    };
+    match loaded {
+        Ok(loaded) => {
+            if loaded {
+                tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
+            }
+            state.persist().set_saved(state.store().totals().changes);
+            state.persist().loading.set(false);
+            Ok(())
+        }
+        Err(reason) => {
+            tracing::warn!("Loading {}: {reason}", save::file_name(&state.config().snapshot()).display());
+            tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
+            Err(reason)
+        }
+    }
+}
+
+/// Inserts a batch of the file that is being loaded; false if none waits. The worker is outside the gate.
+pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -> bool {
+    let loading = &state.persist().loading;
+    let Some(batch) = loading.batches.take() else { return false };
+    worker.set_now(now_ms);
+    let result = insert(&batch, worker, Entering::Inside, Duplicates::Refused);
+    let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired));
+    loading.batches.done(result);
+    true
+}
+
+/// Loads the file, if there is one, with this worker, which is alone behind the gate. With `merge`, what a key holds
+/// gives way to what the file has.
+///
+/// # Errors
+/// Why the file is not loaded; some of it is.
+pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) -> Result<(), String> {
+    let Some(file) = open(state).map_err(|error| error_text(&error))? else {
+        return Err("there is no file".to_owned());
+    };
+    // The emptying before this load is no FLUSHALL.
+    let _ = state.persist().follow_flushes(state.store().flushes());
+    let duplicates = if merge { Duplicates::Replaced } else { Duplicates::Refused };
+    let result = Reading::new(state, file).read(|batch| {
+        let inserted = insert(&batch, worker, Entering::Alone, duplicates)?;
+        state.persist().loading.count(inserted.keys, inserted.expired);
+        Ok(())
+    });
+    state.persist().set_saved(state.store().totals().changes);
+    result.inspect_err(|reason| tracing::warn!("Error trying to load the RDB dump: {reason}"))
+}
+
+/// The file, and its length; None if there is none.
+fn open(state: &ServerState) -> io::Result<Option<File>> {
+    let name = save::file_name(&state.config().snapshot());
+    if name.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    match File::open(name) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that is being cut into batches.
+struct Reading<'s> {
+    state: &'s ServerState,
+    reader: Reader<File>,
+    batch: Option<Batch>,
+    db: u64,
+    began: Instant,
+    reported: Instant,
+}
+
+impl<'s> Reading<'s> {
+    fn new(state: &'s ServerState, file: File) -> Reading<'s> {
+        let bytes = file.metadata().map_or(0, |about| about.len());
+        state.persist().loading.begin(save::now_s(), bytes);
+        let now = Instant::now();
+        Reading { state, reader: Reader::new(file), batch: None, db: 0, began: now, reported: now }
+    }
+
+    /// Reads the file to its end and gives each batch to `push`.
+    fn read(&mut self, mut push: impl FnMut(Batch) -> Result<(), String>) -> Result<(), String> {
+        let mut delay_us = self.state.config().snapshot().save.key_load_delay_us;
+        while let Some(entries) = self.entry()? {
+            let slow = delay_us > 0;
+            if slow {
+                delay_us = self.state.config().snapshot().save.key_load_delay_us;
+                std::thread::sleep(Duration::from_micros(delay_us));
+            }
+            if self.batch.as_ref().is_some_and(|batch| batch.bytes.len() >= BATCH_BYTES)
+                || slow && entries >= SLOW_ENTRIES
+            {
+                self.flush(&mut push)?;
+            }
+            if self.state.is_stopping() {
+                return Ok(());
+            }
+        }
+        self.flush(&mut push)
+    }
+
+    fn flush(&mut self, push: &mut impl FnMut(Batch) -> Result<(), String>) -> Result<(), String> {
+        self.report();
+        self.batch.take().map_or(Ok(()), push)
+    }
+
+    /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
+    fn entry(&mut self) -> Result<Option<usize>, String> {
+        let Reading { reader, batch, db, .. } = self;
+        loop {
+            let dialect = reader.dialect();
+            match reader.next_event().map_err(|error| error.to_string())? {
+                Event::SelectDb(number) => *db = number,
+                Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
+                Event::Function(_) => {
+                    tracing::warn!("The file has a library of functions, which are not available yet: it is left out");
+                }
+                Event::ModuleAux(_) => return Err("the file has data of a module".to_owned()),
+                Event::Key(head) => {
+                    if matches!(head.kind, Kind::Stream | Kind::Module) {
+                        let (key, kind) = (head.key.escape_ascii().to_string(), head.kind.name());
+                        let offset = reader.offset();
+                        return Err(format!("at byte {offset}, at key \"{key}\": a {kind}, which there is not yet"));
+                    }
+                    let batch = batch.get_or_insert_with(|| Batch::new(dialect));
+                    let (start, middle) = (batch.bytes.len(), batch.bytes.len() + head.key.len());
+                    batch.bytes.extend_from_slice(head.key);
+                    let (type_number, expiry_ms) = (head.type_number, head.expiry_ms);
+                    reader.raw_value(&mut batch.bytes).map_err(|error| error.to_string())?;
+                    let value = middle..batch.bytes.len();
+                    let (key, offset) = (start..middle, reader.offset());
+                    batch.entries.push(Entry { db: *db, key, value, type_number, expiry_ms, offset });
+                    return Ok(Some(batch.entries.len()));
+                }
+                Event::End => return Ok(None),
+                Event::Part(_) | Event::ValueEnd => unreachable!("the value was taken whole"),
+            }
+        }
+    }
+
+    /// Notes the progress, and logs it now and then.
+    fn report(&mut self) {
+        let loading = &self.state.persist().loading;
+        let done = self.reader.offset();
+        loading.done_bytes.store(done, Relaxed);
+        if self.reported.elapsed() < REPORT_EVERY {
+            return;
+        }
+        self.reported = Instant::now();
+        let (total, seconds) = (loading.total_bytes.load(Relaxed).max(done), self.began.elapsed().as_secs_f64());
+        let rate = done as f64 / seconds;
+        tracing::info!(
+            "Loading: {:.1}% of {} MB, {:.0} MB/s, {:.0} seconds left",
+            done as f64 * 100.0 / total as f64,
+            total >> 20,
+            rate / (1 << 20) as f64,
+            (total - done) as f64 / rate
+        );
+    }
+}

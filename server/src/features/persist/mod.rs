@@ -1,0 +1,111 @@
+//! Saving to a file and loading from it: SAVE, BGSAVE, LASTSAVE, save points, SHUTDOWN.
+//!
+//! ```text
+//!   BGSAVE, save points, SAVE --> save.rs: the instant, the walk (engine), the file
+//!   start                     --> load.rs
+//! ```
+//! No process is forked: the workers walk the keyspace between their batches, and a key that changes is written as it was
+//! at the instant. SAVE waits for the end, and only its own client does.
+
+mod insert;
+pub(crate) mod load;
+mod points;
+mod rdb_file;
+mod save;
+pub(crate) mod shutdown;
+pub(crate) mod state;
+
+pub(crate) use points::{follow_flush, tick};
+pub(crate) use save::save_alone;
+
+use varve_catalog::{Acl, Flags, Group, Row, word};
+use varve_exec::checks::{Denied, WritesDenied};
+use varve_exec::{CmdResult, CommandError};
+
+use crate::config::Config;
+use crate::errors;
+use crate::net::conn::WaitReasons;
+use crate::state::ServerState;
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
+use save::NotBegun;
+use state::Waiter;
+
+/// The commands of this matter.
+pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], shutdown::ROWS];
+
+/// The commands that clients are refused at present.
+#[inline]
+pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
+    let persist = state.persist();
+    let unsaved = persist.has_failed() && config.save.failure_stops_writes && !config.save.points.is_empty();
+    Denied { loading: persist.loading.is_on(), writes: unsaved.then_some(WritesDenied::Unsaved) }
+}
+
+/// `SAVE`: replies when the file is on disk.
+fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
+    match save::begin(ctx.state, ctx.store, Some(waiter)) {
+        Ok(_) => {
+            ctx.conn.wait(WaitReasons::SAVE);
+            Ok(After::Wait)
+        }
+        Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),
+        Err(NotBegun::NoThread) => Err(errors::SAVE_FAILED),
+    }
+}
+
+const SAVE: ServerCommand = ServerCommand::new(
+    save,
+    Row::new("save", Group::Server, 1, "1.0.0")
+        .about("Saves the data to the file and replies when that is done.", "O(N) in the keys")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING, Flags::NO_MULTI]),
+);
+
+/// `BGSAVE [SCHEDULE]`
+fn bgsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if ctx.args.len() > 2 || ctx.args.len() == 2 && !ctx.args.is(1, "SCHEDULE") {
+        return Err(CommandError::SYNTAX);
+    }
+    if ctx.conn.session().is_in_exec() {
+        if ctx.state.persist().under_way().is_some() {
+            return Err(errors::SAVE_UNDER_WAY);
+        }
+        ctx.state.persist().schedule();
+        ctx.out.simple("Background saving scheduled");
+        return Ok(After::Done);
+    }
+    match save::begin(ctx.state, ctx.store, None) {
+        Ok(_) => {
+            tracing::info!("Background saving started");
+            ctx.out.simple("Background saving started");
+            Ok(After::Done)
+        }
+        Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),
+        Err(NotBegun::NoThread) => Err(errors::SAVE_FAILED),
+    }
+}
+
+const BGSAVE: ServerCommand = ServerCommand::new(
+    bgsave,
+    Row::new("bgsave", Group::Server, -1, "1.0.0")
+        .about("Saves the data to the file in the background.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING])
+        .history(&[("3.2.2", "`SCHEDULE`.")])
+        .args(&[word("schedule", "SCHEDULE").since("3.2.2").optional()]),
+);
+
+/// `LASTSAVE`
+fn lastsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    ctx.out.integer(ctx.state.persist().last_s() as i64);
+    Ok(After::Done)
+}
+
+const LASTSAVE: ServerCommand = ServerCommand::new(
+    lastsave,
+    Row::new("lastsave", Group::Server, 1, "1.0.0")
+        .about("Answers the Unix time of the last successful save.", "O(1)")
+        .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
+        .acl(&[Acl::ADMIN, Acl::DANGEROUS])
+        .tips(&["nondeterministic_output"]),
+);

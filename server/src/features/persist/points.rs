@@ -1,0 +1,59 @@
+//! When a save begins by itself: at save points, and when BGSAVE has scheduled one, where worker 0 looks at each tick; and
+//! behind FLUSHALL.
+
+use std::sync::Arc;
+
+use varve_store::StoreWorker;
+
+use super::save;
+use crate::config::Config;
+use crate::state::ServerState;
+
+/// Begins a save if one is due. The worker is outside the gate.
+pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    if state.persist().is_due() || is_reached(state, config) {
+        // If another one has begun in between, or there was no thread, it is tried again.
+        if save::begin(state, worker, None).is_ok() {
+            tracing::info!("Background saving started");
+        }
+    }
+}
+
+/// Called behind each turn, outside the gate: follows FLUSHALL.
+#[inline]
+pub(crate) fn follow_flush(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    if state.persist().follow_flushes(state.store().flushes()) {
+        flushed(state, worker, config);
+    }
+}
+
+/// FLUSHALL has run: nobody wants the file any more that is being written, also if the walk has passed everything. Where
+/// there are save points the file is to be as empty as the store, which redis-server sees to before it replies.
+#[cold]
+fn flushed(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    save::cancel(state);
+    if config.save.points.is_empty() {
+        return;
+    }
+    state.persist().set_saved(state.store().totals().changes);
+    // The save that was cancelled may still be about to remove its file.
+    if save::begin(state, worker, None).is_err() {
+        state.persist().schedule();
+    }
+}
+
+/// True if a save point is reached: as many changes are as old.
+fn is_reached(state: &ServerState, config: &Config) -> bool {
+    if config.save.points.is_empty() || state.persist().loading.is_on() {
+        return false;
+    }
+    let Some((changes, age_s)) = state.persist().unsaved(state.store().totals().changes, save::now_s()) else {
+        return false;
+    };
+    let reached = config.save.points.iter().find(|point| changes >= u64::from(point.changes) && age_s > point.seconds);
+    if let Some(point) = reached.filter(|_| changes > 0) {
+        tracing::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+        return true;
+    }
+    false
+}

@@ -1,0 +1,95 @@
+//! SHUTDOWN and signals: saves if that is asked for, then ends the server.
+//!
+//! ```text
+//!   SHUTDOWN, SIGTERM, SIGINT --> the gate alone: the walk to its end, the file on disk --> all workers end
+//! ```
+//! Nobody is served while the last save is written: a write that was answered is in it. If the save fails, the server
+//! goes on.
+
+use std::sync::Arc;
+
+use varve_catalog::{Flags, Group, Row, one_of, word};
+use varve_exec::{CmdResult, CommandError};
+use varve_store::StoreWorker;
+
+use super::save;
+use crate::config::{Config, ShutdownOptions};
+use crate::errors;
+use crate::state::ServerState;
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
+
+/// The commands of this part.
+pub(super) const ROWS: ServerRows = &[SHUTDOWN];
+
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`. Replies only to an error.
+fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let (mut save, mut no_save, mut now, mut force, mut abort) = (false, false, false, false, false);
+    for at in 1..ctx.args.len() {
+        match () {
+            () if ctx.args.is(at, "SAVE") => save = true,
+            () if ctx.args.is(at, "NOSAVE") => no_save = true,
+            () if ctx.args.is(at, "NOW") => now = true,
+            () if ctx.args.is(at, "FORCE") => force = true,
+            () if ctx.args.is(at, "ABORT") => abort = true,
+            () => return Err(CommandError::SYNTAX),
+        }
+    }
+    if (save && no_save) || (abort && (save || no_save || now || force)) {
+        return Err(CommandError::SYNTAX);
+    }
+    if abort {
+        return Err(errors::NO_SHUTDOWN);
+    }
+    tracing::warn!("User requested shutdown...");
+    let options = ShutdownOptions { save: save.then_some(true).or(no_save.then_some(false)), force };
+    if !end(ctx.state, ctx.store, ctx.config, options) {
+        return Err(errors::SHUTDOWN_FAILED);
+    }
+    Ok(After::Close)
+}
+
+const SHUTDOWN: ServerCommand = ServerCommand::new(
+    shutdown,
+    Row::new("shutdown", Group::Server, -1, "1.0.0")
+        .about("Ends the server.", "O(N) in the keys when saving, else O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::NO_MULTI, Flags::ALLOW_BUSY])
+        .history(&[("7.0.0", "`NOW`, `FORCE` and `ABORT`.")])
+        .args(&[
+            one_of("nosave_save", &[word("nosave", "NOSAVE"), word("save", "SAVE")]).optional(),
+            word("now", "NOW").since("7.0.0").optional(),
+            word("force", "FORCE").since("7.0.0").optional(),
+            word("abort", "ABORT").since("7.0.0").optional(),
+        ]),
+);
+
+/// Ends the server, after a save if one is asked for; false if that failed, and the server goes on. The worker is outside
+/// the gate.
+pub(crate) fn end(
+    state: &Arc<ServerState>,
+    worker: &mut StoreWorker,
+    config: &Config,
+    options: ShutdownOptions,
+) -> bool {
+    // A file that is being loaded holds all there is.
+    let saves = options.save.unwrap_or(!config.save.points.is_empty()) && !state.persist().loading.is_on();
+    if !saves {
+        save::cancel(state);
+        state.stop();
+        return true;
+    }
+    worker.exclusive(|_| {
+        tracing::info!("Saving the final RDB snapshot before exiting.");
+        let saved = save::save_alone(state);
+        if !saved && !options.force {
+            tracing::warn!("Error trying to save the DB, can't exit.");
+            return false;
+        }
+        if !saved {
+            tracing::warn!("Error trying to save the DB, exiting anyway.");
+        }
+        // Before the others go on: they answer nothing more.
+        state.stop();
+        true
+    })
+}

@@ -1,0 +1,121 @@
+//! Entries of a file on their way from the thread that reads it to the workers, which insert them.
+//!
+//! ```text
+//!  loader: reads the file, cuts it into entries    batch, batch .. at most QUEUE_MAX    workers: decode, insert
+//!                          push (waits for room) ------------------------------------> take, then done
+//! ```
+//! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do.
+//!
+//! Not here: reading and inserting (`load.rs`, `insert.rs`).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use parking_lot::{Condvar, Mutex};
+use varve_rdb::Dialect;
+
+/// Bytes of a batch: some milliseconds of one worker.
+pub(crate) const BATCH_BYTES: usize = 256 << 10;
+/// Batches that wait.
+const QUEUE_MAX: usize = 16;
+
+/// One entry of a batch.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) db: u64,
+    /// Where the key is in the batch's bytes, and the value.
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Range<usize>,
+    pub(crate) type_number: u8,
+    /// Milliseconds of Unix time.
+    pub(crate) expiry_ms: Option<i64>,
+    /// Offset in the file behind the entry.
+    pub(crate) offset: u64,
+}
+
+/// Some entries in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) dialect: Dialect,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Batch {
+    /// An empty one.
+    pub(crate) fn new(dialect: Dialect) -> Batch {
+        Batch { dialect, bytes: Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8), entries: Vec::new() }
+    }
+}
+
+/// See the module's picture.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Something waits: what idle workers ask.
+    any: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Batch>,
+    /// Batches that were taken and are not done.
+    taken: usize,
+    /// Why an entry could not be inserted.
+    refused: Option<String>,
+}
+
+impl Batches {
+    /// Puts a batch, once there is room.
+    ///
+    /// # Errors
+    /// Why an entry of an earlier one could not be inserted.
+    pub(crate) fn push(&self, batch: Batch) -> Result<(), String> {
+        let mut queue = self.queue.lock();
+        while queue.waiting.len() >= QUEUE_MAX && queue.refused.is_none() {
+            self.changed.wait(&mut queue);
+        }
+        queue.refused.clone().map_or(Ok(()), Err)?;
+        queue.waiting.push_back(batch);
+        self.any.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Waits until all batches are inserted.
+    ///
+    /// # Errors
+    /// Why an entry could not be inserted.
+    pub(crate) fn finish(&self) -> Result<(), String> {
+        let mut queue = self.queue.lock();
+        while (queue.taken > 0 || !queue.waiting.is_empty()) && queue.refused.is_none() {
+            self.changed.wait(&mut queue);
+        }
+        queue.refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// A batch to insert; None if none waits. [`Batches::done`] follows.
+    pub(crate) fn take(&self) -> Option<Batch> {
+        if !self.any.load(Relaxed) {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        let batch = queue.waiting.pop_front();
+        queue.taken += usize::from(batch.is_some());
+        self.any.store(!queue.waiting.is_empty(), Relaxed);
+        self.changed.notify_all();
+        batch
+    }
+
+    /// A batch that was taken is inserted, or was refused.
+    pub(crate) fn done(&self, result: Result<(), String>) {
+        let mut queue = self.queue.lock();
+        assert!(queue.taken > 0, "what is done was taken");
+        queue.taken -= 1;
+        if let Err(reason) = result {
+            queue.refused.get_or_insert(reason);
+        }
+        self.changed.notify_all();
+    }
+}

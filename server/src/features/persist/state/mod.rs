@@ -1,0 +1,253 @@
+//! Saving and loading as plain data: what is under way, what the last one came to, and what clients are refused meanwhile.
+//!
+//! ```text
+//!   idle --begin--> under way --finish--> idle        one save at a time
+//! ```
+//! Not here: the threads (`save.rs`, `load.rs`).
+
+pub(crate) mod batch;
+pub(crate) mod snapshot;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::features::pubsub::state::ConnRef;
+use batch::Batches;
+use snapshot::Snapshot;
+
+/// Seconds after a save that failed before a save point begins another one.
+const RETRY_S: u64 = 5;
+
+/// A client that waits for the end of a save, and its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) worker: usize,
+    pub(crate) conn: ConnRef,
+}
+
+/// A save that is under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// The client that waits for its end; nobody waits for a background save.
+    pub(crate) waiter: Option<Waiter>,
+    pub(crate) began: Instant,
+    /// The store's count of changes at the instant.
+    pub(crate) changes: u64,
+    /// Keys at the instant.
+    pub(crate) keys: u64,
+}
+
+/// How a save ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The file is on disk under its name.
+    Saved,
+    /// It could not be written.
+    Failed,
+    /// FLUSHALL or a shutdown came before its end: nothing has failed.
+    Cancelled,
+}
+
+/// The figures that INFO shows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SaveFacts {
+    /// Whether one is under way that nobody waits for.
+    pub(crate) in_background: bool,
+    /// Seconds that it takes so far.
+    pub(crate) running_s: Option<u64>,
+    pub(crate) keys_done: u64,
+    pub(crate) keys_total: u64,
+    /// Unix time of the last one that succeeded, or of the start.
+    pub(crate) last_s: u64,
+    /// Whether the last one in the background has succeeded.
+    pub(crate) last_ok: bool,
+    /// Seconds that the last one in the background took.
+    pub(crate) last_took_s: Option<u64>,
+    /// Saves begun since the start.
+    pub(crate) count: u64,
+    /// The store's count of changes that the last file has.
+    pub(crate) saved_changes: u64,
+}
+
+/// The progress of loading.
+#[derive(Debug, Default)]
+pub(crate) struct Loading {
+    /// A file is being read, and its keys are not all there.
+    on: AtomicBool,
+    /// Unix time at which it began.
+    pub(crate) began_s: AtomicU64,
+    pub(crate) total_bytes: AtomicU64,
+    pub(crate) done_bytes: AtomicU64,
+    /// Keys of the last file, and those of them whose time had come.
+    pub(crate) keys: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    /// Entries on their way to the workers.
+    pub(crate) batches: Batches,
+}
+
+impl Loading {
+    /// True while clients are to be refused.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// Begins or ends it.
+    pub(crate) fn set(&self, on: bool) {
+        self.on.store(on, Relaxed);
+    }
+
+    /// A file of this length is being read from now on.
+    pub(crate) fn begin(&self, now_s: u64, bytes: u64) {
+        self.began_s.store(now_s, Relaxed);
+        self.total_bytes.store(bytes, Relaxed);
+        [&self.done_bytes, &self.keys, &self.expired].into_iter().for_each(|count| count.store(0, Relaxed));
+    }
+
+    /// Counts keys that were inserted, and keys whose time had come.
+    pub(crate) fn count(&self, keys: u64, expired: u64) {
+        self.keys.fetch_add(keys, Relaxed);
+        self.expired.fetch_add(expired, Relaxed);
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Persist {
+    saves: Mutex<Saves>,
+    /// The last save in the background failed.
+    failed: AtomicBool,
+    /// The store's count of FLUSHALLs that has been followed.
+    flushes: AtomicU64,
+    pub(crate) loading: Loading,
+}
+
+#[derive(Debug)]
+struct Saves {
+    under_way: Option<UnderWay>,
+    /// One is to begin as soon as it can.
+    scheduled: bool,
+    last_s: u64,
+    last_try_s: u64,
+    last_took_s: Option<u64>,
+    count: u64,
+    saved_changes: u64,
+}
+
+impl Persist {
+    /// Nothing is under way; the start, at this Unix time, counts as a save. If a file is to be loaded, clients are
+    /// refused from the beginning.
+    pub(crate) fn new(now_s: u64, loads: bool) -> Persist {
+        let loading = Loading::default();
+        loading.set(loads);
+        let saves = Saves {
+            under_way: None,
+            scheduled: false,
+            last_s: now_s,
+            last_try_s: 0,
+            last_took_s: None,
+            count: 0,
+            saved_changes: 0,
+        };
+        Persist { saves: Mutex::new(saves), failed: AtomicBool::new(false), flushes: AtomicU64::new(0), loading }
+    }
+
+    /// Begins a save, unless one is under way. `instant` makes the snapshot and begins its walk; without one, the save
+    /// fails as if it had not been asked for.
+    pub(crate) fn begin(&self, now_s: u64, instant: impl FnOnce() -> Option<UnderWay>) -> Option<Arc<Snapshot>> {
+        let mut saves = self.saves.lock();
+        if saves.under_way.is_some() {
+            return None;
+        }
+        let under_way = instant()?;
+        let snapshot = Arc::clone(&under_way.snapshot);
+        saves.under_way = Some(under_way);
+        (saves.scheduled, saves.last_try_s, saves.count) = (false, now_s, saves.count + 1);
+        Some(snapshot)
+    }
+
+    /// The save under way has ended; gives what was known of it.
+    pub(crate) fn finish(&self, outcome: Outcome, now_s: u64) -> UnderWay {
+        let mut saves = self.saves.lock();
+        let ended = saves.under_way.take().expect("a save ends once");
+        if outcome == Outcome::Saved {
+            (saves.last_s, saves.saved_changes) = (now_s, ended.changes);
+        }
+        if ended.waiter.is_none() {
+            saves.last_took_s = Some(ended.began.elapsed().as_secs());
+        }
+        match outcome {
+            Outcome::Saved => self.failed.store(false, Relaxed),
+            Outcome::Failed if ended.waiter.is_none() => self.failed.store(true, Relaxed),
+            Outcome::Failed | Outcome::Cancelled => {}
+        }
+        ended
+    }
+
+    /// The snapshot of the save that is under way.
+    pub(crate) fn under_way(&self) -> Option<Arc<Snapshot>> {
+        self.saves.lock().under_way.as_ref().map(|save| Arc::clone(&save.snapshot))
+    }
+
+    /// Has a save begin as soon as it can.
+    pub(crate) fn schedule(&self) {
+        self.saves.lock().scheduled = true;
+    }
+
+    /// True if one was scheduled and none is under way.
+    pub(crate) fn is_due(&self) -> bool {
+        let saves = self.saves.lock();
+        saves.scheduled && saves.under_way.is_none()
+    }
+
+    /// The changes since the last save and the seconds since then, if a save point may begin a save now.
+    pub(crate) fn unsaved(&self, changes: u64, now_s: u64) -> Option<(u64, u64)> {
+        let saves = self.saves.lock();
+        let waits = self.failed.load(Relaxed) && now_s.saturating_sub(saves.last_try_s) <= RETRY_S;
+        let free = saves.under_way.is_none() && !waits;
+        free.then(|| (changes.saturating_sub(saves.saved_changes), now_s.saturating_sub(saves.last_s)))
+    }
+
+    /// The file has all that the store holds now: it was loaded, or the store is empty and that is being saved.
+    pub(crate) fn set_saved(&self, changes: u64) {
+        self.saves.lock().saved_changes = changes;
+    }
+
+    /// Follows the store's count of FLUSHALLs; true once for each new one.
+    #[inline]
+    pub(crate) fn follow_flushes(&self, flushes: u64) -> bool {
+        self.flushes.load(Relaxed) != flushes && self.flushes.swap(flushes, Relaxed) != flushes
+    }
+
+    /// Unix time of the last save that succeeded, or of the start.
+    pub(crate) fn last_s(&self) -> u64 {
+        self.saves.lock().last_s
+    }
+
+    /// True if the last save in the background failed.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// The figures as they are now.
+    pub(crate) fn facts(&self) -> SaveFacts {
+        let saves = self.saves.lock();
+        let running = saves.under_way.as_ref();
+        SaveFacts {
+            in_background: running.is_some_and(|save| save.waiter.is_none()),
+            running_s: running.filter(|save| save.waiter.is_none()).map(|save| save.began.elapsed().as_secs()),
+            keys_done: running.map_or(0, |save| save.snapshot.keys()),
+            keys_total: running.map_or(0, |save| save.keys),
+            last_s: saves.last_s,
+            last_ok: !self.has_failed(),
+            last_took_s: saves.last_took_s,
+            count: saves.count,
+            saved_changes: saves.saved_changes,
+        }
+    }
+}

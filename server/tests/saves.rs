@@ -1,0 +1,322 @@
+//! Saving and loading, over sockets: what one server saves, the other loads; a save is of one instant whatever is changed
+//! meanwhile; what fails says so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use varve_testkit::{Client, Launch, RespValue, Server};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_varve-server");
+
+/// A directory that ends with the test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> Dir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("varve-saves-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).expect("a directory of our own");
+        Dir(dir)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("dump.rdb")
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn launch(launch: Launch, dir: &Path) -> Launch {
+    launch.config(format!("dir {}", dir.display()))
+}
+
+fn ours(dir: &Dir) -> Server {
+    launch(Launch::binary(PROGRAM), &dir.0).start().expect("varve-server starts")
+}
+
+fn peer(dir: &Dir) -> Server {
+    launch(Launch::peer(), &dir.0).start().expect("redis-server starts")
+}
+
+fn text(reply: RespValue) -> String {
+    match reply {
+        RespValue::Simple(text) | RespValue::Error(text) => String::from_utf8_lossy(&text).into_owned(),
+        RespValue::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+fn digest(client: &mut Client) -> String {
+    text(client.cmd("DEBUG DIGEST"))
+}
+
+/// A field of INFO persistence.
+fn field(client: &mut Client, name: &str) -> String {
+    let info = text(client.cmd("INFO persistence"));
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} in {info}")).to_owned()
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn wait_for_save(client: &mut Client) {
+    wait_until("the save ends", || field(client, "rdb_bgsave_in_progress") == "0");
+}
+
+/// Keys of all types, small and large, in two databases, some with an expiry far away.
+fn fill(client: &mut Client) {
+    assert_eq!(text(client.cmd("DEBUG POPULATE 3000 key 40")), "OK");
+    for n in 0..40 {
+        for line in [
+            format!("RPUSH list:{n} a 12 -70000 5000000000 {}", "x".repeat(n * 7)),
+            format!("SADD ints:{n} 1 2 {n}00 -5"),
+            format!("SADD set:{n} a b member:{n}"),
+            format!("HSET hash:{n} f v n 17 long {}", "y".repeat(n * 9)),
+            format!("ZADD zset:{n} 1.5 a -2 b inf c -inf d 0.1 e:{n}"),
+            format!("EXPIRE set:{n} {}", 10_000 + n),
+        ] {
+            assert!(!client.cmd(&line).is_error(), "{line}");
+        }
+    }
+    for n in 0..3000 {
+        client.queue(&["RPUSH", "big list", &format!("element {n}")]);
+        client.queue(&["SADD", "big set", &format!("member {n}")]);
+        client.queue(&["HSET", "big hash", &format!("field {n}"), &n.to_string()]);
+        client.queue(&["ZADD", "big zset", &format!("{n}.25"), &format!("member {n}")]);
+    }
+    client.flush().expect("it is sent");
+    (0..12_000).for_each(|_| assert!(!client.read().expect("a reply").is_error()));
+    client.cmd("SETRANGE large 700000 end");
+    client.cmd("SELECT 5");
+    client.cmd("SET other database");
+    client.cmd("PEXPIREAT other 9999999999999");
+    client.cmd("SELECT 0");
+}
+
+#[test]
+fn redis_server_loads_what_was_saved_and_the_other_way_round() {
+    let dir = Dir::new();
+    let first = ours(&dir);
+    let mut client = first.client();
+    fill(&mut client);
+    let saved = digest(&mut client);
+    assert_eq!(text(client.cmd("SAVE")), "OK");
+    let second = peer(&dir);
+    let mut peer_client = second.client();
+    assert_eq!(digest(&mut peer_client), saved, "redis-server has what we saved");
+    assert_eq!(text(peer_client.cmd("SAVE")), "OK");
+    drop(second);
+    for again in ["DEBUG RELOAD NOSAVE", "DEBUG RELOAD"] {
+        assert_eq!(text(client.cmd(again)), "OK");
+        assert_eq!(digest(&mut client), saved, "{again}");
+        assert_eq!(text(client.cmd("DEBUG VERIFY")), "OK");
+    }
+    let third = ours(&dir);
+    let mut client = third.client();
+    assert_eq!(digest(&mut client), saved, "it is loaded at the start");
+    assert_eq!(field(&mut client, "rdb_last_load_keys_loaded"), "3206");
+    assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "0");
+}
+
+#[test]
+fn a_save_is_of_one_instant_whatever_is_changed_meanwhile() {
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let mut client = server.client();
+    fill(&mut client);
+    let saved = digest(&mut client);
+    // The saver waits behind its first entries until all of the changes are made.
+    assert_eq!(text(client.cmd("CONFIG SET rdb-key-save-delay 200")), "OK");
+    assert_eq!(text(client.cmd("BGSAVE")), "Background saving started");
+    assert_eq!(text(client.cmd("BGSAVE")), "ERR Background save already in progress");
+    assert_eq!(text(client.cmd("SAVE")), "ERR Background save already in progress");
+    for n in 0..3000 {
+        client.queue(&["SET", &format!("key:{n}"), "changed"]);
+        client.queue(&["SET", &format!("new:{n}"), "new"]);
+        client.queue(&["RENAME", &format!("key:{n}"), &format!("renamed:{}", 2999 - n)]);
+    }
+    client.queue(&["LPOP", "big list"]);
+    client.queue(&["DEL", "big set"]);
+    client.queue(&["RENAME", "big hash", "gone"]);
+    client.queue(&["ZADD", "big zset", "3", "one"]);
+    client.queue(&["SWAPDB", "0", "5"]);
+    client.queue(&["FLUSHDB"]);
+    client.flush().expect("it is sent");
+    (0..9006).for_each(|_| assert!(client.read().is_ok()));
+    assert_ne!(digest(&mut client), saved);
+    wait_for_save(&mut client);
+    assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
+    let second = peer(&dir);
+    assert_eq!(digest(&mut second.client()), saved);
+}
+
+#[test]
+fn a_save_that_fails_is_reported_and_writes_are_refused_until_one_succeeds() {
+    let dir = Dir::new();
+    // There are save points, so whoever writes counts on files.
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("save 3600 1").start().expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("SET k v");
+    // The file's name is taken by a directory.
+    fs::create_dir(dir.file()).expect("a directory in the way");
+    assert_eq!(text(client.cmd("SAVE")), "ERR");
+    assert_eq!(text(client.cmd("SET k v2")), "OK", "only a save in the background tells of a disk that is broken");
+    assert_eq!(text(client.cmd("BGSAVE")), "Background saving started");
+    wait_for_save(&mut client);
+    assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "err");
+    for line in ["SET k v3", "PING", "DEL k"] {
+        assert!(text(client.cmd(line)).starts_with("MISCONF Redis is configured to save RDB snapshots"), "{line}");
+    }
+    assert_eq!(text(client.cmd("GET k")), "v2");
+    client.cmd("MULTI");
+    assert!(text(client.cmd("SET k v3")).starts_with("MISCONF"));
+    assert!(text(client.cmd("EXEC")).starts_with("EXECABORT"));
+    assert_eq!(text(client.cmd("SHUTDOWN")), "ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(text(client.cmd("CONFIG SET stop-writes-on-bgsave-error no")), "OK");
+    assert_eq!(text(client.cmd("SET k v3")), "OK");
+    assert_eq!(text(client.cmd("CONFIG SET stop-writes-on-bgsave-error yes")), "OK");
+    assert!(text(client.cmd("SET k v4")).starts_with("MISCONF"));
+    fs::remove_dir(dir.file()).expect("it is empty");
+    assert_eq!(text(client.cmd("BGSAVE")), "Background saving started");
+    wait_for_save(&mut client);
+    assert_eq!(text(client.cmd("SET k v4")), "OK");
+    let left: Vec<_> =
+        fs::read_dir(&dir.0).expect("the directory").map(|entry| entry.expect("a name").file_name()).collect();
+    assert_eq!(left, ["dump.rdb"], "no temporary file is left");
+}
+
+#[test]
+fn a_server_with_save_points_keeps_its_data_when_it_is_ended() {
+    let dir = Dir::new();
+    let start = || launch(Launch::binary(PROGRAM), &dir.0).config("save 3600 1").start().expect("varve-server starts");
+    let mut server = start();
+    server.client().cmd("SET k 1");
+    assert!(server.client().call(&["SHUTDOWN"]).is_err(), "no reply");
+    assert_eq!(server.wait(Duration::from_secs(20)), Some(true));
+    let mut server = start();
+    assert_eq!(text(server.client().cmd("GET k")), "1");
+    server.client().cmd("SET k 2");
+    server.signal("TERM").expect("it is sent");
+    assert_eq!(server.wait(Duration::from_secs(20)), Some(true));
+    let mut server = start();
+    assert_eq!(text(server.client().cmd("GET k")), "2");
+    server.client().cmd("SET k 3");
+    let _ = server.client().call(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.wait(Duration::from_secs(20)), Some(true));
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(text(client.cmd("GET k")), "2");
+    // FLUSHALL empties the file too.
+    assert_eq!(text(client.cmd("FLUSHALL")), "OK");
+    assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "0");
+    wait_until("the empty file is there", || fs::metadata(dir.file()).is_ok_and(|about| about.len() < 150));
+}
+
+#[test]
+fn a_save_begins_when_a_save_point_is_reached() {
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("save 1 3").start().expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("MSET a 1 b 2");
+    assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "2");
+    client.cmd("SET c 3");
+    wait_until("a file is written", || dir.file().exists());
+    wait_for_save(&mut client);
+    assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "0");
+    assert!(server.log().contains("3 changes in 1 seconds. Saving..."), "{}", server.log());
+}
+
+#[test]
+fn flushall_cancels_a_save() {
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let mut client = server.client();
+    client.cmd("MSET a 1 b 2 c 3");
+    client.cmd("CONFIG SET rdb-key-save-delay 10000000");
+    client.cmd("BGSAVE");
+    assert_eq!(field(&mut client, "rdb_bgsave_in_progress"), "1");
+    client.cmd("FLUSHALL");
+    wait_for_save(&mut client);
+    assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(!dir.file().exists());
+    client.cmd("CONFIG SET rdb-key-save-delay 0");
+    client.cmd("MULTI");
+    client.cmd("SET d 4");
+    client.cmd("BGSAVE");
+    let replies = client.cmd("EXEC");
+    assert!(format!("{replies:?}").contains("Background saving scheduled") || !replies.is_error(), "{replies:?}");
+    wait_until("it is saved behind the transaction", || dir.file().exists());
+}
+
+#[test]
+fn a_damaged_file_is_refused_with_its_offset() {
+    let dir = Dir::new();
+    {
+        let server = ours(&dir);
+        let mut client = server.client();
+        client.cmd("CONFIG SET rdbcompression no");
+        client.cmd("SET key 0123456789012345678901234567890123456789");
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+    }
+    let whole = fs::read(dir.file()).expect("the file");
+    let at = whole.windows(4).position(|bytes| bytes == b"0123").expect("the value");
+    let mut flipped = whole.clone();
+    flipped[at] ^= 1;
+    for (damaged, says) in [(flipped, "checksum"), (whole[..whole.len() - 20].to_vec(), "at byte")] {
+        fs::write(dir.file(), damaged).expect("it is written");
+        let output = std::process::Command::new(PROGRAM)
+            .args(["--port", "0", "--unixsocket", "s.sock", "--dir"])
+            .arg(&dir.0)
+            .output()
+            .expect("the program runs");
+        let log = String::from_utf8_lossy(&output.stdout).to_lowercase();
+        assert!(!output.status.success() && log.contains(says) && log.contains("fatal error loading the db"), "{log}");
+    }
+}
+
+#[test]
+fn clients_are_told_that_data_is_being_loaded() {
+    let dir = Dir::new();
+    {
+        let server = ours(&dir);
+        let mut client = server.client();
+        client.cmd("DEBUG POPULATE 200 key 10");
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+    }
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = probe.expect("a port").port();
+    let mut child = std::process::Command::new(PROGRAM)
+        .args(["--port", &port.to_string(), "--key-load-delay", "20000", "--save", "", "--dir"])
+        .arg(&dir.0)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let mut client = None;
+    wait_until("it listens", || {
+        client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port))).ok();
+        client.is_some()
+    });
+    let mut client = client.expect("a connection");
+    for line in ["GET key:1", "PING", "DBSIZE"] {
+        assert_eq!(text(client.cmd(line)), "LOADING Redis is loading the dataset in memory", "{line}");
+    }
+    assert_eq!(field(&mut client, "loading"), "1");
+    assert_eq!(text(client.cmd("CONFIG SET key-load-delay 0")), "OK");
+    wait_until("it is loaded", || text(client.cmd("PING")) == "PONG");
+    assert_eq!(client.cmd("DBSIZE"), RespValue::Integer(200));
+    let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
+    child.wait().expect("it ends");
+}

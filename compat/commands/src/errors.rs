@@ -5,12 +5,15 @@ use varve_exec::CommandError;
 
 pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
 pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
+pub(crate) const BUSY_KEY: CommandError = CommandError::new(&"BUSYKEY Target key name already exists.");
 pub(crate) const CLUSTER_DISABLED: CommandError = CommandError::new(&"ERR This instance has cluster support disabled");
 pub(crate) const COUNT_NEGATIVE: CommandError = CommandError::new(&"ERR COUNT can't be negative");
 pub(crate) const COUNT_POSITIVE: CommandError = CommandError::new(&"ERR count should be greater than 0");
 pub(crate) const CURSOR: CommandError = CommandError::new(&"ERR invalid cursor");
 pub(crate) const DATABASE_RANGE: CommandError = CommandError::new(&"ERR Out of range database");
 pub(crate) const DECREMENT_OVERFLOW: CommandError = CommandError::new(&"ERR decrement would overflow");
+pub(crate) const DUMP_CHECKSUM: CommandError = CommandError::new(&"ERR DUMP payload version or checksum are wrong");
+pub(crate) const DUMP_FORMAT: CommandError = CommandError::new(&"ERR Bad data format");
 pub(crate) const EXPIRE_GT_LT: CommandError =
     CommandError::new(&"ERR GT and LT options at the same time are not compatible");
 pub(crate) const EXPIRE_NX: CommandError =
@@ -23,10 +26,12 @@ pub(crate) const FIELDS_POSITIVE: CommandError = CommandError::new(&"ERR Number 
 pub(crate) const FIELD_NO_FLOAT: CommandError = CommandError::new(&"ERR hash value is not a float");
 pub(crate) const FIELD_NO_INTEGER: CommandError = CommandError::new(&"ERR hash value is not an integer");
 pub(crate) const FIRST_DB: CommandError = CommandError::new(&"ERR invalid first DB index");
+pub(crate) const FREQUENCY_RANGE: CommandError = CommandError::new(&"ERR Invalid FREQ value, must be >= 0 and <= 255");
 pub(crate) const FREQUENCY_WITHOUT_LFU: CommandError = CommandError::new(
     &"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.",
 );
+pub(crate) const IDLE_TIME_RANGE: CommandError = CommandError::new(&"ERR Invalid IDLETIME value, must be >= 0");
 pub(crate) const IDLE_TIME_UNDER_LFU: CommandError = CommandError::new(
     &"ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
      policies at runtime LRU and LFU data will take some time to adjust.",
@@ -73,6 +78,7 @@ pub(crate) const SORT_NO_SCORE: CommandError =
 pub(crate) const TIMEOUT_NO_FLOAT: CommandError = CommandError::new(&"ERR timeout is not a float or out of range");
 pub(crate) const TOO_MANY_KEYS: CommandError =
     CommandError::new(&"ERR Number of keys can't be greater than number of args");
+pub(crate) const TTL_NEGATIVE: CommandError = CommandError::new(&"ERR Invalid TTL value, must be >= 0");
 pub(crate) const VALUE_NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
 pub(crate) const VALUE_RANGE: CommandError = CommandError::new(&"ERR value is out of range");
 pub(crate) const WEIGHT_NO_FLOAT: CommandError = CommandError::new(&"ERR weight value is not a float");

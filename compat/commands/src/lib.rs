@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod debug;
+pub mod dump;
 pub mod grammar;
 pub mod lolwut;
 pub mod memory;
@@ -46,6 +47,7 @@ pub const FAMILIES: &[&[FileRows]] = &[
     zset::ROWS,
     generic::ROWS,
     blocking::ROWS,
+    dump::ROWS,
     &[
         cluster::ROWS,
         connection::ROWS,

@@ -46,6 +46,11 @@ fn sort_as_the_peer_replies() {
 }
 
 #[test]
+fn dump_and_restore_as_the_peer_replies() {
+    check(include_str!("data/peer_dump.txt"));
+}
+
+#[test]
 fn blocking_commands_as_the_peer_replies() {
     check(include_str!("data/peer_blocking.txt"));
 }

@@ -10,6 +10,7 @@
 //! - [`write`]: values go into a buffer part by part ([`RdbBuffer`]), and buffers into a file ([`Writer`]).
 //! - [`read`]: a file comes as events ([`Reader`]), a value part by part. Every version and encoding is read; whatever
 //!   the bytes are, the answer is events or an error that names the offset, the type and the key.
+//! - [`distinct`]: whether a collection that is read has an element twice.
 //! - [`dump`]: the frame of DUMP's payload.
 //!
 //! Not here: the store (this crate knows no key space), files (it knows `Read` and `Write` only), commands.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crc;
+pub mod distinct;
 pub mod dump;
 pub mod format;
 pub mod read;
@@ -24,6 +26,7 @@ pub mod write;
 
 mod lzf;
 
+pub use distinct::Distinct;
 pub use format::{Dialect, Kind, Magic};
 pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, ValueReader};
 pub use write::{RdbBuffer, Writer};

@@ -71,10 +71,15 @@ impl Shard {
     /// Shows the walker of the walk that is under way an object.
     pub(super) fn show_walker(&self, ground: &Ground, r: Ref) {
         let Some(walker) = self.walking.as_ref().and_then(Walking::walker) else { return };
+        walker.before(&self.shown(ground, r));
+    }
+
+    /// An object as a walker is shown it.
+    pub(crate) fn shown<'s>(&'s self, ground: &'s Ground, r: Ref) -> Before<'s> {
         let log = ground.log();
         let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
         let ctx = ReadCtx { log, access: &self.access, seed: ground.seed() };
-        walker.before(&Before::new(r, collection, ctx));
+        Before::new(r, collection, ctx)
     }
 
     /// True if an object that is new at the place of this hash is born marked: a walk has not come to the place, and what

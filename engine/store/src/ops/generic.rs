@@ -7,13 +7,14 @@ use varve_segment::{Log, NewObject, Object, Owner};
 use super::strings::class_of;
 use super::{Kept, Tx};
 use crate::keyspace::door::RootTransfer;
-use crate::state::clock::idle_s;
+use crate::state::clock::{idle_s, minutes, used_before};
 use crate::state::events::EventClass;
 use crate::state::form::StringForm;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::request::ObjectInfo;
 use crate::state::types::Type;
+use crate::state::walker::Before;
 
 impl Tx<'_> {
     /// The type of a key's value; no hit or miss is counted, the access clock stays.
@@ -34,6 +35,33 @@ impl Tx<'_> {
             self.use_at(p);
         }
         place.is_some()
+    }
+
+    /// Shows a key's value as a walker sees it; `None` without the key. No hit or miss is counted, the access clock stays.
+    pub fn look<R>(&mut self, k: &Key<'_>, look: impl FnOnce(&Before<'_>) -> R) -> Option<R> {
+        let p = self.live(k)?;
+        Some(look(&self.held.at(p.shard).shown(self.store.ground(), p.r)))
+    }
+
+    /// Sets the time since the key's last use, in seconds, as far as the clock reaches back. Under an LFU policy, and
+    /// without the key, nothing happens.
+    pub fn set_idle(&mut self, k: &Key<'_>, idle_s: u64) {
+        if self.store.limit().lfu().is_none() {
+            self.set_clock_of(k, used_before(idle_s, self.local.now_ms()));
+        }
+    }
+
+    /// Sets the counter of the key's uses. Under any but an LFU policy, and without the key, nothing happens.
+    pub fn set_freq(&mut self, k: &Key<'_>, counter: u8) {
+        if self.store.limit().lfu().is_some() {
+            self.set_clock_of(k, minutes(self.local.now_ms()) << 8 | u32::from(counter));
+        }
+    }
+
+    fn set_clock_of(&mut self, k: &Key<'_>, clock: u32) {
+        if let Some(p) = self.live(k) {
+            self.held.at_mut(p.shard).set_clock(self.store.log(), p.r, clock);
+        }
     }
 
     /// Counts a hit or miss, for a command that looks at a key without touching it (EXISTS, TYPE, TTL, OBJECT).

@@ -18,6 +18,9 @@ use varve_base::rng::Rng;
 /// The counter of uses that a new key begins with.
 pub(crate) const LFU_FIRST: u32 = 5;
 
+/// The longest time without use, in seconds, that a clock tells from a use ahead of now.
+const IDLE_MAX_S: u32 = 0xff_ff00;
+
 /// How uses are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lfu {
@@ -64,7 +67,13 @@ pub(crate) fn seconds(now_ms: i64) -> u32 {
 pub(crate) fn idle_s(clock: u32, now_ms: i64) -> u32 {
     let idle = seconds(now_ms).wrapping_sub(clock) & 0xff_ffff;
     // Workers' times differ a little: what was used just ahead of now is not from half a year ago.
-    if idle > 0xff_ff00 { 0 } else { idle }
+    if idle > IDLE_MAX_S { 0 } else { idle }
+}
+
+/// The clock of a key that was used this number of seconds ago, or as long ago as a clock can say.
+pub(crate) fn used_before(idle: u64, now_ms: i64) -> u32 {
+    let idle = idle.min(IDLE_MAX_S.into()) as u32;
+    seconds(now_ms).wrapping_sub(idle) & 0xff_ffff
 }
 
 /// True if a key with this expiry counts as gone at `now_ms`, milliseconds of Unix time.
@@ -94,6 +103,14 @@ mod tests {
         assert_eq!(Lfu { decay_min: 0, ..lfu }.counter(clock, 2 * HOUR_MS), reached);
         (0..10_000_000).for_each(|_| clock = lfu.used(clock, HOUR_MS, &mut rng));
         assert_eq!(lfu.counter(clock, HOUR_MS), 255);
+    }
+
+    #[test]
+    fn a_clock_of_long_ago_says_so() {
+        for idle in [0, 1, 100_000, u64::from(IDLE_MAX_S)] {
+            assert_eq!(u64::from(idle_s(used_before(idle, 50_000_000_000), 50_000_000_000)), idle);
+        }
+        assert_eq!(idle_s(used_before(u64::MAX, 50_000_000_000), 50_000_000_000), IDLE_MAX_S);
     }
 
     #[test]

@@ -45,7 +45,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("engine/packed", &[&["lib"], &["intset", "node"], &["leaf"]]),
     ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table", "leaf_table"], &["list", "zset"]]),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
-    ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"]]),
+    ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/exec",
@@ -67,7 +67,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["errors", "sha1"],
             &["grammar", "digest"],
             &["generic", "segments"],
-            &["hash", "list", "set", "string", "zset", "blocking", "transaction"],
+            &["hash", "list", "set", "string", "zset", "blocking", "dump", "transaction"],
             &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
         ],
     ),

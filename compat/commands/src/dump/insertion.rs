@@ -1,0 +1,142 @@
+//! From RDB's values to the store's: a value is made from its parts, a batch of these at a time.
+//!
+//! ```text
+//! part ─▶ batch (texts one behind the other) ─▶ when it is full, one operation of the store ─▶ the key's value grows
+//! ```
+//! So neither a collection of any size is in memory twice, nor does each element look for its key. The key must not exist
+//! before; between two batches it has part of its value, so a loader that lets go of its shard serves nobody meanwhile.
+//! Whoever inserts reports the change of the key.
+
+use varve_rdb::{Kind, Part, ReadFault};
+use varve_store::{Key, ListEnd, StringForm, Ttl, Tx, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded};
+
+/// Texts of a batch.
+const BATCH_TEXTS: usize = 512;
+/// Bytes of its texts from which on a batch is full.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// A value that is being inserted; kept from value to value for its memory.
+#[derive(Debug)]
+pub struct Insertion {
+    kind: Kind,
+    bytes: Vec<u8>,
+    /// Where each text of the batch ends.
+    ends: Vec<usize>,
+    /// Scores of the batch's members.
+    scores: Vec<f64>,
+    parts: u64,
+}
+
+impl Default for Insertion {
+    fn default() -> Insertion {
+        Insertion { kind: Kind::String, bytes: Vec::new(), ends: Vec::new(), scores: Vec::new(), parts: 0 }
+    }
+}
+
+impl Insertion {
+    /// Begins a value.
+    ///
+    /// # Errors
+    /// The store has no such values.
+    pub fn begin(&mut self, kind: Kind) -> Result<(), ReadFault> {
+        if matches!(kind, Kind::Stream | Kind::Module) {
+            return Err(ReadFault::Unsupported(kind.name()));
+        }
+        (self.kind, self.parts) = (kind, 0);
+        self.clear();
+        Ok(())
+    }
+
+    /// Adds the next part to the value at the key, whose shard is held. The part may wait in the batch.
+    ///
+    /// # Errors
+    /// An element comes twice, or the store does not take it; the key has part of its value then.
+    #[inline]
+    pub fn add(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> Result<(), ReadFault> {
+        self.parts += 1;
+        match part {
+            Part::Whole(text) => {
+                check_length(text)?;
+                tx.set(key, text, Ttl::Clear, StringForm::Auto);
+                return Ok(());
+            }
+            Part::Element(text) => self.push(text)?,
+            Part::Pair(field, value) => {
+                self.push(field)?;
+                self.push(value)?;
+            }
+            Part::DatedPair(..) => return Err(ReadFault::Unsupported("hash whose fields expire")),
+            Part::Scored(member, score) => {
+                self.push(member)?;
+                self.scores.push(score);
+            }
+        }
+        if self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES { self.flush(tx, key) } else { Ok(()) }
+    }
+
+    /// Adds what waits in the batch: the value is complete. Gives the number of its parts; without any there is no key.
+    ///
+    /// # Errors
+    /// Those of [`Insertion::add`].
+    pub fn end(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<u64, ReadFault> {
+        self.flush(tx, key)?;
+        Ok(self.parts)
+    }
+
+    fn push(&mut self, text: &[u8]) -> Result<(), ReadFault> {
+        check_length(text)?;
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+        Ok(())
+    }
+
+    fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
+        if self.ends.is_empty() {
+            return Ok(());
+        }
+        let count = self.ends.len();
+        let texts = (0..count).map(|i| self.text(i));
+        let new = match self.kind {
+            Kind::List => tx.list_push(key, ListEnd::Back, texts, false).map(|_| count),
+            Kind::Set => tx.set_add(key, texts),
+            Kind::Hash => {
+                let pairs = (0..count / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)));
+                tx.hash_set(key, pairs).map(|new| 2 * new)
+            }
+            Kind::Zset => self.flush_members(tx, key),
+            Kind::String | Kind::Stream | Kind::Module => unreachable!("its parts do not wait"),
+        };
+        self.clear();
+        match new {
+            Ok(new) if new == count => Ok(()),
+            Ok(_) => Err(ReadFault::Duplicate),
+            Err(WrongType) => Err(ReadFault::Odd("the key has a value already")),
+        }
+    }
+
+    /// Adds members; how many of them are new.
+    fn flush_members(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<usize, WrongType> {
+        let mut new = 0;
+        for (i, score) in self.scores.iter().enumerate() {
+            let added = tx.zset_add(key, self.text(i), *score, ZAdd::default())?;
+            new += usize::from(matches!(added, ZAdded::Added(_)));
+        }
+        Ok(new)
+    }
+
+    fn text(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start..self.ends[i]]
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(4 * BATCH_BYTES);
+        self.ends.clear();
+        self.scores.clear();
+    }
+}
+
+fn check_length(text: &[u8]) -> Result<(), ReadFault> {
+    if text.len() <= VALUE_BYTES_MAX { Ok(()) } else { Err(ReadFault::TooLong(text.len() as u64)) }
+}

@@ -1,0 +1,19 @@
+//! DUMP and RESTORE, and the bridge between the store's values and RDB's.
+//!
+//! ```text
+//!  store's value ──put_value──▶ varve_rdb::RdbBuffer ──▶ DUMP's payload, a snapshot's file
+//!  varve_rdb::Part ──Insertion──▶ store's value        RESTORE, a file that is loaded
+//! ```
+//! There is one bridge for all: a file and a payload of DUMP have the same values. Not here: files.
+
+mod commands;
+mod insertion;
+mod value;
+
+pub use insertion::Insertion;
+pub use value::{kind_of, put_value};
+
+use varve_exec::FileRows;
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[commands::ROWS];

@@ -1,0 +1,36 @@
+//! Bytes as DUMP's payload, under a right checksum: RESTORE either makes a key that DUMP answers in a form that restores to
+//! a key of the same length, or leaves the key that it was to replace. At the end the store is verified.
+//!
+//! The first byte chooses the version.
+
+#![no_main]
+
+#[path = "../../compat/commands/tests/common/mod.rs"]
+mod common;
+
+use common::Server;
+use libfuzzer_sys::fuzz_target;
+use varve_protocol::Resp;
+
+const VERSIONS: [u16; 6] = [6, 9, 10, 11, 12, 80];
+
+fuzz_target!(|bytes: &[u8]| {
+    let [version, value @ ..] = bytes else { return };
+    let version = VERSIONS[usize::from(*version) % VERSIONS.len()];
+    let mut payload = [value, &version.to_le_bytes()].concat();
+    payload.extend_from_slice(&varve_rdb::crc::crc64(&payload).to_le_bytes());
+    let mut server = Server::new(Resp::V2);
+    server.run(&[b"SET", b"k", b"kept"]);
+    let reply = server.run(&[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
+    if reply.starts_with(b"-") {
+        assert_eq!(server.run(&[b"GET", b"k"]), b"$4\r\nkept\r\n");
+        return;
+    }
+    assert_eq!(reply, b"+OK\r\n");
+    let dump = server.run(&[b"DUMP", b"k"]);
+    let at = dump.iter().position(|byte| *byte == b'\n').expect("a length") + 1;
+    assert_eq!(server.run(&[b"RESTORE", b"again", b"0", &dump[at..dump.len() - 2]]), b"+OK\r\n");
+    for length in ["STRLEN", "LLEN", "SCARD", "HLEN", "ZCARD"].map(str::as_bytes) {
+        assert_eq!(server.run(&[length, b"k"]), server.run(&[length, b"again"]));
+    }
+});

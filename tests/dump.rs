@@ -1,0 +1,133 @@
+//! DUMP and RESTORE beside redis-server: values of every type and encoding, dumped by either server and restored by the
+//! other, are the same values.
+//!
+//! ```text
+//!  random commands ─▶ Varve and redis-server: equal values          DEBUG DIGEST-VALUE of each key
+//!  each key: DUMP at one ─▶ RESTORE at the other, as another key    equal to the key
+//! ```
+
+#![forbid(unsafe_code)]
+
+use varve_testkit::{Client, Launch, Random, RespValue, seed};
+
+/// Values of each shape.
+const ROUNDS: usize = 200;
+
+/// A word: short, an integer, long and easily compressed, or long and not.
+fn word(random: &mut Random) -> Vec<u8> {
+    match random.below(6) {
+        0 => (random.next_u64() as i64 >> random.below(64)).to_string().into_bytes(),
+        1 => vec![b'a' + random.below(26) as u8; random.below(300)],
+        2 => (0..random.below(100)).map(|_| random.next_u64() as u8).collect(),
+        3 if random.one_in(20) => b"repeated words ".repeat(random.below(3000)),
+        _ => format!("word:{}", random.below(100_000)).into_bytes(),
+    }
+}
+
+/// Few, some or many elements, so that every encoding occurs.
+fn count(random: &mut Random) -> usize {
+    match random.below(8) {
+        0 => 1,
+        1 => 600 + random.below(1000),
+        _ => 1 + random.below(60),
+    }
+}
+
+fn score(random: &mut Random) -> String {
+    match random.below(6) {
+        0 => "inf".into(),
+        1 => "-inf".into(),
+        2 => format!("{}", random.next_u64() as f64 / 7.0),
+        3 => format!("-0.{}", random.below(1_000_000)),
+        _ => random.below(1000).to_string(),
+    }
+}
+
+/// The command that makes a random value.
+fn command(random: &mut Random, key: &str) -> Vec<Vec<u8>> {
+    let name = *random.pick(&["SET", "RPUSH", "SADD", "HSET", "ZADD"]);
+    let mut words = vec![name.as_bytes().to_vec(), key.as_bytes().to_vec()];
+    if name == "SET" {
+        words.push(word(random));
+        return words;
+    }
+    let integers = name == "SADD" && random.one_in(2);
+    for _ in 0..count(random) {
+        if name == "ZADD" {
+            words.push(score(random).into_bytes());
+        }
+        words.push(if integers { random.below(100_000).to_string().into_bytes() } else { word(random) });
+        if name == "HSET" {
+            words.push(word(random));
+        }
+    }
+    words
+}
+
+fn digest(client: &mut Client, key: &str) -> RespValue {
+    client.call(&["DEBUG", "DIGEST-VALUE", key]).expect("a digest")
+}
+
+/// Dumps a key at one server and restores it at another under a new name; the digests are equal.
+fn carry(from: &mut Client, to: &mut Client, key: &str, what: &str) {
+    let payload = from.call(&["DUMP", key]).expect("a reply");
+    let payload = payload.bytes().expect("the key is there").to_vec();
+    let name = format!("{key}:restored");
+    let done = to.call(&[b"RESTORE", name.as_bytes(), b"0", &payload, b"REPLACE"]).expect("a reply");
+    assert_eq!(done.text(), "OK", "{what}: {} bytes", payload.len());
+    assert_eq!(digest(to, &name), digest(from, key), "{what}");
+    // A payload of which a byte is another one is refused.
+    let mut damaged = payload;
+    let at = damaged.len() / 2;
+    damaged[at] ^= 1;
+    let refused = to.call(&[b"RESTORE", name.as_bytes(), b"0", &damaged, b"REPLACE"]).expect("a reply");
+    assert!(refused.is_error(), "{what}");
+}
+
+#[test]
+fn either_server_restores_what_the_other_has_dumped() {
+    let debug = "enable-debug-command yes";
+    let varve = Launch::varve().config(debug).start().expect("varve");
+    let peer = Launch::peer().config(debug).start().expect("redis-server");
+    let (mut ours, mut theirs) = (varve.client(), peer.client());
+    let mut random = Random::new(seed::seed("dump"));
+    for round in 0..ROUNDS {
+        let words = command(&mut random, &format!("k{round}"));
+        let what = format!("round {round}: {} of {} words", String::from_utf8_lossy(&words[0]), words.len());
+        let key = format!("k{round}");
+        assert_eq!(ours.call(&words).expect("a reply"), theirs.call(&words).expect("a reply"), "{what}");
+        assert_eq!(digest(&mut ours, &key), digest(&mut theirs, &key), "{what}");
+        carry(&mut ours, &mut theirs, &key, &format!("{what}, from Varve"));
+        carry(&mut theirs, &mut ours, &key, &format!("{what}, to Varve"));
+    }
+    let checked = ours.call(&["DEBUG", "VERIFY"]).expect("a reply");
+    assert_eq!(checked.text(), "OK");
+}
+
+#[test]
+fn a_damaged_payload_leaves_what_is_there() {
+    let varve = Launch::varve().config("enable-debug-command yes").start().expect("varve");
+    let mut client = varve.client();
+    let mut random = Random::new(seed::seed("dump, damaged"));
+    for round in 0..ROUNDS {
+        client.call(&command(&mut random, "source")).expect("a reply");
+        client.call(&["SET", "target", "kept"]).expect("a reply");
+        let payload = client.call(&["DUMP", "source"]).expect("a reply");
+        let payload = payload.bytes().expect("the key is there");
+        client.call(&["DEL", "source"]).expect("a reply");
+        // Damage under a right checksum: the bytes themselves are looked at.
+        let (body, _) = payload.split_at(payload.len() - 10);
+        let mut body = body.to_vec();
+        for _ in 0..=random.below(3) {
+            let at = random.below(body.len());
+            body[at] = random.next_u64() as u8;
+        }
+        varve_rdb::dump::seal(&mut body);
+        let reply = client.call(&[b"RESTORE", &b"target"[..], b"0", &body, b"REPLACE"]).expect("a reply");
+        if reply.is_error() {
+            assert_eq!(client.cmd("GET target").text(), "kept", "round {round}: {}", reply.text());
+        }
+        client.call(&["DEL", "target"]).expect("a reply");
+    }
+    assert_eq!(client.cmd("DEBUG VERIFY").text(), "OK");
+}

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_rdb::{Kind, RdbBuffer};
-use varve_store::{Before, Pin, Store, Type, ValuePart, Walker};
+use varve_commands::dump::{kind_of, put_value};
+use varve_rdb::RdbBuffer;
+use varve_store::{Before, Pin, Store, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
@@ -214,7 +215,7 @@ impl Walker for Snapshot {
             }
             None => {
                 head(old, &mut queue.open);
-                value(old, &mut queue.open);
+                put_value(old, &mut queue.open);
                 if queue.open.len() >= PIECE_BYTES {
                     self.close(&mut queue);
                 }
@@ -236,24 +237,5 @@ impl Walker for Snapshot {
 }
 
 fn head(old: &Before<'_>, to: &mut RdbBuffer) {
-    let kind = match old.ty() {
-        Type::String => Kind::String,
-        Type::List => Kind::List,
-        Type::Hash => Kind::Hash,
-        Type::Set => Kind::Set,
-        Type::Zset => Kind::Zset,
-        Type::Stream => Kind::Stream,
-    };
-    to.begin(kind, old.key(), old.expiry_ms(), None);
-}
-
-fn value(old: &Before<'_>, to: &mut RdbBuffer) {
-    if old.ty() != Type::String {
-        to.count(old.len());
-    }
-    old.for_each(&mut |part| match part {
-        ValuePart::Whole(text) | ValuePart::Element(text) => to.string(text),
-        ValuePart::Pair(field, value) => to.pair(field, value),
-        ValuePart::Scored(member, score) => to.scored(member, score),
-    });
+    to.begin(kind_of(old.ty()), old.key(), old.expiry_ms(), None);
 }

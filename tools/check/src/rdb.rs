@@ -12,6 +12,8 @@ use crate::summary::{Damage, LargeKey, Summary};
 
 /// Keys between two looks at the progress bar.
 const KEYS_A_LOOK: u64 = 4096;
+/// Bytes of the magic word and the version.
+const HEADER_BYTES: u64 = 9;
 
 /// Reads a file and sums up what is in it.
 ///
@@ -22,8 +24,15 @@ pub(crate) fn check(path: &Path, largest: usize) -> io::Result<Summary> {
     let mut summary = Summary::new(largest);
     summary.file_bytes = file.metadata()?.len();
     let bar = progress(summary.file_bytes);
+    fill(file, &mut summary, &bar);
+    bar.finish_and_clear();
+    Ok(summary)
+}
+
+/// Reads a file into its summary, to the end or to the first fault.
+fn fill(file: impl io::Read, summary: &mut Summary, bar: &ProgressBar) {
     let mut reader = Reader::new(file);
-    if let Err(error) = read(&mut reader, &mut summary, &bar) {
+    if let Err(error) = read(&mut reader, summary, bar) {
         summary.fault = Some(Damage {
             offset: error.offset(),
             type_name: error.type_name(),
@@ -31,10 +40,9 @@ pub(crate) fn check(path: &Path, largest: usize) -> io::Result<Summary> {
             reason: error.fault().to_string(),
         });
     }
-    summary.dialect = Some(reader.dialect());
+    // The first bytes say it.
+    summary.dialect = (reader.offset() >= HEADER_BYTES).then(|| reader.dialect());
     summary.read_bytes = reader.offset();
-    bar.finish_and_clear();
-    Ok(summary)
 }
 
 /// A bar over the bytes of the file; where standard error is no terminal, nothing is shown.
@@ -120,4 +128,78 @@ fn bytes_of(part: &Part<'_>) -> u64 {
         Part::Scored(member, _) => member.len() + size_of::<f64>(),
     };
     bytes as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report;
+    use varve_rdb::{RdbBuffer, Writer};
+
+    fn file(write: impl FnOnce(&mut RdbBuffer)) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), true);
+        let mut buffer = RdbBuffer::new(true);
+        writer.header(10).unwrap();
+        write(&mut buffer);
+        writer.put(&mut buffer).unwrap();
+        writer.end().unwrap()
+    }
+
+    fn sum_up(file: &[u8]) -> Summary {
+        let mut summary = Summary::new(2);
+        summary.file_bytes = file.len() as u64;
+        fill(file, &mut summary, &ProgressBar::hidden());
+        summary
+    }
+
+    #[test]
+    fn a_sound_file_is_summed_up() {
+        let file = file(|to| {
+            to.aux(b"redis-ver", b"7.0.15");
+            to.select_db(3);
+            to.begin(Kind::String, b"text", Some(5), None);
+            to.string(b"four");
+            to.begin(Kind::Hash, b"hash", None, None);
+            to.count(2);
+            to.pair(b"a", b"1");
+            to.pair(b"b", &[b'x'; 100]);
+            to.begin(Kind::List, b"l", None, None);
+            to.count(1);
+            to.string(b"e");
+        });
+        let summary = sum_up(&file);
+        assert_eq!(summary.fault, None);
+        assert_eq!((summary.keys(), summary.read_bytes), (3, file.len() as u64));
+        let hash = summary.kinds[&Kind::Hash];
+        assert_eq!((hash.keys, hash.elements, hash.bytes), (1, 2, 4 + 1 + 1 + 1 + 100));
+        assert_eq!((summary.expiries.keys, summary.expiries.over, summary.expiries.range_ms), (1, 1, Some((5, 5))));
+        let largest: Vec<&[u8]> = summary.largest().into_iter().map(|key| &key.key[..]).collect();
+        assert_eq!(largest, [&b"hash"[..], b"text"]);
+        assert!(report::table(&summary).ends_with("sound: every byte was read\n"));
+        let json: serde_json::Value = serde_json::from_str(&report::json(&summary)).unwrap();
+        assert_eq!(json["types"]["hash"]["elements"], 2);
+        assert_eq!(json["databases"]["3"]["keys"], 3);
+        assert!(json["damage"].is_null());
+    }
+
+    #[test]
+    fn damage_is_placed() {
+        let twice = file(|to| {
+            to.begin(Kind::Set, b"s", None, None);
+            to.count(2);
+            to.string(b"m");
+            to.string(b"m");
+        });
+        let damage = sum_up(&twice).fault.unwrap();
+        assert_eq!((damage.type_name, damage.key.as_deref()), (Some("set"), Some(&b"s"[..])));
+        assert_eq!(damage.reason, "an element comes twice");
+        let empty = file(|to| {
+            to.begin(Kind::List, b"l", None, None);
+            to.count(0);
+        });
+        assert_eq!(sum_up(&empty).fault.unwrap().reason, "a collection has no elements");
+        let summary = sum_up(b"no such file");
+        assert_eq!((summary.dialect, summary.fault.is_some()), (None, true));
+        assert!(report::table(&summary).contains("damaged at byte 5: this is no RDB file"));
+    }
 }

@@ -28,6 +28,7 @@ const UNITS: &[&str] = &[
     "unit/type/zset",
     "unit/sort",
     "unit/keyspace",
+    "unit/dump",
     "unit/scan",
     "unit/expire",
     "unit/protocol",
@@ -50,6 +51,9 @@ const UNITS: &[&str] = &[
     "unit/memefficiency",
     "unit/lazyfree",
     "unit/other",
+    "integration/convert-zipmap-hash-on-load",
+    "integration/convert-ziplist-hash-on-load",
+    "integration/convert-ziplist-zset-on-load",
 ];
 
 /// Where the suite looks for free ports.

@@ -14,6 +14,9 @@
 //! | lrange | LRANGE of 100, of a list of 1000 | a place in a chain, many entries to a reply |
 //! | sadd | SADD of a new member | elements appended, an index that grows |
 //! | hset | HSET of a field that is new half the time | values in place, elements appended |
+//! | hfew, hmany | HGET, HSET, HDEL and HSET again, of hashes of 10 fields of 100 B, and of 200 of 8 B | fields in a leaf of the key's object |
+//! | sfew, smany | SISMEMBER, SREM and SADD again, of sets of 10 and of 200 members of 16 B | members in a leaf of the key's object |
+//! | zfew, zmany | ZSCORE, ZRANK, ZADD, ZREM and ZADD again, of sorted sets of 10 and of 120 members of 16 B | members in a node of the key's object |
 //! | spop | SPOP of a set of 40 000 | members drawn and killed |
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
@@ -61,6 +64,8 @@ const KEYS: u64 = 20_000;
 const COUNTERS: u64 = 5_000;
 const SMALL_HASHES: u64 = 1_000;
 const SMALL_HASH_FIELDS: u64 = 8;
+/// Small collections of each kind.
+const SMALLS: u64 = 500;
 const LISTS: u64 = 50;
 const LIST_ELEMENTS: u64 = 300;
 /// Elements that one request of a list's fill brings.
@@ -79,6 +84,12 @@ pub(crate) const SCRIPTS: &[Script] = &[
     alone("lrange", 34, fill_long_list, lrange),
     alone("sadd", 1_000, sadd, sadd_another),
     alone("hset", KEYS, hset, hset_any),
+    alone("hfew", SMALLS, |n, out| fill_fields(n, FEW_FIELDS, out), |n, out| change_field(n, FEW_FIELDS, out)),
+    alone("hmany", SMALLS, |n, out| fill_fields(n, MANY_FIELDS, out), |n, out| change_field(n, MANY_FIELDS, out)),
+    alone("sfew", SMALLS, |n, out| fill_members(n, 10, out), |n, out| change_member(n, 10, out)),
+    alone("smany", SMALLS, |n, out| fill_members(n, 200, out), |n, out| change_member(n, 200, out)),
+    alone("zfew", SMALLS, |n, out| fill_scored(n, 10, out), |n, out| change_scored(n, 10, out)),
+    alone("zmany", SMALLS, |n, out| fill_scored(n, 120, out), |n, out| change_scored(n, 120, out)),
     alone("spop", KEYS, sadd_two, spop),
     alone("zadd", KEYS, fill_zset, zadd),
     alone("zpopmin", KEYS, fill_ties, zpopmin),
@@ -154,6 +165,53 @@ fn hget(n: u64, out: &mut Vec<u8>) {
     } else {
         let field = small_field(draw(!n, SMALL_HASH_FIELDS));
         encode(out, &["HGET", &name('h', draw(n, SMALL_HASHES)), &field]);
+    }
+}
+
+/// Fields of a hash, and bytes of a value.
+const FEW_FIELDS: (u64, usize) = (10, 100);
+const MANY_FIELDS: (u64, usize) = (200, 8);
+
+/// A command of a key and the words of its `count` elements.
+fn fill_with(command: &str, n: u64, count: u64, words: impl Fn(u64) -> Vec<Vec<u8>>, out: &mut Vec<u8>) {
+    let mut all = vec![command.as_bytes().to_vec(), name('e', n).into_bytes()];
+    all.extend((0..count).flat_map(words));
+    encode(out, &all);
+}
+
+fn fill_fields(n: u64, (count, bytes): (u64, usize), out: &mut Vec<u8>) {
+    fill_with("HSET", n, count, |field| vec![small_field(field).into_bytes(), value(n + field, bytes)], out);
+}
+
+fn change_field(n: u64, (count, bytes): (u64, usize), out: &mut Vec<u8>) {
+    let (key, field) = (name('e', draw(n / 4, SMALLS)), small_field(draw(!(n / 4), count)));
+    match n % 4 {
+        0 => encode(out, &["HGET", &key, &field]),
+        2 => encode(out, &["HDEL", &key, &field]),
+        _ => encode(out, &[b"HSET".as_slice(), key.as_bytes(), field.as_bytes(), &value(n, bytes)]),
+    }
+}
+
+fn fill_members(n: u64, count: u64, out: &mut Vec<u8>) {
+    fill_with("SADD", n, count, |member| vec![name('m', member).into_bytes()], out);
+}
+
+fn change_member(n: u64, count: u64, out: &mut Vec<u8>) {
+    let command = ["SISMEMBER", "SREM", "SADD"][(n % 3) as usize];
+    encode(out, &[command, &name('e', draw(n / 3, SMALLS)), &name('m', draw(!(n / 3), count))]);
+}
+
+fn fill_scored(n: u64, count: u64, out: &mut Vec<u8>) {
+    fill_with("ZADD", n, count, |member| vec![score(member).into_bytes(), name('m', member).into_bytes()], out);
+}
+
+fn change_scored(n: u64, count: u64, out: &mut Vec<u8>) {
+    let (key, member) = (name('e', draw(n / 5, SMALLS)), name('m', draw(!(n / 5), count)));
+    match n % 5 {
+        0 => encode(out, &["ZSCORE", &key, &member]),
+        1 => encode(out, &["ZRANK", &key, &member]),
+        3 => encode(out, &["ZREM", &key, &member]),
+        _ => encode(out, &["ZADD", &key, &score(n), &member]),
     }
 }
 

@@ -118,7 +118,17 @@ struct Tally {
 impl Tally {
     #[inline(always)]
     fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> CmdResult {
-        self.last = match ctx.tx.zset_add(key, member, score, how)? {
+        let outcome = ctx.tx.zset_add(key, member, score, how)?;
+        if outcome == ZAdded::NotANumber {
+            return Err(errors::SCORE_NAN);
+        }
+        self.count(outcome);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn count(&mut self, outcome: ZAdded) {
+        self.last = match outcome {
             ZAdded::Added(score) => {
                 self.added += 1;
                 Some(score)
@@ -128,10 +138,8 @@ impl Tally {
                 Some(score)
             }
             ZAdded::Same(score) => Some(score),
-            ZAdded::Refused => None,
-            ZAdded::NotANumber => return Err(errors::SCORE_NAN),
+            ZAdded::Refused | ZAdded::NotANumber => None,
         };
-        Ok(())
     }
 
     #[inline(always)]
@@ -168,9 +176,14 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
         (first..ctx.args.len()).step_by(2).map(|at| parse_f64(ctx.args.get(at)).ok_or(CommandError::NOT_FLOAT));
     let scores: SmallVec<[f64; SCORES_INLINE]> = scores.collect::<CmdResult<_>>()?;
     let mut tally = Tally::default();
-    for (i, &score) in scores.iter().enumerate() {
-        let member = ctx.args.get(first + 2 * i + 1);
+    if let [score] = scores[..] {
+        let member = ctx.args.get(first + 1);
         tally.add(ctx, &key, member, score, how)?;
+    } else {
+        // A sum that is no number comes of INCR alone, which takes one member.
+        let Ctx { args, tx, .. } = ctx;
+        let members = scores.iter().enumerate().map(|(i, &score)| (args.get(first + 2 * i + 1), score));
+        tx.zset_add_all(&key, members, how, |outcome| tally.count(outcome))?;
     }
     tally.reply(ctx, &key, how, changed);
     Ok(())

@@ -14,9 +14,10 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::hashes::{HashView, each_pair, find_coded, find_field};
-use super::writable::Writable;
+use super::writable::{Writable, sum_up_to};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
+use crate::state::shapes::SMALL_BYTES_MAX;
 use crate::state::small::leaf_tag;
 use crate::state::types::{Type, WrongType};
 
@@ -183,7 +184,7 @@ impl HashViewMut<'_, '_> {
         while !w.is_big()
             && let Some((field, value)) = pairs.next()
         {
-            new += usize::from(set_in_leaf(tx, k, &mut w, (field, value), is_outgrown));
+            new += usize::from(set_in_leaf(tx, k, &mut w, (field, value), is_outgrown, &pairs));
             if !is_outgrown && !w.is_big() && tx.leaf(&w).len() as u64 > entries_max {
                 outgrow(tx, k, &mut w);
                 is_outgrown = true;
@@ -248,7 +249,7 @@ fn new_hash<'p>(
     let most = tx.bytes_max(Type::Hash, is_outgrown);
     let (mut room, mut count, mut bytes, mut longest) = (leaf_bytes(0, 0, 0), 0, 0, 0);
     for (field, value) in pairs {
-        let size = if field.len() > LEAF_ELEMENT_BYTES_MAX { most } else { pair_size(field, value) };
+        let size = pair_bytes(field, value);
         (count, bytes, longest) = (count + 1, bytes + size, longest.max(size));
         let needed = leaf_bytes(count, bytes, longest);
         if needed > most {
@@ -266,17 +267,31 @@ fn new_hash<'p>(
     })
 }
 
-/// Sets a field of a small hash, which becomes a big one if it may not have as many bytes; true if the field is new.
+/// Bytes of a pair's element; of one that no leaf may have, more than any leaf may have.
+fn pair_bytes(field: &[u8], value: &[u8]) -> usize {
+    if field.len() > LEAF_ELEMENT_BYTES_MAX { SMALL_BYTES_MAX } else { pair_size(field, value) }
+}
+
+/// Bytes that a pair adds to a leaf.
+fn element_bytes(field: &[u8], value: &[u8]) -> usize {
+    let size = pair_bytes(field, value);
+    leaf_bytes(1, size, size) - leaf_bytes(0, 0, 0)
+}
+
+/// Sets a field of a small hash, which becomes a big one if it may not have as many bytes; true if the field is new. The
+/// pairs of `ahead` will come next.
 #[inline]
-fn set_in_leaf(
+fn set_in_leaf<'p>(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     w: &mut Writable,
     (field, value): (&[u8], &[u8]),
     is_outgrown: bool,
+    ahead: &(impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone),
 ) -> bool {
     let (seed, most) = (tx.store.seed(), tx.bytes_max(Type::Hash, is_outgrown));
-    match tx.edit_leaf(k, w, most, |leaf| set_field(leaf, seed, field, value)) {
+    let ahead = || sum_up_to(most, ahead.clone().map(|(field, value)| element_bytes(field, value)));
+    match tx.edit_leaf(k, w, most, ahead, |leaf| set_field(leaf, seed, field, value)) {
         Ok(is_new) => is_new,
         Err(_) => {
             spread(tx, k, w);

@@ -12,7 +12,7 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::sets::find_member;
-use super::writable::Writable;
+use super::writable::{Writable, sum_up_to};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::small::{here, leaf_tag, members_of};
@@ -56,10 +56,20 @@ impl Tx<'_> {
         })
     }
 
-    /// Adds a member to a set in a leaf, which may become a big one for that; whether it is new.
-    pub(super) fn add_to_leaf(&mut self, k: &Key<'_>, w: &mut Writable, member: &[u8]) -> bool {
+    /// Adds a member to a set in a leaf, which may become a big one for that; whether it is new. The members of `ahead`
+    /// will come next.
+    #[inline]
+    pub(super) fn add_to_leaf<'m>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        member: &[u8],
+        ahead: &(impl Iterator<Item = &'m [u8]> + Clone),
+    ) -> bool {
         let (seed, most) = (self.store.seed(), self.bytes_max(Type::Set, true));
-        match self.edit_leaf(k, w, most, |leaf| add_member(leaf, seed, member)) {
+        let ahead =
+            || sum_up_to(most, ahead.clone().map(|member| leaf_bytes(1, member.len(), member.len()) - EMPTY_BYTES));
+        match self.edit_leaf(k, w, most, ahead, |leaf| add_member(leaf, seed, member)) {
             Ok(is_new) => is_new,
             Err(_) => {
                 self.leave_leaf(k, w);

@@ -124,7 +124,7 @@ impl SetViewMut<'_, '_> {
         {
             match (tx.is_outgrown(&w), parse_i64(member)) {
                 (true, _) => {
-                    added += usize::from(tx.add_to_leaf(k, &mut w, member));
+                    added += usize::from(tx.add_to_leaf(k, &mut w, member, &members));
                     next = members.next();
                 }
                 (false, Some(value)) => {

@@ -124,7 +124,8 @@ impl Tx<'_> {
         if is_outgrown { self.store.shapes().small(ty).outgrown_bytes() } else { SMALL_BYTES_MAX }
     }
 
-    /// Changes a leaf, which gets the room that `edit` asks for as long as it may have `most` bytes.
+    /// Changes a leaf, which gets the room that `edit` asks for as long as it may have `most` bytes: room for `ahead` bytes
+    /// more, which the command is going to ask for, or else a quarter more.
     ///
     /// # Errors
     /// If it may not have as many; then nothing has changed.
@@ -134,12 +135,19 @@ impl Tx<'_> {
         k: &Key<'_>,
         w: &mut Writable,
         most: usize,
+        ahead: impl Fn() -> usize,
         edit: impl Fn(&mut PackedLeafMut<'_>) -> Result<R, Full>,
     ) -> Result<R, Full> {
         loop {
             match self.change_leaf(w, &edit) {
-                // Free room counts as well: what is in it later is not looked at again.
-                Err(Full { needed }) if needed <= most => self.resize(k, w, (needed + needed / 4).min(most)),
+                Err(Full { needed }) if needed <= most => {
+                    let more = match ahead() {
+                        0 => needed / 4,
+                        bytes => bytes,
+                    };
+                    // Free room counts as well: what is in it later is not looked at again.
+                    self.resize(k, w, needed.saturating_add(more).min(most));
+                }
                 done => return done,
             }
         }
@@ -405,4 +413,16 @@ impl Tx<'_> {
 /// Most of a small value's bytes are free room.
 fn is_sparse(has: usize, needs: usize) -> bool {
     has > SHRINK_FROM && needs * 4 < has
+}
+
+/// The sum of these numbers of bytes; those behind the one with which it reaches `most` are not looked at.
+pub(super) fn sum_up_to(most: usize, bytes: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    for bytes in bytes {
+        if sum >= most {
+            break;
+        }
+        sum += bytes;
+    }
+    sum
 }

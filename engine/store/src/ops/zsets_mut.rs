@@ -10,7 +10,7 @@ use varve_collection::Collection;
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge, packed};
 use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
 
-use super::writable::Writable;
+use super::writable::{Writable, sum_up_to};
 use super::zsets::{ZsetView, cut};
 use super::{Found, Tx};
 use crate::state::key::Key;
@@ -38,7 +38,25 @@ impl<'s> Tx<'s> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn zset_add(&mut self, k: &Key<'_>, member: &[u8], score: f64, how: ZAdd) -> Result<ZAdded, WrongType> {
-        Ok(self.zset_mut(k)?.add(member, score, how))
+        Ok(self.zset_mut(k)?.add((member, score), how, &std::iter::empty()))
+    }
+
+    /// Adds members or changes their scores one after the other, like [`Tx::zset_add`], and shows what became of each. Room
+    /// is made for all of them at once.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type; then nothing has changed.
+    pub fn zset_add_all<'m>(
+        &mut self,
+        k: &Key<'_>,
+        mut items: impl Iterator<Item = (&'m [u8], f64)> + Clone,
+        how: ZAdd,
+        mut show: impl FnMut(ZAdded),
+    ) -> Result<(), WrongType> {
+        while let Some(item) = items.next() {
+            show(self.zset_mut(k)?.add(item, how, &items));
+        }
+        Ok(())
     }
 
     /// Removes a member, and the key with the last one; true if it was there.
@@ -126,14 +144,22 @@ impl<'s> Tx<'s> {
 }
 
 impl ZsetViewMut<'_, '_> {
-    fn add(self, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+    /// Adds a member or changes its score. Those of `ahead` will come next.
+    #[inline]
+    fn add<'m>(
+        self,
+        (member, score): (&[u8], f64),
+        how: ZAdd,
+        ahead: &(impl Iterator<Item = (&'m [u8], f64)> + Clone),
+    ) -> ZAdded {
         let ZsetViewMut { tx, k, w } = self;
+        let ahead = |most| sum_up_to(most, ahead.clone().map(|(member, score)| packed::pair_bytes(member, score)));
         let outcome = match w {
             Some(w) if w.is_big() => add_big(tx, &w, member, score, how),
-            Some(w) => add_packed(tx, k, w, member, score, how),
+            Some(w) => add_packed(tx, k, w, (member, score), how, &ahead),
             None if how.xx => ZAdded::Refused,
             None => {
-                new_zset(tx, k, member, score);
+                new_zset(tx, k, (member, score), &ahead);
                 ZAdded::Added(score)
             }
         };
@@ -253,7 +279,16 @@ fn add_big(tx: &mut Tx<'_>, w: &Writable, member: &[u8], score: f64, how: ZAdd) 
     tx.change_big(w, |collection, ctx| collection.zset_mut().add(ctx, member, score, how))
 }
 
-fn add_packed(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
+/// Adds a member to a small sorted set, or changes its score; `ahead` gives the bytes, up to a number, that the command is
+/// going to add next.
+fn add_packed(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    mut w: Writable,
+    (member, score): (&[u8], f64),
+    how: ZAdd,
+    ahead: &dyn Fn(usize) -> usize,
+) -> ZAdded {
     let node = tx.packed(&w);
     let Some((_, _, old)) = packed::find(node, member) else {
         if how.xx {
@@ -262,7 +297,7 @@ fn add_packed(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, member: &[u8], scor
         if !fits(tx, packed::len(node) + 1, member.len()) && !tx.is_outgrown(&w) {
             outgrow(tx, k, &mut w);
         }
-        if !w.is_big() && insert(tx, k, &mut w, member, score) {
+        if !w.is_big() && insert(tx, k, &mut w, (member, score), ahead) {
             return ZAdded::Added(score);
         }
         return add_big(tx, &w, member, score, how);
@@ -283,25 +318,40 @@ fn add_packed(tx: &mut Tx<'_>, k: &Key<'_>, mut w: Writable, member: &[u8], scor
 
 /// Adds a member that a small sorted set does not have. False, and the set has become a big one, if it may not have as many
 /// bytes.
-fn insert(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, member: &[u8], score: f64) -> bool {
+fn insert(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    w: &mut Writable,
+    (member, score): (&[u8], f64),
+    ahead: &dyn Fn(usize) -> usize,
+) -> bool {
     let is_outgrown = tx.is_outgrown(w);
-    let stored = kept(score, is_outgrown);
+    let (stored, most) = (kept(score, is_outgrown), tx.bytes_max(Type::Zset, is_outgrown));
     let bytes = packed::pair_bytes(member, stored);
-    if tx.packed(w).bytes() + bytes > tx.bytes_max(Type::Zset, is_outgrown) {
+    let node = tx.packed(w);
+    let sum = node.bytes() + bytes;
+    if sum > most {
         spread(tx, k, w);
         return false;
+    }
+    if node.room() < bytes {
+        let more = ahead(most - sum).min(most - sum);
+        if more > 0 {
+            tx.resize(k, w, buffer_bytes(sum + more));
+        }
     }
     tx.edit_packed(k, w, bytes, |node| packed::insert(node, member, stored).expect(ROOM));
     true
 }
 
-/// Makes the key a sorted set of one member.
-fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, member: &[u8], score: f64) {
+/// Makes the key a sorted set of one member, with room for what `ahead` says.
+fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, (member, score): (&[u8], f64), ahead: &dyn Fn(usize) -> usize) {
     let encoding = tx.encoding_of_new(1, member.len());
     let stored = kept(score, encoding == Encoding::Outgrown);
-    let bytes = packed::pair_bytes(member, stored);
-    if bytes <= tx.bytes_max(Type::Zset, encoding == Encoding::Outgrown) {
-        put_packed(tx, k, None, encoding, bytes, |node| {
+    let (bytes, most) = (packed::pair_bytes(member, stored), tx.bytes_max(Type::Zset, encoding == Encoding::Outgrown));
+    if bytes <= most {
+        let room = bytes + ahead(most - bytes).min(most - bytes);
+        put_packed(tx, k, None, encoding, room, |node| {
             packed::push(node, member, stored).expect(ROOM);
         });
     } else {

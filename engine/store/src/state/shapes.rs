@@ -5,6 +5,8 @@
 //! neither must hold others up for 500 us. So a hash, set or sorted set over `SMALL_ENTRIES_MAX` or `SMALL_BYTES_MAX` is a
 //! big one although Redis's OBJECT ENCODING would still say listpack or intset.
 //!
+//! A hash with a field and value of over 32 KB together is a big one too: an element of a leaf may have no more.
+//!
 //! One that is over the limits of the settings stays in its key's object up to a number of bytes, which is the type's.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};

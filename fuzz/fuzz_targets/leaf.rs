@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[allow(unreachable_pub, reason = "shared with the tests of the crate")]
+#[allow(unreachable_pub, dead_code, reason = "shared with the tests of the crate")]
 #[path = "../../engine/packed/tests/leaf_model/mod.rs"]
 mod leaf_model;
 

@@ -344,7 +344,7 @@ fn a_scan_sees_every_member() {
             }
         }
         assert_eq!(seen.len(), members);
-        assert_eq!(calls > 1, members > 128, "a packed set is told whole");
+        assert_eq!(calls > 1, members > 129, "a set in one object is told whole");
     }
 }
 

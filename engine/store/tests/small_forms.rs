@@ -143,6 +143,18 @@ fn a_sorted_set_of_long_members_is_one_object_and_keeps_the_sign_of_zero() {
 }
 
 #[test]
+fn a_sorted_set_beyond_the_settings_has_a_number_of_members_in_one_object() {
+    let (store, mut worker) = store();
+    for n in 0..=256 {
+        let encoding = on(&mut worker, |tx, key| {
+            tx.zset_add(key, format!("{n:05}").as_bytes(), 1.0, ZAdd::default()).expect("a sorted set");
+        });
+        assert_eq!((encoding.1 == "listpack", is_big(&mut worker)), (n < 128, n == 256), "{n}");
+    }
+    store.verify();
+}
+
+#[test]
 fn a_set_stays_one_object_up_to_a_number_of_bytes() {
     let (store, mut worker) = store();
     let add = |worker: &mut StoreWorker, n: usize, bytes: usize| {

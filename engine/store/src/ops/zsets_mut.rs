@@ -17,6 +17,8 @@ use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::types::{Type, WrongType};
 
+/// Most members of a sorted set beyond the limits that is one object: a node is searched from its front.
+const OUTGROWN_MEMBERS_MAX: usize = 256;
 const ROOM: &str = "the node has the room that was asked for";
 
 /// The sorted set at a key, to change; without one, the first member makes it.
@@ -107,10 +109,11 @@ impl<'s> Tx<'s> {
         let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
         let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
         let encoding = self.encoding_of_new(items.len(), longest);
-        if bytes <= self.bytes_max(Type::Zset, encoding == Encoding::Outgrown) {
+        let is_outgrown = encoding == Encoding::Outgrown;
+        if is_one_object(self, items.len(), bytes, is_outgrown) {
             put_packed(self, k, old, encoding, bytes, |node| {
                 for (member, score) in &*items {
-                    packed::push(node, member.as_ref(), kept(*score, encoding == Encoding::Outgrown)).expect(ROOM);
+                    packed::push(node, member.as_ref(), kept(*score, is_outgrown)).expect(ROOM);
                 }
             });
         } else {
@@ -269,6 +272,11 @@ fn fits(tx: &Tx<'_>, members: usize, longest: usize) -> bool {
     members as u64 <= shape.entries() && longest as u64 <= shape.value_bytes()
 }
 
+/// True if a sorted set of this number of members and bytes of entries lies in its key's object.
+fn is_one_object(tx: &Tx<'_>, members: usize, bytes: usize, is_outgrown: bool) -> bool {
+    bytes <= tx.bytes_max(Type::Zset, is_outgrown) && (!is_outgrown || members <= OUTGROWN_MEMBERS_MAX)
+}
+
 /// The score that a small sorted set keeps.
 fn kept(score: f64, is_outgrown: bool) -> f64 {
     if is_outgrown { score } else { score + 0.0 }
@@ -330,7 +338,7 @@ fn insert(
     let bytes = packed::pair_bytes(member, stored);
     let node = tx.packed(w);
     let sum = node.bytes() + bytes;
-    if sum > most {
+    if !is_one_object(tx, packed::len(node) + 1, sum, is_outgrown) {
         spread(tx, k, w);
         return false;
     }
@@ -381,7 +389,8 @@ fn put_packed(
 #[cold]
 fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.outgrow(w);
-    if tx.packed(w).bytes() > tx.bytes_max(Type::Zset, true) {
+    let node = tx.packed(w);
+    if !is_one_object(tx, packed::len(node), node.bytes(), true) {
         spread(tx, k, w);
     }
 }

@@ -121,7 +121,7 @@ types! {
         encodings: ("listpack", "skiplist"),
         small: SmallForm::Scored,
         limits: SmallLimits { entries: 128, value_bytes: 64 },
-        outgrown_bytes_max: 4 << 10,
+        outgrown_bytes_max: 8 << 10,
     };
     Stream = 6, TypeRow {
         name: "stream",

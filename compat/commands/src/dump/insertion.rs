@@ -117,10 +117,8 @@ impl Insertion {
     /// Adds members; how many of them are new.
     fn flush_members(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<usize, WrongType> {
         let mut new = 0;
-        for (i, score) in self.scores.iter().enumerate() {
-            let added = tx.zset_add(key, self.text(i), *score, ZAdd::default())?;
-            new += usize::from(matches!(added, ZAdded::Added(_)));
-        }
+        let items = self.scores.iter().enumerate().map(|(i, &score)| (self.text(i), score));
+        tx.zset_add_all(key, items, ZAdd::default(), |added| new += usize::from(matches!(added, ZAdded::Added(_))))?;
         Ok(new)
     }
 

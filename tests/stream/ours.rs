@@ -181,7 +181,7 @@ impl Ours {
             input = &mut input[turn.consumed..];
         }
         drop(batch.take_served());
-        let reply = out.since(mark).to_vec();
+        let reply: Vec<u8> = out.since(mark).flatten().copied().collect();
         out.truncate(mark);
         RespValue::decode(&reply).expect("a reply").map_or(RespValue::Null, |(value, _)| value)
     }

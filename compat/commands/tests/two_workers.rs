@@ -46,7 +46,7 @@ impl Client {
         let Client { worker, batch, parser, session, commands, out, now_ms } = self;
         let mark = out.mark();
         let turn = batch.turn(worker, commands, parser, session, *now_ms, input, &mut LargeArguments::default(), out);
-        let reply = String::from_utf8_lossy(out.since(mark)).into_owned();
+        let reply = out.since(mark).map(String::from_utf8_lossy).collect();
         out.truncate(mark);
         (reply, turn.state, turn.consumed)
     }

@@ -1,14 +1,16 @@
 //! Replies in RESP2 and RESP3.
 //!
-//! A reply buffer holds the replies of many commands. Small ones are bytes of its own; a big value can stand in it by
-//! reference and is sent from where it lies:
+//! A reply buffer holds the replies of many commands, as a chain of chunks. Replies are written into the last one; when its
+//! [`CHUNK_BYTES`] are used up, the next one begins:
 //!
 //! ```text
-//!  buf     +OK\r\n $300000\r\n | \r\n :1\r\n
-//!                              ^ at = 14
-//!  pieces                      [ pinned value, 300000 bytes ]
-//!  stream  = buf[..14], value, buf[14..]        sent: a position in this stream
+//!   full:  | sent . unsent | 128 KB | 128 KB | ... |   tail: | written here -->
+//!            let go one by one as they are sent
 //! ```
+//! A chunk is copied once, into pages of its own, and then stays where it is, however much waits. A buffer in one piece
+//! stopped its worker when it had to grow from 16 to 32 MB, or when the allocator gave back what a hundred of them had
+//! left. A single string lies in one chunk, however long it is; a big value can also stand in it by reference and is sent
+//! from where it lies (chunk.rs).
 //!
 //! A buffer has a ceiling: what would pass it is lost, and the buffer says so. No reply is so long that the program ends of it.
 //!
@@ -17,7 +19,13 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+
 use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64, whole_f64};
+use varve_base::page_bytes::BLOCK_BYTES;
+
+mod chunk;
+
+use chunk::{Chunk, Full, Tail};
 
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,58 +40,52 @@ pub enum Resp {
 /// A value that is sent from where it lies; dropping it lets go of it.
 pub type Pinned = Box<dyn AsRef<[u8]> + Send>;
 
-struct Piece {
-    /// Offset in the buffer before which it stands.
-    at: usize,
-    value: Pinned,
-}
-
 /// A place in the replies to return to.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    buf: usize,
-    pieces: usize,
-}
+pub struct Mark(u64);
 
 /// A place where the length of an aggregate is filled in later.
 #[derive(Debug)]
 #[must_use = "the aggregate's head is not written yet"]
 pub struct Deferred {
-    at: usize,
+    at: u64,
 }
 
 /// Writes replies and holds them until they are sent.
 pub struct Reply {
-    buf: Vec<u8>,
+    /// The chunk that is written to.
+    tail: Tail,
+    /// Unsent bytes that are not own bytes of the tail: those of full chunks, and values by reference.
+    beside_bytes: usize,
     /// Own bytes that may wait to be sent.
     ceiling_bytes: usize,
     /// Something was lost: it would have passed the ceiling, or the system had no memory for it.
     overflown: bool,
     resp: Resp,
-    pieces: VecDeque<Piece>,
-    pieces_bytes: usize,
-    /// Bytes of `buf` that are sent.
-    sent: usize,
-    /// Bytes of the first piece that are sent.
-    piece_sent: usize,
+    /// The chunks before the tail, oldest first; none of them is sent whole.
+    full: VecDeque<Full>,
+    /// Memory of the full chunks, bytes.
+    full_held_bytes: usize,
+    /// Unsent bytes of values by reference.
+    pinned_bytes: usize,
 }
 
 /// Longest head of a length or an integer: type, sign, 19 digits, CR LF.
 const HEAD_MAX: usize = 24;
-/// Sent bytes that stay in front of unsent ones before they are moved out.
-const COMPACT_BYTES: usize = 64 << 10;
-
+/// Memory of the tail that, once used up, is made a full chunk; a long string may need more. Full ones of this size are kept
+/// for reuse.
+const CHUNK_BYTES: usize = BLOCK_BYTES;
 impl Default for Reply {
     fn default() -> Reply {
         Reply {
-            buf: Vec::new(),
+            tail: Chunk::default(),
+            beside_bytes: 0,
             ceiling_bytes: usize::MAX,
             overflown: false,
             resp: Resp::default(),
-            pieces: VecDeque::new(),
-            pieces_bytes: 0,
-            sent: 0,
-            piece_sent: 0,
+            full: VecDeque::new(),
+            full_held_bytes: 0,
+            pinned_bytes: 0,
         }
     }
 }
@@ -117,25 +119,58 @@ impl Reply {
     /// True if there is room for `more` bytes; false if they are lost.
     #[inline(always)]
     fn has_room(&mut self, more: usize) -> bool {
-        self.buf.capacity() - self.buf.len() >= more || self.grow(more)
+        self.tail.bytes.capacity() - self.tail.bytes.len() >= more || self.grow(more)
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self, more: usize) -> bool {
-        let spare = self.ceiling_bytes.saturating_sub(self.buf.len() - self.sent);
-        // The room doubles, up to the ceiling.
-        let room = more.max(spare.min(self.buf.capacity().max(HEAD_MAX)));
-        let fits = more <= spare && self.buf.try_reserve_exact(room).is_ok();
+        let spare = self.ceiling_bytes.saturating_sub(self.own_unsent_bytes());
+        if more > spare {
+            self.overflown = true;
+            return false;
+        }
+        let is_full = self.tail.bytes.capacity() >= CHUNK_BYTES && !self.tail.bytes.is_empty();
+        if is_full && !self.freeze_tail() {
+            return false;
+        }
+        let (len, capacity) = (self.tail.bytes.len(), self.tail.bytes.capacity());
+        if capacity - len >= more {
+            return true;
+        }
+        // The room doubles up to a chunk, and has no more than the ceiling admits.
+        let doubled = capacity.max(HEAD_MAX).min(CHUNK_BYTES.saturating_sub(len));
+        let fits = self.tail.bytes.try_reserve_exact(more.max(doubled.min(spare))).is_ok();
         self.overflown |= !fits;
         fits
+    }
+
+    /// Makes what the tail holds a full chunk; false if there is no memory for it.
+    fn freeze_tail(&mut self) -> bool {
+        let own = self.tail.own_unsent();
+        if own == 0 {
+            return true;
+        }
+        let Ok(full) = self.tail.freeze(CHUNK_BYTES) else {
+            self.overflown = true;
+            return false;
+        };
+        self.beside_bytes += own;
+        self.full_held_bytes += full.bytes.held_bytes();
+        self.full.push_back(full);
+        true
+    }
+
+    /// Own bytes that are not sent.
+    fn own_unsent_bytes(&self) -> usize {
+        self.len() - self.pinned_bytes
     }
 
     /// Writes bytes, or loses them.
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
         if self.has_room(bytes.len()) {
-            self.buf.extend_from_slice(bytes);
+            self.tail.bytes.extend_from_slice(bytes);
         }
     }
 
@@ -161,9 +196,9 @@ impl Reply {
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']));
         if self.has_room(text.len() + 3) {
-            self.buf.push(b'+');
-            self.buf.extend_from_slice(text.as_bytes());
-            self.buf.extend_from_slice(b"\r\n");
+            self.tail.bytes.push(b'+');
+            self.tail.bytes.extend_from_slice(text.as_bytes());
+            self.tail.bytes.extend_from_slice(b"\r\n");
         }
     }
 
@@ -186,9 +221,9 @@ impl Reply {
         if !self.has_room(to - from + 3) {
             return;
         }
-        self.buf.push(b'-');
-        self.buf.extend(text[from..to].iter().map(|b| if is_end(b) { b' ' } else { *b }));
-        self.buf.extend_from_slice(b"\r\n");
+        self.tail.bytes.push(b'-');
+        self.tail.bytes.extend(text[from..to].iter().map(|b| if is_end(b) { b' ' } else { *b }));
+        self.tail.bytes.extend_from_slice(b"\r\n");
     }
 
     /// `:n`.
@@ -202,8 +237,8 @@ impl Reply {
     pub fn bulk(&mut self, bytes: &[u8]) {
         if self.has_room(bytes.len() + HEAD_MAX + 2) {
             self.push_head(b'$', bytes.len() as i64);
-            self.buf.extend_from_slice(bytes);
-            self.buf.extend_from_slice(b"\r\n");
+            self.tail.bytes.extend_from_slice(bytes);
+            self.tail.bytes.extend_from_slice(b"\r\n");
         }
     }
 
@@ -212,20 +247,24 @@ impl Reply {
     pub fn bulk_i64(&mut self, n: i64) {
         if self.has_room(HEAD_MAX + INT_TEXT_MAX + 2) {
             self.push_head(b'$', i64::from(n < 0) + digits(n.unsigned_abs()) as i64);
-            push_i64(&mut self.buf, n);
-            self.buf.extend_from_slice(b"\r\n");
+            push_i64(&mut self.tail.bytes, n);
+            self.tail.bytes.extend_from_slice(b"\r\n");
         }
     }
 
     /// A string that is sent from where it lies.
     pub fn bulk_pinned(&mut self, value: Pinned) {
-        let len = (*value).as_ref().len();
-        self.head(b'$', len as i64);
-        if len > 0 {
-            self.pieces_bytes += len;
-            self.pieces.push_back(Piece { at: self.buf.len(), value });
+        if !self.has_room(HEAD_MAX + 2) {
+            return;
         }
-        self.put(b"\r\n");
+        let len = (*value).as_ref().len();
+        self.push_head(b'$', len as i64);
+        if len > 0 {
+            self.beside_bytes += len;
+            self.pinned_bytes += len;
+            self.tail.push(value);
+        }
+        self.tail.bytes.extend_from_slice(b"\r\n");
     }
 
     /// The absent string.
@@ -329,7 +368,7 @@ impl Reply {
     /// Begins an aggregate whose length is known later: write the elements, then call one of the `end_*`. Aggregates
     /// begun later end earlier.
     pub fn defer(&mut self) -> Deferred {
-        Deferred { at: self.buf.len() }
+        Deferred { at: self.tail.end() }
     }
 
     /// Makes an array of `n` elements of what was written since.
@@ -353,30 +392,59 @@ impl Reply {
 
     /// Makes a page of a scan of what was written since: an array of the next cursor and an array of `n` elements.
     pub fn end_page(&mut self, from: Deferred, next: u64, n: usize) {
-        let written = self.buf.len();
-        self.array(2);
-        if self.has_room(HEAD_MAX + INT_TEXT_MAX + 2) {
-            self.push_head(b'$', digits(next) as i64);
-            push_u64(&mut self.buf, next);
-            self.buf.extend_from_slice(b"\r\n");
-        }
-        self.array(n);
-        self.move_before(from, written);
+        self.put_before(from, 2 * HEAD_MAX + HEAD_MAX + INT_TEXT_MAX + 2, |buf| {
+            push_head(buf, b'*', 2);
+            push_head(buf, b'$', digits(next) as i64);
+            push_u64(buf, next);
+            buf.extend_from_slice(b"\r\n");
+            push_head(buf, b'*', n as i64);
+        });
     }
 
     fn end(&mut self, from: Deferred, kind: u8, n: usize) {
-        let written = self.buf.len();
-        self.head(kind, n as i64);
-        self.move_before(from, written);
+        self.put_before(from, HEAD_MAX, |buf| push_head(buf, kind, n as i64));
     }
 
-    /// Moves what was written after `written` before what was written since `from`.
-    fn move_before(&mut self, from: Deferred, written: usize) {
-        let head = self.buf.len() - written;
-        self.buf[from.at..].rotate_right(head);
-        for piece in self.pieces.iter_mut().rev().take_while(|piece| piece.at > from.at) {
-            piece.at += head;
+    /// Puts `head`, of `most` bytes at most, before what was written since `from`.
+    fn put_before(&mut self, from: Deferred, most: usize, head: impl FnOnce(&mut Vec<u8>)) {
+        if !self.has_room(most) {
+            return;
         }
+        if from.at >= self.tail.start() {
+            let written = self.tail.bytes.len();
+            head(&mut self.tail.bytes);
+            let len = self.tail.bytes.len() - written;
+            return self.tail.rotate(from.at, len);
+        }
+        let mut bytes = Vec::with_capacity(most);
+        head(&mut bytes);
+        self.insert(from.at, &bytes);
+    }
+
+    /// Puts `head` before what stands from a place of a full chunk on.
+    #[cold]
+    fn insert(&mut self, place: u64, head: &[u8]) {
+        let nth = self.full_chunk_of(place).expect("places of the tail have their head put there");
+        let before = self.full[nth].bytes.held_bytes();
+        if self.full[nth].insert(place, head).is_err() {
+            self.overflown = true;
+            return;
+        }
+        self.beside_bytes += head.len();
+        self.full_held_bytes = self.full_held_bytes - before + self.full[nth].bytes.held_bytes();
+        for chunk in self.full.range_mut(nth + 1..) {
+            chunk.move_to(chunk.start() + head.len() as u64);
+        }
+        self.tail.move_to(self.tail.start() + head.len() as u64);
+    }
+
+    /// The number of the full chunk that a place lies in; None if it lies in the tail.
+    fn full_chunk_of(&self, place: u64) -> Option<usize> {
+        if place >= self.tail.start() {
+            return None;
+        }
+        let behind = self.full.partition_point(|chunk| chunk.start() <= place);
+        Some(behind.checked_sub(1).expect("a place of before the last sending"))
     }
 
     fn by_version(&mut self, v2: u8, v3: u8, n: usize) {
@@ -395,67 +463,105 @@ impl Reply {
     /// Writes a head for which there is room.
     #[inline(always)]
     fn push_head(&mut self, kind: u8, n: i64) {
-        if let 0..=9 = n {
-            return self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
-        }
-        if let 10..=99 = n {
-            let (tens, ones) = (n as u8 / 10, n as u8 % 10);
-            return self.buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
-        }
-        self.buf.push(kind);
-        push_i64(&mut self.buf, n);
-        self.buf.extend_from_slice(b"\r\n");
+        push_head(&mut self.tail.bytes, kind, n);
     }
 
     /// Here, to return to with [`Reply::truncate`] or to look at what follows with [`Reply::since`].
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark { buf: self.buf.len(), pieces: self.pieces.len() }
+        Mark(self.tail.end())
     }
 
     /// Drops what was written since; nothing may have been sent meanwhile.
     pub fn truncate(&mut self, mark: Mark) {
-        assert!(mark.buf >= self.sent && mark.buf <= self.buf.len(), "a mark of before the last sending");
-        self.buf.truncate(mark.buf);
-        for piece in self.pieces.drain(mark.pieces..) {
-            self.pieces_bytes -= (*piece.value).as_ref().len();
+        if let Some(nth) = self.full_chunk_of(mark.0) {
+            self.full.truncate(nth + 1);
+            self.tail = self.full.pop_back().expect("it was found").thaw();
+            self.tail.truncate(mark.0);
+            return self.recount();
         }
+        let pinned = self.tail.truncate(mark.0);
+        self.beside_bytes -= pinned;
+        self.pinned_bytes -= pinned;
     }
 
-    /// Own bytes written since, values by reference not among them: an error begins with `-`.
-    #[inline]
-    pub fn since(&self, mark: Mark) -> &[u8] {
-        &self.buf[mark.buf..]
+    /// Own bytes written since, in parts, values by reference not among them.
+    pub fn since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
+        let full = self.full_chunk_of(mark.0).map(|nth| self.full.range(nth..));
+        let full = full.into_iter().flatten().map(move |chunk| chunk.since(mark.0));
+        full.chain([self.tail.since(mark.0)])
+    }
+
+    /// The first byte written since: an error begins with `-`.
+    pub fn first_since(&self, mark: Mark) -> Option<u8> {
+        self.since(mark).flatten().next().copied()
     }
 
     /// Takes away what was written since, as replies of their own under the same ceiling; nothing may have been sent
     /// meanwhile. A loss counts for both.
     pub fn split_off(&mut self, mark: Mark) -> Reply {
-        assert!(mark.buf >= self.sent && mark.buf <= self.buf.len(), "a mark of before the last sending");
-        let mut tail = Reply { buf: self.buf.split_off(mark.buf), overflown: self.overflown, ..self.like() };
-        tail.pieces.extend(self.pieces.drain(mark.pieces..).map(|piece| Piece { at: piece.at - mark.buf, ..piece }));
-        tail.pieces_bytes = tail.pieces.iter().map(|piece| (*piece.value).as_ref().len()).sum();
-        self.pieces_bytes -= tail.pieces_bytes;
-        tail
+        let mut rest = Reply { overflown: self.overflown, ..self.like() };
+        match self.full_chunk_of(mark.0) {
+            None => rest.tail = self.tail.split_off(mark.0),
+            Some(nth) => {
+                let behind = self.full.split_off(nth + 1);
+                let tail = self.full.pop_back().expect("it was found").thaw();
+                let behind_tail = std::mem::replace(&mut self.tail, tail);
+                rest.tail = self.tail.split_off(mark.0);
+                rest.freeze_tail();
+                rest.full.extend(behind);
+                rest.tail = behind_tail;
+            }
+        }
+        self.recount();
+        rest.recount();
+        rest
     }
 
-    /// Puts the replies of another buffer, of which nothing was sent, behind these.
+    /// Puts the replies of another buffer, of which nothing was sent, behind these. Full chunks are not copied.
     pub fn append(&mut self, mut other: Reply) {
-        assert!(other.sent == 0 && other.piece_sent == 0, "replies that were sent stay where they are");
+        let is_untouched = other.full.front().map_or(other.tail.is_untouched(), Chunk::is_untouched);
+        assert!(is_untouched, "replies that were sent stay where they are");
         self.overflown |= other.overflown;
-        if !self.has_room(other.buf.len()) {
-            return;
+        if !other.full.is_empty() {
+            let spare = self.ceiling_bytes.saturating_sub(self.own_unsent_bytes());
+            if other.own_unsent_bytes() > spare || !self.freeze_tail() {
+                self.overflown = true;
+                return;
+            }
+            for mut chunk in other.full.drain(..) {
+                chunk.move_to(self.tail.start());
+                self.tail.move_to(chunk.end());
+                self.full.push_back(chunk);
+            }
+            self.recount();
         }
-        let base = self.buf.len();
-        self.buf.append(&mut other.buf);
-        self.pieces.extend(other.pieces.drain(..).map(|piece| Piece { at: piece.at + base, ..piece }));
-        self.pieces_bytes += other.pieces_bytes;
+        if self.has_room(other.tail.bytes.len()) {
+            let pinned = other.tail.unsent().pinned;
+            self.tail.append(other.tail);
+            self.beside_bytes += pinned;
+            self.pinned_bytes += pinned;
+        }
+    }
+
+    /// Adds up what the chunks hold, after some have come or gone.
+    #[cold]
+    fn recount(&mut self) {
+        let (mut own, mut pinned) = (0, self.tail.unsent().pinned);
+        for chunk in &self.full {
+            let unsent = chunk.unsent();
+            own += unsent.own;
+            pinned += unsent.pinned;
+        }
+        self.beside_bytes = own + pinned;
+        self.pinned_bytes = pinned;
+        self.full_held_bytes = self.full.iter().map(|chunk| chunk.bytes.held_bytes()).sum();
     }
 
     /// Bytes that are not sent yet.
     #[inline]
     pub fn len(&self) -> usize {
-        self.buf.len() - self.sent + self.pieces_bytes - self.piece_sent
+        self.tail.own_unsent() + self.beside_bytes
     }
 
     /// True if all is sent.
@@ -467,13 +573,13 @@ impl Reply {
     /// Bytes of memory that the buffer holds, values by reference not counted.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        self.buf.capacity()
+        self.tail.bytes.capacity() + self.full_held_bytes
     }
 
     /// Bytes of values by reference that are not sent yet.
     #[inline]
     pub fn pinned_bytes(&self) -> usize {
-        self.pieces_bytes - self.piece_sent
+        self.pinned_bytes
     }
 
     /// The next parts to send, in order, as many as `slices` takes: their number.
@@ -488,60 +594,58 @@ impl Reply {
 
     /// All parts that are not sent yet, none empty.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let mut from = self.sent;
-        let mut skip = self.piece_sent;
-        let pairs = self.pieces.iter().flat_map(move |piece| {
-            let own = &self.buf[from..piece.at];
-            from = piece.at;
-            [own, &(*piece.value).as_ref()[std::mem::take(&mut skip)..]]
-        });
-        let tail = &self.buf[self.pieces.back().map_or(self.sent, |piece| piece.at)..];
-        pairs.chain([tail]).filter(|part| !part.is_empty())
+        self.full.iter().flat_map(Chunk::parts).chain(self.tail.parts()).filter(|part| !part.is_empty())
     }
 
-    /// Notes that `n` bytes were sent; values that are sent whole are released.
+    /// Notes that `n` bytes were sent; values and chunks that are sent whole are released.
     pub fn consume(&mut self, mut n: usize) {
         assert!(n <= self.len(), "more sent than there was");
-        while n > 0 {
-            let own_end = self.pieces.front().map_or(self.buf.len(), |piece| piece.at);
-            let own = n.min(own_end - self.sent);
-            self.sent += own;
-            n -= own;
-            let Some(piece) = self.pieces.front() else { break };
-            let len = (*piece.value).as_ref().len();
-            let from_piece = n.min(len - self.piece_sent);
-            self.piece_sent += from_piece;
-            n -= from_piece;
-            if self.piece_sent == len {
-                self.pieces_bytes -= len;
-                self.piece_sent = 0;
-                self.pieces.pop_front();
+        while n > 0
+            && let Some(chunk) = self.full.front_mut()
+        {
+            let done = chunk.consume(n);
+            n -= done.own + done.pinned;
+            self.beside_bytes -= done.own + done.pinned;
+            self.pinned_bytes -= done.pinned;
+            if chunk.is_sent() {
+                self.full_held_bytes -= chunk.bytes.held_bytes();
+                self.full.pop_front();
             }
         }
-        self.compact();
+        let done = self.tail.consume(n);
+        self.beside_bytes -= done.pinned;
+        self.pinned_bytes -= done.pinned;
+        if self.is_empty() {
+            self.tail.clear(usize::MAX);
+        }
     }
 
     /// Drops all that is not sent, and with `keep` 0 the memory too: at most `keep` bytes of capacity stay.
     pub fn clear(&mut self, keep: usize) {
-        self.pieces.clear();
-        self.pieces_bytes = 0;
-        self.piece_sent = 0;
-        self.sent = 0;
-        self.overflown = false;
-        self.buf.clear();
-        self.buf.shrink_to(keep);
-    }
-
-    fn compact(&mut self) {
-        if self.is_empty() {
-            self.buf.clear();
-            self.sent = 0;
-        } else if self.sent >= COMPACT_BYTES && self.sent >= self.buf.len() / 2 {
-            self.buf.drain(..self.sent);
-            self.pieces.iter_mut().for_each(|piece| piece.at -= self.sent);
-            self.sent = 0;
+        if self.beside_bytes > 0 {
+            self.full.clear();
+            self.full_held_bytes = 0;
+            self.beside_bytes = 0;
+            self.pinned_bytes = 0;
         }
+        self.overflown = false;
+        self.tail.clear(keep);
     }
+}
+
+/// Type byte, number, line end.
+#[inline(always)]
+fn push_head(buf: &mut Vec<u8>, kind: u8, n: i64) {
+    if let 0..=9 = n {
+        return buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
+    }
+    if let 10..=99 = n {
+        let (tens, ones) = (n as u8 / 10, n as u8 % 10);
+        return buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+    }
+    buf.push(kind);
+    push_i64(buf, n);
+    buf.extend_from_slice(b"\r\n");
 }
 
 impl std::fmt::Debug for Reply {

@@ -12,6 +12,7 @@ pub mod hist;
 pub mod lock;
 pub mod mem;
 pub mod number;
+pub mod page_bytes;
 pub mod rank;
 mod reference;
 pub mod rng;

@@ -186,7 +186,7 @@ impl Server {
             }
             input = &mut input[turn.consumed..];
         }
-        let reply = self.out.since(mark).to_vec();
+        let reply = self.out.since(mark).flatten().copied().collect();
         self.out.truncate(mark);
         reply
     }

@@ -453,7 +453,7 @@ impl Transaction {
         let nanos = self.start.elapsed().as_nanos() as u64;
         batch.observers.stats.count(self.exec, 1, nanos);
         batch.observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
-        debug_assert!(out.since(self.mark).first() != Some(&b'-'), "EXEC replies an array or nothing");
+        debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
         nanos
     }

@@ -77,7 +77,7 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
     let nanos = Some(start.elapsed().as_nanos() as u64);
     let ran = Ran { row: task.row, args, result, mark, nanos, now_ms: tx.now_ms(), is_pending: false };
     observers.after(ran, Caller::Waiter, Some(tx), out);
-    let reply = out.since(mark).to_vec();
+    let reply = out.since(mark).collect::<Vec<_>>().concat();
     out.truncate(mark);
     let Waiting { worker, client, .. } = waiter.who();
     Served { worker, client, reply }

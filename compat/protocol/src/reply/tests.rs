@@ -1,6 +1,6 @@
 //! Tests of the reply writer.
 
-use super::{Reply, Resp};
+use super::{CHUNK_BYTES, Reply, Resp};
 
 /// All unsent bytes.
 fn bytes(reply: &Reply) -> Vec<u8> {
@@ -113,7 +113,7 @@ fn what_was_written_since_a_mark_can_be_dropped() {
     reply.ok();
     let mark = reply.mark();
     reply.bulk_pinned(Box::new(b"big".to_vec()));
-    assert_eq!(reply.since(mark)[0], b'$');
+    assert_eq!(reply.first_since(mark), Some(b'$'));
     reply.truncate(mark);
     assert_eq!((bytes(&reply), reply.len()), (b"+OK\r\n".to_vec(), 5));
 }
@@ -212,4 +212,85 @@ fn what_was_split_off_can_be_put_back() {
     // All of it, and nothing.
     let nothing = replies.split_off(replies.mark());
     assert!(nothing.is_empty());
+}
+
+/// Full chunks stay where they are, whatever is written behind them, and their memory goes one by one.
+#[test]
+fn what_waits_is_never_moved() {
+    let mut reply = Reply::new();
+    let places = |reply: &Reply| reply.parts().map(|part| part.as_ptr() as usize).collect::<Vec<_>>();
+    let mut known = Vec::new();
+    for nth in 0..4000_u32 {
+        match nth % 4 {
+            0 => reply.bulk(&vec![b'x'; 10_000 + nth as usize]),
+            1 => reply.integer(7),
+            2 => reply.bulk(&[b'y'; 200]),
+            _ if nth % 400 == 3 => reply.bulk(&[b'z'; 200_000]),
+            _ => reply.ok(),
+        }
+        let mut now = places(&reply);
+        now.pop();
+        assert!(now.len() >= known.len() && now[..known.len()] == known, "write {nth} moved something");
+        known = now;
+    }
+    assert!(reply.len() > 10 << 20 && reply.held_bytes() < reply.len() * 5 / 4, "{}", reply.held_bytes());
+    while reply.len() > CHUNK_BYTES {
+        reply.consume(CHUNK_BYTES);
+        assert!(reply.held_bytes() < reply.len() * 5 / 4 + 400_000, "what is sent is let go");
+    }
+}
+
+/// Everything that a buffer does, in buffers of many chunks, beside a plain list of bytes.
+#[test]
+fn a_model_of_chunks() {
+    let mut random = varve_base::rng::Rng::seeded(27);
+    let (mut reply, mut model) = (Reply::new(), Vec::new());
+    for _ in 0..2000 {
+        let value = vec![random.below(256) as u8; random.below(30_000) as usize];
+        match random.below(8) {
+            0 => {
+                reply.bulk_pinned(Box::new(value.clone()));
+                model.extend(format!("${}\r\n", value.len()).bytes().chain(value).chain(*b"\r\n"));
+            }
+            1 | 2 => {
+                let (from, count) = (reply.defer(), random.below(8));
+                let head = format!("${}\r\n", value.len());
+                let inner = [head.as_bytes(), &value, b"\r\n"].concat();
+                (0..count).for_each(|_| reply.bulk(&value));
+                reply.end_array(from, count as usize);
+                model.extend(format!("*{count}\r\n").bytes());
+                (0..count).for_each(|_| model.extend(&inner));
+            }
+            3 => {
+                let (mark, len) = (reply.mark(), reply.len());
+                (0..random.below(8)).for_each(|_| reply.bulk(&value));
+                reply.bulk_pinned(Box::new(value));
+                assert_eq!(reply.first_since(mark), Some(b'$'));
+                reply.truncate(mark);
+                assert_eq!(reply.len(), len);
+            }
+            4 => {
+                let mark = reply.mark();
+                (0..random.below(8)).for_each(|_| reply.raw(&value));
+                let written = reply.since(mark).flatten().copied().collect::<Vec<u8>>();
+                let tail = reply.split_off(mark);
+                assert!(bytes(&tail) == written, "since and split_off take the same");
+                model.extend(written);
+                reply.append(tail);
+            }
+            5 => {
+                let mut other = reply.like();
+                (0..random.below(4)).for_each(|_| other.raw(&value[..value.len() / 4]));
+                model.extend(bytes(&other));
+                reply.append(other);
+            }
+            _ => {
+                let sent = random.below(reply.len() as u64 + 1) as usize;
+                reply.consume(sent);
+                model.drain(..sent);
+            }
+        }
+        assert_eq!(reply.len(), model.len());
+        assert!(bytes(&reply) == model);
+    }
 }

@@ -22,7 +22,7 @@ use crate::net::conns::Conns;
 const TURN: Duration = Duration::from_millis(1);
 /// Deliveries between two looks at the clock: a slice makes this number at least.
 const CLOCK_EVERY: usize = 64;
-/// Bytes that are given between two looks at the clock, about; the room that outputs are given counts too.
+/// Bytes that are given between two looks at the clock, about.
 const CLOCK_BYTES: usize = 256 << 10;
 /// A connection that takes what it is sent, and comes to this number of unsent bytes, is written before it gets more.
 const AHEAD_BYTES: usize = 64 << 10;
@@ -98,7 +98,7 @@ impl Receiver for Slice<'_> {
             give(conn, what, served.out, &by);
             return;
         }
-        let (before, held) = (conn.output().len(), conn.output().held_bytes());
+        let before = conn.output().len();
         match what {
             What::Messages(run, from) => conn.write_output(|out| run.write(from, out)),
             what => {
@@ -109,8 +109,7 @@ impl Receiver for Slice<'_> {
             }
         }
         let unsent = conn.output().len();
-        // An output that is given more room is moved. Those of listeners that do not keep up grow at the same message.
-        self.bytes += unsent - before + conn.output().held_bytes().saturating_sub(held);
+        self.bytes += unsent - before;
         self.is_spent |= before < AHEAD_BYTES && unsent >= AHEAD_BYTES && conn.may_write();
         receivers.add(conn);
     }
@@ -200,44 +199,6 @@ fn write_stale(out: &mut Reply, stale: &Stale) {
         Stale::Keys(keys) => {
             out.array(keys.len());
             keys.iter().for_each(|(key, _)| out.bulk(key));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixStream;
-    use std::path::Path;
-
-    use super::super::state::Inbox;
-    use super::*;
-    use crate::config::{Live, Loader};
-    use crate::net::conn::{Ends, Newcomer, Stream};
-
-    /// Outputs of listeners that do not keep up are as long as each other: one message has all of them moved, which is
-    /// megabytes each. A slice looks at the clock behind each.
-    #[test]
-    fn a_slice_looks_at_the_clock_when_an_output_was_moved() {
-        let poll = mio::Poll::new().unwrap();
-        let registry = Registry::new([Inbox::new(Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap()))]);
-        let (ours, _theirs) = UnixStream::pair().unwrap();
-        let stream = Stream::Unix(mio::net::UnixStream::from_std(ours));
-        let newcomer = Newcomer { client: 7, stream, ends: Ends::Unix(Arc::from(Path::new("socket"))) };
-        let config = Live::new(Loader::new(crate::commands()).finish().values, None).snapshot();
-        let mut conns = Conns::default();
-        let conn = Conn::new(conns.next_id(), newcomer, &config, 0);
-        let to = conn.who();
-        conns.add(conn);
-        let unsent = vec![b'x'; CLOCK_BYTES + 1];
-        conns[to.conn].write_output(|out| out.raw(&unsent));
-        let mut receivers = Receivers::default();
-        for is_moved in [true, false] {
-            let held = conns[to.conn].output().held_bytes();
-            let place = Place { conns: &mut conns, registry: &registry, receivers: &mut receivers, served: None };
-            let mut slice = Slice { place, own: 0, until: Instant::now(), deliveries: 0, bytes: 0, is_spent: false };
-            slice.give(Delivery { to, what: What::Line(b"+line\r\n"), latch: None });
-            assert_eq!(slice.is_spent(), is_moved);
-            assert_eq!(conns[to.conn].output().held_bytes() > held, is_moved);
         }
     }
 }

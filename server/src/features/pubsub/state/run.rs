@@ -103,7 +103,7 @@ impl Run {
         }
         let version = usize::from(out.is_resp3());
         let written = self.written[version].get_or_init(|| self.write_all(out.resp()));
-        out.raw(written.reply.since(written.starts[from]));
+        written.reply.since(written.starts[from]).for_each(|part| out.raw(part));
     }
 
     fn write_all(&self, resp: Resp) -> Box<Written> {

@@ -312,7 +312,13 @@ impl Pair {
             _ => Err(WrongType),
         };
         assert_eq!(
-            self.on(&[from, to], |tx, keys| tx.set_move(&keys[0], &keys[1], &member)).map(|m| m.is_some()),
+            self.on(&[from, to], |tx, keys| {
+                let there = tx.set_take_to_move(&keys[0], &keys[1], &member)?;
+                if there {
+                    tx.set_add(&keys[1], [&*member])?;
+                }
+                Ok(there)
+            }),
             expected
         );
     }

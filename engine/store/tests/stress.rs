@@ -225,7 +225,12 @@ fn shared(worker: &mut StoreWorker, rng: &mut Rng, now: i64) {
             let (from, to) = (tx.key(&key), tx.key_in(db2, &other));
             match roll % 3 {
                 0 => done(tx.list_move(&from, &to, ListEnd::Front, ListEnd::Back, |_| ())),
-                1 => done(tx.set_move(&from, &to, &words[0]).map(|moved| moved.is_some())),
+                1 => done(tx.set_take_to_move(&from, &to, &words[0]).and_then(|there| {
+                    if there {
+                        tx.set_add(&to, [&*words[0]])?;
+                    }
+                    Ok(there)
+                })),
                 _ => done(tx.set_store(SetOp::Union, &to, &[from, to])),
             }
         }),

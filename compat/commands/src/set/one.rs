@@ -144,15 +144,16 @@ const SMEMBERS: Command = Command::new(
 /// SMOVE source destination member
 fn smove(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key(2));
-    let moved = ctx.tx.set_move(&from, &to, ctx.args.get(3))?;
-    if moved.is_some() && from.bytes != to.bytes {
+    let member = ctx.args.get(3);
+    let moves = ctx.tx.set_take_to_move(&from, &to, member)?;
+    if moves && from.bytes != to.bytes {
         ctx.did_taken(&from, Effect::sent(Class::Set, "srem", 1));
         // A destination that had the member is not touched.
-        if moved == Some(true) {
+        if ctx.tx.set_add(&to, [member])? > 0 {
             ctx.did(&to, Effect::sent(Class::Set, "sadd", 1));
         }
     }
-    reply_count(ctx, Ok(usize::from(moved.is_some())))
+    reply_count(ctx, Ok(usize::from(moves)))
 }
 
 const SMOVE: Command = Command::new(

@@ -59,21 +59,19 @@ impl<'s> Tx<'s> {
         Ok(self.set_mut(k)?.remove(members.into_iter()))
     }
 
-    /// Moves a member to another set, which is made if there is none. Gives None, and nothing has changed, if the member is
-    /// not in the first set; else whether the other set gained it: a set that has the member already is left as it is, and
-    /// so is a set that is moved from and to.
+    /// The first half of a move: takes a member out of a set, to be added to another one; true if it was there. Nothing is
+    /// taken out where both are one set. What the two halves do is reported apart, since the second may make a key.
     ///
     /// # Errors
     /// [`WrongType`] if the first key exists and one of the two holds another type.
-    pub fn set_move(&mut self, from: &Key<'_>, to: &Key<'_>, member: &[u8]) -> Result<Option<bool>, WrongType> {
-        let Some(set) = self.set_peek(from)? else { return Ok(None) };
+    pub fn set_take_to_move(&mut self, from: &Key<'_>, to: &Key<'_>, member: &[u8]) -> Result<bool, WrongType> {
+        let Some(set) = self.set_peek(from)? else { return Ok(false) };
         let there = set.contains(member);
         self.open(to, Type::Set)?;
-        if !there || (from.db, from.bytes) == (to.db, to.bytes) {
-            return Ok(there.then_some(false));
+        if there && (from.db, from.bytes) != (to.db, to.bytes) {
+            self.set_remove(from, [member])?;
         }
-        self.set_remove(from, [member])?;
-        Ok(Some(self.set_add(to, [member])? > 0))
+        Ok(there)
     }
 
     /// Takes up to `count` members out at random, showing each; how many. A set of which none is left is no key any more.

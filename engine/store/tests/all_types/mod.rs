@@ -419,10 +419,17 @@ impl World {
 
     fn set_move(&mut self, op: Op, name: &Name) {
         let (to, member) = (self::name(op.two), word(op.number));
-        let moved = self.with(op, &[name, &to], |tx| tx.set_move(&tx.key(&name.1), &tx.key_in(to.0, &to.1), &member));
+        let moved = self.with(op, &[name, &to], |tx| {
+            let (from, to) = (tx.key(&name.1), tx.key_in(to.0, &to.1));
+            let there = tx.set_take_to_move(&from, &to, &member)?;
+            if there {
+                tx.set_add(&to, [&*member])?;
+            }
+            Ok(there)
+        });
         let take = |plain: &mut Plain| plain.set().take(&member);
         let expected = self.model_move(name, &to, take, Type::Set, |plain, member| _ = plain.set().insert(member));
-        assert_eq!(moved.map(|moved| moved.is_some()), expected.map(|member| member.is_some()));
+        assert_eq!(moved, expected.map(|member| member.is_some()));
         self.compare(&to, op);
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   +-> poll (waits only if nothing is ready) -> events: read, execute, write      group.rs, serve.rs, run.rs
 //!   |   ready queue: connections with more to do, one turn each                    group.rs
-//!   |   mailbox: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
+//!   |   mailbox, behind all sockets: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
 //!   |   blocked clients whose time is up                                           core.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
 //!   +-- the store's background steps                                               here
@@ -198,8 +198,9 @@ impl Worker {
             self.core.handle().load().wake(self.core.now.unix_ms);
             self.core.delivery_time.begin_turn();
             self.core.follow_config();
+            let mut mail_came = false;
             for event in &events {
-                self.dispatch(event);
+                mail_came |= self.dispatch(event);
             }
             self.serve_arrived();
             self.core.release_waiting();
@@ -207,6 +208,11 @@ impl Worker {
             self.core.fan_out();
             self.limit_clients();
             self.core.limit_strangers();
+            // Behind the sockets: a newcomer gets the number of a connection that an event of this batch was for, and a
+            // question is answered by what the sockets have brought.
+            if mail_came {
+                self.read_mail();
+            }
             self.core.now = Now::read();
             self.tick.add_busy(self.core.now.instant - woken);
             self.core.end_waits();
@@ -270,14 +276,17 @@ impl Worker {
         Some(waits.into_iter().flatten().fold(tick, Duration::min))
     }
 
-    fn dispatch(&mut self, event: &Event) {
+    /// Notes an event for its connection; true if it is the mailbox's.
+    fn dispatch(&mut self, event: &Event) -> bool {
         let token = event.token();
         if token == MAILBOX {
-            self.read_mail();
-        } else if let Some(conn) = self.core.conns.at(ConnId(token.0)) {
+            return true;
+        }
+        if let Some(conn) = self.core.conns.at(ConnId(token.0)) {
             conn.note_event(event);
             self.visits.push(conn.who());
         }
+        false
     }
 
     fn read_mail(&mut self) {

@@ -126,6 +126,7 @@ fn a_subscriber_that_does_not_read_is_closed_at_its_limit() {
             publisher.stream.read_exact(&mut reply).unwrap();
             server.state().total(|s| &s.output_limit_closed) == 1
         });
+        wait_until("it is closed", || server.state().connections() == 1);
         publisher.ask(&["PUBLISH", "c", "x"], ":0\r\n");
         publisher.ask(&["PUBSUB", "CHANNELS"], "*0\r\n");
     }

@@ -131,8 +131,8 @@ pub enum TurnState {
     /// A client that is subscribed itself has published: it gets its own message before the reply, which begins at this
     /// mark.
     Published(Mark),
-    /// Flush the output, then close.
-    Close,
+    /// Flush the output, then close. The reply of the command that ends the connection begins at this mark.
+    Close(Mark),
     /// The next request is a line of another protocol, sent by somebody who does not know what is listening here: close at
     /// once, without a reply.
     Foreign,
@@ -149,7 +149,8 @@ enum Stop {
     /// EXEC of a transaction that the server must run.
     Exec(&'static Command),
     Blocked(Blocked),
-    Close,
+    /// The connection ends; its last reply begins here.
+    Close(Mark),
     /// The next request is a line of another protocol.
     Foreign,
     /// A client that is subscribed itself has published; its reply begins here.
@@ -292,7 +293,7 @@ impl Batch {
             Some(Stop::Exec(exec)) => TurnState::Exec(exec),
             Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
             Some(Stop::Published(mark)) => TurnState::Published(mark),
-            Some(Stop::Close) => TurnState::Close,
+            Some(Stop::Close(mark)) => TurnState::Close(mark),
             Some(Stop::Foreign) => TurnState::Foreign,
             Some(Stop::Selected | Stop::Full) => TurnState::Yield,
             Some(Stop::Server(command)) => {
@@ -321,7 +322,7 @@ impl Batch {
         if session.drop_reply() {
             out.truncate(mark);
         }
-        TurnState::Close
+        TurnState::Close(mark)
     }
 
     /// None of the requests has run: keeps them as they can be tried again.
@@ -477,6 +478,10 @@ impl Running<'_> {
             }
         }
         stats.refuse(&unresolved.error(args), mark, self.out);
+        match unresolved {
+            Unresolved::Arity(d) => self.session.end_caching(d),
+            _ => self.session.end_caching_of_unknown(),
+        }
         if self.session.drop_reply() {
             self.out.truncate(mark);
         }
@@ -512,7 +517,7 @@ impl Running<'_> {
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.ends_after_reply() {
-            return Some(Stop::Close);
+            return Some(Stop::Close(mark));
         }
         if self.session.is_blocked() {
             return self.session.take_blocked().map(Stop::Blocked);

@@ -132,7 +132,7 @@ impl Caller<'_> {
     fn mute(&mut self, row: &Row, mark: Mark, out: &mut Reply) {
         let drops = match self {
             Caller::Client(session) => session.drop_reply() && !row.confirms_always(),
-            Caller::Exec { session, muted } => session.is_muted_in_exec(*muted),
+            Caller::Exec { session, muted } => session.is_muted_in_exec(*muted) && !row.confirms_always(),
             Caller::Waiter => false,
         };
         if drops {
@@ -176,7 +176,9 @@ impl Observers {
                 tracking::remember(row, args, session.id(), tx);
             }
         }
-        if let Some(seen) = &mut self.monitored {
+        // As with redis-server, nobody sees the command with which a client ends.
+        let ends = session.ends_after_reply() && !session.is_in_exec();
+        if let Some(seen) = self.monitored.as_mut().filter(|_| !ends) {
             seen.extend(Seen::new(row, args, session.db()));
         }
         if let Some(nanos) = ran.nanos {

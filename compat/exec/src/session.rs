@@ -45,8 +45,10 @@ pub struct Session {
     library_name: Vec<u8>,
     /// Library's version given with CLIENT SETINFO, empty without.
     library_version: Vec<u8>,
-    /// May run commands that need authentication.
+    /// May run commands that need authentication: it has authenticated, or nobody needs to.
     authenticated: bool,
+    /// It has authenticated, or did not need to when it connected.
+    is_known: bool,
     /// The user that it is authenticated as.
     user: String,
     /// Its reads do not move the keys' access clocks.
@@ -75,8 +77,8 @@ pub struct Session {
     multi: Option<Box<Multi>>,
     /// The keys that it watches.
     watching: Option<Box<Watching>>,
-    /// EXEC is running its commands.
-    in_exec: bool,
+    /// EXEC is running its commands, so many.
+    in_exec: Option<u32>,
     /// How often in a row its next request has found a shard busy.
     busy_tries: u32,
     /// When it connected, milliseconds of Unix time.
@@ -96,6 +98,7 @@ impl Session {
             library_name: Vec::new(),
             library_version: Vec::new(),
             authenticated,
+            is_known: authenticated,
             user: String::from("default"),
             no_touch: false,
             string_bytes_max: 512 << 20,
@@ -111,7 +114,7 @@ impl Session {
             queued_bytes: 0,
             multi: None,
             watching: None,
-            in_exec: false,
+            in_exec: None,
             busy_tries: 0,
             created_ms: now_ms,
             active_ms: now_ms,
@@ -125,10 +128,14 @@ impl Session {
         self.resp = Resp::V2;
         self.name.clear();
         self.authenticated = authenticated;
+        self.is_known = authenticated;
         self.user.clear();
         self.user.push_str("default");
         self.no_touch = false;
-        self.reply = ReplyMode::On;
+        // CLIENT REPLY SKIP holds for this command still, CLIENT REPLY OFF does not.
+        if self.reply != ReplyMode::Skip {
+            self.reply = ReplyMode::On;
+        }
         self.queued_bytes = 0;
     }
 
@@ -232,6 +239,12 @@ impl Session {
     /// The client has given the password.
     pub fn authenticate(&mut self) {
         self.authenticated = true;
+        self.is_known = true;
+    }
+
+    /// Nobody needs to authenticate from now on, or those do again who have not.
+    pub fn set_open(&mut self, is_open: bool) {
+        self.authenticated = is_open || self.is_known;
     }
 
     /// The user that it is authenticated as.
@@ -325,9 +338,15 @@ impl Session {
     #[inline]
     pub(crate) fn end_caching(&mut self, row: &Row) {
         if self.tracking.caching {
-            let within = self.is_queueing() || self.in_exec;
+            let within = self.is_queueing() || self.is_in_exec();
             self.tracking.caching = within || row.behaviour.has(Behaviour::KEEPS_CACHING);
         }
+    }
+
+    /// A request that names no command ends CLIENT CACHING as well, outside of a transaction.
+    #[cold]
+    pub(crate) fn end_caching_of_unknown(&mut self) {
+        self.tracking.caching &= self.is_queueing();
     }
 
     /// The connection that invalidations go to in its place is gone.
@@ -373,10 +392,20 @@ impl Session {
         self.last
     }
 
-    /// This command has run, or runs.
+    /// This command has run, or runs. While a transaction runs, EXEC is the last command.
     #[inline]
     pub fn note_command(&mut self, row: &'static Row) {
-        self.last = Some(row);
+        if self.in_exec.is_none() {
+            self.last = Some(row);
+        }
+    }
+
+    /// The wait of its last command ends: true if its reply is to be dropped.
+    pub fn end_wait(&mut self) -> bool {
+        if let Some(row) = self.last {
+            self.end_caching(row);
+        }
+        self.drop_reply()
     }
 
     /// The command that just ran waits for its keys, or for a time.
@@ -441,7 +470,7 @@ impl Session {
     }
 
     /// True if the reply of the command that runs is to be dropped, EXEC's for instance.
-    pub(crate) fn is_muted(&self) -> bool {
+    pub fn is_muted(&self) -> bool {
         matches!(self.reply, ReplyMode::Off | ReplyMode::Skip)
     }
 
@@ -459,12 +488,12 @@ impl Session {
         self.multi.is_some()
     }
 
-    /// Number of commands queued since MULTI; None outside.
+    /// Number of commands of its transaction, which is queued or runs; None outside.
     pub fn queued(&self) -> Option<usize> {
-        self.multi.as_ref().map(|multi| multi.len())
+        self.multi.as_ref().map(|multi| multi.len()).or(self.in_exec.map(|count| count as usize))
     }
 
-    /// Bytes of the arguments of requests that wait (in MULTI).
+    /// Bytes of the arguments of the commands of its transaction.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
@@ -492,15 +521,17 @@ impl Session {
     }
 
     /// EXEC runs: takes what was queued. Nothing blocks until [`Session::end_exec`].
-    pub(crate) fn begin_exec(&mut self) -> Multi {
-        self.queued_bytes = 0;
-        self.in_exec = true;
-        *self.multi.take().expect("EXEC inside MULTI")
+    pub(crate) fn begin_exec(&mut self, exec: &'static Row) -> Multi {
+        self.note_command(exec);
+        let multi = *self.multi.take().expect("EXEC inside MULTI");
+        self.in_exec = Some(multi.len() as u32);
+        multi
     }
 
     /// EXEC has run: the session is an ordinary one again.
     pub(crate) fn end_exec(&mut self) {
-        self.in_exec = false;
+        self.in_exec = None;
+        self.queued_bytes = 0;
         self.reply = match self.reply {
             ReplyMode::SkipNext => ReplyMode::Skip,
             ReplyMode::Skip => ReplyMode::On,
@@ -511,7 +542,7 @@ impl Session {
     /// True while EXEC is running its commands: nothing blocks.
     #[inline]
     pub fn is_in_exec(&self) -> bool {
-        self.in_exec
+        self.in_exec.is_some()
     }
 
     /// The keys that it watches.

@@ -350,7 +350,7 @@ impl Core {
     /// True if the connection has sent more that waits than a client may.
     pub(super) fn over_query_limit(&self, id: ConnId) -> bool {
         let conn = &self.conns[id];
-        let waiting = conn.requests().waiting_bytes() + conn.session().queued_bytes();
+        let waiting = conn.requests().waiting_bytes();
         let known = conn.session().is_authenticated();
         let max = if known { u64::MAX } else { strangers::INPUT_BYTES_MAX };
         let over = waiting as u64 > max.min(self.config.query_buffer_bytes_max);

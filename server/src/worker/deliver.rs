@@ -10,6 +10,8 @@
 //!   were published before a client that waited for keys was served.
 //! - No message stands inside another reply.
 //! - Keys that a write made stale are with those who keep copies before the writer has its reply.
+//! - What its own commands have brought to it is there before the same pipeline ends its listening, as far as a slice
+//!   reaches: messages of its transaction stand before EXEC's reply, and its last ones before QUIT's.
 //! - Messages that were published before stand before a reply, unless more is owed than a turn delivers: then PING and
 //!   UNSUBSCRIBE are answered at once, and messages of others come behind. So a flood keeps no listener from its answers.
 //!
@@ -84,6 +86,32 @@ impl Core {
             out.append(reply);
         }
         waits
+    }
+
+    /// A command of the server is about to run, which may end what the connection listens to: a slice of what is owed stands
+    /// before its reply. Else UNSUBSCRIBE would take from a client the messages of its own commands in the same pipeline.
+    #[inline]
+    pub(super) fn deliver_before_own(&mut self, conn: ConnId, out: &mut Reply) {
+        if self.conns[conn].listens() {
+            self.deliver_owed(conn, out);
+        }
+    }
+
+    /// The connection ends: a slice of what it is owed stands before its last reply, which is what `out` holds since `mark`.
+    pub(super) fn deliver_last(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) {
+        if self.conns[conn].listens() {
+            let reply = out.split_off(mark);
+            self.deliver_owed(conn, out);
+            out.append(reply);
+        }
+    }
+
+    #[cold]
+    fn deliver_owed(&mut self, conn: ConnId, out: &mut Reply) {
+        self.state.tracking().flush(self.index);
+        if self.hub.owes(self.state.pubsub()) {
+            self.deliver_slice(Some(Served { conn, out }));
+        }
     }
 
     /// Delivers a slice after a connection that tracks has been served. Keys that its own commands made stale go out in one

@@ -75,10 +75,15 @@ impl Core {
             let stop = match turn.state {
                 TurnState::Yield => self.state.pubsub().is_crowded(self.index).then_some(Stop::Again),
                 TurnState::Server { command, start, spans } => {
+                    self.deliver_before_own(id, out);
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
                     stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
                 }
                 TurnState::Published(mark) => self.deliver_before_reply(id, mark, out).then_some(Stop::Again),
+                TurnState::Close(mark) => {
+                    self.deliver_last(id, mark, out);
+                    Some(Stop::Close)
+                }
                 TurnState::Exec(exec) => match self.transaction(id, exec, out) {
                     Some(question) => Some(Stop::Ask(question)),
                     None => self.conns[id].session().ends_after_reply().then_some(Stop::Close),
@@ -129,11 +134,12 @@ impl Core {
                 self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
                 Stop::Waits
             }
-            TurnState::Close => Stop::Close,
             TurnState::Foreign => Stop::Foreign,
-            TurnState::Yield | TurnState::Exec(_) | TurnState::Published(_) | TurnState::Server { .. } => {
-                unreachable!("the caller goes on")
-            }
+            TurnState::Yield
+            | TurnState::Exec(_)
+            | TurnState::Published(_)
+            | TurnState::Close(_)
+            | TurnState::Server { .. } => unreachable!("the caller ends these"),
         }
     }
 

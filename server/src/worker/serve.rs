@@ -51,7 +51,10 @@ impl Worker {
     /// Acts on the result of serving a connection.
     pub(super) fn finish_visit(&mut self, id: ConnId, served: Result<Stop, Broken>) {
         match served {
-            Ok(Stop::Ask(question)) => self.core.ask(id, question),
+            Ok(Stop::Ask(question)) => {
+                self.core.ask(id, question);
+                self.place_client(id, &Stop::Waits);
+            }
             Ok(stop) => self.place_client(id, &stop),
             Err(Broken(error)) => {
                 tracing::debug!("closing a client: {error}");

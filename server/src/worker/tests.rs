@@ -7,6 +7,7 @@ mod group;
 mod large;
 mod limits;
 mod pause;
+mod pipelines;
 mod pubsub;
 mod reading;
 mod strangers;

@@ -26,10 +26,12 @@ impl Core {
     pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
         let state = Arc::clone(&self.state);
         let alone = state.store().gate().exclusive(self.store.id());
-        let mark = out.mark();
+        let mut mark = out.mark();
         let session = self.conns[id].session_mut();
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
+        // Messages to the client itself: they cannot stand inside the reply.
+        let mut messages = out.like();
         loop {
             let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
             let session = self.conns[id].session_mut();
@@ -38,6 +40,8 @@ impl Core {
             let queued = queued.clone();
             let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
             let request = OwnRequest { command, args, bytes: args.bytes(), exec_muted };
+            messages.set_resp(current.resp());
+            self.deliver_before_own(id, &mut messages);
             match self.run_own(id, request, current) {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
@@ -54,6 +58,12 @@ impl Core {
         transaction.end(&mut self.batch, &mut self.store, session, out);
         drop(alone);
         self.account(id);
+        if !messages.is_empty() {
+            let reply = out.split_off(mark);
+            out.append(messages);
+            mark = out.mark();
+            out.append(reply);
+        }
         if !deferred.is_empty() {
             let reply = out.split_off(mark);
             self.conns[id].defer(Box::new(Deferred { reply, questions: deferred }));

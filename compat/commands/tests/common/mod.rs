@@ -174,7 +174,7 @@ impl Server {
                     }
                 }
                 TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
-                TurnState::Close | TurnState::Foreign => break,
+                TurnState::Close(_) | TurnState::Foreign => break,
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
                 TurnState::Blocked(blocked) => {
                     // Nobody else is there: its time is up at once.

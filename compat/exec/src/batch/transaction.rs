@@ -179,7 +179,7 @@ impl Running<'_> {
             self.session.leave_transaction(self.worker);
             return self.answer(d, 0, Err(CommandError::EXEC_ABORT));
         }
-        let (reach, db) = (multi.reach, self.session.db());
+        let (reach, db, mark) = (multi.reach, self.session.db(), self.out.mark());
         match reach {
             Reach::Shards => {
                 if let Err(stop) = self.exec_on_shards(d) {
@@ -202,7 +202,7 @@ impl Running<'_> {
             }
         }
         if self.session.ends_after_reply() {
-            return Some(Stop::Close);
+            return Some(Stop::Close(mark));
         }
         (db != self.session.db()).then_some(Stop::Selected)
     }
@@ -320,7 +320,7 @@ impl Transaction {
 
     fn new(exec: &'static Command, touched: bool, session: &mut Session, out: &mut Reply) -> Transaction {
         let (mark, muted) = (out.mark(), session.is_muted());
-        let Multi { mut queue, word, .. } = session.begin_exec();
+        let Multi { mut queue, word, .. } = session.begin_exec(exec);
         if touched {
             queue.clear();
             out.null_array();
@@ -445,7 +445,6 @@ impl Transaction {
     pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
         self.serve_waiters(batch, worker);
         session.end_exec();
-        session.note_command(self.exec);
         session.end_caching(self.exec);
         if let Some(seen) = &mut batch.observers.monitored {
             seen.push(Seen::exec(self.word, session.db()));

@@ -71,7 +71,7 @@ impl BlockedClients {
         wait.blocked.forget(store);
         let conn = &mut conns[wait.conn];
         assert!(conn.session().id() == client && conn.waits(WaitReasons::KEYS), "closing a connection ends its wait");
-        let wanted = !conn.session_mut().drop_reply();
+        let wanted = !conn.session_mut().end_wait();
         let mark = conn.output().mark();
         conn.write_output(|out| {
             reply(&wait.blocked, out);

@@ -121,10 +121,12 @@ impl Conn {
         &mut self.session
     }
 
-    /// Gives the parser the limits of the configuration, and of clients that are not authenticated yet.
+    /// Gives the session and the parser what the configuration says: whether a password is needed, and limits, those of
+    /// clients that are not authenticated yet among them.
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
         self.session.limit_strings(bulk_max);
+        self.session.set_open(config.passwords.none_is_needed());
         self.requests.set_limits(bulk_max, !self.session.is_authenticated());
     }
 
@@ -198,10 +200,12 @@ impl Conn {
         mem::take(&mut self.output)
     }
 
-    /// Keeps replies that the socket has not taken.
+    /// Keeps replies that the socket has not taken. The ceiling under which they were made holds no longer: the class of the
+    /// connection and its limit may change, and what is written behind is measured when it is sent.
     #[inline]
-    pub(crate) fn keep_output(&mut self, output: Reply) {
+    pub(crate) fn keep_output(&mut self, mut output: Reply) {
         debug_assert!(self.output.is_empty(), "output is kept in its order");
+        output.set_ceiling(usize::MAX);
         self.output = output;
     }
 

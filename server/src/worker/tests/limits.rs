@@ -208,3 +208,41 @@ fn a_monitor_that_does_not_read_costs_nobody_a_key() {
     let info = control.bulk(&["INFO", "clients"]);
     assert!(info.contains("connected_clients:1\r\n"), "{info}");
 }
+
+/// Commands that wait in MULTI are no input that waits: EXEC executes them, however long they are.
+#[test]
+fn the_query_limit_does_not_count_a_transaction() {
+    let server = Server::start(1, "client-query-buffer-limit 1mb");
+    let mut client = server.connect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    for n in 0..30 {
+        client.ask(&["SET", &format!("k{n}"), &"v".repeat(100_000)], "+QUEUED\r\n");
+    }
+    client.ask(&["EXEC"], &format!("*30\r\n{}", "+OK\r\n".repeat(30)));
+}
+
+/// Replies are made under the limit of the connection's class. What is sent to it later has the limit of that time.
+#[test]
+fn replies_that_wait_take_more_than_the_limit_that_they_were_made_under() {
+    let server = Server::start(2, "client-output-buffer-limit normal 8mb 0 0\nclient-output-buffer-limit pubsub 0 0 0");
+    let (mut slow, mut publisher) = (server.connect(), server.connect());
+    publisher.ask(&["SET", "k", &"v".repeat(200_000)], "+OK\r\n");
+    // More than sockets take, and less than the limit; then it listens.
+    slow.send(&[request(&["SUBSCRIBE", "c"]), request(&["UNSUBSCRIBE", "c"])].concat());
+    slow.send(&request(&["GET", "k"]).repeat(38));
+    slow.send(&request(&["SUBSCRIBE", "c"]));
+    wait_until("it listens", || {
+        publisher.send(&request(&["PUBLISH", "c", "x"]));
+        publisher.line() == ":1"
+    });
+    for _ in 0..100 {
+        publisher.ask(&["PUBLISH", "c", &"m".repeat(100_000)], ":1\r\n");
+    }
+    let mut got = 0;
+    let mut room = vec![0; 1 << 20];
+    while got < 38 * 200_000 + 100 * 100_000 {
+        let count = slow.stream.read(&mut room).unwrap();
+        assert!(count > 0, "it was closed after {got} bytes");
+        got += count;
+    }
+}

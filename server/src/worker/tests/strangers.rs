@@ -147,3 +147,17 @@ fn without_a_password_nobody_is_a_stranger() {
     assert!(client.is_closed());
     assert!(begin.elapsed() >= Duration::from_secs(3));
 }
+
+/// A password that is taken away lets those in who wait before it, and one that is set again keeps them out.
+#[test]
+fn strangers_are_let_in_when_no_password_is_needed() {
+    let server = Server::start(2, PASSWORD);
+    let mut control = known(&server);
+    let mut strangers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let refused = "-NOAUTH Authentication required.\r\n";
+    for (password, reply) in [("secret", refused), ("", "$-1\r\n"), ("other", refused), ("", "$-1\r\n")] {
+        control.ask(&["CONFIG", "SET", "requirepass", password], "+OK\r\n");
+        strangers.iter_mut().for_each(|stranger| stranger.ask(&["GET", "k"], reply));
+        control.ask(&["GET", "k"], "$-1\r\n");
+    }
+}

@@ -116,31 +116,6 @@ fn a_connection_that_ends_in_a_transaction_leaves_nothing() {
     assert_eq!(store.watched_keys(), 0);
 }
 
-#[test]
-fn a_queue_that_outgrows_the_query_buffer_ends_its_client() {
-    use std::io::Read;
-    let server = Server::start(1, "client-query-buffer-limit 1mb\n");
-    let mut client = server.connect();
-    client.ask(&["MULTI"], "+OK\r\n");
-    let value = "x".repeat(100_000);
-    let command = request(&["SET", "a", &value]);
-    let mut sent = 0;
-    let mut part = [0; 4096];
-    loop {
-        use std::io::Write;
-        if client.stream.write_all(&command).is_err() {
-            break;
-        }
-        sent += 1;
-        match client.stream.read(&mut part) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => assert!(sent < 20, "the client is still there"),
-        }
-    }
-    let mut other = server.connect();
-    other.ask(&["EXISTS", "a"], ":0\r\n");
-}
-
 /// EXEC that is refused ends its transaction, whatever it is refused for.
 #[test]
 fn a_refused_exec_ends_the_transaction() {

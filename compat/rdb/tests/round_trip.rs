@@ -227,3 +227,9 @@ fn an_error_names_place_type_and_key() {
     assert_eq!(error.to_string(), "at byte 28, in the sorted set at key \"scores\": a score is not a number");
     assert_eq!(error.key(), Some(&b"scores"[..]));
 }
+
+#[test]
+fn an_error_shows_the_front_of_a_long_key() {
+    let error = varve_rdb::ReadError::new(varve_rdb::ReadFault::Truncated, 7).of_key(&[b'k'; 1000]);
+    assert_eq!(error.to_string(), format!("at byte 7 at key \"{}..\": the bytes end too early", "k".repeat(128)));
+}

@@ -69,6 +69,9 @@ impl fmt::Display for ReadFault {
     }
 }
 
+/// Bytes of a key that an error's text shows: it goes to a log, and a key may have hundreds of megabytes.
+const KEY_SHOWN_BYTES: usize = 128;
+
 /// A fault and where it is.
 #[derive(Debug)]
 pub struct ReadError(Box<Inner>);
@@ -125,11 +128,15 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}", self.0.offset)?;
-        match (&self.0.type_name, &self.0.key) {
-            (Some(name), Some(key)) => write!(f, ", in the {name} at key \"{}\"", key.escape_ascii())?,
+        match (self.0.type_name, &self.0.key) {
+            (Some(name), Some(_)) => write!(f, ", in the {name}")?,
             (Some(name), None) => write!(f, ", in a {name}")?,
-            (None, Some(key)) => write!(f, ", at key \"{}\"", key.escape_ascii())?,
-            (None, None) => {}
+            (None, _) => {}
+        }
+        if let Some(key) = &self.0.key {
+            let shown = &key[..key.len().min(KEY_SHOWN_BYTES)];
+            let rest = if shown.len() < key.len() { ".." } else { "" };
+            write!(f, " at key \"{}{rest}\"", shown.escape_ascii())?;
         }
         write!(f, ": {}", self.0.fault)
     }

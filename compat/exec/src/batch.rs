@@ -29,7 +29,7 @@ use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke_wide};
 use crate::large_arguments::{LargeArguments, Slices};
 use crate::monitor::Seen;
-use crate::multi::KEY_OVERHEAD_BYTES;
+use crate::multi::bytes_to_admit;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::session::Session;
@@ -583,7 +583,7 @@ fn admitted(d: &Command, denied: Denied, slow: &mut Slow, ctx: &mut Ctx<'_, '_>)
     if !d.flags.has(Flags::DENYOOM) {
         return Ok(());
     }
-    let bytes = ctx.session.argument_bytes() as u64 + KEY_OVERHEAD_BYTES * (ctx.keys.len() as u64 + 1);
+    let bytes = bytes_to_admit(ctx.session.argument_bytes(), ctx.args.len(), ctx.keys.len());
     let start = slow.has_monitor().then(Instant::now);
     let admitted = !ctx.bodies.denied() && ctx.tx.admit(bytes).is_ok();
     if let Some(start) = start {

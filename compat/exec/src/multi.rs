@@ -67,7 +67,18 @@ pub(crate) struct Multi {
 }
 
 /// Bytes that a key may need beside what its request carries: header, room, index.
-pub(crate) const KEY_OVERHEAD_BYTES: u64 = 64;
+const KEY_OVERHEAD_BYTES: u64 = 64;
+/// Arguments from which they are taken to be elements of one collection, and bytes that each may need beside its own: half
+/// of them as room of the node that it comes to, and what the node has to find it by.
+const ELEMENTS_FROM: usize = 64;
+const ELEMENT_OVERHEAD_BYTES: u64 = 4;
+
+/// A bound on what a command writes that has this number of arguments, of `bytes` bytes together, and of keys.
+#[inline]
+pub(crate) fn bytes_to_admit(bytes: usize, args: usize, keys: usize) -> u64 {
+    let elements = if args < ELEMENTS_FROM { 0 } else { bytes as u64 / 2 + args as u64 * ELEMENT_OVERHEAD_BYTES };
+    bytes as u64 + elements + KEY_OVERHEAD_BYTES * (keys as u64 + 1)
+}
 
 impl Multi {
     /// Number of commands that wait.
@@ -86,9 +97,9 @@ impl Multi {
         let memory = queued.memory();
         self.reach = self.reach.max(reach);
         if row.flags.has(Flags::DENYOOM) {
-            let mut keys = 1;
+            let mut keys = 0;
             let _ = row.for_each_key(args, |_| keys += 1);
-            self.admit_bytes += args.bytes() as u64 + keys * KEY_OVERHEAD_BYTES;
+            self.admit_bytes += bytes_to_admit(args.bytes(), args.len(), keys);
         }
         self.queue.push(queued);
         memory

@@ -297,6 +297,20 @@ impl ObjectMut<'_> {
         true
     }
 
+    /// Makes the value shorter in place, to `len` bytes, however little of the room that leaves in use: a drain gives the rest
+    /// back. For owners whose objects lose their content bit by bit, in commands that must not write.
+    ///
+    /// # Panics
+    /// If the value is shorter already, or pinned.
+    pub fn shorten_value(&mut self, len: usize) {
+        let (first, old) = (self.object.first(), self.object.value().len());
+        assert!(len <= old && !self.pinned(), "a value of {old} bytes is shortened to {len}");
+        let in_extent = self.log.is_extent_size(first.size());
+        // SAFETY: the shard is locked and this view is alone; the slack is a part of the room.
+        unsafe { self.object.place.set_slack(&first, self.object.room() - len, in_extent) };
+        self.log.live_changed(self.r, len as i64 - old as i64, in_extent);
+    }
+
     /// Replaces the value in place, under the same conditions as `resize_value`.
     #[inline]
     pub fn set_value(&mut self, value: &[u8]) -> bool {

@@ -71,6 +71,8 @@ struct Page {
     /// The greatest share of a cell: elements of a leaf divided among its cells, rounded up. Or more, as only a change of
     /// `bits` measures it anew.
     share: u16,
+    /// Number of elements of its leaves.
+    count: usize,
     cells: Vec<Cell>,
 }
 
@@ -95,10 +97,11 @@ impl Page {
         share(cell.count(), self.deepest() - cell.depth()) as u16
     }
 
-    /// Gives cells to a leaf.
+    /// Gives cells to a leaf; the caller has taken off the elements of those that had them.
     #[inline]
     fn fill(&mut self, first: usize, many: usize, cell: Cell) {
         debug_assert_eq!(many, 1 << (self.deepest() - cell.depth()), "all cells of a leaf, and no other");
+        self.count += cell.count();
         self.cells[first..first + many].fill(cell);
         self.share = self.share.max(self.share_of(cell));
     }
@@ -108,6 +111,17 @@ impl Page {
         self.cells = cells.iter().flat_map(|&cell| [cell, cell]).collect();
         self.bits += 1;
         self.measure();
+    }
+
+    /// Each leaf's cell, and its number among the cells of the page.
+    fn leaves(&self) -> impl Iterator<Item = (usize, Cell)> + '_ {
+        let deepest = self.deepest();
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let (at, cell) = (next, *self.cells.get(next)?);
+            next += 1 << (deepest - cell.depth());
+            Some((at, cell))
+        })
     }
 
     /// Measures the share anew.
@@ -160,7 +174,7 @@ pub(super) struct Directory {
 impl Directory {
     /// The directory of no element.
     pub(super) fn new() -> Directory {
-        let page = Page { depth: 0, bits: 0, share: 0, cells: vec![Cell::new(None, 0, 0)] };
+        let page = Page { depth: 0, bits: 0, share: 0, count: 0, cells: vec![Cell::new(None, 0, 0)] };
         Directory { bits: 0, root: vec![0], pages: vec![page], cells: 1, deepest: 0, share_max: 0 }
     }
 
@@ -206,7 +220,8 @@ impl Directory {
     pub(super) fn set(&mut self, hash: u64, r: Option<Ref>, count: usize) {
         let page = &mut self.pages[self.root[top_bits(hash, self.bits)] as usize];
         let (first, many) = page.span(hash);
-        let depth = page.cells[first].depth();
+        let (depth, before) = (page.cells[first].depth(), page.cells[first].count());
+        page.count -= before;
         page.fill(first, many, Cell::new(r, depth, count));
         self.share_max = self.share_max.max(share(count, self.deepest - depth));
     }
@@ -228,6 +243,7 @@ impl Directory {
         let page = &mut self.pages[self.root[top_bits(hash, self.bits)] as usize];
         let (first, many) = page.span(hash);
         debug_assert!(many >= 2, "a leaf that is split has a cell for each half");
+        page.count -= page.cells[first].count();
         for (half, (r, count)) in halves.into_iter().enumerate() {
             page.fill(first + half * many / 2, many / 2, Cell::new(r, depth + 1, count));
         }
@@ -255,6 +271,7 @@ impl Directory {
         let page = &mut self.pages[self.root[top_bits(hash, self.bits)] as usize];
         let (first, many) = page.span(hash);
         let (depth, first) = (page.cells[first].depth() - 1, first & !(2 * many - 1));
+        page.count -= page.cells[first].count() + page.cells[first + many].count();
         page.fill(first, 2 * many, Cell::new(r, depth, count));
         let before = page.cells.len();
         if page.shrink() {
@@ -280,7 +297,9 @@ impl Directory {
         page.cells.shrink_to_fit();
         page.depth += 1;
         page.bits -= 1;
-        let upper = Page { depth: page.depth, bits: page.bits, share: page.share, cells: upper };
+        let mut upper = Page { depth: page.depth, bits: page.bits, share: page.share, count: 0, cells: upper };
+        upper.count = upper.leaves().map(|(_, cell)| cell.count()).sum();
+        page.count -= upper.count;
         let first = top_bits(hash, self.bits) & !(many - 1);
         self.root[first + many / 2..first + many].fill(new);
         self.pages.push(upper);
@@ -312,12 +331,13 @@ impl Directory {
         while self.pages[high].bits < self.pages[low].bits {
             self.pages[high].double();
         }
-        let cells = std::mem::take(&mut self.pages[high].cells);
+        let (cells, count) = (std::mem::take(&mut self.pages[high].cells), self.pages[high].count);
         debug_assert_eq!(cells.len(), self.pages[low].cells.len(), "both halves have as many cells");
         let page = &mut self.pages[low];
         page.cells.reserve_exact(cells.len());
         page.cells.extend(cells);
         self.cells += page.cells.len();
+        page.count += count;
         page.depth -= 1;
         page.bits += 1;
         page.measure();
@@ -357,6 +377,27 @@ impl Directory {
         (self.deepest, self.share_max)
     }
 
+    /// The leaf of element number `nth` of all, in the order of pages, and the element's number in it. The leaf is given by a
+    /// position. O(pages).
+    pub(super) fn nth(&self, mut nth: u64) -> Option<(u64, Cell, usize)> {
+        let page = self.pages.iter().find(|page| {
+            let here = nth < page.count as u64;
+            nth -= if here { 0 } else { page.count as u64 };
+            here
+        })?;
+        let (first, cell) = page.leaves().find(|(_, cell)| {
+            let here = nth < cell.count() as u64;
+            nth -= if here { 0 } else { cell.count() as u64 };
+            here
+        })?;
+        let number = self.pages.iter().position(|other| std::ptr::eq(other, page))?;
+        let entry = self.root.iter().position(|&entry| entry as usize == number)? as u64;
+        let prefix = |value: u64, bits: u8| value << 1 << (63 - bits);
+        let at = prefix(entry, self.bits) | prefix(first as u64, page.bits) >> page.depth;
+        debug_assert_eq!(self.get(at), cell, "the position leads to the leaf");
+        Some((at, cell, nth as usize))
+    }
+
     /// Each leaf by the position of its first hash, in order of hash, from that of `from` on, until `visit` says that it
     /// is enough; gives where to go on.
     pub(super) fn walk(&self, from: u64, mut visit: impl FnMut(u64, Cell) -> bool) -> Option<u64> {
@@ -383,6 +424,8 @@ impl Directory {
             assert!(page.depth <= self.bits && page.bits <= PAGE_BITS_MAX, "page {number} of {} bits", page.bits);
             let entries = self.root.iter().filter(|&&entry| entry as usize == number).count();
             assert_eq!(entries, 1 << (self.bits - page.depth), "entries of page {number}");
+            let counts: usize = page.leaves().map(|(_, cell)| cell.count()).sum();
+            assert_eq!(counts, page.count, "elements of page {number}");
             let mut at = 0;
             while at < page.cells.len() {
                 let cell = page.cells[at];

@@ -6,6 +6,10 @@
 //! elements are dealt out to the 2^(D-d) cells that it would have at the greatest depth D, and the position says which of
 //! these cells it is; a second random number below the greatest share of any cell says which of the cell's elements it is.
 //! Where the cell has no such element, another position is drawn. So each element has the probability 2^-D / share.
+//!
+//! A table that is filled in order of hash (from SSCAN of another set) has deep leaves in one part and shallow ones in the
+//! other: then nearly no position is good. After some tries, which all elements have the same chance in, an element's
+//! number among all is drawn, and the pages' counts lead to it.
 
 use varve_base::Ref;
 use varve_base::hash::{GOLDEN_RATIO, hash64, mix64};
@@ -21,6 +25,8 @@ use crate::{ReadCtx, WriteCtx};
 
 /// Bits of an element's index in its leaf.
 const INDEX_BITS: u32 = 10;
+/// Positions that are tried until an element is counted off: a table that was filled at random needs two or three.
+const TRIES_MAX: usize = 32;
 /// Positions that are tried ahead, to fetch what will be looked at.
 const TRIES_AHEAD: usize = 4;
 
@@ -30,13 +36,22 @@ type Drawn = (u64, Cell, usize);
 impl LeafTable {
     /// The number of an element drawn at random.
     pub fn sample(&self, rng: &mut Rng) -> u64 {
-        assert!(self.len > 0, "nothing is drawn from no element");
-        let (at, cell, index) = loop {
-            if let Some(drawn) = self.try_draw(&mut |below| rng.below(below)) {
-                break drawn;
-            }
-        };
+        let (at, cell, index) = self.draw(|below| rng.below(below));
         number(at, cell, index)
+    }
+
+    /// Draws an element.
+    #[inline]
+    pub(super) fn draw(&self, mut below: impl FnMut(u64) -> u64) -> Drawn {
+        assert!(self.len > 0, "nothing is drawn from no element");
+        let tried = (0..TRIES_MAX).find_map(|_| self.try_draw(&mut below));
+        tried.unwrap_or_else(|| self.count_off(below(self.len as u64)))
+    }
+
+    /// The element of this number of all.
+    #[cold]
+    fn count_off(&self, nth: u64) -> Drawn {
+        self.directory.nth(nth).expect("the pages count all elements")
     }
 
     /// Draws a position; the element there, if there is one.
@@ -130,13 +145,7 @@ impl LeafTable {
     /// Takes out the member that a number draws, and shows it first; the last one is only shown. How many are left.
     #[inline]
     pub fn take_drawn(&mut self, ctx: &mut WriteCtx<'_>, number: u64, show: impl FnOnce(&[u8])) -> usize {
-        assert!(self.len > 0, "nothing is drawn from no element");
-        let mut below = draws(number);
-        let (at, cell, index) = loop {
-            if let Some(drawn) = self.try_draw(&mut below) {
-                break drawn;
-            }
-        };
+        let (at, cell, index) = self.draw(draws(number));
         let r = cell.leaf(ctx.log).expect("a leaf with elements");
         let leaf = open(ctx.log, ctx.access, r);
         let found = Found { leaf: r, pos: leaf.pos(index) };

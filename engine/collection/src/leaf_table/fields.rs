@@ -7,6 +7,7 @@ use varve_packed::leaf::{LeafElement, PackedLeafMut};
 use varve_packed::node::PackedEntry;
 use varve_segment::{NewObject, NewValue, Owner};
 
+use super::reshape::EXPECTED_MIN;
 use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, tag};
 use crate::kinds;
 use crate::{ReadCtx, WriteCtx};
@@ -50,6 +51,24 @@ impl LeafTable {
         is_new
     }
 
+    /// Sets fields in order; how many are new. Of many fields each is written about once.
+    #[inline]
+    pub fn set_all<'p>(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
+    ) -> usize {
+        let many = pairs.size_hint().0 >= EXPECTED_MIN;
+        if many {
+            self.expect_all(pairs.clone().map(|(field, value)| field.len() + value.len() + 1));
+        }
+        let new = pairs.filter(|(field, value)| self.set(ctx, field, value)).count();
+        if many {
+            self.settle(ctx);
+        }
+        new
+    }
+
     /// Writes another content over an element that has its bytes in the leaf; false, and nothing is done, if the leaf has
     /// no room for that, or the element lies elsewhere.
     #[inline]
@@ -64,7 +83,7 @@ impl LeafTable {
     fn set_elsewhere(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Option<Found>, field: &[u8], value: &[u8]) {
         if let Some(found) = found {
             if let Some(r) = self.own_object(ctx, found)
-                && self.set_in_place(ctx, r, value)
+                && self.change_object(ctx, r, |object| object.set_value(value))
             {
                 return;
             }
@@ -83,11 +102,6 @@ impl LeafTable {
             LeafElement::Elsewhere(number) => Some(ctx.log.recall(number)),
             LeafElement::Here(_) => None,
         }
-    }
-
-    /// Gives an element's own object another value if it takes it.
-    fn set_in_place(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, value: &[u8]) -> bool {
-        ctx.access.open_mut(ctx.log, r).set_value(value)
     }
 
     /// Shows every field and value.

@@ -5,6 +5,7 @@ use varve_base::mem::equal;
 use varve_packed::leaf::PackedLeafMut;
 use varve_segment::{NewObject, Owner};
 
+use super::reshape::EXPECTED_MIN;
 use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, tag};
 use crate::kinds;
 use crate::{ReadCtx, WriteCtx};
@@ -34,6 +35,20 @@ impl LeafTable {
             self.add_elsewhere(ctx, hash, member);
         }
         true
+    }
+
+    /// Adds members; how many are new. Of many members each is written about once.
+    #[inline]
+    pub fn add_all<'m>(&mut self, ctx: &mut WriteCtx<'_>, members: impl Iterator<Item = &'m [u8]> + Clone) -> usize {
+        let many = members.size_hint().0 >= EXPECTED_MIN;
+        if many {
+            self.expect_all(members.clone().map(<[u8]>::len));
+        }
+        let added = members.filter(|member| self.add(ctx, member)).count();
+        if many {
+            self.settle(ctx);
+        }
+        added
     }
 
     #[cold]

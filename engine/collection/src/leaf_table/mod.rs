@@ -37,11 +37,12 @@ use varve_index::TableStats;
 use varve_packed::leaf::pair;
 use varve_packed::leaf::{ElementPos, LeafElement, PackedLeaf, PackedLeafMut};
 use varve_packed::node::PackedEntry;
-use varve_segment::{Access, Appender, Log, NewObject, ObjectHead, ObjectKind, Owner, SegmentClass};
+use varve_segment::{Access, Appender, Log, NewObject, ObjectHead, ObjectKind, ObjectMut, Owner, SegmentClass};
 
 use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 use directory::{DEPTH_MAX, Directory};
+use reshape::Expected;
 
 /// An element of more bytes than this has an object of its own.
 pub const ELEMENT_MAX: usize = 1024;
@@ -54,9 +55,10 @@ const NUMBER_BYTES: usize = 8;
 pub struct LeafTable {
     directory: Directory,
     len: usize,
-    /// Bytes of all objects: leaves, and elements of their own.
+    /// Bytes of all objects, leaves and elements of their own, that are in use: what the log counts as alive.
     object_bytes: u64,
     form: ElementForm,
+    expected: Expected,
     /// The position up to which the leaves of a table to which nothing leads any more are killed.
     freed: u64,
 }
@@ -137,7 +139,14 @@ impl ElementForm {
 
 impl LeafTable {
     fn new(form: ElementForm) -> LeafTable {
-        LeafTable { directory: Directory::new(), len: 0, object_bytes: 0, form, freed: 0 }
+        LeafTable {
+            directory: Directory::new(),
+            len: 0,
+            object_bytes: 0,
+            form,
+            expected: Expected::default(),
+            freed: 0,
+        }
     }
 
     /// Number of elements.
@@ -147,7 +156,7 @@ impl LeafTable {
         self.len
     }
 
-    /// Bytes of the objects in the log.
+    /// Bytes of the objects in the log that are in use.
     #[inline]
     pub fn object_bytes(&self) -> u64 {
         self.object_bytes
@@ -257,14 +266,23 @@ impl LeafTable {
 
     /// Marks an object of the table dead.
     fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
-        self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
+        self.object_bytes -= ctx.access.open(ctx.log, r).live_bytes() as u64;
         ctx.access.kill(ctx.log, r);
     }
 
     /// Counts an object that was written just now.
     fn count_in(&mut self, access: &Access, log: &Log, r: Ref) -> Ref {
-        self.object_bytes += access.open(log, r).bytes() as u64;
+        self.object_bytes += access.open(log, r).live_bytes() as u64;
         r
+    }
+
+    /// Changes one of the table's objects, and counts the change of its bytes.
+    fn change_object<R>(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, change: impl FnOnce(&mut ObjectMut<'_>) -> R) -> R {
+        let mut object = ctx.access.open_mut(ctx.log, r);
+        let before = object.read().live_bytes() as u64;
+        let done = change(&mut object);
+        self.object_bytes = self.object_bytes + object.read().live_bytes() as u64 - before;
+        done
     }
 
     /// Shows every leaf in order of hash. The next one is asked for before.
@@ -335,8 +353,9 @@ impl LeafTable {
         let number = LeafElement::Elsewhere(head.r.bits());
         let found = open(ctx.log, ctx.access, leaf).find(tag(hash), |element| element == number);
         let Some(pos) = found else { return false };
+        self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
         let new = ctx.relocate(head.r);
-        self.object_bytes = self.object_bytes + ctx.access.open(ctx.log, new).bytes() as u64 - head.bytes as u64;
+        self.count_in(ctx.access, ctx.log, new);
         let mut object = ctx.access.open_mut(ctx.log, leaf);
         let mut leaf = PackedLeafMut::open(object.value_mut());
         leaf.replace_elsewhere(pos, new.bits()).expect("a number has the room of a number");
@@ -369,8 +388,7 @@ impl LeafTable {
 
     /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> LeafTable {
-        let mut copy =
-            LeafTable { directory: self.directory.clone(), len: self.len, object_bytes: 0, form: self.form, freed: 0 };
+        let mut copy = LeafTable { directory: self.directory.clone(), len: self.len, ..LeafTable::new(self.form) };
         let mut value = Vec::new();
         self.directory.walk(0, |at, cell| {
             let Some(r) = cell.leaf(from.log) else { return true };
@@ -411,7 +429,7 @@ impl LeafTable {
             assert_eq!(object.kind(), kind, "an object of {id:?}");
             assert_eq!(object.owner(), Owner::Collection(id.number()), "an object carries its collection's id");
             assert!(live.insert(r), "an object has one place only");
-            bytes += object.bytes() as u64;
+            bytes += object.live_bytes() as u64;
         };
         self.directory.walk(0, |first, cell| {
             let Some(r) = cell.leaf(ctx.log) else { return true };

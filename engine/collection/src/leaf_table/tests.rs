@@ -303,3 +303,97 @@ fn moved_leaves_leave_their_room_behind() {
     let after = world.table.object_bytes();
     assert!(after < before, "{after} of {before} bytes");
 }
+
+fn members(range: std::ops::Range<u32>) -> Vec<Vec<u8>> {
+    range.map(|n| format!("member:{n:09}").into_bytes()).collect()
+}
+
+/// Issue 11: one command with many members wrote five times what they take, of which nothing is reclaimed meanwhile.
+#[test]
+fn many_elements_at_once_are_written_about_once() {
+    for (before, count) in [(0, 100), (0, 3000), (50, 1000), (2000, 30_000), (20_000, 20_000)] {
+        let mut world = World::new(LeafTable::members(), 3);
+        let (old, new) = (members(0..before), members(before..before + count));
+        old.iter().for_each(|member| world.put(member, b""));
+        let used = world.log.used_bytes();
+        let added = world.change(|table, ctx| table.add_all(ctx, new.iter().map(Vec::as_slice)));
+        world.model.extend(new.into_iter().map(|member| (member, Vec::new())));
+        assert_eq!(added, count as usize);
+        let written = (world.log.used_bytes() - used) as f64 / f64::from(before + count) / 18.0;
+        assert!(written < 1.6, "{before} + {count}: {written} of the bytes that they take");
+        world.verify();
+        assert_eq!(world.all(), world.model);
+    }
+    let mut world = World::new(LeafTable::fields(), 3);
+    let names = members(0..5000);
+    let pairs = names.iter().map(|name| (name.as_slice(), &b"a value of twenty-two."[..]));
+    assert_eq!(world.change(|table, ctx| table.set_all(ctx, pairs)), 5000);
+    let written = world.log.used_bytes() as f64 / 5000.0 / 41.0;
+    assert!(written < 1.6, "{written} of the bytes that the pairs take");
+    world.verify();
+}
+
+#[test]
+fn elements_that_are_expected_and_do_not_come_leave_nothing() {
+    let mut world = World::new(LeafTable::members(), 3);
+    let few = members(0..40);
+    let often = (0..20_000).map(|n| few[n % 40].as_slice());
+    assert_eq!(world.change(|table, ctx| table.add_all(ctx, often)), 40);
+    world.model.extend(few.iter().map(|member| (member.clone(), Vec::new())));
+    world.verify();
+    assert_eq!(world.all(), world.model);
+    assert!(world.table.table_bytes() < 1000, "{} bytes of directory", world.table.table_bytes());
+    let live = world.log.live_bytes();
+    assert!(live < 4000, "{live} live bytes for 40 members");
+}
+
+/// Issue 11: a command that removed half of a set doubled the memory in use, since leaves were written anew.
+#[test]
+fn removal_writes_hardly_anything() {
+    for keep_each in [2, 3, 10] {
+        let mut world = World::new(LeafTable::members(), 3);
+        let all = members(0..20_000);
+        all.iter().for_each(|member| world.put(member, b""));
+        (0..20_000).for_each(|_| world.reclaim());
+        let (used, live) = (world.log.used_bytes() as f64, world.log.live_bytes() as f64);
+        let gone = |n: usize| n % keep_each != 0;
+        world.change(|table, ctx| {
+            let doomed = all.iter().enumerate().filter(|&(n, _)| gone(n));
+            doomed.for_each(|(_, member)| assert!(table.remove(ctx, member)));
+        });
+        world.model = all.iter().enumerate().filter(|&(n, _)| !gone(n)).map(|(_, m)| (m.clone(), vec![])).collect();
+        let more = (world.log.used_bytes() as f64 - used) / used;
+        assert!(more < 0.15, "1/{keep_each} is left: {more} of the memory in use was written");
+        // Reclaim finds dead what the elements had, but for the room of some leaves.
+        let left = world.log.live_bytes() as f64 / live * keep_each as f64;
+        assert!(left < 1.7, "1/{keep_each} is left: {left} of its part lives");
+        world.verify();
+        assert_eq!(world.all(), world.model);
+    }
+}
+
+/// Issue 11: a set that is filled in the order of SSCAN has its deep leaves in one place, and draws tried for very long.
+#[test]
+fn draws_of_a_table_that_was_filled_in_order_end_soon() {
+    let mut world = World::new(LeafTable::members(), 3);
+    let mut all = members(0..40_000);
+    all.sort_by_key(|member| hash64(SEED, member));
+    all[..4000].iter().for_each(|member| world.put(member, b""));
+    let (mut rng, mut most, mut counts) = (Rng::seeded(seed(4)), 0, HashMap::<Vec<u8>, u64>::new());
+    for _ in 0..400_000 {
+        let mut asked = 0;
+        let (at, cell, index) = world.table.draw(|below| {
+            asked += 1;
+            rng.below(below)
+        });
+        most = most.max(asked);
+        let leaf = open(&world.log, &world.access, cell.leaf(&world.log).expect("a leaf"));
+        assert_eq!(world.table.directory.get(at), cell);
+        let name = world.table.member_of(world.read(), leaf.nth(index)).to_vec();
+        *counts.entry(name).or_default() += 1;
+    }
+    assert!(most <= 65, "{most} random numbers for one draw");
+    assert_eq!(counts.len(), 4000);
+    let chi: f64 = counts.values().map(|&n| (n as f64 - 100.0).powi(2) / 100.0).sum();
+    assert!((chi - 3999.0).abs() < 5.0 * (2.0_f64 * 3999.0).sqrt(), "chi-square {chi} of 3999");
+}

@@ -191,12 +191,7 @@ impl HashViewMut<'_, '_> {
             }
         }
         if w.is_big() {
-            tx.change_big(&w, |collection, ctx| {
-                let table = collection.hash_mut();
-                for (field, value) in pairs {
-                    new += usize::from(table.set(ctx, field, value));
-                }
-            });
+            new += tx.change_big(&w, |collection, ctx| collection.hash_mut().set_all(ctx, pairs));
         }
         tx.wrote(k);
         new
@@ -229,11 +224,13 @@ impl HashViewMut<'_, '_> {
 
 /// Sets pairs in a big hash; gives the number of new fields.
 #[inline]
-fn set_big<'p>(tx: &mut Tx<'_>, k: &Key<'_>, w: &Writable, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> usize {
-    let new = tx.change_big(w, |collection, ctx| {
-        let table = collection.hash_mut();
-        pairs.fold(0, |new, (field, value)| new + usize::from(table.set(ctx, field, value)))
-    });
+fn set_big<'p>(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    w: &Writable,
+    pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
+) -> usize {
+    let new = tx.change_big(w, |collection, ctx| collection.hash_mut().set_all(ctx, pairs));
     tx.wrote(k);
     new
 }

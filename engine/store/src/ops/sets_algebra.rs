@@ -147,16 +147,16 @@ impl<'a> SetViews<'a> {
         text || first.len() as u64 > integers_max
     }
 
-    /// A bound on the bytes of the result.
-    fn bytes(&self, op: SetOp) -> u64 {
-        let sizes = self.0.iter().flatten().map(|set| match set.integers() {
-            Some(set) => set.len() * INTEGER_AS_MEMBER_BYTES,
-            None => set.bytes(),
+    /// Bounds on the members of the result and on their bytes.
+    fn bounds(&self, op: SetOp) -> (usize, usize) {
+        let mut sizes = self.0.iter().flatten().map(|set| match set.integers() {
+            Some(set) => (set.len(), set.len() * INTEGER_AS_MEMBER_BYTES),
+            None => (set.len(), set.bytes()),
         });
         match op {
-            SetOp::Intersection => sizes.min().unwrap_or(0) as u64,
-            SetOp::Union => sizes.sum::<usize>() as u64,
-            SetOp::Difference => sizes.take(1).sum::<usize>() as u64,
+            SetOp::Intersection => sizes.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))).unwrap_or_default(),
+            SetOp::Union => sizes.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            SetOp::Difference => sizes.next().unwrap_or_default(),
         }
     }
 }
@@ -217,7 +217,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if one of the keys holds another type.
     pub fn set_op_bytes(&mut self, op: SetOp, keys: &[Key<'_>]) -> Result<u64, WrongType> {
-        Ok(self.set_views(keys)?.bytes(op))
+        Ok(self.set_views(keys)?.bounds(op).1 as u64)
     }
 
     /// Makes a key of what the operation gives, in the place of whatever it held, or removes it if that is nothing; how
@@ -237,6 +237,7 @@ impl Tx<'_> {
         let sets = SetViews(sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect());
         let id = store.shard_of(to.hash);
         let mut result = Build::new((store, id), self.local.appender(), integers_max);
+        (result.bounds, result.is_union) = (sets.bounds(op), op == SetOp::Union);
         result.hashed = op == SetOp::Difference && sets.leaves_hash_table(integers_max);
         sets.show(op, |member| {
             result.add(member);
@@ -274,6 +275,9 @@ impl Tx<'_> {
     }
 }
 
+/// A result that has one in this number of the members that it may have is expected to get all of them.
+const EXPECTS_FROM: usize = 8;
+
 /// The result of an operation, to be put under its key.
 enum Built {
     Integers(Vec<u8>),
@@ -290,6 +294,10 @@ struct Build<'b> {
     access: Access,
     appender: &'b mut Appender,
     integers_max: u64,
+    /// Bounds on its members and on their bytes. A union comes near them; another result is expected to once it has
+    /// 1/8 of the members.
+    bounds: (usize, usize),
+    is_union: bool,
     /// It becomes a big one in the end, whatever it holds.
     hashed: bool,
     integers: Vec<u8>,
@@ -304,7 +312,19 @@ impl<'b> Build<'b> {
         let mut integers = vec![0; 64];
         IntSetMut::init(&mut integers).expect("there is room for a head");
         let access = store.log().access();
-        Build { store, shard, access, appender, integers_max, hashed: false, integers, leaf: None, big: None }
+        Build {
+            store,
+            shard,
+            access,
+            appender,
+            integers_max,
+            bounds: (0, 0),
+            is_union: false,
+            hashed: false,
+            integers,
+            leaf: None,
+            big: None,
+        }
     }
 
     /// Adds a member, which may be there already.
@@ -357,6 +377,9 @@ impl<'b> Build<'b> {
         let (id, elements) = self.big.as_mut().expect("it is big");
         let (log, seed) = (self.store.log(), self.store.seed());
         let mut ctx = WriteCtx { log, access: &mut self.access, appender: self.appender, seed, id: *id };
+        if elements.len() == if self.is_union { 0 } else { self.bounds.0 / EXPECTS_FROM } {
+            elements.expect(self.bounds.0 - elements.len(), self.bounds.1);
+        }
         elements.add(&mut ctx, member.text(&mut [0; 20]));
     }
 
@@ -366,7 +389,9 @@ impl<'b> Build<'b> {
         if self.hashed && is_integers && !IntSet::open(&self.integers).is_empty() {
             self.leave_integers();
         }
-        if let Some((id, elements)) = self.big {
+        if let Some((id, mut elements)) = self.big {
+            let (log, seed) = (self.store.log(), self.store.seed());
+            elements.settle(&mut WriteCtx { log, access: &mut self.access, appender: self.appender, seed, id });
             return Built::Big(id, elements);
         }
         if let Some(leaf) = self.leaf {

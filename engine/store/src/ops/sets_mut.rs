@@ -213,11 +213,8 @@ impl SetViewMut<'_, '_> {
 
 /// Adds members to a big set; how many are new.
 #[inline]
-fn add_all<'m>(tx: &mut Tx<'_>, w: &Writable, members: impl Iterator<Item = &'m [u8]>) -> usize {
-    tx.change_big(w, |collection, ctx| {
-        let table = collection.set_mut();
-        members.filter(|member| table.add(ctx, member)).count()
-    })
+fn add_all<'m>(tx: &mut Tx<'_>, w: &Writable, members: impl Iterator<Item = &'m [u8]> + Clone) -> usize {
+    tx.change_big(w, |collection, ctx| collection.set_mut().add_all(ctx, members))
 }
 
 /// An empty set of the encoding that its first member asks for, with room for all of them.

@@ -326,13 +326,20 @@ impl Log {
         }
     }
 
-    /// True if the memory of dead extents waits to be released.
+    /// True if the memory of dead extents waits to be released. One relaxed load: every turn of every worker asks.
+    #[inline]
     pub fn owes_release(&self) -> bool {
-        !self.shared.releases.lock().is_empty()
+        self.shared.memory.releasing() > 0
     }
 
     /// Releases up to `bytes` (at least one release unit) of dead extents that are not pinned. True while more is left.
+    #[inline]
     pub fn release_step(&self, bytes: usize) -> bool {
+        self.owes_release() && self.release_some_bytes(bytes)
+    }
+
+    #[cold]
+    fn release_some_bytes(&self, bytes: usize) -> bool {
         let shared = &self.shared;
         let mut left = bytes.max(1);
         loop {
@@ -380,6 +387,7 @@ impl Log {
         // SAFETY: as in `release_some`; this is the page of the slack's count.
         unsafe { shared.memory.mapping.release(end - PAGE_BYTES..end) };
         shared.free_extent(release.segment, entry);
+        shared.memory.end_releasing();
     }
 }
 

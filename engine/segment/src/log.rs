@@ -51,6 +51,7 @@ impl LogShared {
         let entry = self.memory.table.entry(segment);
         entry.retire();
         let end = entry.fill.load(Ordering::Relaxed) as usize;
+        self.memory.add_releasing();
         self.releases.lock().push(segment, end);
     }
 }

@@ -58,6 +58,8 @@ struct Gauges {
     cached: AtomicU64,
     /// Segments opened so far.
     opens: AtomicU64,
+    /// Dead extents whose memory is not released whole.
+    releasing: AtomicU64,
 }
 
 impl LogMemory {
@@ -80,6 +82,7 @@ impl LogMemory {
                 refused: AtomicBool::new(false),
                 cached: AtomicU64::new(0),
                 opens: AtomicU64::new(0),
+                releasing: AtomicU64::new(0),
             },
         })
     }
@@ -119,6 +122,23 @@ impl LogMemory {
     /// One segment more was opened.
     pub(crate) fn count_open(&self) {
         self.gauges.opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Dead extents whose memory is not released whole.
+    #[inline]
+    pub(crate) fn releasing(&self) -> u64 {
+        self.gauges.releasing.load(Ordering::Relaxed)
+    }
+
+    /// One more dead extent waits for its memory to be released.
+    pub(crate) fn add_releasing(&self) {
+        self.gauges.releasing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The memory of a dead extent is released.
+    pub(crate) fn end_releasing(&self) {
+        let before = self.gauges.releasing.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "an extent was released that had not died");
     }
 
     /// Numbers in the middle of the range; 0 while the system refuses to open more of it.

@@ -38,9 +38,4 @@ impl Releases {
     pub(crate) fn take(&mut self, place: usize) -> Release {
         self.0.remove(place).expect("the place was just found")
     }
-
-    /// True if no extent waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

@@ -9,7 +9,7 @@
 //! ```
 
 use std::sync::atomic::{
-    AtomicU16, AtomicU64,
+    AtomicU16, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -21,6 +21,8 @@ pub(crate) struct Databases {
     /// Counts the map's changes, each after it was made.
     changes: AtomicU64,
     numbers: RankedMutex<Numbers>,
+    /// How many numbers are dying, to be asked without the lock.
+    sweeping: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,12 @@ impl Databases {
         assert!((1..=u32::from(u16::MAX) / 2).contains(&count), "1 to 32767 databases");
         let map = (0..count).map(|d| AtomicU16::new(d as u16)).collect();
         let numbers = Numbers { fresh: count, free: Vec::new(), dying: Vec::new() };
-        Databases { map, changes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, numbers) }
+        Databases {
+            map,
+            changes: AtomicU64::new(0),
+            numbers: RankedMutex::new(Rank::Leaf, numbers),
+            sweeping: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -79,6 +86,7 @@ impl Databases {
         };
         let old = self.map[logical as usize].swap(number, Relaxed);
         n.dying.push(old);
+        self.sweeping.store(n.dying.len(), Relaxed);
         self.changed();
         true
     }
@@ -93,6 +101,12 @@ impl Databases {
         self.changes.fetch_add(1, Release);
     }
 
+    /// True if a number is to be swept. One relaxed load.
+    #[inline]
+    pub(crate) fn owes_sweep(&self) -> bool {
+        self.sweeping.load(Relaxed) > 0
+    }
+
     /// The number that is swept next.
     pub(crate) fn dying(&self) -> Option<u16> {
         self.numbers.lock().dying.first().copied()
@@ -102,6 +116,7 @@ impl Databases {
     pub(crate) fn swept(&self, number: u16) {
         let mut n = self.numbers.lock();
         n.dying.retain(|&d| d != number);
+        self.sweeping.store(n.dying.len(), Relaxed);
         n.free.push(number);
     }
 
@@ -109,6 +124,7 @@ impl Databases {
     pub(crate) fn all_swept(&self) {
         let mut n = self.numbers.lock();
         let dying = std::mem::take(&mut n.dying);
+        self.sweeping.store(0, Relaxed);
         n.free.extend(dying);
     }
 }
@@ -122,10 +138,12 @@ mod tests {
         let d = Databases::new(2);
         assert!(d.retire(0));
         assert_eq!((d.physical(0), d.physical(1), d.dying()), (2, 1, Some(0)));
+        assert!(d.owes_sweep());
         d.swap(0, 1);
         assert_eq!((d.physical(0), d.physical(1)), (1, 2));
         d.swept(0);
         assert_eq!(d.dying(), None);
+        assert!(!d.owes_sweep());
         assert!(d.retire(0));
         assert_eq!(d.physical(0), 0);
     }

@@ -1,5 +1,7 @@
 //! Tables and wheels that FLUSHALL detached, and the position of the sweep that FLUSHDB left to do.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use varve_base::rank::{Rank, RankedMutex};
 use varve_index::IndexTable;
 
@@ -7,10 +9,10 @@ use super::wheel::Wheel;
 
 /// The tables and wheels that FLUSHALL left to free, and the position of FLUSHDB's sweep.
 pub(crate) struct DetachedTables {
-    /// Detached tables, given back one a step.
-    pub(crate) tables: RankedMutex<Vec<IndexTable>>,
-    /// Detached wheels, given back one a step.
-    pub(crate) wheels: RankedMutex<Vec<Wheel>>,
+    tables: RankedMutex<Vec<IndexTable>>,
+    wheels: RankedMutex<Vec<Wheel>>,
+    /// How many tables and wheels are left, those that a worker has in hand included: to be asked without a lock.
+    owed: AtomicUsize,
     /// Where the sweep of the first dying database stands: shard and position.
     pub(crate) sweep: RankedMutex<(usize, u64)>,
 }
@@ -20,12 +22,52 @@ impl DetachedTables {
         DetachedTables {
             tables: RankedMutex::new(Rank::Leaf, Vec::new()),
             wheels: RankedMutex::new(Rank::Leaf, Vec::new()),
+            owed: AtomicUsize::new(0),
             sweep: RankedMutex::new(Rank::Drain, (0, 0)),
         }
     }
 
-    /// True if detached tables or wheels wait to be given back.
+    /// True if detached tables or wheels wait to be given back. One relaxed load.
+    #[inline]
     pub(crate) fn any(&self) -> bool {
-        !self.tables.lock().is_empty() || !self.wheels.lock().is_empty()
+        self.owed.load(Relaxed) > 0
+    }
+
+    /// Leaves a table to be given back in steps.
+    pub(crate) fn add_table(&self, table: IndexTable) {
+        self.owed.fetch_add(1, Relaxed);
+        self.tables.lock().push(table);
+    }
+
+    /// Leaves a wheel to be given back.
+    pub(crate) fn add_wheel(&self, wheel: Wheel) {
+        self.owed.fetch_add(1, Relaxed);
+        self.wheels.lock().push(wheel);
+    }
+
+    /// Gives some of one table back; true if there was one.
+    pub(crate) fn drop_table_step(&self) -> bool {
+        let Some(mut table) = self.tables.lock().pop() else { return false };
+        if table.discard_step() {
+            self.owed.fetch_sub(1, Relaxed);
+        } else {
+            self.tables.lock().push(table);
+        }
+        true
+    }
+
+    /// Gives one wheel back, page by page of 2 KB; true if there was one.
+    pub(crate) fn drop_wheel_step(&self) -> bool {
+        let wheel = self.wheels.lock().pop();
+        if wheel.is_some() {
+            self.owed.fetch_sub(1, Relaxed);
+        }
+        wheel.is_some()
+    }
+
+    /// Number of wheels that wait.
+    #[cfg(test)]
+    pub(crate) fn wheels(&self) -> usize {
+        self.wheels.lock().len()
     }
 }

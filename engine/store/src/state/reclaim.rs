@@ -20,6 +20,8 @@ pub(crate) struct Reclaimer {
     pub(crate) cooling: PageCacheDecay,
     /// MEMORY PURGE has asked for all that is dead, and the background is at it.
     pub(crate) purging: AtomicBool,
+    /// There is enough dead for the background to reclaim, as of the last look.
+    pub(crate) owed: AtomicBool,
     /// When a worker last looked at the figures that the background decides by, ms of Unix time.
     looked_ms: AtomicI64,
 }
@@ -99,6 +101,7 @@ impl Reclaimer {
             meter: DefragMeter::default(),
             cooling: PageCacheDecay::default(),
             purging: AtomicBool::new(false),
+            owed: AtomicBool::new(false),
             looked_ms: AtomicI64::new(0),
         }
     }

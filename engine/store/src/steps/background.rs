@@ -66,12 +66,15 @@ fn rounds(store: &Store, worker: &mut WorkerState, start: Instant, budget: Durat
     }
 }
 
+/// Whether any work is owed. Every worker asks once a turn of its loop, so this writes nothing, takes no lock, and reads
+/// nothing that each batch changes: whether reclaim is owed, which follows from sums of that kind, is looked at by one
+/// worker every few milliseconds.
 fn owes_any(store: &Store) -> bool {
     store.ground().growing().iter().any(|word| word.load(Relaxed) != 0)
-        || debt::owes_reclaim(store)
+        || store.reclaimer().owed.load(Relaxed)
         || page_cache::owes_decay(store)
         || store.log().owes_release()
-        || store.database_map().dying().is_some()
+        || store.database_map().owes_sweep()
         || store.detached().any()
         || store.pending().any()
         || store.walks()
@@ -88,8 +91,7 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         page_cache::step(store, worker.now_ms()),
         sweep::step(store),
         collections_step(store, worker),
-        sweep::drop_table_step(store),
-        sweep::drop_wheel_step(store),
+        sweep::drop_detached_step(store),
         walk_step(store),
     ];
     steps.into_iter().any(Step::is_left)
@@ -114,7 +116,7 @@ fn collections_step(store: &Store, worker: &mut WorkerState) -> Step {
 /// A slice of reclaim, as far as the debt has slices in this turn. Where a lock is busy, the work is left to the worker
 /// that has the drain, or to the next turn.
 fn reclaim_step(store: &Store, worker: &mut WorkerState) -> Step {
-    let slices = debt::reclaim_slices(store);
+    let slices = debt::look(store);
     if worker.background().slices >= slices {
         worker.background_mut().slices_spent = slices > 0;
         return Step::Done;

@@ -38,13 +38,17 @@ impl Store {
     }
 }
 
-/// True if the background should reclaim: there is much dead in all, or some and little else.
-pub(crate) fn owes_reclaim(store: &Store) -> bool {
-    reclaim_slices(store) > 0
+/// How many slices the background may do in one turn, by how much is dead; 0 if it should not. Publishes whether there is
+/// something to do.
+pub(crate) fn look(store: &Store) -> u32 {
+    let (slices, owed) = (reclaim_slices(store), &store.reclaimer().owed);
+    if owed.load(Relaxed) != (slices > 0) {
+        owed.store(slices > 0, Relaxed);
+    }
+    slices
 }
 
-/// How many slices the background may do in one turn, by how much is dead; 0 if it should not.
-pub(crate) fn reclaim_slices(store: &Store) -> u32 {
+fn reclaim_slices(store: &Store) -> u32 {
     let used = store.log().used_bytes();
     let live = live_bytes(store);
     if live == 0 && used > 0 {

@@ -23,6 +23,7 @@ pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) ->
         if store.reclaimer().is_time_to_look(now_ms, DUE_CHECK_MS) {
             debt::follow_defrag(store, now_ms);
             page_cache::look_at_cached(store, now_ms);
+            debt::look(store);
             store.log().ask_again();
         }
         let still = store.still_until();

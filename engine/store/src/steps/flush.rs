@@ -34,9 +34,9 @@ impl Store {
             shard.follow_index(self.ground(), id);
             table_bytes += shard.table_bytes() as u64;
             drop(shard);
-            self.detached().tables.lock().push(table);
+            self.detached().add_table(table);
             if !wheel.is_empty() {
-                self.detached().wheels.lock().push(wheel);
+                self.detached().add_wheel(wheel);
             }
         }
         self.log().clear();
@@ -114,7 +114,7 @@ mod tests {
         store.verify();
         let flushed = Arc::clone(&store);
         worker.exclusive(|worker| flushed.flush_all(worker));
-        assert_eq!(store.detached().wheels.lock().len(), 4, "no wheel was given back behind the gate");
+        assert_eq!(store.detached().wheels(), 4, "no wheel was given back behind the gate");
         store.verify();
         for _ in 0..10_000 {
             let _ = worker.background(NOW, Duration::ZERO);

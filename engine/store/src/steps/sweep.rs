@@ -8,24 +8,15 @@ use crate::state::key::database_of;
 const SWEEP_ENTRIES: usize = 64;
 const SWEEP_BUCKETS: usize = 64;
 
-/// Gives some of one detached table back; true if there was one.
-pub(super) fn drop_table_step(store: &Store) -> Step {
-    let Some(mut table) = store.detached().tables.lock().pop() else { return Step::Done };
-    if !table.discard_step() {
-        store.detached().tables.lock().push(table);
-    }
-    Step::More
-}
-
-/// Gives one detached wheel back, page by page of 2 KB; true if there was one.
-pub(super) fn drop_wheel_step(store: &Store) -> Step {
-    let wheel = store.detached().wheels.lock().pop();
-    Step::more(wheel.is_some())
+/// Gives some of the detached tables and wheels back; true if there were any.
+pub(super) fn drop_detached_step(store: &Store) -> Step {
+    let detached = store.detached();
+    Step::more(detached.any() && (detached.drop_table_step() | detached.drop_wheel_step()))
 }
 
 /// Removes some keys of the first dying database; true while there is one.
 pub(super) fn step(store: &Store) -> Step {
-    if store.database_map().dying().is_none() {
+    if !store.database_map().owes_sweep() {
         return Step::Done;
     }
     let Some(mut at) = store.detached().sweep.try_lock() else { return Step::Busy };

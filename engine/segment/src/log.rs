@@ -169,6 +169,13 @@ impl Log {
         self.shared.memory.used_bytes()
     }
 
+    /// Bytes appended so far by owners, what they relocated left out. Where it stands still nobody writes. One relaxed load;
+    /// what an appender holds and has not parked is missing.
+    #[inline]
+    pub fn written_bytes(&self) -> u64 {
+        self.shared.memory.written_bytes()
+    }
+
     /// True if objects of `bytes` in all find addresses that the system has opened, each of them as large as it may be and
     /// rewritten in another place: an append that follows finds them. One relaxed load, unless few are left, an object may
     /// be large, or the system has refused memory.

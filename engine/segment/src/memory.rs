@@ -43,6 +43,8 @@ struct Sums {
     extents: AtomicU64,
     /// Granules of live bytes in all segments but extents.
     live_granules: AtomicU64,
+    /// Bytes that owners have appended so far: all but what was relocated.
+    written: AtomicU64,
 }
 
 /// Figures that seldom change and that every admission of a write reads: apart from what each batch changes.
@@ -101,6 +103,16 @@ impl LogMemory {
     /// Granules of live bytes in all segments but extents.
     pub(crate) fn live_granules(&self) -> u64 {
         self.sums.live_granules.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that owners have appended so far, what was relocated left out.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.sums.written.load(Ordering::Relaxed)
+    }
+
+    /// An owner has appended `bytes` bytes.
+    pub(crate) fn count_written(&self, bytes: u64) {
+        self.sums.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The live bytes of a segment have changed; `differ` of the granules has said that this counts.
@@ -250,6 +262,7 @@ impl LogMemory {
     /// Counts used bytes of an extent.
     pub(crate) fn count_extent(&self, entry: &SegmentEntry, bytes: u64) {
         self.count_used(entry, bytes);
+        self.count_written(bytes);
         self.sums.extents.fetch_add(bytes, Ordering::Relaxed);
     }
 

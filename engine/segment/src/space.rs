@@ -281,9 +281,9 @@ impl Space {
         &self.cached
     }
 
-    /// Gives one kept unit of a free segment back; true if there may be more.
+    /// Gives one kept unit back, of a free segment or of what is not cut yet of an open one; true if there may be more.
     pub(crate) fn release_cached_unit(&mut self, memory: &LogMemory) -> bool {
-        let Some(&segment) = self.cached.last() else { return false };
+        let Some(&segment) = self.cached.last() else { return self.release_uncut_unit(memory) };
         let entry = memory.table.entry(segment);
         assert!(entry.state() == SegmentState::Free, "segment {segment} is in use and its pages are spare");
         let units = entry.cached.load(Ordering::Relaxed);
@@ -294,6 +294,22 @@ impl Space {
             unsafe { memory.release_unit(segment, entry, units.trailing_zeros() as usize) };
         }
         true
+    }
+
+    /// Gives one kept unit back that lies behind the frontier of an open segment; true if there was one.
+    fn release_uncut_unit(&self, memory: &LogMemory) -> bool {
+        let (bytes, unit) = (memory.geometry.segment_bytes as u64, memory.geometry.release_bytes as u64);
+        self.classes.iter().filter_map(|class| class.cutting).any(|(segment, frontier, end)| {
+            assert!(frontier < end, "segment {segment} is cut to its end");
+            let entry = memory.table.entry(segment);
+            let first = (frontier % bytes).div_ceil(unit) as u32;
+            let kept = entry.cached.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
+            if kept != 0 {
+                // SAFETY: nothing was written behind the frontier since the segment was free.
+                unsafe { memory.release_unit(segment, entry, kept.trailing_zeros() as usize) };
+            }
+            kept != 0
+        })
     }
 
     /// Takes `count` segments in a row back, which have no memory.
@@ -421,6 +437,9 @@ impl Space {
         assert!(piece.begin <= piece.at && piece.at <= piece.end, "{piece:?}");
         let objects = piece.at - piece.begin - piece.filler;
         memory.count_used(entry, objects + filler_used(piece.filler));
+        if class != SegmentClass::Survivor {
+            memory.count_written(objects);
+        }
         // The whole piece counted as live bytes while it was out.
         let not_live = piece.end - piece.begin - objects + piece.slack;
         entry.add_live(Live::new(piece.objects.into(), 0));

@@ -18,8 +18,9 @@ pub(crate) struct Reclaimer {
     /// The objects that the background has moved for active defragmentation.
     pub(crate) meter: DefragMeter,
     pub(crate) cooling: PageCacheDecay,
-    /// MEMORY PURGE has asked for all that is dead, and the background is at it.
+    /// MEMORY PURGE, or a rest, has asked for all that is dead, and the background is at it.
     pub(crate) purging: AtomicBool,
+    pub(crate) rest: Rest,
     /// There is enough dead for the background to reclaim, as of the last look.
     pub(crate) owed: AtomicBool,
     /// When a worker last looked at the figures that the background decides by, ms of Unix time.
@@ -92,6 +93,19 @@ pub(crate) struct PageCacheDecay {
     pub(crate) on: AtomicBool,
 }
 
+/// Nobody writes for some time: then what is dead is given back. See `steps/rest.rs`.
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// Bytes written and bytes alive as of the last look, and since when both have been so, ms of Unix time.
+    pub(crate) written: AtomicU64,
+    pub(crate) live: AtomicU64,
+    pub(crate) since_ms: AtomicI64,
+    /// This rest has had its purge.
+    pub(crate) purged: AtomicBool,
+    /// The purge under way is a rest's.
+    pub(crate) purging: AtomicBool,
+}
+
 impl Reclaimer {
     pub(crate) fn new() -> Reclaimer {
         Reclaimer {
@@ -101,6 +115,7 @@ impl Reclaimer {
             meter: DefragMeter::default(),
             cooling: PageCacheDecay::default(),
             purging: AtomicBool::new(false),
+            rest: Rest::default(),
             owed: AtomicBool::new(false),
             looked_ms: AtomicI64::new(0),
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Step, debt, page_cache};
+use super::{Step, debt, page_cache, rest};
 use crate::keyspace::shard::{NEVER, Shard};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
@@ -23,6 +23,7 @@ pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) ->
         if store.reclaimer().is_time_to_look(now_ms, DUE_CHECK_MS) {
             debt::follow_defrag(store, now_ms);
             page_cache::look_at_cached(store, now_ms);
+            rest::look(store, now_ms);
             debt::look(store);
             store.log().ask_again();
         }

@@ -9,7 +9,8 @@
 //! | `evict`, `victim` | which keys go, which segment is drained |
 //! | `debt`, `drain`, `page_cache` | how much is dead, the drain, memory kept for new segments |
 //! | `room` | admission of writes, and the limit |
-//! | `purge`, `flush` | MEMORY PURGE; FLUSHALL, FLUSHDB, SWAPDB |
+//! | `purge`, `rest` | MEMORY PURGE; what is dead in a store that nobody writes to |
+//! | `flush` | FLUSHALL, FLUSHDB, SWAPDB |
 //! | `background` | the scheduler |
 
 mod background;
@@ -22,6 +23,7 @@ mod free;
 mod index_growth;
 mod page_cache;
 mod purge;
+mod rest;
 pub(crate) mod room;
 mod sweep;
 mod victim;

@@ -108,9 +108,15 @@ fn members(worker: &mut StoreWorker, key: &[u8]) -> Vec<(Vec<u8>, f64)> {
 }
 
 /// Sets keys and removes them again, so that every segment has something dead.
-fn litter(worker: &mut StoreWorker, many: u32) {
-    for n in 0..many {
-        let key = format!("litter {n}").into_bytes();
+fn litter(worker: &mut StoreWorker, many: usize) {
+    litter_where(worker, many, |_, _| true);
+}
+
+/// Does the same with names that `takes` says yes to.
+fn litter_where(worker: &mut StoreWorker, many: usize, takes: impl Fn(&Tx<'_>, &[u8]) -> bool) {
+    let names = (0..).map(|n| format!("litter {n}").into_bytes());
+    let keys = with(worker, 0, &[], |tx| names.filter(|name| takes(tx, name)).take(many).collect::<Vec<_>>());
+    for key in keys {
         with(worker, 0, &[&key], |tx| {
             tx.set(&tx.key(&key), &[7; 100], Ttl::Clear, StringForm::Auto);
             tx.remove(&tx.key(&key));
@@ -211,7 +217,7 @@ fn reclaim_meets_a_collection_in_the_making() {
                     return;
                 }
                 // Something dead in what is being filled, so that it is worth reclaiming.
-                litter(&mut two, 20);
+                litter_where(&mut two, 20, |tx, name| tx.shard_of_bytes(name) != tx.shard_of_bytes(b"made"));
                 (0..200).for_each(|_| _ = two.background(NOW + 1000, Duration::from_micros(100)));
                 meet.wait();
             }

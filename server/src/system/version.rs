@@ -14,7 +14,7 @@ pub(crate) const ALLOCATOR: &str = "libc";
 
 /// A number that differs between builds of different versions or commits.
 pub(crate) fn build_id() -> String {
-    format!("{:016x}", varve_base::hash::hash64(0, format!("{VERSION} {GIT_SHA}").as_bytes()))
+    format!("{:016x}", varve_base::hash::digest64(format!("{VERSION} {GIT_SHA}").as_bytes()))
 }
 
 /// The line of `--version`, in the form that scripts cut redis-server's into fields by: `v=` is the Redis that it stands

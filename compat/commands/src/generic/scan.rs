@@ -9,7 +9,7 @@ use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
 use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
 use varve_protocol::Args;
-use varve_store::Type;
+use varve_store::{Store, Type};
 
 use crate::errors;
 use crate::grammar::{integer, is};
@@ -78,7 +78,7 @@ impl<'a> Options<'a> {
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
 fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let cursor = parse_cursor(ctx.args.get(1))?;
+    let cursor = parse_cursor(ctx.store, ctx.args.get(1))?;
     let options = Options::parse(&ctx.args, 2, Family::Keys)?;
     let mut found = 0;
     let page = ctx.out.defer();
@@ -88,7 +88,7 @@ fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
             found += 1;
         }
     });
-    ctx.out.end_page(page, next, found);
+    ctx.out.end_page(page, ctx.store.seal_cursor(next), found);
     Ok(())
 }
 
@@ -108,9 +108,14 @@ const SCAN: Command = Command::new(
         ]),
 );
 
+/// Reads a cursor that a client has named, and opens it.
+pub(crate) fn parse_cursor(store: &Store, text: &[u8]) -> CmdResult<u64> {
+    read_cursor(text).map(|sealed| store.open_cursor(sealed))
+}
+
 /// Reads a cursor with the liberties of C's `strtoul`, which clients rely on: empty is 0, a sign may stand in front,
 /// and a negative number wraps. Leading space is refused.
-pub(crate) fn parse_cursor(text: &[u8]) -> CmdResult<u64> {
+fn read_cursor(text: &[u8]) -> CmdResult<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -156,17 +161,17 @@ const KEYS: Command = Command::new(
 
 #[cfg(test)]
 mod tests {
-    use super::parse_cursor;
+    use super::read_cursor;
     use crate::errors;
 
     #[test]
     fn cursors_are_read_as_strtoul_reads_them() {
-        assert_eq!(parse_cursor(b""), Ok(0));
-        assert_eq!(parse_cursor(b"+7"), Ok(7));
-        assert_eq!(parse_cursor(b"-1"), Ok(u64::MAX));
-        assert_eq!(parse_cursor(b"18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(read_cursor(b""), Ok(0));
+        assert_eq!(read_cursor(b"+7"), Ok(7));
+        assert_eq!(read_cursor(b"-1"), Ok(u64::MAX));
+        assert_eq!(read_cursor(b"18446744073709551615"), Ok(u64::MAX));
         for bad in ["-", " 1", "1 ", "x", "1x", "18446744073709551616"] {
-            assert_eq!(parse_cursor(bad.as_bytes()), Err(errors::CURSOR), "{bad:?}");
+            assert_eq!(read_cursor(bad.as_bytes()), Err(errors::CURSOR), "{bad:?}");
         }
     }
 }

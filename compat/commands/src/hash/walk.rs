@@ -78,7 +78,7 @@ fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v 
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
 fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let cursor = parse_cursor(ctx.args.get(2))?;
+    let cursor = parse_cursor(ctx.tx.store(), ctx.args.get(2))?;
     let key = ctx.key(1);
     if ctx.tx.hash_len(&key)? == 0 {
         let page = ctx.out.defer();
@@ -99,7 +99,7 @@ fn hscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             }
         }
     })?;
-    ctx.out.end_page(page, next, found);
+    ctx.out.end_page(page, ctx.tx.store().seal_cursor(next), found);
     Ok(())
 }
 

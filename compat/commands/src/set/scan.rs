@@ -10,7 +10,7 @@ pub(super) const ROWS: FileRows = &[SSCAN];
 
 /// SSCAN key cursor [MATCH pattern] [COUNT count]
 fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let cursor = parse_cursor(ctx.args.get(2))?;
+    let cursor = parse_cursor(ctx.tx.store(), ctx.args.get(2))?;
     let key = ctx.key(1);
     let found = ctx.tx.set_view(&key)?;
     let page = ctx.out.defer();
@@ -27,7 +27,7 @@ fn sscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             shown += 1;
         }
     });
-    ctx.out.end_page(page, next, shown);
+    ctx.out.end_page(page, ctx.tx.store().seal_cursor(next), shown);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN, DIGEST.
 
-use varve_base::hash::hash64;
+use varve_base::hash::digest64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
@@ -160,7 +160,7 @@ fn digest(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     match ctx.tx.get(&key)? {
         None => ctx.out.null(),
-        Some(value) => ctx.out.bulk(format!("{:016x}", hash64(0, value)).as_bytes()),
+        Some(value) => ctx.out.bulk(format!("{:016x}", digest64(value)).as_bytes()),
     }
     Ok(())
 }

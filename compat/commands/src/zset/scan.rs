@@ -11,7 +11,7 @@ pub(super) const ROWS: FileRows = &[ZSCAN];
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]
 fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let cursor = parse_cursor(ctx.args.get(2))?;
+    let cursor = parse_cursor(ctx.tx.store(), ctx.args.get(2))?;
     let key = ctx.key(1);
     let Ctx { args, tx, out, .. } = ctx;
     // A key that is not there, or of another type, comes before options that are wrong.
@@ -39,7 +39,7 @@ fn zscan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             found += 1;
         }
     })?;
-    out.end_page(page, next, found);
+    out.end_page(page, tx.store().seal_cursor(next), found);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use varve_base::hash::{open48, seal48};
 use varve_base::hist::Hist;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_segment::{Log, LogGeometry};
@@ -272,6 +273,16 @@ impl Store {
     #[inline]
     pub(crate) fn seed(&self) -> u64 {
         self.ground.seed()
+    }
+
+    /// A cursor of a scan as clients see it: it shows nothing of the hashes of keys. 0 stays 0.
+    pub fn seal_cursor(&self, cursor: u64) -> u64 {
+        seal48(self.seed(), cursor)
+    }
+
+    /// The cursor that a client has named.
+    pub fn open_cursor(&self, sealed: u64) -> u64 {
+        open48(self.seed(), sealed)
     }
 
     /// The counters of a worker.

@@ -4,10 +4,11 @@
 mod string_writes;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
 use string_writes::set;
-use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, Tx};
+use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
 
 const LIMIT: u64 = 12 << 20;
 const VALUE_BYTES: usize = 1000;
@@ -24,6 +25,52 @@ fn store() -> Arc<Store> {
         reserve_bytes: 1 << 30,
     };
     Store::new(&Options { seed: 3, workers: 2, geometry, ..Options::default() }).expect("an address range")
+}
+
+/// Issue 11: where all keys that may be evicted were in shards that were held just then, a write was refused.
+#[test]
+fn eviction_waits_for_the_shard_that_has_all_keys() {
+    let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+    let options = Options { seed: 3, workers: 2, shards: 1, geometry, ..Options::default() };
+    let store = Store::new(&options).expect("an address range");
+    let mut worker = store.worker(0);
+    for n in 0..1000 {
+        let (store, local) = worker.parts();
+        let _inside = store.gate().enter(local.id());
+        let mut tx = Tx::new(store, local, 0);
+        let name = format!("key:{n}");
+        let key = tx.key(name.as_bytes());
+        tx.hold(&[tx.shard_of(key.hash)]);
+        tx.set(&key, &[b'v'; VALUE_BYTES], Ttl::At(i64::MAX / 4), StringForm::Auto);
+        tx.finish();
+    }
+    store.set_limit(store.used_memory(), Policy::VolatileRandom);
+    let (is_held, wait_held) = channel();
+    let asked = Arc::new(AtomicBool::new(false));
+    let holder = {
+        let (store, asked) = (Arc::clone(&store), Arc::clone(&asked));
+        std::thread::spawn(move || {
+            let mut worker = store.worker(1);
+            let (store, local) = worker.parts();
+            let _inside = store.gate().enter(local.id());
+            let mut tx = Tx::new(store, local, 0);
+            tx.hold(&[0]);
+            is_held.send(()).expect("the test waits");
+            // Until it is asked, and for some thousand turns of the writer more.
+            while !asked.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            tx.finish();
+        })
+    };
+    wait_held.recv().expect("the holder sends");
+    asked.store(true, Relaxed);
+    assert!(worker.admit(VALUE_BYTES as u64).is_ok(), "there are keys to evict");
+    holder.join().expect("the holder ends");
+    assert!(store.totals().evicted > 0);
+    worker.park();
+    store.verify();
 }
 
 /// The shards of all keys.

@@ -10,6 +10,8 @@ pub(crate) struct BackgroundState {
     pub(crate) cutoff: Option<Cutoff>,
     /// Keys drawn for eviction.
     pub(crate) candidates: Candidates,
+    /// A draw has passed over a shard that was held.
+    pub(crate) passed_held: bool,
     /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
     pub(crate) limit_retry_ms: i64,
     /// Slices of reclaim done in this turn of the background.
@@ -38,6 +40,7 @@ impl BackgroundState {
         BackgroundState {
             cutoff: None,
             candidates: Candidates::default(),
+            passed_held: false,
             limit_retry_ms: 0,
             slices: 0,
             tally: Tally::default(),

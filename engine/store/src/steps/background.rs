@@ -12,8 +12,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::drain::{SLICE_OBJECTS, Slice};
-use super::{Step, debt, drain, expiry, free, index_growth, page_cache, room, sweep};
+use super::drain::SLICE_OBJECTS;
+use super::{Slice, Step, debt, drain, expiry, free, index_growth, page_cache, room, sweep};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{StoreWorker, WorkerState};
 

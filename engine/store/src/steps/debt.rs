@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::drain::Slice;
+use super::Slice;
 use crate::keyspace::store::Store;
 use crate::state::meter::{Defragged, Tally};
 use crate::state::victims::{Defrag, Formula, ReclaimCost};

@@ -10,7 +10,7 @@ use varve_collection::CollectionId;
 use varve_packed::node::Grow;
 use varve_segment::{DrainState, Object, ObjectHead, Owner, Relocate, Relocated, SLICE};
 
-use super::{evict, victim};
+use super::{Slice, evict, victim};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::candidates::Cutoff;
@@ -22,19 +22,6 @@ use crate::state::small::Small;
 
 /// Objects of a slice: some microseconds of work.
 pub(crate) const SLICE_OBJECTS: usize = 64;
-
-/// The result of a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slice {
-    /// Objects were relocated; more may be left.
-    Progress,
-    /// Objects were relocated, and the victim is empty.
-    Drained,
-    /// A lock was busy.
-    Busy,
-    /// There is no victim.
-    Nothing,
-}
 
 /// Relocates up to `objects` of the victim, choosing one if none is being drained.
 pub(crate) fn slice(store: &Store, worker: &mut WorkerState, objects: usize, evicting: bool) -> Slice {

@@ -15,9 +15,11 @@
 //! are freed in steps. Not here: when there is too little room, and what drains (`reclaim.rs`).
 
 use varve_base::Ref;
+use varve_base::rank::RankedGuard;
 use varve_index::{IndexEntry, Rehash};
 use varve_segment::Object;
 
+use super::Slice;
 use crate::keyspace::shard::{NEVER, Shard};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
@@ -100,11 +102,13 @@ pub(crate) fn evict_entry(store: &Store, worker: &mut WorkerState, shard: &mut S
     worker.counters().evicted.add(1);
 }
 
-/// Evicts the best of some keys drawn; false if no key may be evicted.
-pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
+/// Evicts the best of some keys drawn. [`Slice::Busy`] if none was found and the shards of some were held: there may be
+/// keys to evict among those. [`Slice::Nothing`] if no key may be evicted.
+pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> Slice {
     let policy = store.limit().policy();
     worker.background_mut().candidates.follow(policy);
     let draws = if policy.measure() == Measure::Chance { 1 } else { store.limit().samples() };
+    worker.background_mut().passed_held = false;
     for round in 0..=ROUNDS_MAX {
         for _ in 0..draws {
             let searches = round == ROUNDS_MAX && !policy.takes_all_keys();
@@ -115,17 +119,24 @@ pub(crate) fn evict_drawn(store: &Store, worker: &mut WorkerState) -> bool {
         }
         while let Some(best) = worker.background_mut().candidates.best.pop() {
             if evict_candidate(store, worker, policy, best) {
-                return true;
+                return Slice::Progress;
             }
         }
     }
-    false
+    if worker.background().passed_held { Slice::Busy } else { Slice::Nothing }
+}
+
+/// Takes a shard unless it is held, and notes if it is.
+fn try_shard<'s>(store: &'s Store, worker: &mut WorkerState, id: usize) -> Option<RankedGuard<'s, Shard>> {
+    let taken = store.cells()[id].lock.try_lock();
+    worker.background_mut().passed_held |= taken.is_none();
+    taken
 }
 
 /// Evicts a candidate, unless it is gone, was used since it was drawn, or is no longer one that the policy may evict.
 fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, candidate: Candidate) -> bool {
     let id = store.shard_of(candidate.hash);
-    let Some(mut shard) = store.cells()[id].lock.try_lock() else { return false };
+    let Some(mut shard) = try_shard(store, worker, id) else { return false };
     let Some(entry) = shard.index().find_ref(candidate.hash, candidate.r) else { return false };
     let object = shard.open(store.log(), candidate.r);
     // PERSIST changes the object in place: it has the Ref and the clock that it was drawn with.
@@ -149,7 +160,7 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candi
             continue;
         }
         // A shard that is held for long stops no eviction: another one has keys as well.
-        let Some(shard) = cell.lock.try_lock() else { continue };
+        let Some(shard) = try_shard(store, worker, id) else { continue };
         let drawn = match volatile {
             false => shard.index().sample(worker.rng()),
             true if shard.counts().volatile() == 0 => None,
@@ -178,7 +189,7 @@ fn search_volatile(store: &Store, worker: &mut WorkerState, policy: Policy) -> O
         let mut next = Some(place.position());
         while let Some(from) = next {
             // Another shard's keys go in place of those of one that is held.
-            let Some(shard) = store.cells()[id].lock.try_lock() else { break };
+            let Some(shard) = try_shard(store, worker, id) else { break };
             if shard.counts().volatile() == 0 {
                 break;
             }

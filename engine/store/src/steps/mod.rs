@@ -51,3 +51,16 @@ impl Step {
         self != Step::Done
     }
 }
+
+/// The result of a slice of work that makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// Objects were relocated or evicted; more may be left.
+    Progress,
+    /// Objects were relocated, and the victim is empty.
+    Drained,
+    /// A lock was busy; nothing was done.
+    Busy,
+    /// There is no victim, or no key that may be evicted.
+    Nothing,
+}

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::debt::purge_floor;
-use super::drain::{SLICE_OBJECTS, Slice};
-use super::{debt, drain};
+use super::drain::SLICE_OBJECTS;
+use super::{Slice, debt, drain};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::StoreWorker;
 

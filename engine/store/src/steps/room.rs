@@ -9,8 +9,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::drain::{SLICE_OBJECTS, Slice};
-use super::{Step, debt, drain, evict, free};
+use super::drain::SLICE_OBJECTS;
+use super::{Slice, Step, debt, drain, evict, free};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
@@ -32,9 +32,12 @@ const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// Slices in a row that found every lock busy, until a writer sleeps between them, and for how long.
 const YIELDS: u32 = 16;
 const NAP: Duration = Duration::from_micros(50);
-/// Victims that an admission drains without the memory in use having come lower than before, until it gives up: what it
-/// could still free is held by segments that are open, or taken by other writers at once.
+/// Victims that an admission drains without the memory in use having come lower than before, until keys are evicted or it
+/// gives up: what it could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
+
+/// Slices in a row without a victim, until keys are evicted or the admission gives up.
+const IDLE_MAX: u32 = 2;
 
 /// An attempt to make room, and how far it has come.
 struct ReclaimAttempt {
@@ -58,6 +61,19 @@ impl ReclaimAttempt {
             busy if busy < YIELDS => std::thread::yield_now(),
             _ => std::thread::sleep(NAP),
         }
+    }
+
+    /// Counts the slices that found every lock busy. Waiting is no work: it brings the end of the attempt no nearer.
+    fn count_busy(&mut self, slice: Slice) {
+        let waits = slice == Slice::Busy;
+        self.busy = if waits { self.busy + 1 } else { 0 };
+        self.slices -= u32::from(waits);
+    }
+
+    /// Draining alone does not help, though by the sums it should: what is dead lies in segments that are open, or between
+    /// objects, where it comes anew with each copy.
+    fn drains_in_vain(&self) -> bool {
+        self.idle > IDLE_MAX || self.fruitless >= FRUITLESS_DRAINS_MAX
     }
 
     fn new() -> ReclaimAttempt {
@@ -165,15 +181,17 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     }
     p.slices += 1;
     let policy = store.limit().policy();
-    let full = is_full(store, bytes, limit);
+    let full = is_full(store, bytes, limit) || p.drains_in_vain();
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
     if full && !evicting {
         return false;
     }
     let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
     if evicting && drawing {
-        (p.barren, p.idle) = (0, 0);
-        return evict::evict_drawn(store, worker);
+        p.barren = 0;
+        let slice = evict::evict_drawn(store, worker);
+        p.count_busy(slice);
+        return slice != Slice::Nothing;
     }
     let evicted = worker.counters().evicted.get();
     let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting);
@@ -182,15 +200,12 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         Slice::Progress => p.idle = 0,
         Slice::Drained if store.used_memory() >= p.lowest => p.fruitless += 1,
         Slice::Drained => (p.fruitless, p.lowest) = (0, store.used_memory()),
-        // Waiting is no work: it brings the end of the attempt no nearer.
-        Slice::Busy => (p.busy, p.slices) = (p.busy + 1, p.slices - 1),
+        Slice::Busy => {}
         Slice::Nothing if evicting => p.barren = BARREN_MAX,
         Slice::Nothing => p.idle += 1,
     }
-    if slice != Slice::Busy {
-        p.busy = 0;
-    }
-    p.idle <= 2 && p.fruitless < FRUITLESS_DRAINS_MAX
+    p.count_busy(slice);
+    true
 }
 
 /// No drain passes large values: keys are drawn as often as those have a part in what lives.

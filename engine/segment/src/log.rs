@@ -137,17 +137,16 @@ impl Log {
         }
         let base = mapping.base();
         let memory = LogMemory::new(mapping, geometry)?;
+        // A system that gives no memory at all is known before the first write.
+        let mut space = Space::new(&geometry);
+        space.open_ahead(&memory);
         Ok(Log {
             base,
             granules: memory.granules,
             segment_shift: geometry.segment_bytes.trailing_zeros(),
             run_min: geometry.extent_min_bytes,
             spare: geometry.spare_segments(),
-            shared: Arc::new(LogShared {
-                memory,
-                space: Mutex::new(Space::new(&geometry)),
-                releases: Mutex::new(Releases::default()),
-            }),
+            shared: Arc::new(LogShared { memory, space: Mutex::new(space), releases: Mutex::new(Releases::default()) }),
         })
     }
 
@@ -155,6 +154,12 @@ impl Log {
     #[inline]
     pub fn extent_min_bytes(&self) -> usize {
         self.run_min
+    }
+
+    /// This number of appenders write at once. The piece that each of them parks is kept for it: else a burst that ends together
+    /// would spend the pieces of most of them.
+    pub fn expect_appenders(&self, count: usize) {
+        self.shared.space.lock().expect_appenders(count);
     }
 
     /// The sizes that the log is cut by.
@@ -250,7 +255,12 @@ impl Log {
         unsafe { Ref::from_bits(bits) }
     }
 
-    /// The log in figures. Looks at all segments.
+    /// Bytes of the reserved range that are open for use.
+    pub fn opened_bytes(&self) -> u64 {
+        self.shared.space.lock().opened(&self.shared.memory) as u64
+    }
+
+    /// The log in figures. Looks at all segments: for reports that somebody asks for by hand, and for checks.
     pub fn stats(&self) -> LogStats {
         let space = self.shared.space.lock();
         let mut stats = LogStats {

@@ -33,8 +33,8 @@ use crate::table::{Live, SegmentEntry, SegmentState, SegmentTable};
 const POPULATE_MIN: u64 = 4 * PAGE_BYTES as u64;
 /// Pieces with less left than this are spent at once.
 const PIECE_MIN: u64 = 64;
-/// More parked pieces of a class than this: the shortest is spent.
-const PARKED_MAX: usize = 16;
+/// More parked pieces of a class than this, or than there are appenders: the shortest is spent.
+const PARKED_MIN: usize = 16;
 
 /// The bytes of a filler that count as used.
 #[inline]
@@ -115,6 +115,8 @@ pub(crate) struct Space {
     /// Free segments with memory that is kept.
     cached: Vec<u32>,
     classes: [ClassSpace; 3],
+    /// Most parked pieces of a class.
+    parked_max: usize,
 }
 
 impl Space {
@@ -131,7 +133,13 @@ impl Space {
             fullness: Fullness::new(),
             cached: vec![],
             classes: Default::default(),
+            parked_max: PARKED_MIN,
         }
+    }
+
+    /// This number of appenders may park a piece of each class at once.
+    pub(crate) fn expect_appenders(&mut self, count: usize) {
+        self.parked_max = count.max(PARKED_MIN);
     }
 
     /// Bytes of the range that are readable and writable.
@@ -231,7 +239,7 @@ impl Space {
     }
 
     /// Opens more of the range while there are segments left, so that a refusal is known early.
-    fn open_ahead(&mut self, memory: &LogMemory) {
+    pub(crate) fn open_ahead(&mut self, memory: &LogMemory) {
         if self.ready(memory) < memory.geometry.open_ahead() && !self.closed.is_empty() {
             let next = self.closed.start..self.closed.start + memory.geometry.segment_bytes;
             self.refused = !self.open_to(memory, next, true);
@@ -410,8 +418,8 @@ impl Space {
             return self.spend(memory, piece);
         }
         self.classes[class as usize].parked.push(Piece::new(piece.segment, piece.at, piece.end));
-        let parked = &mut self.classes[class as usize].parked;
-        if parked.len() > PARKED_MAX {
+        let (parked, most) = (&mut self.classes[class as usize].parked, self.parked_max);
+        if parked.len() > most {
             let shortest = (0..parked.len()).min_by_key(|&i| parked[i].left()).expect("not empty");
             let piece = parked.swap_remove(shortest);
             self.spend(memory, piece);

@@ -42,14 +42,20 @@ impl Tx<'_> {
     }
 
     /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are
-    /// held again afterwards, but what it read before may no longer hold.
+    /// held again afterwards, but what it read before may no longer hold. In a transaction, which keeps its shards, the limit
+    /// may be passed.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left: a write without any would
+    /// end the process.
     pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         if self.store().has_room(bytes) {
             return Ok(());
         }
-        self.step_back(|store, local| room::admit(store, local, bytes)).unwrap_or(Ok(()))
+        match self.step_back(|store, local| room::admit(store, local, bytes)) {
+            Some(admitted) => admitted,
+            None if self.store().log().has_addresses(bytes) => Ok(()),
+            None => Err(OutOfMemory),
+        }
     }
 }

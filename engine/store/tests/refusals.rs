@@ -58,11 +58,23 @@ fn settle(worker: &mut StoreWorker, now_ms: &mut i64) {
 #[test]
 fn refused_memory_is_an_error_and_passes() {
     let geometry = LogGeometry { reserve_bytes: 64 << 30, ..LogGeometry::default() };
+    // Refused before its first segment, the process ended at its first write.
+    limit(Some(data_bytes() + (40 << 20)));
+    let store: Arc<Store> = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("addresses");
+    let mut worker = store.worker(0);
+    assert!(!write(&mut worker, 0, b"value") && store.log().is_refused());
+    limit(None);
+    settle(&mut worker, &mut 1_795_000_000_000);
+    assert!(write(&mut worker, 0, b"value"), "the system has given it");
+    drop(worker);
+    drop(store);
+    // The range is opened before it is used: the limit counts from before the store.
+    let most = data_bytes() + (900 << 20);
     let store: Arc<Store> = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("addresses");
     let mut worker = store.worker(0);
     let mut now_ms = 1_795_000_000_000;
     let value = vec![b'v'; 100_000];
-    limit(Some(data_bytes() + (900 << 20)));
+    limit(Some(most));
     let written = (0..20_000).take_while(|&n| write(&mut worker, n, &value)).count();
     assert!((2000..9000).contains(&written), "{written} values of 100 KB in 900 MB");
     assert!(store.log().is_refused());

@@ -116,6 +116,7 @@ impl Store {
         };
         assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "shards: a power of two up to 4096");
         let log = Log::new(options.geometry)?;
+        log.expect_appenders(options.workers);
         let cells =
             (0..shards).map(|id| ShardCell::new(id, shards, options.first_buckets, log.access())).collect::<Box<[_]>>();
         Ok(Arc::new(Store {

@@ -163,6 +163,32 @@ fn a_save_is_of_one_instant_whatever_is_changed_meanwhile() {
     assert_eq!(digest(&mut second.client()), saved);
 }
 
+/// More is overwritten than the saver takes: old values wait for it up to a bound, then writers do.
+#[test]
+fn what_waits_for_the_saver_is_bounded() {
+    const KEYS: usize = 3000;
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let mut client = server.client();
+    assert_eq!(text(client.cmd(&format!("DEBUG POPULATE {KEYS} key 30000"))), "OK");
+    client.cmd("SETRANGE large 2000000 end");
+    let saved = digest(&mut client);
+    assert_eq!(text(client.cmd("CONFIG SET rdb-key-save-delay 600")), "OK");
+    assert_eq!(text(client.cmd("BGSAVE")), "Background saving started");
+    client.queue(&["SET", "large", "new"]);
+    for n in (0..KEYS).rev() {
+        client.queue(&["SET", &format!("key:{n}"), "new"]);
+    }
+    client.flush().expect("it is sent");
+    (0..=KEYS).for_each(|_| assert_eq!(text(client.read().expect("a reply")), "OK"));
+    assert_eq!(field(&mut client, "rdb_bgsave_in_progress"), "1", "writers do not wait for its end");
+    wait_for_save(&mut client);
+    let peak: usize = field(&mut client, "rdb_last_cow_size").parse().expect("bytes");
+    assert!((40 << 20..68 << 20).contains(&peak), "{peak} bytes waited");
+    let second = peer(&dir);
+    assert_eq!(digest(&mut second.client()), saved);
+}
+
 #[test]
 fn a_save_that_fails_is_reported_and_writes_are_refused_until_one_succeeds() {
     let dir = Dir::new();
@@ -314,6 +340,7 @@ fn clients_are_told_that_data_is_being_loaded() {
         assert_eq!(text(client.cmd(line)), "LOADING Redis is loading the dataset in memory", "{line}");
     }
     assert_eq!(field(&mut client, "loading"), "1");
+    assert_eq!(text(client.cmd("CONFIG SET dir /")), "LOADING Redis is loading the dataset in memory");
     assert_eq!(text(client.cmd("CONFIG SET key-load-delay 0")), "OK");
     wait_until("it is loaded", || text(client.cmd("PING")) == "PONG");
     assert_eq!(client.cmd("DBSIZE"), RespValue::Integer(200));

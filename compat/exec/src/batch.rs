@@ -362,9 +362,13 @@ impl Running<'_> {
                 Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => self.on_shards(first),
                 Err(Unresolved::Foreign) => Some(Stop::Foreign),
                 command => {
-                    if let Some(stop) =
-                        stands_back(self.out.len() > self.out_max, self.batch.pause, command, self.session)
-                    {
+                    if let Some(stop) = stands_back(
+                        self.out.len() > self.out_max,
+                        self.batch.pause,
+                        self.batch.denied,
+                        command,
+                        self.session,
+                    ) {
                         return Some(stop);
                     }
                     match command {
@@ -412,7 +416,7 @@ impl Running<'_> {
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
             let full = ctx.out.len() > self.out_max;
             if full || !plain {
-                stop = stands_back(full, pause, request.command, ctx.session);
+                stop = stands_back(full, pause, denied, request.command, ctx.session);
                 if stop.is_some() {
                     break;
                 }
@@ -529,11 +533,12 @@ impl Running<'_> {
     }
 }
 
-/// Why a request does not run now, if it does not: enough was replied, or it is held back.
+/// Why a request does not run now, if it does not: enough was replied, it is held back, or writes wait.
 #[inline(always)]
 fn stands_back(
     full: bool,
     pause: Pause,
+    denied: Denied,
     command: Result<&'static Command, Unresolved>,
     session: &Session,
 ) -> Option<Stop> {
@@ -542,6 +547,7 @@ fn stands_back(
     }
     match command {
         Ok(d) if pause.holds(d, session) => Some(Stop::Paused),
+        Ok(d) if denied.writes_wait && Pause::Writes.holds(d, session) => Some(Stop::Busy),
         _ => None,
     }
 }

@@ -21,11 +21,14 @@ pub struct Denied {
     pub loading: bool,
     /// Those that change something.
     pub writes: Option<WritesDenied>,
+    /// Those that change something wait: what a save still has to write of the old values is too much. They are not
+    /// refused, but tried again.
+    pub writes_wait: bool,
 }
 
 impl Denied {
     /// Nothing.
-    pub const NONE: Denied = Denied { loading: false, writes: None };
+    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false };
 
     /// Whether a command is refused.
     #[cold]

@@ -11,7 +11,7 @@ mod insertion;
 mod value;
 
 pub use insertion::Insertion;
-pub use value::{kind_of, put_value};
+pub use value::{kind_of, put_count, put_part, put_value};
 
 use varve_exec::FileRows;
 

@@ -124,12 +124,17 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
 }
 
-/// Nothing is forked: no page is copied for a save.
 pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     let (persistence, save) = (&facts.persistence, &facts.persistence.save);
     let seconds = |took: Option<u64>| took.map_or(-1, |seconds| seconds as i64);
     out.put("loading", u8::from(persistence.loading.is_some()));
-    out.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    out.put("async_loading", 0);
+    // Nothing is forked and no page copied: old values that wait to be written are what a save takes beside the data.
+    let (queued, peak) = save.queued_bytes;
+    let now = |bytes: usize| if save.in_background { bytes } else { 0 };
+    out.put("current_cow_peak", now(peak));
+    out.put("current_cow_size", now(queued));
+    out.put("current_cow_size_age", 0);
     out.put("current_fork_perc", percent_of(save.keys_done, save.keys_total));
     out.put("current_save_keys_processed", save.keys_done);
     out.put("current_save_keys_total", save.keys_total);
@@ -140,7 +145,7 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.put("rdb_last_bgsave_time_sec", seconds(save.last_took_s));
     out.put("rdb_current_bgsave_time_sec", seconds(save.running_s));
     out.put("rdb_saves", save.count);
-    out.put("rdb_last_cow_size", 0);
+    out.put("rdb_last_cow_size", if save.in_background { 0 } else { peak });
     out.put("rdb_last_load_keys_expired", persistence.loaded_expired);
     out.put("rdb_last_load_keys_loaded", persistence.loaded_keys);
     out.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);

@@ -18,8 +18,8 @@ use varve_rdb::{Event, Kind, Reader};
 use varve_store::StoreWorker;
 
 use super::insert::{Duplicates, Entering, insert};
-use super::save;
 use super::state::batch::{BATCH_BYTES, Batch, Entry};
+use super::{rdb_file, save};
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::error_text;
@@ -58,7 +58,7 @@ pub(crate) fn at_start(state: &ServerState) -> Result<(), String> {
             Ok(())
         }
         Err(reason) => {
-            tracing::warn!("Loading {}: {reason}", save::file_name(&state.config().snapshot()).display());
+            tracing::warn!("Loading {}: {reason}", rdb_file::file_name(&state.config().snapshot()).display());
             tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
             Err(reason)
         }
@@ -99,7 +99,7 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
 
 /// The file, and its length; None if there is none.
 fn open(state: &ServerState) -> io::Result<Option<File>> {
-    let name = save::file_name(&state.config().snapshot());
+    let name = rdb_file::file_name(&state.config().snapshot());
     if name.as_os_str().is_empty() {
         return Ok(None);
     }

@@ -39,7 +39,11 @@ pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], shutdown::RO
 pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
     let persist = state.persist();
     let unsaved = persist.has_failed() && config.save.failure_stops_writes && !config.save.points.is_empty();
-    Denied { loading: persist.loading.is_on(), writes: unsaved.then_some(WritesDenied::Unsaved) }
+    Denied {
+        loading: persist.loading.is_on(),
+        writes: unsaved.then_some(WritesDenied::Unsaved),
+        writes_wait: persist.queued().is_full(),
+    }
 }
 
 /// `SAVE`: replies when the file is on disk.

@@ -11,15 +11,14 @@
 //! Not here: how a walk and its pieces work (`state/snapshot.rs`), what asks for a save (`mod.rs`, `points.rs`).
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use varve_rdb::{RdbBuffer, Writer, format};
+use varve_rdb::RdbBuffer;
 use varve_store::{Store, StoreWorker};
 
-use super::rdb_file::TempFile;
+use super::rdb_file::{SaveFile, file_name};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
@@ -67,7 +66,7 @@ fn begin_alone(state: &Arc<ServerState>, waiter: Option<Waiter>) -> Result<JoinH
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
     let instant = || {
-        let snapshot = Arc::new(Snapshot::new(store, config.save.compresses));
+        let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
         walks.then(|| UnderWay { snapshot, waiter, began: Instant::now(), changes, keys })
@@ -148,27 +147,26 @@ fn save(state: &ServerState, job: &Job) {
 
 /// Writes the file; false if the snapshot was cut short.
 fn write(job: &Job) -> io::Result<bool> {
-    let config = &job.config;
-    let temp = TempFile::create(config.save.syncs_as_it_grows)?;
-    let mut writer = Writer::new(temp, config.save.sums);
-    writer.header(format::VERSION)?;
-    writer.put(&mut about(job))?;
+    let settings = &job.config.save;
+    let mut file = SaveFile::create(settings)?;
+    file.begin(&mut about(job))?;
     loop {
-        match job.snapshot.next() {
-            Next::Piece(Piece::Entries { mut encoded, keys }) => {
+        let keys = match job.snapshot.next() {
+            Next::Piece(Piece::Entries { mut encoded, keys, goes_on }) => {
                 let is_usual = encoded.len() <= USUAL_BYTES;
-                writer.put(&mut encoded)?;
-                // The buffer of a large collection is as large.
+                file.put(&mut encoded, job.snapshot.is_crowded(), goes_on)?;
+                // The buffer of a large element is as large.
                 if is_usual {
                     job.snapshot.give_back(encoded);
                 }
-                if config.save.key_save_delay_us > 0 {
-                    delay(job, keys, config.save.key_save_delay_us);
-                }
+                keys
             }
-            Next::Piece(Piece::Large(pin)) => writer.put_raw(&pin)?,
+            Next::Piece(Piece::Large(pin)) => file.put_large(&pin).map(|()| 0)?,
             Next::End(End::Whole) => break,
             Next::End(End::Emptied) => return Ok(false),
+        };
+        if settings.key_save_delay_us > 0 {
+            delay(job, keys, settings.key_save_delay_us);
         }
         if job.snapshot.is_over() {
             return Ok(false);
@@ -177,13 +175,8 @@ fn write(job: &Job) -> io::Result<bool> {
     if job.snapshot.is_over() {
         return Ok(false);
     }
-    writer.end()?.keep_as(&file_name(config))?;
+    file.keep_as(&file_name(&job.config))?;
     Ok(true)
-}
-
-/// The name of the file, in the working directory.
-pub(super) fn file_name(config: &Config) -> PathBuf {
-    crate::config::path_of(&config.save.file)
 }
 
 /// The fields about the file, and the databases' sizes, which a reader makes room for.

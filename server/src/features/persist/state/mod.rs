@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::features::pubsub::state::ConnRef;
 use batch::Batches;
-use snapshot::Snapshot;
+use snapshot::{QueuedBytes, Snapshot};
 
 /// Seconds after a save that failed before a save point begins another one.
 const RETRY_S: u64 = 5;
@@ -71,6 +71,8 @@ pub(crate) struct SaveFacts {
     pub(crate) count: u64,
     /// The store's count of changes that the last file has.
     pub(crate) saved_changes: u64,
+    /// Bytes of the snapshot under way that are on their way to the file, and the most that they were.
+    pub(crate) queued_bytes: (usize, usize),
 }
 
 /// The progress of loading.
@@ -123,6 +125,8 @@ pub(crate) struct Persist {
     failed: AtomicBool,
     /// The store's count of FLUSHALLs that has been followed.
     flushes: AtomicU64,
+    /// Bytes of the snapshot that are on their way to the file.
+    queued: Arc<QueuedBytes>,
     pub(crate) loading: Loading,
 }
 
@@ -153,7 +157,13 @@ impl Persist {
             count: 0,
             saved_changes: 0,
         };
-        Persist { saves: Mutex::new(saves), failed: AtomicBool::new(false), flushes: AtomicU64::new(0), loading }
+        Persist {
+            saves: Mutex::new(saves),
+            failed: AtomicBool::new(false),
+            flushes: AtomicU64::new(0),
+            queued: Arc::default(),
+            loading,
+        }
     }
 
     /// Begins a save, unless one is under way. `instant` makes the snapshot and begins its walk; without one, the save
@@ -223,6 +233,12 @@ impl Persist {
         self.flushes.load(Relaxed) != flushes && self.flushes.swap(flushes, Relaxed) != flushes
     }
 
+    /// Bytes of the snapshot that are on their way to the file.
+    #[inline]
+    pub(crate) fn queued(&self) -> &Arc<QueuedBytes> {
+        &self.queued
+    }
+
     /// Unix time of the last save that succeeded, or of the start.
     pub(crate) fn last_s(&self) -> u64 {
         self.saves.lock().last_s
@@ -248,6 +264,7 @@ impl Persist {
             last_took_s: saves.last_took_s,
             count: saves.count,
             saved_changes: saves.saved_changes,
+            queued_bytes: self.queued.read(),
         }
     }
 }

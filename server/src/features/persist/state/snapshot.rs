@@ -5,20 +5,28 @@
 //!    steps of the walk ---+     (RDB entries, nothing compressed)          compresses, sums, writes
 //!    keys about to change +     spare buffers <----------------------------- emptied
 //! ```
-//! The steps of the walk wait while half of [`QUEUE_BYTES`] is on its way: the file is slower than they are. A key that is
-//! about to change waits for nothing. A large string is not copied: its piece is a pin.
+//! ```text
+//!  bytes on their way      0 ........... half .............. all
+//!  steps of the walk       go on         wait               wait
+//!  keys that change        go on         go on              commands that write are put back ([`QueuedBytes::is_full`])
+//!  saver                   compresses    writes as it is, to a side file that is appended at the end
+//! ```
+//! So a writer waits only where the disk is slower than the overwriting. A large string is not copied: its piece is a pin.
+//! A key whose time has come is left out: whoever loads the file would not keep it.
 //!
-//! Each piece begins with the database of its first entry, so that pieces may stand in the file in any order.
+//! A piece begins with the database of its first entry, unless it continues an entry: pieces may stand in the file in any
+//! order, but one that continues stands behind the one before it.
 //!
 //! Not here: files (`save.rs`), when a snapshot is made (`points.rs`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_commands::dump::{kind_of, put_value};
+use varve_commands::dump::{kind_of, put_count, put_part};
 use varve_rdb::RdbBuffer;
 use varve_store::{Before, Pin, Store, Walker};
 
@@ -36,8 +44,8 @@ pub(crate) struct Snapshot {
     compress: bool,
     queue: Mutex<Queue>,
     arrived: Condvar,
-    /// Bytes of the pieces that are full and not written yet.
-    queued_bytes: AtomicUsize,
+    /// Bytes of the pieces that are full and not written yet; the server asks for it at each turn.
+    queued_bytes: Arc<QueuedBytes>,
     /// Entries so far.
     keys: AtomicU64,
     /// The saver has given up: entries are dropped.
@@ -64,10 +72,51 @@ struct Queue {
 
 /// Some entries, or the value of one.
 pub(crate) enum Piece {
-    /// Whole entries, and perhaps the head of one whose value is the next piece.
-    Entries { encoded: RdbBuffer, keys: usize },
+    /// Entries; with `goes_on`, the next piece continues the last of them.
+    Entries { encoded: RdbBuffer, keys: usize, goes_on: bool },
     /// The bytes of a large string, whose head ends the piece before.
     Large(Pin),
+}
+
+/// Bytes on their way to the file, of whichever snapshot is under way.
+#[derive(Debug, Default)]
+pub(crate) struct QueuedBytes {
+    now: AtomicUsize,
+    /// The most since the snapshot began.
+    peak: AtomicUsize,
+}
+
+impl QueuedBytes {
+    /// True while nothing more may come.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.now.load(Relaxed) >= QUEUE_BYTES
+    }
+
+    /// True while the steps of the walk are to wait.
+    fn is_half_full(&self) -> bool {
+        self.now.load(Relaxed) >= QUEUE_BYTES / 2
+    }
+
+    /// Bytes now, and the most since the snapshot began.
+    pub(crate) fn read(&self) -> (usize, usize) {
+        (self.now.load(Relaxed), self.peak.load(Relaxed))
+    }
+
+    fn reset(&self) {
+        self.now.store(0, Relaxed);
+        self.peak.store(0, Relaxed);
+    }
+
+    fn add(&self, bytes: usize) {
+        let now = self.now.fetch_add(bytes, Relaxed) + bytes;
+        self.peak.fetch_max(now, Relaxed);
+    }
+
+    fn sub(&self, bytes: usize) {
+        let before = self.now.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "{bytes} bytes leave a queue of {before}");
+    }
 }
 
 impl Piece {
@@ -97,7 +146,8 @@ pub(crate) enum Next {
 
 impl Snapshot {
     /// A snapshot of the databases as they are now: the gate is held alone, and the walk begins before it is let go.
-    pub(crate) fn new(store: &Store, compress: bool) -> Snapshot {
+    pub(crate) fn new(store: &Store, compress: bool, queued_bytes: &Arc<QueuedBytes>) -> Snapshot {
+        queued_bytes.reset();
         let physical = store.physical_databases();
         let mut databases = vec![None; usize::from(physical.iter().copied().max().unwrap_or(0)) + 1];
         (0..).zip(&physical).for_each(|(db, number)| databases[usize::from(*number)] = Some(db));
@@ -107,7 +157,7 @@ impl Snapshot {
             compress,
             queue: Mutex::new(queue),
             arrived: Condvar::new(),
-            queued_bytes: AtomicUsize::new(0),
+            queued_bytes: Arc::clone(queued_bytes),
             keys: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
         }
@@ -126,7 +176,7 @@ impl Snapshot {
                 return Next::End(End::Emptied);
             }
             if let Some(piece) = queue.full.pop_front() {
-                self.queued_bytes.fetch_sub(piece.bytes(), Relaxed);
+                self.queued_bytes.sub(piece.bytes());
                 return Next::Piece(piece);
             }
             match queue.end {
@@ -149,8 +199,9 @@ impl Snapshot {
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Relaxed);
         let mut queue = self.queue.lock();
-        queue.full.clear();
-        self.queued_bytes.store(0, Relaxed);
+        for piece in queue.full.drain(..) {
+            self.queued_bytes.sub(piece.bytes());
+        }
     }
 
     /// True if the snapshot has ended without all of its entries, or was given up.
@@ -164,17 +215,33 @@ impl Snapshot {
         self.is_over()
     }
 
-    /// Closes the open piece.
-    fn close(&self, queue: &mut Queue) {
+    /// True if so much is on its way that compressing it would keep writers waiting.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.queued_bytes.is_half_full()
+    }
+
+    /// Closes the open piece; with `goes_on`, in the middle of an entry.
+    fn close(&self, queue: &mut Queue, goes_on: bool) {
         let fresh = queue.spare.pop().unwrap_or_else(|| RdbBuffer::new(self.compress));
         let encoded = std::mem::replace(&mut queue.open, fresh);
         let keys = std::mem::take(&mut queue.open_keys);
         queue.db = None;
-        self.push(queue, Piece::Entries { encoded, keys });
+        self.push(queue, Piece::Entries { encoded, keys, goes_on });
+    }
+
+    /// Encodes a value. A large collection goes over many pieces, so that the saver has something to do before its end.
+    fn value(&self, old: &Before<'_>, queue: &mut Queue) {
+        put_count(old, &mut queue.open);
+        old.for_each(&mut |part| {
+            if queue.open.len() >= PIECE_BYTES {
+                self.close(queue, true);
+            }
+            put_part(part, &mut queue.open);
+        });
     }
 
     fn push(&self, queue: &mut Queue, piece: Piece) {
-        self.queued_bytes.fetch_add(piece.bytes(), Relaxed);
+        self.queued_bytes.add(piece.bytes());
         queue.full.push_back(piece);
         self.arrived.notify_one();
     }
@@ -184,7 +251,7 @@ impl Snapshot {
         let mut queue = self.queue.lock();
         debug_assert!(queue.end.is_none(), "a walk ends once");
         if !queue.open.is_empty() {
-            self.close(&mut queue);
+            self.close(&mut queue, false);
         }
         queue.end = Some(end);
         self.arrived.notify_one();
@@ -195,6 +262,9 @@ impl Walker for Snapshot {
     fn before(&self, old: &Before<'_>) {
         // The keys of a database that is being swept are nobody's.
         let Some(&Some(db)) = self.databases.get(usize::from(old.db())) else { return };
+        if old.expiry_ms().is_some_and(|at| at <= now_ms()) {
+            return;
+        }
         let _leaf = rank::enter(Rank::Leaf);
         let mut queue = self.queue.lock();
         if self.abandoned.load(Relaxed) {
@@ -210,14 +280,14 @@ impl Walker for Snapshot {
             Some(pin) => {
                 head(old, &mut queue.open);
                 queue.open.count(pin.len() as u64);
-                self.close(&mut queue);
+                self.close(&mut queue, true);
                 self.push(&mut queue, Piece::Large(pin));
             }
             None => {
                 head(old, &mut queue.open);
-                put_value(old, &mut queue.open);
+                self.value(old, &mut queue);
                 if queue.open.len() >= PIECE_BYTES {
-                    self.close(&mut queue);
+                    self.close(&mut queue, false);
                 }
             }
         }
@@ -232,10 +302,14 @@ impl Walker for Snapshot {
     }
 
     fn has_room(&self) -> bool {
-        self.queued_bytes.load(Relaxed) < QUEUE_BYTES / 2
+        !self.queued_bytes.is_half_full()
     }
 }
 
 fn head(old: &Before<'_>, to: &mut RdbBuffer) {
     to.begin(kind_of(old.ty()), old.key(), old.expiry_ms(), None);
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }

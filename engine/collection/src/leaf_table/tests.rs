@@ -356,7 +356,7 @@ fn removal_writes_hardly_anything() {
         all.iter().for_each(|member| world.put(member, b""));
         (0..20_000).for_each(|_| world.reclaim());
         let (used, live) = (world.log.used_bytes() as f64, world.log.live_bytes() as f64);
-        let gone = |n: usize| n % keep_each != 0;
+        let gone = |n: usize| !n.is_multiple_of(keep_each);
         world.change(|table, ctx| {
             let doomed = all.iter().enumerate().filter(|&(n, _)| gone(n));
             doomed.for_each(|(_, member)| assert!(table.remove(ctx, member)));

@@ -15,6 +15,7 @@ pub mod args;
 pub mod errors;
 pub mod parser;
 pub mod reply;
+pub mod words;
 
 pub use args::{Args, LargeSlices, OwnedArgs, Span};
 pub use errors::ProtocolError;

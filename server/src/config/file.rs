@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 
 use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
+use varve_protocol::words;
 
 use super::default_user::Passwords;
 use super::table::{self, DIRECTIVES, Role, Values};
-use super::{Config, grammar, split};
+use super::{Config, grammar};
 use crate::system::error_text;
 
 /// Why the configuration was refused.
@@ -109,7 +110,7 @@ impl Loader {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Problem> {
-        let words = split::words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
+        let words = words::words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
         let Some((name, arguments)) = words.split_first() else {
             return Ok(());
         };

@@ -21,7 +21,6 @@ mod live;
 mod rewrite;
 mod saving;
 mod special;
-pub(crate) mod split;
 mod table;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::live::{Effects, Ineffective, Live};
 use super::rewrite::rewritten;
-use super::split::{quote, words};
+use varve_protocol::words::{quote, words};
 use super::table::{DIRECTIVES, find};
 use super::{Config, LoadError, Loader};
 use varve_exec::CommandError;

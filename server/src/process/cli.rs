@@ -11,7 +11,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::split;
+use varve_protocol::words;
 
 /// The requests of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Options {
                 self.lines.extend_from_slice(option);
                 self.lines.push(b' ');
                 // An option with its value in the same argument wants no more.
-                self.wants_value = split::words(argument).is_some_and(|words| words.len() == 1);
+                self.wants_value = words::words(argument).is_some_and(|words| words.len() == 1);
                 let followed = next.is_some_and(|next| !next.starts_with(b"--"));
                 if option.eq_ignore_ascii_case(b"save") && !followed {
                     self.lines.extend_from_slice(b"\"\"");
@@ -92,7 +92,7 @@ impl Options {
                 }
             }
             _ => {
-                self.lines.extend_from_slice(&split::quote(argument));
+                self.lines.extend_from_slice(&words::quote(argument));
                 self.lines.push(b' ');
                 self.wants_value = false;
             }

@@ -1,4 +1,4 @@
-//! Words of a configuration line, and the quoting that makes one word of any bytes.
+//! Words of a line, and the quoting that makes one word of any bytes: configurations and manifests are written so.
 //!
 //! ```text
 //!   maxmemory 1gb            words are parted by blanks
@@ -7,10 +7,10 @@
 //! ```
 //! A closing quote must be followed by a blank or the end. Not here: comments, which are a matter of whole lines.
 
-use varve_protocol::escape;
+use crate::parser::escape;
 
 /// Cuts `line` into words; None if its quotes do not close or a closing quote touches the next word.
-pub(crate) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = line;
     let mut words = Vec::new();
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// `text` in double quotes, so that `words` gives it back.
-pub(crate) fn quote(text: &[u8]) -> Vec<u8> {
+pub fn quote(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     quoted.push(b'"');
     for &byte in text {

@@ -12,6 +12,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("engine/store", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-collection"]),
     ("compat/protocol", &["varve-base"]),
     ("compat/rdb", &["varve-base"]),
+    ("compat/aof", &["varve-base", "varve-protocol"]),
     ("compat/catalog", &["varve-base", "varve-protocol"]),
     ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog"]),
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),

@@ -1,0 +1,19 @@
+//! The append-only file of Redis 7 as data: its manifest, the names of its files, and the commands in them.
+//!
+//! ```text
+//!  appendonlydir/
+//!    appendonly.aof.manifest          file appendonly.aof.2.base.rdb seq 2 type b
+//!                                     file appendonly.aof.5.incr.aof seq 5 type i
+//!    appendonly.aof.2.base.rdb        all data at an instant: an RDB file, or commands
+//!    appendonly.aof.5.incr.aof        commands since then
+//! ```
+//! Not here: files, and how commands run. Whoever has the files reads and writes them; the server and the checker share
+//! what they mean.
+
+#![forbid(unsafe_code)]
+
+mod manifest;
+mod reader;
+
+pub use manifest::{Entry, Form, Manifest, ManifestError, Names};
+pub use reader::{Fault, Piece, Reader};

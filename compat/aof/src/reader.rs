@@ -1,0 +1,414 @@
+//! Commands of a file, in whole commands and with their places.
+//!
+//! ```text
+//!   *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n   *1\r\n$5\r\nMULTI\r\n ...   #TS:1650000000\r\n   *2\r\n$3\r\nDEL\r\n$
+//!   |<------------- Piece::Commands ----------------------------->|   |Piece::Note  |    |Fault::Truncated: valid
+//! ```
+//! A file ends torn if its writer died: in the middle of a command, inside MULTI, or with zeros that a file system has put
+//! in place of pages which were not written. That is [`Fault::Truncated`], and all before it is good. Everything else
+//! that is no command is [`Fault::Damaged`]. Memory is bounded by the longest command that is really there, whatever a
+//! length says.
+//!
+//! Not here: an RDB file at the front, and what commands do.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use varve_base::number::parse_i64;
+
+/// Bytes that are read at once, and after which a piece ends.
+const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of a number's line at most.
+const LINE_BYTES_MAX: usize = 32;
+/// Bytes of a note's line at most.
+const NOTE_BYTES_MAX: usize = 1024;
+/// Longest argument.
+const ARGUMENT_BYTES_MAX: i64 = 1 << 32;
+/// A page that a file system has not written is full of zeros.
+const PAGE_BYTES: u64 = 4096;
+/// A page of zeros this close to the end counts as one that was not written. A writer keeps no more than this unsynced.
+const UNSYNCED_BYTES_MAX: u64 = 128 << 20;
+
+/// A part of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'b> {
+    /// Whole commands, one behind the other.
+    Commands(&'b mut [u8]),
+    /// A line that begins with `#`, without its end.
+    Note(&'b [u8]),
+}
+
+/// Why a file cannot be read on.
+#[derive(Debug)]
+pub enum Fault {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// The file ends torn. The bytes before `valid` are whole commands and whole transactions.
+    Truncated {
+        /// Bytes of the file that are good.
+        valid: u64,
+    },
+    /// Something that is no command stands at `offset`.
+    Damaged {
+        /// Place in the file, bytes.
+        offset: u64,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: R,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are done with.
+    done: usize,
+    /// Place in the file of the buffer's first byte.
+    place: u64,
+    ended: bool,
+    /// Where the MULTI stands whose EXEC has not come.
+    transaction: Option<u64>,
+    frame: Frame,
+}
+
+/// How far the command at the front is known.
+#[derive(Debug, Default)]
+struct Frame {
+    /// Bytes of it that were looked at.
+    seen: usize,
+    /// Arguments that are still to come; None before their number is known.
+    left: Option<i64>,
+    /// The name.
+    name: Option<Range<usize>>,
+}
+
+/// The state of the command at the front.
+enum Step {
+    Whole,
+    /// The end of what was read.
+    More,
+    /// No command: the first byte that fits in none, from the command's start.
+    Bad(usize, &'static str),
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads a file whose first byte here is at `place` of it.
+    pub fn new(source: R, place: u64) -> Reader<R> {
+        let frame = Frame::default();
+        Reader { source, buffer: Vec::new(), done: 0, place, ended: false, transaction: None, frame }
+    }
+
+    /// Place in the file up to which it was read, bytes.
+    pub fn offset(&self) -> u64 {
+        self.place + self.done as u64
+    }
+
+    /// The next piece; None at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read, is torn, or is damaged. What came before stands.
+    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>, Fault> {
+        self.forget_done();
+        let mut end = 0;
+        loop {
+            if self.buffer.get(end) == Some(&b'#') {
+                if end > 0 {
+                    break;
+                }
+                return self.note().map(Some);
+            }
+            match self.frame.advance(&self.buffer[end..]) {
+                Step::Whole => end += self.end_command(end),
+                Step::Bad(..) | Step::More if end > 0 => break,
+                Step::Bad(at, reason) => return Err(self.torn_or_damaged(at, reason)),
+                Step::More if self.ended => return self.end(),
+                Step::More => self.fill()?,
+            }
+            if end >= PIECE_BYTES {
+                break;
+            }
+        }
+        self.done = end;
+        Ok(Some(Piece::Commands(&mut self.buffer[..end])))
+    }
+
+    /// Ends the command that begins at `start` of the buffer; its length.
+    fn end_command(&mut self, start: usize) -> usize {
+        let frame = std::mem::take(&mut self.frame);
+        let name = &self.buffer[start..][frame.name.expect("a whole command has a name")];
+        if name.eq_ignore_ascii_case(b"MULTI") {
+            self.transaction = Some(self.place + start as u64);
+        } else if name.eq_ignore_ascii_case(b"EXEC") {
+            self.transaction = None;
+        }
+        frame.seen
+    }
+
+    fn forget_done(&mut self) {
+        self.place += self.done as u64;
+        self.buffer.drain(..self.done);
+        self.done = 0;
+        // A command of many megabytes leaves no buffer of that size behind.
+        if self.buffer.capacity() > 16 * PIECE_BYTES && self.buffer.len() < PIECE_BYTES {
+            self.buffer.shrink_to(2 * PIECE_BYTES);
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), Fault> {
+        let old = self.buffer.len();
+        let want = PIECE_BYTES.max(old / 2);
+        let read = self.source.by_ref().take(want as u64).read_to_end(&mut self.buffer).map_err(Fault::Io)?;
+        self.ended = read < want;
+        Ok(())
+    }
+
+    /// Nothing whole is left.
+    fn end(&mut self) -> Result<Option<Piece<'_>>, Fault> {
+        match self.transaction {
+            Some(valid) => Err(Fault::Truncated { valid }),
+            None if self.buffer.is_empty() => Ok(None),
+            None => Err(Fault::Truncated { valid: self.place }),
+        }
+    }
+
+    /// A line that begins with `#` stands at the front.
+    fn note(&mut self) -> Result<Piece<'_>, Fault> {
+        loop {
+            let line = self.buffer.iter().take(NOTE_BYTES_MAX).position(|byte| *byte == b'\n');
+            if let Some(end) = line {
+                self.done = end + 1;
+                return Ok(Piece::Note(self.buffer[..end].trim_ascii_end()));
+            }
+            if self.buffer.len() >= NOTE_BYTES_MAX {
+                let zeros = self.buffer.iter().position(|byte| *byte == 0).unwrap_or(0);
+                return Err(self.torn_or_damaged(zeros, "a note without an end"));
+            }
+            if self.ended {
+                return Err(Fault::Truncated { valid: self.transaction.unwrap_or(self.place) });
+            }
+            self.fill()?;
+        }
+    }
+
+    /// What stands at byte `at` of the buffer fits in no command: if zeros are there up to the end, or up to the end of a
+    /// page near the end, the file is torn.
+    fn torn_or_damaged(&mut self, at: usize, reason: &'static str) -> Fault {
+        let offset = self.place + at as u64;
+        let page_left = PAGE_BYTES - offset % PAGE_BYTES;
+        let (mut zeros, mut left, mut all_zeros) = (0, 0, true);
+        let mut chunk = self.buffer.split_off(at);
+        loop {
+            let run = chunk.iter().take_while(|byte| **byte == 0).count();
+            zeros += if all_zeros { run as u64 } else { 0 };
+            all_zeros &= run == chunk.len();
+            left += chunk.len() as u64;
+            chunk.clear();
+            match self.source.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut chunk) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => return Fault::Io(error),
+            }
+        }
+        let torn = left > 0 && all_zeros || zeros >= page_left && left <= UNSYNCED_BYTES_MAX;
+        match torn {
+            true => Fault::Truncated { valid: self.transaction.unwrap_or(self.place) },
+            false => Fault::Damaged { offset, reason },
+        }
+    }
+}
+
+impl Frame {
+    /// Looks at more of the command that `bytes` begin with.
+    fn advance(&mut self, bytes: &[u8]) -> Step {
+        if self.left.is_none() {
+            match line(bytes, 0, b'*') {
+                Ok(Some((number, end))) if number > 0 && number <= i64::from(i32::MAX) => {
+                    (self.left, self.seen) = (Some(number), end);
+                }
+                Ok(Some(_)) => return Step::Bad(1, "a command has arguments"),
+                Ok(None) => return Step::More,
+                Err(at) => return Step::Bad(at, "a command begins with '*' and the number of its arguments"),
+            }
+        }
+        while self.left > Some(0) {
+            let (length, start) = match line(bytes, self.seen, b'$') {
+                Ok(Some((length, start))) if (0..=ARGUMENT_BYTES_MAX).contains(&length) => (length as usize, start),
+                Ok(Some(_)) => return Step::Bad(self.seen + 1, "an argument's length is out of range"),
+                Ok(None) => return Step::More,
+                Err(at) => return Step::Bad(at, "an argument begins with '$' and its length"),
+            };
+            let end = start + length;
+            for (at, wanted) in [(end, b'\r'), (end + 1, b'\n')] {
+                match bytes.get(at) {
+                    None => return Step::More,
+                    Some(byte) if *byte != wanted => return Step::Bad(at, "an argument ends with CR LF"),
+                    Some(_) => {}
+                }
+            }
+            self.name.get_or_insert(start..end);
+            self.seen = end + 2;
+            self.left = self.left.map(|left| left - 1);
+        }
+        Step::Whole
+    }
+}
+
+/// The number of a line that begins with `kind` at `at`, and the place behind the line; None if its end has not come.
+///
+/// # Errors
+/// The place of the first byte that is wrong.
+fn line(bytes: &[u8], at: usize, kind: u8) -> Result<Option<(i64, usize)>, usize> {
+    let Some(text) = bytes.get(at..).filter(|text| !text.is_empty()) else { return Ok(None) };
+    if text[0] != kind {
+        return Err(at);
+    }
+    let digits = text[1..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'-').count();
+    let end = 1 + digits;
+    if digits > LINE_BYTES_MAX {
+        return Err(at + 1);
+    }
+    for (end, wanted) in [(end, b'\r'), (end + 1, b'\n')] {
+        match text.get(end) {
+            None => return Ok(None),
+            Some(byte) if *byte != wanted => return Err(at + end),
+            Some(_) => {}
+        }
+    }
+    let number = parse_i64(&text[1..end]).ok_or(at + 1)?;
+    Ok(Some((number, at + end + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn request(words: &[&[u8]]) -> Vec<u8> {
+        let mut out = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            out.extend_from_slice(word);
+            out.extend_from_slice(b"\r\n");
+        }
+        out
+    }
+
+    /// A source that gives a few bytes at a time.
+    struct Slow<'b>(&'b [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let length = into.len().min(self.1).min(self.0.len());
+            into[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    /// The bytes of commands and the notes, and how the reading ended.
+    fn read(bytes: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>, Result<(), Fault>) {
+        let mut reader = Reader::new(Slow(bytes, step), 0);
+        let (mut commands, mut notes) = (Vec::new(), Vec::new());
+        loop {
+            match reader.next_piece() {
+                Ok(Some(Piece::Commands(piece))) => commands.extend_from_slice(piece),
+                Ok(Some(Piece::Note(note))) => notes.push(note.to_vec()),
+                Ok(None) => return (commands, notes, Ok(())),
+                Err(fault) => return (commands, notes, Err(fault)),
+            }
+        }
+    }
+
+    fn valid(bytes: &[u8]) -> u64 {
+        match read(bytes, 7).2 {
+            Err(Fault::Truncated { valid }) => valid,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_and_notes_are_parted() {
+        let (set, del) = (request(&[b"SET", b"k", b"v\r\n"]), request(&[b"DEL", b"k"]));
+        let file = [&b"#TS:5\r\n"[..], &set, &del, b"#TS:6\r\n", &set].concat();
+        for step in [1, 5, 1000] {
+            let (commands, notes, end) = read(&file, step);
+            assert_eq!(commands, [&set[..], &del, &set].concat());
+            assert_eq!(notes, [b"#TS:5".to_vec(), b"#TS:6".to_vec()]);
+            assert!(end.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_torn_end_is_found_behind_the_last_whole_transaction() {
+        let set = request(&[b"SET", b"k", b"v"]);
+        let (multi, exec) = (request(&[b"multi"]), request(&[b"EXEC"]));
+        for cut in 1..set.len() {
+            assert_eq!(valid(&[&set[..], &set[..cut]].concat()), set.len() as u64);
+        }
+        let open = [&set[..], &multi, &set].concat();
+        assert_eq!(valid(&open), set.len() as u64);
+        assert_eq!(valid(&[&open[..], &exec[..5]].concat()), set.len() as u64);
+        assert_eq!(valid(&[&open[..], &[0; 9]].concat()), set.len() as u64);
+        assert!(read(&[&open[..], &exec].concat(), 7).2.is_ok());
+        assert_eq!(valid(&[&set[..], b"#TS:1"].concat()), set.len() as u64);
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_a_torn_end() {
+        let set = request(&[b"SET", b"k", &[b'x'; 300]]);
+        for cut in 0..set.len() {
+            assert_eq!(valid(&[&set[..], &set[..cut], &[0; 700]].concat()), set.len() as u64, "cut {cut}");
+        }
+    }
+
+    /// A page in the middle that was not written, the next one was.
+    #[test]
+    fn a_missing_page_near_the_end_is_a_torn_end() {
+        let set = request(&[b"SET", b"k", &[b'x'; 100]]);
+        let mut file = set.repeat(200);
+        let page = PAGE_BYTES as usize;
+        file[page..2 * page].fill(0);
+        assert_eq!(valid(&file), (page / set.len() * set.len()) as u64);
+    }
+
+    #[test]
+    fn other_bytes_are_damage() {
+        let set = request(&[b"SET", b"k", b"v"]);
+        for bad in ["PING\r\n", "*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$4\r\nPINGxx", "*1\r\n*1\r\n", "*x\r\n"] {
+            let (commands, _, end) = read(&[&set[..], bad.as_bytes(), &set].concat(), 3);
+            assert_eq!(commands, set, "{bad}");
+            let Err(Fault::Damaged { offset, .. }) = end else { panic!("{bad}: {end:?}") };
+            assert!((offset as usize) >= set.len() && (offset as usize) < set.len() + bad.len(), "{bad}: {offset}");
+        }
+    }
+
+    #[test]
+    fn a_lying_length_takes_no_memory() {
+        let mut reader = Reader::new(&b"*1\r\n$4000000000\r\nabc"[..], 0);
+        assert!(matches!(reader.next_piece(), Err(Fault::Truncated { valid: 0 })));
+        assert!(reader.buffer.capacity() < 4 * PIECE_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_bytes_it_ends(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1usize..50) {
+            drop(read(&bytes, step));
+        }
+
+        #[test]
+        fn what_was_written_is_read(
+            words in proptest::collection::vec(proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..5), 0..30),
+            step in 1usize..100,
+        ) {
+            let is_free = |words: &Vec<Vec<u8>>| !words[0].eq_ignore_ascii_case(b"multi");
+            let requests = words.iter().filter(|words| is_free(words));
+            let file: Vec<u8> = requests.flat_map(|words| {
+                request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            }).collect();
+            let (commands, _, end) = read(&file, step);
+            prop_assert!(end.is_ok());
+            prop_assert_eq!(commands, file);
+        }
+    }
+}

@@ -24,9 +24,10 @@ const BUDGET: Duration = Duration::from_millis(1);
 struct Kept(Mutex<(EffectStream, Vec<u8>)>);
 
 impl EffectSink for Kept {
-    fn append(&self, _worker: usize, unit: &Unit) {
+    fn append(&self, _worker: usize, unit: &Unit) -> u64 {
         let (stream, bytes) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.append(unit, bytes);
+        bytes.len() as u64
     }
 }
 
@@ -59,6 +60,7 @@ impl Ours {
         let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
         let kept = Arc::new(Kept::default());
         store.set_effect_sink(Arc::clone(&kept) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
         let mut ours = Ours {
             worker: store.worker(0),
             store,

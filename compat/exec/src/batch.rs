@@ -411,7 +411,7 @@ impl Running<'_> {
         let mut ctx = Ctx { row: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
         let (mut clock, mut kept, mut stop, begin) = (SharedTime::start(), Kept(0), None, self.next);
-        ctx.tx.keep_expired(pause != Pause::None);
+        ctx.tx.set_overdue(ctx.session.overdue(pause != Pause::None));
         while let Some(request) = work.requests.get(self.next) {
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
             let full = ctx.out.len() > self.out_max;

@@ -4,7 +4,7 @@
 
 use varve_catalog::{Behaviour, Row};
 use varve_protocol::{Args, Resp};
-use varve_store::{StoreWorker, Tx};
+use varve_store::{Overdue, StoreWorker, Tx};
 
 use crate::multi::{Multi, Reach, Watching};
 use crate::tracking::Tracking;
@@ -81,6 +81,8 @@ pub struct Session {
     in_exec: Option<u32>,
     /// How often in a row its next request has found a shard busy.
     busy_tries: u32,
+    /// It is no client's: a file is replayed.
+    replays: bool,
     /// When it connected, milliseconds of Unix time.
     created_ms: i64,
     /// When it last sent something, milliseconds of Unix time.
@@ -116,8 +118,24 @@ impl Session {
             watching: None,
             in_exec: None,
             busy_tries: 0,
+            replays: false,
             created_ms: now_ms,
             active_ms: now_ms,
+        }
+    }
+
+    /// The session on which a file is replayed, as no client. Its writer has decided which keys end when.
+    pub fn of_replay(now_ms: i64) -> Session {
+        Session { replays: true, ..Session::new(0, now_ms, true) }
+    }
+
+    /// What becomes of keys that its commands meet whose time has come. `still`: nothing may change at present.
+    #[inline]
+    pub(crate) fn overdue(&self, still: bool) -> Overdue {
+        match (self.replays, still) {
+            (true, _) => Overdue::Alive,
+            (false, true) => Overdue::Hidden,
+            (false, false) => Overdue::Removed,
         }
     }
 

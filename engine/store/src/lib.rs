@@ -27,7 +27,7 @@ pub use keyspace::gate;
 pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
-pub use ops::{AddError, Ahead, GuessedCollection, ListPart, Pick, SetOp, SetView, SetViews, Tx};
+pub use ops::{AddError, Ahead, GuessedCollection, ListPart, Overdue, Pick, SetOp, SetView, SetViews, Tx};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::form::StringForm;

@@ -42,13 +42,14 @@ impl EventSink for Probe {
 }
 
 impl EffectSink for Probe {
-    fn append(&self, _worker: usize, unit: &Unit) {
+    fn append(&self, _worker: usize, unit: &Unit) -> u64 {
         for (db, words) in unit.effects() {
             let words: Vec<&[u8]> = words.collect();
             let line: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
             assert_eq!(db, 0);
             self.look(line.join(" "), words[1]);
         }
+        1
     }
 }
 
@@ -63,6 +64,7 @@ fn probe() -> (StoreWorker, Arc<Mutex<StoreWorker>>, Probe) {
     let probe = Probe { other: Arc::downgrade(&other), seen: Arc::default() };
     store.set_event_mask(u32::MAX >> 1);
     store.set_effect_sink(Arc::new(probe.clone()));
+    store.keep_effects(true);
     worker.set_event_sink(Box::new(probe.clone()));
     (worker, other, probe)
 }

@@ -132,7 +132,7 @@ fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) 
     let key = ctx.key(1);
     let done = match ctx.tx.expiry(&key) {
         Some(old) if conditions.hold(old, at) => {
-            if at <= ctx.tx.now_ms() {
+            if at <= ctx.tx.now_ms() && ctx.tx.ends_overdue() {
                 ctx.tx.remove(&key);
                 ctx.did_remove(&key, Removal::Expired);
             } else {

@@ -126,7 +126,7 @@ const GETEX: Command = Command::new(
 
 /// Sets the expiry, or removes the key if that time is over.
 fn expire_at(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, at: i64) {
-    if at <= ctx.tx.now_ms() {
+    if at <= ctx.tx.now_ms() && ctx.tx.ends_overdue() {
         ctx.tx.remove(key);
         ctx.did_remove(key, Removal::Expired);
     } else {

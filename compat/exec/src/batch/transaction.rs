@@ -218,6 +218,7 @@ impl Running<'_> {
         let multi = session.multi().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, table, &store, session.db());
         let mut tx = Tx::new(&store, worker.parts().1, session.db());
+        tx.set_overdue(session.overdue(false));
         let mut shards = std::mem::take(&mut batch.shards);
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = session.watching() {
@@ -358,7 +359,8 @@ impl Transaction {
         let store = Arc::clone(worker.store());
         loop {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
-            let tx = Tx::new(&store, worker.parts().1, session.db());
+            let mut tx = Tx::new(&store, worker.parts().1, session.db());
+            tx.set_overdue(session.overdue(false));
             self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;

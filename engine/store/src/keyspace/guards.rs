@@ -145,6 +145,12 @@ impl<'s> ShardGuards<'s> {
         self.all().map(|one| &*one.guard)
     }
 
+    /// The shards held, to change.
+    #[inline]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        self.first.iter_mut().chain(&mut self.rest).map(|one| &mut *one.guard)
+    }
+
     #[inline]
     fn all(&self) -> impl Iterator<Item = &One<'s>> {
         self.first.iter().chain(&self.rest)

@@ -17,7 +17,7 @@ use varve_index::IndexEntry;
 use super::shard::Shard;
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
-use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, Words};
+use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, Words};
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
 use crate::state::lazyfree::Removal;
@@ -26,13 +26,13 @@ use crate::state::observe::{Author, Observer};
 impl Store {
     /// Sets which classes of events are wanted: bits of [`EventClass`]; 0 for none.
     pub fn set_event_mask(&self, mask: u32) {
-        // The bit of the journal stays as it is.
-        let _ = self.event_mask.fetch_update(Relaxed, Relaxed, |old| Some(old & JOURNAL | mask & !JOURNAL));
+        // The bits of the journal stay as they are.
+        let _ = self.event_mask.fetch_update(Relaxed, Relaxed, |old| Some(old & JOURNAL_BITS | mask & !JOURNAL_BITS));
     }
 
     /// The classes that are wanted.
     pub fn event_mask(&self) -> u32 {
-        self.event_mask.load(Relaxed) & !JOURNAL
+        self.event_mask.load(Relaxed) & !JOURNAL_BITS
     }
 
     /// True if events of this class are wanted.
@@ -43,10 +43,36 @@ impl Store {
 }
 
 impl Store {
-    /// Keeps the effects of all changes from now on; at most once, before the store is used by several workers.
+    /// Sets the journal: at most once, before [`Store::keep_effects`].
     pub fn set_effect_sink(&self, sink: Arc<dyn EffectSink>) {
         assert!(self.journal.set(sink).is_ok(), "a store has one journal");
-        self.event_mask.fetch_or(JOURNAL, Relaxed);
+    }
+
+    /// Keeps the effects of all changes from now on, or not. The gate is held alone, or nobody uses the store yet: no
+    /// command is half kept.
+    pub fn keep_effects(&self, on: bool) {
+        assert!(!on || self.journal.get().is_some(), "a journal to keep them");
+        self.set_mask_bit(JOURNAL, on);
+    }
+
+    /// Replies wait for the journal from now on, or not: commands note which position they wait for
+    /// ([`StoreWorker::take_awaited`]).
+    pub fn await_journal(&self, on: bool) {
+        self.set_mask_bit(JOURNAL_AWAITED, on);
+    }
+
+    fn set_mask_bit(&self, bit: u32, on: bool) {
+        if on {
+            self.event_mask.fetch_or(bit, Relaxed);
+        } else {
+            self.event_mask.fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// True if replies wait for the journal.
+    #[inline(always)]
+    pub(crate) fn awaits_journal(&self) -> bool {
+        self.event_mask.load(Relaxed) & JOURNAL_AWAITED != 0
     }
 
     /// True if somebody wants events of this class, or there is a journal.
@@ -81,7 +107,24 @@ impl StoreWorker {
     pub fn end_command(&mut self, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
         if self.local.reported.any() {
             self.local.end_command(&self.store, db, sent);
+            self.note_appended_for_all();
         }
+    }
+
+    /// Whoever reads anything from now on waits for what was appended: it may have changed any key. The gate is held alone.
+    fn note_appended_for_all(&mut self) {
+        if let Some(end) = self.local.take_appended() {
+            for cell in self.store.cells() {
+                cell.lock.lock().journal_end = end;
+            }
+        }
+    }
+
+    /// The position of the journal that must be safe before the replies of the commands since the last call may leave; 0
+    /// for none.
+    #[inline]
+    pub fn take_awaited(&mut self) -> u64 {
+        std::mem::take(&mut self.local.awaited)
     }
 
     /// Begins a unit of several commands: a transaction.
@@ -92,6 +135,7 @@ impl StoreWorker {
     /// Ends a unit of several commands. The shards of its keys are held, or the gate is held alone.
     pub fn end_unit(&mut self) {
         self.local.end_unit(&self.store);
+        self.note_appended_for_all();
     }
 }
 
@@ -151,7 +195,16 @@ impl WorkerState {
         }
     }
 
-    /// Hands on what the store reported by itself, the shard of the key still held.
+    /// Hands on what the store reported by itself about a key of this shard.
+    #[inline]
+    pub(crate) fn hand_on_of(&mut self, store: &Store, shard: &mut Shard) {
+        self.hand_on(store);
+        if let Some(end) = self.take_appended() {
+            shard.journal_end = end;
+        }
+    }
+
+    /// Hands on what was reported, the shards of the keys still held; the caller notes in them what was appended.
     #[inline]
     pub(crate) fn hand_on(&mut self, store: &Store) {
         if self.reported.any() {
@@ -174,7 +227,24 @@ impl WorkerState {
 
     pub(crate) fn end_unit(&mut self, store: &Store) {
         let id = self.id();
-        self.reported.end_unit(|unit| store.journal.get().expect("effects are kept for a journal").append(id, unit));
+        let journal = || store.journal.get().expect("effects are kept for a journal");
+        if let Some(end) = self.reported.end_unit(|unit| journal().append(id, unit)) {
+            self.appended = end;
+            self.awaited = end;
+        }
+    }
+
+    /// The position behind the last unit that was appended, once: the shards of its keys are to note it.
+    #[inline]
+    pub(crate) fn take_appended(&mut self) -> Option<u64> {
+        let end = std::mem::take(&mut self.appended);
+        (end > 0).then_some(end)
+    }
+
+    /// The command touches a shard whose last unit ends at this position of the journal.
+    #[inline]
+    pub(crate) fn follow_journal(&mut self, end: u64) {
+        self.awaited = self.awaited.max(end);
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Shard {
     pub(super) waiters: Option<Box<Waiters>>,
     /// Bytes of index and wheel that the store's sum already has, over `OWN_BYTES`.
     pub(super) reported_bytes: usize,
+    /// The position of the journal behind the last unit of a key of the shard.
+    pub(crate) journal_end: u64,
     was_moving: bool,
 }
 
@@ -96,6 +98,7 @@ impl ShardCell {
             watched: None,
             waiters: None,
             reported_bytes: 0,
+            journal_end: 0,
             was_moving: false,
         };
         ShardCell { lock: RankedMutex::new(Rank::Shard(id as u32), shard), hint, due: AtomicI64::new(NEVER) }

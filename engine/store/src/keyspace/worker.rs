@@ -33,6 +33,10 @@ pub struct WorkerState {
     counters: Arc<StoreCounters>,
     /// The effects that the running command has reported and that were not handed on yet.
     pub(super) reported: Reported,
+    /// The position of the journal behind the last unit that was appended, until the shards of its keys have noted it.
+    pub(super) appended: u64,
+    /// The position of the journal for which the replies of the commands that ran lately wait.
+    pub(super) awaited: u64,
     /// The background's state between its steps.
     background: BackgroundState,
     /// Time spent on making room since this was last asked, ns.
@@ -65,6 +69,8 @@ impl StoreWorker {
             no_touch: false,
             counters,
             reported: Reported::default(),
+            appended: 0,
+            awaited: 0,
             background: BackgroundState::new(id),
             room_ns: 0,
             buffers: Buffers::default(),

@@ -66,14 +66,27 @@ pub struct Tx<'s> {
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
     atomic: bool,
-    /// Keys whose time has come are left where they are.
-    keeps_expired: bool,
+    /// Where keys stand whose time has come.
+    overdue: Overdue,
+    /// Replies wait for the journal.
+    awaits_journal: bool,
 }
 
 impl std::fmt::Debug for Tx<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tx").field("db", &self.db).finish_non_exhaustive()
     }
+}
+
+/// What becomes of a key that a command meets whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// It is removed, and gone.
+    Removed,
+    /// It is left where it is, and counts as gone: while the store stands still only commands that change nothing run.
+    Hidden,
+    /// It is as any other: a file is replayed, whose writer has written when a key went.
+    Alive,
 }
 
 /// Where a live key stands.
@@ -112,7 +125,8 @@ impl<'s> Tx<'s> {
             ready: VecDeque::new(),
             db,
             atomic: false,
-            keeps_expired: false,
+            overdue: Overdue::Removed,
+            awaits_journal: store.awaits_journal(),
         }
     }
 
@@ -124,7 +138,9 @@ impl<'s> Tx<'s> {
             return true;
         }
         self.held.release();
-        self.held.try_take(self.store.cells(), shards)
+        let taken = self.held.try_take(self.store.cells(), shards);
+        self.follow_journal();
+        taken
     }
 
     /// Tries to hold one shard, like [`Tx::try_hold`].
@@ -134,7 +150,9 @@ impl<'s> Tx<'s> {
             return true;
         }
         self.held.release();
-        self.held.try_take_one(self.store.cells(), shard)
+        let taken = self.held.try_take_one(self.store.cells(), shard);
+        self.follow_journal();
+        taken
     }
 
     /// Tries to hold these shards for the time `within`, keeping those that are free meanwhile: of many shards, one is
@@ -145,7 +163,23 @@ impl<'s> Tx<'s> {
             return true;
         }
         self.held.release();
-        self.held.take_within(self.store.cells(), shards, within)
+        let taken = self.held.take_within(self.store.cells(), shards, within);
+        self.follow_journal();
+        taken
+    }
+
+    /// Notes the units of the shards that were taken: what a command reads there may be theirs.
+    #[inline(always)]
+    fn follow_journal(&mut self) {
+        if self.awaits_journal {
+            self.follow_held();
+        }
+    }
+
+    #[cold]
+    fn follow_held(&mut self) {
+        let ends = self.held.iter().map(|shard| shard.journal_end);
+        self.local.follow_journal(ends.max().unwrap_or(0));
     }
 
     /// Takes these shards, waiting as long as it takes. What is held and not among them is let go: whoever has looked at
@@ -154,6 +188,7 @@ impl<'s> Tx<'s> {
         if !self.held.is(shards) {
             self.held.release();
             self.held.take(self.store.cells(), shards);
+            self.follow_journal();
         }
     }
 
@@ -173,7 +208,12 @@ impl<'s> Tx<'s> {
         // Keys that the store removed on the way are reported before anything that others do once the shards are
         // released.
         local.hand_on(store);
-        Some(self.held.step_back(store.cells(), || work(store, local)))
+        if let Some(end) = local.take_appended() {
+            self.held.iter_mut().for_each(|shard| shard.journal_end = end);
+        }
+        let done = self.held.step_back(store.cells(), || work(store, local));
+        self.follow_journal();
+        Some(done)
     }
 
     /// Lets go of all shards.
@@ -214,10 +254,16 @@ impl<'s> Tx<'s> {
         self.physical = self.store.database_map().physical(db);
     }
 
-    /// Leaves keys whose time has come where they are, though they count as gone: while the store stands still only
-    /// commands that change nothing run.
-    pub fn keep_expired(&mut self, keep: bool) {
-        self.keeps_expired = keep;
+    /// Sets what becomes of keys whose time has come.
+    pub fn set_overdue(&mut self, overdue: Overdue) {
+        self.overdue = overdue;
+    }
+
+    /// True if a command with a time that is over removes the key at once. Where a file is replayed it does not: the key's
+    /// end follows in the file.
+    #[inline]
+    pub fn ends_overdue(&self) -> bool {
+        self.overdue != Overdue::Alive
     }
 
     /// The batch's time, milliseconds of Unix time.
@@ -285,16 +331,21 @@ impl<'s> Tx<'s> {
             is_it
         })?;
         let (r, due) = found.expect("what was found was looked at");
-        if is_over(due, self.local.now_ms()) {
-            if !self.keeps_expired {
-                self.expire(at, entry);
-            }
+        if is_over(due, self.local.now_ms()) && self.overdue != Overdue::Alive {
+            self.meet_overdue(at, entry);
             return None;
         }
         Some(Found { shard: at, entry, r })
     }
 
+    /// A command has met a key whose time has come, and which is gone for it.
     #[cold]
+    fn meet_overdue(&mut self, at: usize, entry: IndexEntry) {
+        if self.overdue == Overdue::Removed {
+            self.expire(at, entry);
+        }
+    }
+
     fn expire(&mut self, at: usize, entry: IndexEntry) {
         let id = self.held.id(at);
         let shard = self.held.at_mut(at);

@@ -3,7 +3,7 @@
 
 use varve_collection::{Collection, ReadCtx};
 
-use super::{Found, Tx};
+use super::{Found, Overdue, Tx};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::clock::is_over;
@@ -66,10 +66,8 @@ impl Tx<'_> {
             is_it
         });
         let (Some(entry), Some((r, object))) = (entry, found) else { return Ok(None) };
-        if is_over(object.expiry_ms(), self.local.now_ms()) {
-            if !self.keeps_expired {
-                self.expire(at, entry);
-            }
+        if is_over(object.expiry_ms(), self.local.now_ms()) && self.overdue != Overdue::Alive {
+            self.meet_overdue(at, entry);
             return Ok(None);
         }
         let is_right = object.kind() == ty.kind();

@@ -83,6 +83,7 @@ impl Tx<'_> {
     pub fn end_command(&mut self, sent: &dyn Fn(&mut Words<'_>)) {
         if self.has_effects() {
             self.local.end_command(self.store, self.db, sent);
+            self.note_appended();
         }
     }
 
@@ -90,6 +91,15 @@ impl Tx<'_> {
     #[inline]
     pub fn hand_on(&mut self) {
         self.local.hand_on(self.store);
+        self.note_appended();
+    }
+
+    /// Has the shards that are held note the unit that was appended, if one was.
+    #[inline]
+    fn note_appended(&mut self) {
+        if let Some(end) = self.local.take_appended() {
+            self.held.iter_mut().for_each(|shard| shard.journal_end = end);
+        }
     }
 
     /// Begins a unit of several commands: a transaction.
@@ -100,5 +110,6 @@ impl Tx<'_> {
     /// Ends a unit of several commands, the shards of all its keys still held.
     pub fn end_unit(&mut self) {
         self.local.end_unit(self.store);
+        self.note_appended();
     }
 }

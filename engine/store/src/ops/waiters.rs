@@ -118,7 +118,7 @@ impl Tx<'_> {
     #[cold]
     pub fn regather(&mut self, ready: ReadyKey) {
         self.ready.push_front(ready);
-        self.local.hand_on(self.store);
+        self.hand_on();
         let mut shards: ShardSet = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
         loop {
             self.hold(&shards);

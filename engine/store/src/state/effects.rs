@@ -158,8 +158,8 @@ impl Words<'_> {
 /// A keeper of effects: a journal. Called with the shards of the keys held, so that units which have a key in common
 /// come in the order of its changes. It may take locks that are leaves, and waits for nobody.
 pub trait EffectSink: Send + Sync {
-    /// Takes a unit of one worker, which has at least one effect.
-    fn append(&self, worker: usize, unit: &Unit);
+    /// Takes a unit of one worker, which has at least one effect. Returns the position behind it; positions only grow.
+    fn append(&self, worker: usize, unit: &Unit) -> u64;
 }
 
 /// A publisher of the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,
@@ -169,8 +169,12 @@ pub trait EventSink: Send {
     fn publish(&mut self, mask: u32, event: &Event<'_>);
 }
 
-/// The bit of the event mask that says that the store has an [`EffectSink`].
+/// The bit of the event mask that says that effects are kept for an [`EffectSink`].
 pub(crate) const JOURNAL: u32 = 1 << 31;
+/// The bit of the event mask that says that replies wait for the journal: shards keep the position behind their last unit.
+pub(crate) const JOURNAL_AWAITED: u32 = 1 << 30;
+/// The bits of the event mask that are no classes of events.
+pub(crate) const JOURNAL_BITS: u32 = JOURNAL | JOURNAL_AWAITED;
 /// Keys that were written and not reported yet that are remembered.
 const WRITTEN_MAX: usize = 4;
 
@@ -259,14 +263,16 @@ impl Reported {
         self.open = true;
     }
 
-    /// Ends a unit and gives it to `keep`, unless it is empty.
+    /// Ends a unit and gives it to `keep`, unless it is empty; returns what `keep` returns.
     #[inline]
-    pub(crate) fn end_unit(&mut self, keep: impl FnOnce(&Unit)) {
+    pub(crate) fn end_unit<R>(&mut self, keep: impl FnOnce(&Unit) -> R) -> Option<R> {
         self.open = false;
-        if !self.unit.is_empty() {
-            keep(&self.unit);
-            self.unit.clear();
+        if self.unit.is_empty() {
+            return None;
         }
+        let kept = keep(&self.unit);
+        self.unit.clear();
+        Some(kept)
     }
 
     /// Remembers, in debug builds, that a key was written and is to be reported.

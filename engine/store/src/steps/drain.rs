@@ -149,7 +149,7 @@ impl Mover<'_> {
         let over = is_over(shard.open(log, head.r).expiry_ms(), self.worker.now_ms());
         if over && self.store.expires_actively() && !self.store.stands_still(self.worker.now_ms()) {
             self.worker.expire_entry(self.store, &mut shard, id, entry);
-            self.worker.hand_on(self.store);
+            self.worker.hand_on_of(self.store, &mut shard);
             return Relocated::Evicted;
         }
         if let Some(cutoff) = self.cutoff

@@ -97,7 +97,7 @@ pub(crate) fn is_beyond(store: &Store, cutoff: &Cutoff, object: &Object<'_>, wor
 pub(crate) fn evict_entry(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, entry: IndexEntry) {
     worker.report_removed(store, EventClass::Evicted, shard, entry);
     shard.remove(store.ground(), entry);
-    worker.hand_on(store);
+    worker.hand_on_of(store, shard);
     shard.follow_index(store.ground(), id);
     worker.counters().evicted.add(1);
 }

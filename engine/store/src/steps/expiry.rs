@@ -103,7 +103,7 @@ fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, b
             return;
         };
         worker.expire_entry(store, shard, id, entry);
-        worker.hand_on(store);
+        worker.hand_on_of(store, shard);
     }
 }
 

@@ -19,25 +19,62 @@ pub struct EffectStream {
 impl EffectStream {
     /// Appends a unit to `out`, as requests in RESP.
     pub fn append(&mut self, unit: &Unit, out: &mut Vec<u8>) {
-        let grouped = unit.len() > 1;
-        for (at, (db, words)) in unit.effects().enumerate() {
-            self.select(db, out);
-            if grouped && at == 0 {
-                request(out, [b"MULTI".as_slice()].into_iter());
-            }
-            request(out, words);
-        }
-        if grouped {
-            request(out, [b"EXEC".as_slice()].into_iter());
+        let mut rendered = Vec::new();
+        let spans = render(unit, &mut rendered);
+        self.select(spans.first, out);
+        self.db = Some(spans.last);
+        out.extend_from_slice(&rendered);
+    }
+
+    /// Selects a database for what follows in `out`.
+    pub(super) fn select(&mut self, db: u32, out: &mut Vec<u8>) {
+        if self.db != Some(db) {
+            self.db = Some(db);
+            select(db, out);
         }
     }
 
-    fn select(&mut self, db: u32, out: &mut Vec<u8>) {
-        if self.db != Some(db) {
-            self.db = Some(db);
-            request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
-        }
+    /// What was rendered has been appended: its last effect is in this database.
+    pub(super) fn follow(&mut self, db: u32) {
+        self.db = Some(db);
     }
+}
+
+/// The databases of a unit's first and last effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Databases {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+/// Appends a unit to `out` for a reader that has the database of its first effect selected. The unit is not empty.
+pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
+    let grouped = unit.len() > 1;
+    let mut databases = None;
+    for (db, words) in unit.effects() {
+        match &mut databases {
+            None => {
+                databases = Some(Databases { first: db, last: db });
+                if grouped {
+                    request(out, [b"MULTI".as_slice()].into_iter());
+                }
+            }
+            Some(databases) if databases.last != db => {
+                databases.last = db;
+                select(db, out);
+            }
+            Some(_) => {}
+        }
+        request(out, words);
+    }
+    if grouped {
+        request(out, [b"EXEC".as_slice()].into_iter());
+    }
+    databases.expect("a unit has an effect")
+}
+
+fn select(db: u32, out: &mut Vec<u8>) {
+    request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
 }
 
 fn request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {

@@ -1,0 +1,14 @@
+//! The journal: the effects of all workers as one stream of bytes, in one order, on their way to a file.
+//!
+//! ```text
+//!  worker, shards held:  Unit --render--> its own buffer --append--> journal --take--> one thread: writes, syncs
+//!                                                          |  end                        |
+//!                                                          +-- positions: bytes since the start <-- reached(written, synced)
+//! ```
+//! The bytes are those of redis-server's replication stream and append-only file (`stream.rs`). Not here: files.
+
+mod queue;
+mod stream;
+
+pub use queue::{Journal, Reached, Taken};
+pub use stream::EffectStream;

@@ -1,0 +1,361 @@
+//! The journal's queue: bytes that workers append and one thread takes.
+//!
+//! ```text
+//!  positions, bytes since the journal was made:
+//!     0 ........ released ........ synced ...... written ........ end
+//!                |<--- kept by the thread that takes --->|<- queue ->|
+//!     cut: a position from which on the bytes belong to a new file
+//! ```
+//! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. The thread
+//! that takes is woken if it sleeps and nobody has woken it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex};
+use varve_base::rank::{self, Rank};
+use varve_store::{EffectSink, Unit};
+
+use super::stream::{EffectStream, render};
+
+/// Bytes of a chunk into which units are copied.
+const CHUNK_BYTES: usize = 64 << 10;
+/// A unit longer than this is a chunk of its own.
+const COPY_BYTES_MAX: usize = 16 << 10;
+/// Bytes that may wait for the file before writers wait.
+const WAITING_BYTES_MAX: u64 = 64 << 20;
+/// Emptied chunks that are kept.
+const SPARE_MAX: usize = 16;
+
+/// See the module's picture.
+#[derive(Debug)]
+pub struct Journal {
+    tail: Mutex<Tail>,
+    came: Condvar,
+    /// The buffers that workers render into, each on cache lines of its own.
+    rendered: Box<[Rendered]>,
+    end: AtomicU64,
+    synced: AtomicU64,
+    released: AtomicU64,
+    /// A line with the time stands in front of the first unit of a second.
+    timestamps: AtomicBool,
+    /// The second of the last such line.
+    stamped_s: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Rendered(Mutex<Vec<u8>>);
+
+#[derive(Debug, Default)]
+struct Tail {
+    stream: EffectStream,
+    chunks: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    end: u64,
+    /// Where new files begin, oldest first; none lies before what was taken.
+    cuts: Vec<u64>,
+    /// The thread that takes sleeps, and nobody has woken it.
+    sleeps: bool,
+    /// It is to look at other things.
+    poked: bool,
+}
+
+/// Bytes that were taken.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The bytes, in their order.
+    pub chunks: Vec<Vec<u8>>,
+    /// The position behind them.
+    pub end: u64,
+    /// What follows them belongs to a new file.
+    pub cut: bool,
+}
+
+/// How far the thread that takes has come: positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Up to here the bytes outlive a crash of the machine.
+    pub synced: u64,
+    /// Up to here the bytes are no longer in memory.
+    pub released: u64,
+}
+
+impl Journal {
+    /// An empty journal to which this number of workers append.
+    pub fn new(workers: usize) -> Arc<Journal> {
+        Arc::new(Journal {
+            tail: Mutex::default(),
+            came: Condvar::new(),
+            rendered: (0..workers).map(|_| Rendered::default()).collect(),
+            end: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            released: AtomicU64::new(0),
+            timestamps: AtomicBool::new(false),
+            stamped_s: AtomicI64::new(0),
+        })
+    }
+
+    /// The position behind the last unit.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// The position up to which the bytes outlive a crash of the machine.
+    #[inline]
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Bytes in memory.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.end().saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
+    /// True if writers are to wait: the file is slower than they are.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.waiting_bytes() >= WAITING_BYTES_MAX
+    }
+
+    /// Has a line with the time stand in front of the first unit of each second, or not.
+    pub fn set_timestamps(&self, on: bool) {
+        self.timestamps.store(on, Ordering::Relaxed);
+    }
+
+    /// The next unit belongs to a new file, which begins at the position that is given. The gate is held alone, or nothing
+    /// has been appended yet.
+    pub fn cut(&self) -> u64 {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        tail.stream = EffectStream::default();
+        self.stamped_s.store(0, Ordering::Relaxed);
+        let at = tail.end;
+        tail.cuts.push(at);
+        self.wake(&mut tail);
+        at
+    }
+
+    /// Has [`Journal::take`] return.
+    pub fn poke(&self) {
+        let mut tail = self.tail.lock();
+        tail.poked = true;
+        self.wake(&mut tail);
+    }
+
+    /// Takes what is there up to the next cut, waiting up to `wait` for something. `emptied` are chunks that were taken
+    /// before and may be used again.
+    pub fn take(&self, wait: Duration, emptied: &mut Vec<Vec<u8>>) -> Taken {
+        let mut tail = self.tail.lock();
+        while let Some(chunk) = emptied.pop() {
+            if tail.spare.len() < SPARE_MAX && chunk.capacity() == CHUNK_BYTES {
+                tail.spare.push(chunk);
+            }
+        }
+        if tail.chunks.is_empty() && tail.cuts.is_empty() && !tail.poked && !wait.is_zero() {
+            tail.sleeps = true;
+            self.came.wait_for(&mut tail, wait);
+            tail.sleeps = false;
+        }
+        tail.poked = false;
+        let start = tail.end - tail.chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
+        let Some(&cut) = tail.cuts.first() else {
+            return Taken { chunks: std::mem::take(&mut tail.chunks), end: tail.end, cut: false };
+        };
+        tail.cuts.remove(0);
+        let (mut at, mut count) = (start, 0);
+        while at < cut {
+            at += tail.chunks[count].len() as u64;
+            count += 1;
+        }
+        assert_eq!(at, cut, "no unit lies across a cut");
+        let behind = tail.chunks.split_off(count);
+        Taken { chunks: std::mem::replace(&mut tail.chunks, behind), end: cut, cut: true }
+    }
+
+    /// The thread that takes has come this far.
+    pub fn reached(&self, reached: Reached) {
+        debug_assert!(reached.synced >= self.synced() && reached.synced <= self.end(), "positions only grow");
+        self.released.store(reached.released, Ordering::Release);
+        self.synced.store(reached.synced, Ordering::SeqCst);
+    }
+
+    fn wake(&self, tail: &mut Tail) {
+        if std::mem::take(&mut tail.sleeps) {
+            self.came.notify_one();
+        }
+    }
+
+    /// Puts a line with the time in front of the first unit of a second.
+    #[cold]
+    fn stamp(&self, tail: &mut Tail) {
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        if now_s > self.stamped_s.load(Ordering::Relaxed) {
+            self.stamped_s.store(now_s, Ordering::Relaxed);
+            tail.copy(format!("#TS:{now_s}\r\n").as_bytes());
+        }
+    }
+}
+
+impl Tail {
+    /// The chunk into which this number of bytes are copied.
+    fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
+        // A cut at the end: what lies before it belongs to another file.
+        let is_cut = self.cuts.last() == Some(&self.end);
+        let fits = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes);
+        if is_cut || !fits {
+            let chunk = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES.max(bytes)));
+            self.chunks.push(chunk);
+        }
+        self.chunks.last_mut().expect("a chunk was pushed")
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+    }
+}
+
+impl EffectSink for Journal {
+    fn append(&self, worker: usize, unit: &Unit) -> u64 {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut rendered = self.rendered[worker].0.lock();
+        rendered.clear();
+        let databases = render(unit, &mut rendered);
+        let mut tail = self.tail.lock();
+        if self.timestamps.load(Ordering::Relaxed) {
+            self.stamp(&mut tail);
+        }
+        let mut select = Vec::new();
+        tail.stream.select(databases.first, &mut select);
+        tail.stream.follow(databases.last);
+        if !select.is_empty() {
+            tail.copy(&select);
+        }
+        if rendered.len() <= COPY_BYTES_MAX {
+            tail.copy(&rendered);
+        } else {
+            tail.end += rendered.len() as u64;
+            tail.chunks.push(std::mem::take(&mut *rendered));
+        }
+        let end = tail.end;
+        self.end.store(end, Ordering::Release);
+        self.wake(&mut tail);
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use varve_store::{Key, LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Words};
+
+    const NOW: Duration = Duration::ZERO;
+
+    /// A store that keeps its effects in a journal, and its workers.
+    fn journaled(workers: usize) -> (Arc<Journal>, Vec<StoreWorker>) {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { workers, geometry, ..Options::default() }).expect("an address range");
+        let journal = Journal::new(workers);
+        store.set_effect_sink(Arc::clone(&journal) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
+        (journal, (0..workers).map(|id| store.worker(id)).collect())
+    }
+
+    /// Sets a key; the position that the worker waits for.
+    fn set(worker: &mut StoreWorker, db: u32, key: &[u8], value: &[u8]) -> u64 {
+        worker.inside(db, |tx| {
+            let k: Key<'_> = tx.key(key);
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.set(&k, value, Ttl::Clear, StringForm::Auto);
+            tx.did(&k, varve_store::Effect::sent(varve_store::EventClass::String, "set", 1));
+            tx.end_command(&|words: &mut Words<'_>| _ = words.add(b"SET").add(key).add(value));
+            tx.assert_reported();
+        });
+        worker.take_awaited()
+    }
+
+    fn bytes(taken: &Taken) -> Vec<u8> {
+        taken.chunks.concat()
+    }
+
+    #[test]
+    fn units_come_in_their_order_and_files_begin_at_cuts() {
+        let (journal, mut workers) = journaled(1);
+        assert_eq!(set(&mut workers[0], 0, b"a", b"1"), journal.end());
+        set(&mut workers[0], 3, b"b", b"2");
+        let at = journal.cut();
+        assert_eq!(at, journal.end());
+        set(&mut workers[0], 3, b"c", b"3");
+        let first = journal.take(NOW, &mut Vec::new());
+        let text = |taken: &Taken| String::from_utf8(bytes(taken)).expect("text").replace("\r\n", " ");
+        assert_eq!(
+            text(&first),
+            "*2 $6 SELECT $1 0 *3 $3 SET $1 a $1 1 *2 $6 SELECT $1 3 *3 $3 SET $1 b $1 2 ".to_owned()
+        );
+        assert!(first.cut && first.end == at);
+        let second = journal.take(NOW, &mut Vec::new());
+        assert_eq!(text(&second), "*2 $6 SELECT $1 3 *3 $3 SET $1 c $1 3 ", "a new file selects its database");
+        assert!(!second.cut && second.end == journal.end());
+        assert!(bytes(&journal.take(NOW, &mut Vec::new())).is_empty());
+    }
+
+    #[test]
+    fn a_long_unit_is_handed_over() {
+        let (journal, mut workers) = journaled(1);
+        let long = vec![b'x'; 3 * COPY_BYTES_MAX];
+        for value in [&b"s"[..], &long, b"t"] {
+            set(&mut workers[0], 0, b"k", value);
+        }
+        let taken = journal.take(NOW, &mut Vec::new());
+        let all = bytes(&taken);
+        assert_eq!(all.len() as u64, taken.end);
+        assert!(all.ends_with(b"$3\r\nSET\r\n$1\r\nk\r\n$1\r\nt\r\n"));
+        assert!(!journal.is_full());
+        assert_eq!(journal.waiting_bytes(), taken.end);
+        journal.reached(Reached { synced: taken.end, released: taken.end });
+        assert_eq!((journal.waiting_bytes(), journal.synced()), (0, taken.end));
+    }
+
+    /// Two workers write the same keys: the journal has the changes of each key in the order in which they were made.
+    #[test]
+    fn the_last_unit_of_a_key_is_its_last_change() {
+        let (journal, workers) = journaled(2);
+        let threads: Vec<_> = workers
+            .into_iter()
+            .map(|mut worker| {
+                thread::spawn(move || {
+                    for n in 0..2000_u32 {
+                        let value = format!("{}:{n}", worker.id());
+                        assert!(set(&mut worker, 0, format!("k{}", n % 7).as_bytes(), value.as_bytes()) > 0);
+                    }
+                    worker
+                })
+            })
+            .collect();
+        let (mut all, mut emptied) = (Vec::new(), Vec::new());
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let mut taken = journal.take(Duration::from_millis(1), &mut emptied);
+            taken.chunks.iter_mut().for_each(|chunk| all.append(chunk));
+            emptied = taken.chunks;
+        }
+        let mut workers: Vec<StoreWorker> = threads.into_iter().map(|thread| thread.join().expect("joined")).collect();
+        all.extend(bytes(&journal.take(NOW, &mut emptied)));
+        assert_eq!(all.len() as u64, journal.end());
+        for n in 0..7 {
+            let key = format!("k{n}");
+            let head = format!("$2\r\n{key}\r\n");
+            let text = String::from_utf8(all.clone()).expect("text");
+            let at = text.rfind(&head).expect("the key was written") + head.len();
+            let value = text[at..].split("\r\n").nth(1).expect("a value").to_owned();
+            let found = workers[0].inside(0, |tx| {
+                let k = tx.key(key.as_bytes());
+                tx.hold(&[tx.shard_of(k.hash)]);
+                tx.get(&k).expect("a string").expect("a value").to_vec()
+            });
+            assert_eq!(String::from_utf8(found).expect("text"), value);
+        }
+    }
+}

@@ -18,7 +18,16 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),
     (
         "server",
-        &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec", "varve-commands"],
+        &[
+            "varve-base",
+            "varve-store",
+            "varve-protocol",
+            "varve-rdb",
+            "varve-aof",
+            "varve-catalog",
+            "varve-exec",
+            "varve-commands",
+        ],
     ),
     ("tools/testkit", &[]),
     ("tools/loops", &["varve-store", "varve-protocol", "varve-exec", "varve-commands", "varve-testkit"]),

@@ -54,7 +54,7 @@ pub struct Names<'n>(pub &'n [u8]);
 pub struct ManifestError {
     /// Number and text of the line, where a line is at fault; the first one is 1.
     pub line: Option<(usize, String)>,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: &'static str,
 }
 
@@ -284,7 +284,8 @@ mod tests {
         assert_eq!(reason("file a seq 1"), "The AOF manifest file contains too long line");
         let long = format!("file {} seq 1 type b\n", "a".repeat(LINE_BYTES_MAX));
         assert_eq!(reason(&long), "The AOF manifest file contains too long line");
-        for line in ["\n", "file a seq 1\n", "file a seq 0 type b\n", "file a seq 1 type b more\n", "file \"a seq 1 type b\n"]
+        for line in
+            ["\n", "file a seq 1\n", "file a seq 0 type b\n", "file a seq 1 type b more\n", "file \"a seq 1 type b\n"]
         {
             assert_eq!(reason(line), "Invalid AOF manifest file format", "{line}");
         }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n   *1\r\n$5\r\nMULTI\r\n ...   #TS:1650000000\r\n   *2\r\n$3\r\nDEL\r\n$
-//!   |<------------- Piece::Commands ----------------------------->|   |Piece::Note  |    |Fault::Truncated: valid
+//!   |<------------- Piece::Commands ----------------------------->|   |Piece::Note  |    |FileFault::Truncated: valid
 //! ```
 //! A file ends torn if its writer died: in the middle of a command, inside MULTI, or with zeros that a file system has put
-//! in place of pages which were not written. That is [`Fault::Truncated`], and all before it is good. Everything else
-//! that is no command is [`Fault::Damaged`]. Memory is bounded by the longest command that is really there, whatever a
+//! in place of pages which were not written. That is [`FileFault::Truncated`], and all before it is good. Everything else
+//! that is no command is [`FileFault::Damaged`]. Memory is bounded by the longest command that is really there, whatever a
 //! length says.
 //!
 //! Not here: an RDB file at the front, and what commands do.
@@ -40,7 +40,7 @@ pub enum Piece<'b> {
 
 /// Why a file cannot be read on.
 #[derive(Debug)]
-pub enum Fault {
+pub enum FileFault {
     /// The file cannot be read.
     Io(io::Error),
     /// The file ends torn. The bytes before `valid` are whole commands and whole transactions.
@@ -52,14 +52,14 @@ pub enum Fault {
     Damaged {
         /// Place in the file, bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault.
         reason: &'static str,
     },
 }
 
 /// See the module's picture.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct CommandReader<R> {
     source: R,
     buffer: Vec<u8>,
     /// Bytes of the buffer that are done with.
@@ -92,11 +92,11 @@ enum Step {
     Bad(usize, &'static str),
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> CommandReader<R> {
     /// Reads a file whose first byte here is at `place` of it.
-    pub fn new(source: R, place: u64) -> Reader<R> {
+    pub fn new(source: R, place: u64) -> CommandReader<R> {
         let frame = Frame::default();
-        Reader { source, buffer: Vec::new(), done: 0, place, ended: false, transaction: None, frame }
+        CommandReader { source, buffer: Vec::new(), done: 0, place, ended: false, transaction: None, frame }
     }
 
     /// Place in the file up to which it was read, bytes.
@@ -108,7 +108,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// The file cannot be read, is torn, or is damaged. What came before stands.
-    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>, Fault> {
+    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>, FileFault> {
         self.forget_done();
         let mut end = 0;
         loop {
@@ -155,25 +155,25 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn fill(&mut self) -> Result<(), Fault> {
+    fn fill(&mut self) -> Result<(), FileFault> {
         let old = self.buffer.len();
         let want = PIECE_BYTES.max(old / 2);
-        let read = self.source.by_ref().take(want as u64).read_to_end(&mut self.buffer).map_err(Fault::Io)?;
+        let read = self.source.by_ref().take(want as u64).read_to_end(&mut self.buffer).map_err(FileFault::Io)?;
         self.ended = read < want;
         Ok(())
     }
 
     /// Nothing whole is left.
-    fn end(&mut self) -> Result<Option<Piece<'_>>, Fault> {
+    fn end(&mut self) -> Result<Option<Piece<'_>>, FileFault> {
         match self.transaction {
-            Some(valid) => Err(Fault::Truncated { valid }),
+            Some(valid) => Err(FileFault::Truncated { valid }),
             None if self.buffer.is_empty() => Ok(None),
-            None => Err(Fault::Truncated { valid: self.place }),
+            None => Err(FileFault::Truncated { valid: self.place }),
         }
     }
 
     /// A line that begins with `#` stands at the front.
-    fn note(&mut self) -> Result<Piece<'_>, Fault> {
+    fn note(&mut self) -> Result<Piece<'_>, FileFault> {
         loop {
             let line = self.buffer.iter().take(NOTE_BYTES_MAX).position(|byte| *byte == b'\n');
             if let Some(end) = line {
@@ -185,15 +185,15 @@ impl<R: Read> Reader<R> {
                 return Err(self.torn_or_damaged(zeros, "a note without an end"));
             }
             if self.ended {
-                return Err(Fault::Truncated { valid: self.transaction.unwrap_or(self.place) });
+                return Err(FileFault::Truncated { valid: self.transaction.unwrap_or(self.place) });
             }
             self.fill()?;
         }
     }
 
-    /// What stands at byte `at` of the buffer fits in no command: if zeros are there up to the end, or up to the end of a
+    /// The bytes at `at` of the buffer fit in no command: if zeros are there up to the end, or up to the end of a
     /// page near the end, the file is torn.
-    fn torn_or_damaged(&mut self, at: usize, reason: &'static str) -> Fault {
+    fn torn_or_damaged(&mut self, at: usize, reason: &'static str) -> FileFault {
         let offset = self.place + at as u64;
         let page_left = PAGE_BYTES - offset % PAGE_BYTES;
         let (mut zeros, mut left, mut all_zeros) = (0, 0, true);
@@ -207,13 +207,13 @@ impl<R: Read> Reader<R> {
             match self.source.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut chunk) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(error) => return Fault::Io(error),
+                Err(error) => return FileFault::Io(error),
             }
         }
         let torn = left > 0 && all_zeros || zeros >= page_left && left <= UNSYNCED_BYTES_MAX;
         match torn {
-            true => Fault::Truncated { valid: self.transaction.unwrap_or(self.place) },
-            false => Fault::Damaged { offset, reason },
+            true => FileFault::Truncated { valid: self.transaction.unwrap_or(self.place) },
+            false => FileFault::Damaged { offset, reason },
         }
     }
 }
@@ -307,8 +307,8 @@ mod tests {
     }
 
     /// The bytes of commands and the notes, and how the reading ended.
-    fn read(bytes: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>, Result<(), Fault>) {
-        let mut reader = Reader::new(Slow(bytes, step), 0);
+    fn read(bytes: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>, Result<(), FileFault>) {
+        let mut reader = CommandReader::new(Slow(bytes, step), 0);
         let (mut commands, mut notes) = (Vec::new(), Vec::new());
         loop {
             match reader.next_piece() {
@@ -322,7 +322,7 @@ mod tests {
 
     fn valid(bytes: &[u8]) -> u64 {
         match read(bytes, 7).2 {
-            Err(Fault::Truncated { valid }) => valid,
+            Err(FileFault::Truncated { valid }) => valid,
             other => panic!("{other:?}"),
         }
     }
@@ -378,15 +378,15 @@ mod tests {
         for bad in ["PING\r\n", "*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$4\r\nPINGxx", "*1\r\n*1\r\n", "*x\r\n"] {
             let (commands, _, end) = read(&[&set[..], bad.as_bytes(), &set].concat(), 3);
             assert_eq!(commands, set, "{bad}");
-            let Err(Fault::Damaged { offset, .. }) = end else { panic!("{bad}: {end:?}") };
+            let Err(FileFault::Damaged { offset, .. }) = end else { panic!("{bad}: {end:?}") };
             assert!((offset as usize) >= set.len() && (offset as usize) < set.len() + bad.len(), "{bad}: {offset}");
         }
     }
 
     #[test]
     fn a_lying_length_takes_no_memory() {
-        let mut reader = Reader::new(&b"*1\r\n$4000000000\r\nabc"[..], 0);
-        assert!(matches!(reader.next_piece(), Err(Fault::Truncated { valid: 0 })));
+        let mut reader = CommandReader::new(&b"*1\r\n$4000000000\r\nabc"[..], 0);
+        assert!(matches!(reader.next_piece(), Err(FileFault::Truncated { valid: 0 })));
         assert!(reader.buffer.capacity() < 4 * PIECE_BYTES);
     }
 

@@ -134,7 +134,7 @@ pub enum TurnState {
     /// Flush the output, then close. The reply of the command that ends the connection begins at this mark.
     Close(Mark),
     /// The next request is a line of another protocol, sent by somebody who does not know what is listening here: close at
-    /// once, without a reply.
+    /// once, without a reply. Where a file is replayed: it names no command, or one with other arguments.
     Foreign,
 }
 
@@ -469,6 +469,9 @@ impl Running<'_> {
 
     /// Answers a request that names no command that can run.
     fn unresolved(&mut self, unresolved: &Unresolved) -> Option<Stop> {
+        if self.session.replays() {
+            return Some(Stop::Foreign);
+        }
         let request = &self.batch.work.requests[self.next];
         self.next += 1;
         let args = self.batch.work.args(request, self.input, self.outside);

@@ -12,6 +12,8 @@ use crate::session::Session;
 pub enum WritesDenied {
     /// The last save in the background has failed.
     Unsaved,
+    /// The journal cannot be written: the number of the system's error.
+    Unwritten(i32),
 }
 
 /// The commands that the server refuses to everybody at present.
@@ -36,6 +38,7 @@ impl Denied {
         let asks = d.flags.has(Flags::WRITE) || d.behaviour.has(Behaviour::TELLS_HEALTH);
         match self.writes {
             Some(WritesDenied::Unsaved) if asks => return Err(CommandError::UNSAVED),
+            Some(WritesDenied::Unwritten(errno)) if asks => return Err(CommandError::unwritten(errno)),
             _ => {}
         }
         if self.loading && !d.flags.has(Flags::LOADING) { Err(CommandError::LOADING) } else { Ok(()) }

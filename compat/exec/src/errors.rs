@@ -94,6 +94,13 @@ impl CommandError {
         CommandError(Text::Made(Box::new(Made(text.into()))))
     }
 
+    /// The journal cannot be written, for this error of the system.
+    pub fn unwritten(errno: i32) -> CommandError {
+        let text = std::io::Error::from_raw_os_error(errno).to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        CommandError::owned(format!("MISCONF Errors writing to the AOF file: {text}"))
+    }
+
     /// The command `name` got a number of arguments that it does not take.
     pub fn arity(name: &str) -> CommandError {
         CommandError::owned(format!("ERR wrong number of arguments for '{name}' command"))

@@ -129,7 +129,13 @@ impl Session {
         Session { replays: true, ..Session::new(0, now_ms, true) }
     }
 
-    /// What becomes of keys that its commands meet whose time has come. `still`: nothing may change at present.
+    /// True if a file is replayed.
+    #[inline]
+    pub fn replays(&self) -> bool {
+        self.replays
+    }
+
+    /// The fate of keys that its commands meet and whose time has come. `still`: nothing may change at present.
     #[inline]
     pub(crate) fn overdue(&self, still: bool) -> Overdue {
         match (self.replays, still) {

@@ -98,11 +98,8 @@ impl Loader {
     pub(crate) fn finish(self) -> Loaded {
         let remark = |row: &usize| match DIRECTIVES[*row].role {
             Role::Live | Role::Missing(_) => None,
-            _ if self.values.at(*row) == DIRECTIVES[*row].default.as_bytes() => None,
-            Role::Accepted => Some(Remark { warning: false, text: accepted(DIRECTIVES[*row].name) }),
-            Role::Promised(what) => {
-                Some(Remark { warning: true, text: format!("WARNING: {}: {what}", DIRECTIVES[*row].name) })
-            }
+            Role::Accepted if self.values.at(*row) == DIRECTIVES[*row].default.as_bytes() => None,
+            Role::Accepted => Some(accepted(DIRECTIVES[*row].name)),
         };
         let remarks = self.set.iter().filter_map(remark).collect();
         let config = Config::new(&self.values);
@@ -186,14 +183,8 @@ pub(crate) struct Loaded {
     pub(crate) values: Values,
     pub(crate) config: Config,
     pub(crate) commands: CommandTable,
-    pub(crate) remarks: Vec<Remark>,
-}
-
-/// Something for the log about a setting.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Remark {
-    pub(crate) warning: bool,
-    pub(crate) text: String,
+    /// Lines for the log about settings.
+    pub(crate) remarks: Vec<String>,
 }
 
 fn accepted(name: &str) -> String {

@@ -16,7 +16,7 @@ use varve_base::glob;
 use varve_exec::CmdResult;
 
 use super::file::{list, refuse_missing};
-use super::table::{Change, DIRECTIVES, Role, Values, find};
+use super::table::{Change, DIRECTIVES, Values, find};
 use super::{Config, Guard, rewrite};
 use crate::errors;
 use crate::system::error_text;
@@ -175,10 +175,7 @@ fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
     let arguments = if directive.kind.takes_many() { list(value) } else { vec![value.to_vec()] };
     let canonical = directive.kind.parse(&arguments, values.at(row))?;
     refuse_missing(row, &canonical)?;
-    match directive.role {
-        Role::Promised(what) if canonical != values.at(row) => Err(what.to_owned()),
-        _ => Ok(canonical),
-    }
+    Ok(canonical)
 }
 
 /// The directive's name as the client wrote it.

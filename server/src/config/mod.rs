@@ -13,6 +13,7 @@
 //!
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
+mod appending;
 mod default_user;
 mod file;
 mod grammar;
@@ -28,6 +29,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+pub(crate) use appending::{AppendConfig, Fsync};
 pub(crate) use default_user::Passwords;
 pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
@@ -144,6 +146,8 @@ pub(crate) struct Config {
     pub(crate) supervised: Supervised,
     /// Working directory.
     pub(crate) dir: PathBuf,
+    /// The append-only file.
+    pub(crate) append: AppendConfig,
     pub(crate) debug_command: Guard,
     pub(crate) protected_configs: Guard,
     /// Size of the replication backlog, which only INFO tells yet.
@@ -214,11 +218,7 @@ impl Config {
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
-            lazy_removals: [
-                (Removal::Taken, values.yes("lazyfree-lazy-user-del")),
-                (Removal::Expired, values.yes("lazyfree-lazy-expire")),
-                (Removal::Evicted, values.yes("lazyfree-lazy-eviction")),
-            ],
+            lazy_removals: lazy_removals(values),
             lazy_user_flush: values.yes("lazyfree-lazy-user-flush"),
             hz: values.number("hz"),
             log_level: log_level(&values.text("loglevel")),
@@ -227,6 +227,7 @@ impl Config {
             pid_file: values.path("pidfile"),
             supervised: supervised(&values.text("supervised")),
             dir: values.path("dir").unwrap_or_else(|| PathBuf::from(".")),
+            append: AppendConfig::new(values),
             debug_command: guard(&values.text("enable-debug-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
             repl_backlog_bytes: values.number("repl-backlog-size"),
@@ -261,6 +262,14 @@ impl Default for Config {
     fn default() -> Config {
         Config::new(&Values::default())
     }
+}
+
+fn lazy_removals(values: &Values) -> [(Removal, bool); 3] {
+    [
+        (Removal::Taken, values.yes("lazyfree-lazy-user-del")),
+        (Removal::Expired, values.yes("lazyfree-lazy-expire")),
+        (Removal::Evicted, values.yes("lazyfree-lazy-eviction")),
+    ]
 }
 
 fn defrag(values: &Values) -> varve_store::Defrag {

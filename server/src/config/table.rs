@@ -20,9 +20,6 @@ pub(crate) enum Role {
     Live,
     /// Known and kept, of no meaning here or not yet: said once in the log when it is set.
     Accepted,
-    /// Accepted, but whoever sets it counts on something that Varve does not do yet: a warning in the log at start,
-    /// and CONFIG SET refuses to change it.
-    Promised(&'static str),
     /// Any value but the default asks for something that would go wrong in silence: refused.
     Missing(&'static str),
 }
@@ -72,9 +69,6 @@ impl Directive {
     }
     const fn live(self) -> Directive {
         Directive { role: Role::Live, ..self }
-    }
-    const fn promised(self, what: &'static str) -> Directive {
-        Directive { role: Role::Promised(what), ..self }
     }
     const fn missing(self, what: &'static str) -> Directive {
         Directive { role: Role::Missing(what), ..self }
@@ -134,16 +128,16 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("activedefrag", "no").live(),
     flag("activerehashing", "yes"),
     flag("always-show-logo", "no").fixed(),
-    flag("aof-disable-auto-gc", "no"),
-    flag("aof-load-truncated", "yes"),
+    flag("aof-disable-auto-gc", "no").live(),
+    flag("aof-load-truncated", "yes").live(),
     flag("aof-rewrite-incremental-fsync", "yes"),
-    flag("aof-timestamp-enabled", "no"),
-    flag("aof-use-rdb-preamble", "yes"),
+    flag("aof-timestamp-enabled", "no").live(),
+    flag("aof-use-rdb-preamble", "yes").live(),
     text("aof_rewrite_cpulist", "").fixed(),
-    file_name("appenddirname", "dirname", false, "appendonlydir").fixed(),
-    file_name("appendfilename", "filename", false, "appendonly.aof").fixed(),
-    one_of("appendfsync", &["everysec", "always", "no"], "everysec"),
-    flag("appendonly", "no").promised("no append-only file is written yet: data does not outlive the process"),
+    file_name("appenddirname", "dirname", false, "appendonlydir").fixed().live(),
+    file_name("appendfilename", "filename", false, "appendonly.aof").fixed().live(),
+    one_of("appendfsync", &["everysec", "always", "no"], "everysec").live(),
+    flag("appendonly", "no").live(),
     memory("auto-aof-rewrite-min-size", "67108864", 0, BYTES),
     int("auto-aof-rewrite-percentage", "100", 0, I32),
     text("bgsave_cpulist", "").fixed(),

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::live::{Effects, Ineffective, Live};
 use super::rewrite::rewritten;
-use varve_protocol::words::{quote, words};
 use super::table::{DIRECTIVES, find};
 use super::{Config, LoadError, Loader};
 use varve_exec::CommandError;
+use varve_protocol::words::{quote, words};
 use varve_store::Policy;
 
 fn load(text: &str) -> Result<super::Loaded, LoadError> {
@@ -256,10 +256,8 @@ fn commands_are_renamed_and_taken_away() {
 
 #[test]
 fn settings_without_effect_are_remarked_once() {
-    let remarks = load("appendonly yes\nappendonly yes\nrdb-del-sync-files yes\nport 1").unwrap().remarks;
-    let texts: Vec<&str> = remarks.iter().map(|remark| remark.text.as_str()).collect();
-    assert!(remarks[0].warning && texts[0].starts_with("WARNING: appendonly: no append-only file"), "{texts:?}");
-    assert_eq!(texts[1..], ["rdb-del-sync-files is accepted for compatibility and has no effect"]);
+    let remarks = load("appendonly yes\nrdb-del-sync-files yes\nrdb-del-sync-files yes\nport 1").unwrap().remarks;
+    assert_eq!(remarks, ["rdb-del-sync-files is accepted for compatibility and has no effect"]);
 }
 
 #[test]
@@ -299,9 +297,6 @@ fn set_changes_all_or_nothing() {
     assert_eq!(set(&live, &[("save", "3600 1   300 10")]), failed("save", "Invalid save parameters"));
     assert_eq!(set(&live, &[("save", "")]), Ok(()));
     assert_eq!(get(&live, &["save"]), ["save", ""]);
-    let promise = "no append-only file is written yet: data does not outlive the process";
-    assert_eq!(set(&live, &[("appendonly", "yes")]), failed("appendonly", promise));
-    assert_eq!(set(&live, &[("appendonly", "no")]), Ok(()));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
 
 use crate::config::{Config, Effects, Ineffective};
+use crate::features::persist::aof;
 use crate::net::sockets::Sockets;
 use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
@@ -121,6 +122,10 @@ struct Running<'s>(&'s ServerState);
 
 impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
+        if new.append.on != old.append.on {
+            let reason = "The append-only file begins and ends with the server only".to_owned();
+            return Err(Ineffective { directive: "appendonly", reason });
+        }
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
         rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {
@@ -134,6 +139,7 @@ impl Effects for Running<'_> {
         let config = self.0.config().snapshot();
         logging::set_level(config.log_level);
         config.apply_to(self.0.store());
+        aof::follow_config(self.0, &config);
         self.0.send_all(|| Message::Refresh);
     }
 }

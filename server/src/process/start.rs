@@ -47,12 +47,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     let log_file = config.log_file.as_deref().and_then(|path| std::path::absolute(path).ok());
     sys::last_resort::watch_panics(log_file.as_deref());
     greet(&config, file.as_deref());
-    for remark in &remarks {
-        match remark.warning {
-            true => tracing::warn!("{}", remark.text),
-            false => tracing::info!("{}", remark.text),
-        }
-    }
+    remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     let supervisor = Supervisor::find(config.supervised);
     let mut values = values;
     fit_clients(&mut config, &mut values);
@@ -100,7 +95,9 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
     }
     tracing::info!("Ready to accept connections");
     supervisor.ready();
+    let state = Arc::clone(&running.state);
     running.join();
+    state.persist().aof.end();
     supervisor.stopping();
     if let Some(file) = &pid_file {
         tracing::info!("Removing the pid file.");

@@ -25,8 +25,9 @@ pub(crate) enum Message {
     Ask(Arc<Gather>),
     /// All workers have answered this question, which one of your connections asked.
     Gathered(Arc<Gather>),
-    /// One of your connections waited for keys, and was served.
-    Served(Served),
+    /// One of your connections waited for keys, and was served; its reply leaves when the append-only file is synced up to
+    /// this position.
+    Served { served: Served, filed: u64 },
     /// A save has ended for which this connection of yours waits.
     Saved { conn: ConnRef, saved: bool },
     /// The clients take too much together, and the largest are yours.

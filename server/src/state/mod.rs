@@ -39,6 +39,7 @@ use crate::features::latency::state as latency;
 use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
 use crate::features::persist::state::Persist;
+use crate::features::persist::state::aof::Aof;
 use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
@@ -99,12 +100,14 @@ pub(crate) struct Parts {
     pub(crate) pubsub: Arc<Registry>,
     /// A file is to be loaded before clients are served.
     pub(crate) loads: bool,
+    pub(crate) aof: Aof,
 }
 
 impl ServerState {
     /// Nothing has happened yet.
     pub(crate) fn new(parts: Parts) -> ServerState {
-        let Parts { store, config, commands, run_id, sockets, workers, pubsub, loads } = parts;
+        let Parts { store, config, commands, run_id, sockets, workers, pubsub, loads, aof } = parts;
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
@@ -114,7 +117,7 @@ impl ServerState {
             commands,
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
-            persist: Persist::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(), loads),
+            persist: Persist::new(now_s, loads, aof),
             workers,
             sockets,
             pubsub,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use varve_exec::batch::Batch;
-use varve_exec::{Blocked, CommandTable};
+use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
@@ -19,6 +19,8 @@ use crate::features::clients::{self, evict_clients, strangers};
 use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::persist;
+use crate::features::persist::aof::replay::Replay;
+use crate::features::persist::aof::waiting::WaitingForFile;
 use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::held_replies::HeldReplies;
 use crate::features::pubsub::listening;
@@ -61,6 +63,10 @@ pub(super) struct Core {
     pub(super) blocked: BlockedClients,
     pub(super) now: Now,
     pub(super) resting: Resting,
+    /// The connections whose replies wait for the append-only file.
+    pub(super) filed: WaitingForFile,
+    /// Runs the commands of a file that is being loaded.
+    replay: Option<Box<Replay>>,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
 }
@@ -90,6 +96,8 @@ impl Core {
             blocked: BlockedClients::default(),
             now: Now::read(),
             resting: Resting::default(),
+            filed: WaitingForFile::default(),
+            replay: None,
             busy: 0,
             state,
         };
@@ -210,32 +218,66 @@ impl Core {
     #[inline]
     pub(super) fn deliver_served(&mut self) {
         let Some(all) = self.batch.take_served() else { return };
+        let filed = self.store.awaited();
         for served in all {
             if served.worker == self.index {
-                self.unblock(served.client, |_, out| out.raw(&served.reply));
+                self.serve_waiter(&served, filed);
             } else {
-                self.state.workers()[served.worker].send(Message::Served(served));
+                self.state.workers()[served.worker].send(Message::Served { served, filed });
             }
         }
     }
 
+    /// Gives its reply to a client that waited for keys; it leaves when the append-only file is synced up to `filed`.
+    pub(super) fn serve_waiter(&mut self, served: &Served, filed: u64) {
+        let Some(who) = self.unblock(served.client, |_, out| out.raw(&served.reply)) else { return };
+        if let Some(conn) = self.conns.get_mut(who) {
+            self.filed.stand_by(conn, &self.state.persist().aof, filed);
+        }
+    }
+
+    /// Lets those go on whose replies waited for the append-only file.
+    #[inline]
+    pub(super) fn release_filed(&mut self) {
+        self.filed.release(&mut self.conns, &self.state.persist().aof);
+    }
+
+    /// The worker is about to wait: false if replies may leave meanwhile. From then on the file's thread wakes it.
+    #[inline]
+    pub(super) fn may_wait_for_file(&self) -> bool {
+        self.filed.may_rest(&self.state.persist().aof, self.index)
+    }
+
     /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. If the client listens,
     /// messages that were published before stand before the reply. A client that tracks keys gets its reply at once: what
-    /// its own command invalidates lies in the inbox too, and is to stand behind. Nothing happens if the client is gone.
-    pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) {
+    /// its own command invalidates lies in the inbox too, and is to stand behind. None, and nothing happens, if the client is
+    /// gone.
+    pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) -> Option<ConnRef> {
         let stats = &self.state.workers()[self.index].stats();
-        let Some((who, mark)) = self.blocked.end(client, &mut self.conns, &self.store, stats, reply) else { return };
+        let (who, mark) = self.blocked.end(client, &mut self.conns, &self.store, stats, reply)?;
         let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
         if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
             let reply = conn.split_output(mark);
             self.held_replies.hold(conn, until, reply);
         }
+        Some(who)
     }
 
     /// Inserts some of the data that is being loaded; false if none waits.
     #[inline]
     pub(super) fn load(&mut self) -> bool {
-        self.state.persist().loading.is_on() && persist::load::step(&self.state, &mut self.store, self.now.unix_ms)
+        if !self.state.persist().loading.is_on() {
+            self.replay = None;
+            return false;
+        }
+        let now_ms = self.now.unix_ms;
+        if persist::load::step(&self.state, &mut self.store, now_ms) {
+            return true;
+        }
+        // Commands have one order: they are the first worker's.
+        let replay = || Box::new(Replay::new(&self.state, now_ms));
+        self.index == 0
+            && self.replay.get_or_insert_with(replay).step(&self.state, &mut self.store, &self.table, now_ms)
     }
 
     /// A signal asks for the end of the server.

@@ -46,9 +46,11 @@ use crate::features;
 use crate::features::clients::evict_clients;
 use crate::features::info;
 use crate::features::latency::state as latency;
+use crate::features::persist;
+use crate::features::persist::state::aof::Aof;
 use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
-use crate::net::conn::{Conn, Newcomer, Pool};
+use crate::net::conn::{Conn, Newcomer, Pool, WaitReasons};
 use crate::net::listen::Listener;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
@@ -128,10 +130,12 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     let mut polls = Vec::new();
     let mut handles = Vec::new();
     let mut inboxes = Vec::new();
+    let mut wakers = Vec::new();
     for _ in 0..setup.workers {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), MAILBOX)?);
         inboxes.push(Inbox::new(Arc::clone(&waker)));
+        wakers.push(Arc::clone(&waker));
         handles.push(WorkerHandle::new(Mailbox::new(waker), features::commands()));
         polls.push(poll);
     }
@@ -145,7 +149,9 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         workers: handles,
         pubsub: Arc::new(Registry::new(inboxes)),
         loads: setup.loads,
+        aof: Aof::new(wakers),
     }));
+    persist::aof::set_journal(&state);
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table)));
@@ -204,6 +210,7 @@ impl Worker {
             }
             self.serve_arrived();
             self.core.release_waiting();
+            self.core.release_filed();
             self.serve_ready();
             self.core.fan_out();
             self.limit_clients();
@@ -257,7 +264,7 @@ impl Worker {
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
         let core = &mut self.core;
-        if core.conns.any_ready() || core.owes_delivery() || !core.may_rest() {
+        if core.conns.any_ready() || core.owes_delivery() || !core.may_rest() || !core.may_wait_for_file() {
             return Some(Duration::ZERO);
         }
         let background = background_due_ms.map(|due| {
@@ -297,7 +304,7 @@ impl Worker {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.core.answer(&gather),
                 Message::Gathered(gather) => self.core.gathered(&gather),
-                Message::Served(served) => self.core.unblock(served.client, |_, out| out.raw(&served.reply)),
+                Message::Served { served, filed } => self.core.serve_waiter(&served, filed),
                 Message::Saved { conn, saved } => self.core.saved(conn, saved),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();
@@ -371,9 +378,11 @@ impl Worker {
         let unsent = core.conns.iter().filter(|conn| !conn.output().is_empty());
         let mut waiting: Vec<ConnId> = unsent.map(|conn| conn.who().conn).collect();
         while !waiting.is_empty() && Instant::now() < until {
+            core.release_filed();
             waiting.retain(|&id| {
                 let conn = &mut core.conns[id];
-                conn.write_unsent().is_ok() && !conn.output().is_empty()
+                let filed = !conn.waits(WaitReasons::FILE);
+                !filed || conn.write_unsent().is_ok() && !conn.output().is_empty()
             });
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -26,6 +26,7 @@ use super::core::Core;
 use super::resting::BUSY_TRIES;
 use super::run::Stop;
 use super::{Buffers, Worker};
+use crate::config::Fsync;
 use crate::features::pubsub::state::ConnId;
 use crate::net::conn::{Pool, WaitReasons};
 
@@ -200,11 +201,21 @@ impl Core {
     fn send_replies(&mut self, id: ConnId, out: &mut Reply) -> Result<(), Broken> {
         self.state.tracking().flush(self.index);
         self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), self.index);
+        self.file_before_replies(id);
         self.deliver_behind_replies(id, out);
         if self.over_output_limit(id, out.len(), out.is_overflown()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }
         self.write(id, out)
+    }
+
+    /// The replies wait for the append-only file if that is how it is kept: they tell of changes.
+    #[inline]
+    fn file_before_replies(&mut self, id: ConnId) {
+        let until = self.store.take_awaited();
+        if until > 0 && self.config.append.fsync == Fsync::Always {
+            self.filed.stand_by(&mut self.conns[id], &self.state.persist().aof, until);
+        }
     }
 
     /// A client speaks another protocol: its connection ends, and the log says so, once a minute.

@@ -69,7 +69,7 @@ pub struct Taken {
     pub chunks: Vec<Vec<u8>>,
     /// The position behind them.
     pub end: u64,
-    /// What follows them belongs to a new file.
+    /// The bytes behind them belong to a new file.
     pub cut: bool,
 }
 

@@ -34,7 +34,7 @@ impl EffectStream {
         }
     }
 
-    /// What was rendered has been appended: its last effect is in this database.
+    /// A unit that was rendered has been appended: its last effect is in this database.
     pub(super) fn follow(&mut self, db: u32) {
         self.db = Some(db);
     }

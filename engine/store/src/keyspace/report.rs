@@ -114,6 +114,7 @@ impl StoreWorker {
     /// Whoever reads anything from now on waits for what was appended: it may have changed any key. The gate is held alone.
     fn note_appended_for_all(&mut self) {
         if let Some(end) = self.local.take_appended() {
+            self.local.follow_journal(end);
             for cell in self.store.cells() {
                 cell.lock.lock().journal_end = end;
             }
@@ -122,6 +123,12 @@ impl StoreWorker {
 
     /// The position of the journal that must be safe before the replies of the commands since the last call may leave; 0
     /// for none.
+    #[inline]
+    pub fn awaited(&self) -> u64 {
+        self.local.awaited
+    }
+
+    /// The position of [`StoreWorker::awaited`], which the next commands do not wait for.
     #[inline]
     pub fn take_awaited(&mut self) -> u64 {
         std::mem::take(&mut self.local.awaited)
@@ -230,7 +237,6 @@ impl WorkerState {
         let journal = || store.journal.get().expect("effects are kept for a journal");
         if let Some(end) = self.reported.end_unit(|unit| journal().append(id, unit)) {
             self.appended = end;
-            self.awaited = end;
         }
     }
 

@@ -78,7 +78,7 @@ impl std::fmt::Debug for Tx<'_> {
     }
 }
 
-/// What becomes of a key that a command meets whose time has come.
+/// The fate of a key that a command meets and whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// It is removed, and gone.
@@ -209,6 +209,7 @@ impl<'s> Tx<'s> {
         // released.
         local.hand_on(store);
         if let Some(end) = local.take_appended() {
+            local.follow_journal(end);
             self.held.iter_mut().for_each(|shard| shard.journal_end = end);
         }
         let done = self.held.step_back(store.cells(), || work(store, local));

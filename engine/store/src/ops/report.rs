@@ -98,6 +98,7 @@ impl Tx<'_> {
     #[inline]
     fn note_appended(&mut self) {
         if let Some(end) = self.local.take_appended() {
+            self.local.follow_journal(end);
             self.held.iter_mut().for_each(|shard| shard.journal_end = end);
         }
     }

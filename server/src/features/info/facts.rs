@@ -8,6 +8,7 @@ use varve_store::{Defragged, ReclaimCost};
 
 use crate::config::Config;
 use crate::features::persist::state::SaveFacts;
+use crate::features::persist::state::aof::AofFacts;
 
 /// All that the sections are written from.
 #[derive(Clone, Debug, Default)]
@@ -163,6 +164,7 @@ pub(crate) struct CpuFacts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PersistenceFacts {
     pub(crate) save: SaveFacts,
+    pub(crate) aof: AofFacts,
     /// While a file is being loaded.
     pub(crate) loading: Option<LoadingFacts>,
     /// Keys of the last file that was loaded, and those of them whose time had come.

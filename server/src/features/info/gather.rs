@@ -138,6 +138,7 @@ fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFacts {
     });
     PersistenceFacts {
         save,
+        aof: state.persist().aof.facts(),
         loading: now,
         loaded_keys: loading.keys.load(Relaxed),
         loaded_expired: loading.expired.load(Relaxed),

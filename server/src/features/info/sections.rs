@@ -148,13 +148,23 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.put("rdb_last_cow_size", if save.in_background { 0 } else { peak });
     out.put("rdb_last_load_keys_expired", persistence.loaded_expired);
     out.put("rdb_last_load_keys_loaded", persistence.loaded_keys);
-    out.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    let aof = &persistence.aof;
+    out.put("aof_enabled", u8::from(aof.enabled));
+    out.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     out.put("aof_last_rewrite_time_sec", -1);
     out.put("aof_current_rewrite_time_sec", -1);
     out.put("aof_last_bgrewrite_status", "ok");
     out.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    out.put("aof_last_write_status", "ok");
+    out.put("aof_last_write_status", if aof.last_write_ok { "ok" } else { "err" });
     out.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if aof.enabled {
+        out.put("aof_current_size", aof.current_bytes);
+        out.put("aof_base_size", aof.base_bytes);
+        out.zeros(&["aof_pending_rewrite"]);
+        out.put("aof_buffer_length", aof.buffer_bytes);
+        out.zeros(&["aof_pending_bio_fsync"]);
+        out.put("aof_delayed_fsync", aof.delayed);
+    }
     if let Some(loading) = &persistence.loading {
         out.put("loading_start_time", loading.began_s);
         out.put("loading_total_bytes", loading.total_bytes);

@@ -10,16 +10,19 @@
 //! Not here: what an entry becomes (`insert.rs`).
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use varve_rdb::{Event, Kind, Reader};
 use varve_store::StoreWorker;
 
+use super::aof;
 use super::insert::{Duplicates, Entering, insert};
 use super::state::batch::{BATCH_BYTES, Batch, Entry};
 use super::{rdb_file, save};
+use crate::config::Config;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::error_text;
@@ -33,43 +36,60 @@ const SLOW_ENTRIES: usize = 16;
 ///
 /// # Errors
 /// Why the file is not loaded; the log says it too.
-pub(crate) fn at_start(state: &ServerState) -> Result<(), String> {
-    let start = Instant::now();
-    let loaded = match open(state) {
-        Ok(None) => Ok(false),
-        Ok(Some(file)) => {
-            let mut reading = Reading::new(state, file);
-            let push = |batch| {
-                state.persist().loading.batches.push(batch)?;
-                state.send_all(|| Message::Load);
-                Ok(())
-            };
-            reading.read(push).and_then(|()| state.persist().loading.batches.finish()).map(|()| true)
-        }
-        Err(error) => Err(error_text(&error)),
-    };
+pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
+    let config = state.config().snapshot();
+    let loaded = if config.append.on { aof::at_start(state) } else { file_at_start(state, &config) };
     match loaded {
-        Ok(loaded) => {
-            if loaded {
-                tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
-            }
+        Ok(()) => {
             state.persist().set_saved(state.store().totals().changes);
             state.persist().loading.set(false);
             Ok(())
         }
         Err(reason) => {
-            tracing::warn!("Loading {}: {reason}", rdb_file::file_name(&state.config().snapshot()).display());
+            tracing::warn!("{reason}");
             tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
             Err(reason)
         }
     }
 }
 
+fn file_at_start(state: &ServerState, config: &Config) -> Result<(), String> {
+    let start = Instant::now();
+    let refused = |reason: String| format!("Loading {}: {reason}", rdb_file::file_name(config).display());
+    let Some(file) = open(state).map_err(|error| refused(error_text(&error)))? else { return Ok(()) };
+    begin(state, &file);
+    insert_all(state, Box::new(file)).map_err(refused)?;
+    tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// A file of its length is being loaded from now on.
+fn begin(state: &ServerState, file: &File) {
+    let bytes = file.metadata().map_or(0, |about| about.len());
+    state.persist().loading.begin(save::now_s(), bytes);
+}
+
+/// Has the workers insert all entries of an RDB file; gives the offset of its end.
+///
+/// # Errors
+/// The file cannot be loaded: why.
+pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> Result<u64, String> {
+    let batches = &state.persist().loading.batches;
+    let mut reading = Reading::new(state, source);
+    reading.read(|batch| {
+        batches.push(batch)?;
+        state.send_all(|| Message::Load);
+        Ok(())
+    })?;
+    batches.finish()?;
+    Ok(reading.reader.offset())
+}
+
 /// Inserts a batch of the file that is being loaded; false if none waits. The worker is outside the gate.
 pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -> bool {
     let loading = &state.persist().loading;
     let Some(batch) = loading.batches.take() else { return false };
-    worker.set_now(now_ms);
+    worker.set_now(if loading.overdue_stay.load(Relaxed) { 0 } else { now_ms });
     let result = insert(&batch, worker, Entering::Inside, Duplicates::Refused);
     let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired));
     loading.batches.done(result);
@@ -88,7 +108,8 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
     // The emptying before this load is no FLUSHALL.
     let _ = state.persist().follow_flushes(state.store().flushes());
     let duplicates = if merge { Duplicates::Replaced } else { Duplicates::Refused };
-    let result = Reading::new(state, file).read(|batch| {
+    begin(state, &file);
+    let result = Reading::new(state, Box::new(file)).read(|batch| {
         let inserted = insert(&batch, worker, Entering::Alone, duplicates)?;
         state.persist().loading.count(inserted.keys, inserted.expired);
         Ok(())
@@ -113,7 +134,7 @@ fn open(state: &ServerState) -> io::Result<Option<File>> {
 /// A file that is being cut into batches.
 struct Reading<'s> {
     state: &'s ServerState,
-    reader: Reader<File>,
+    reader: Reader<Box<dyn Read + Send>>,
     batch: Option<Batch>,
     db: u64,
     began: Instant,
@@ -121,11 +142,9 @@ struct Reading<'s> {
 }
 
 impl<'s> Reading<'s> {
-    fn new(state: &'s ServerState, file: File) -> Reading<'s> {
-        let bytes = file.metadata().map_or(0, |about| about.len());
-        state.persist().loading.begin(save::now_s(), bytes);
+    fn new(state: &'s ServerState, source: Box<dyn Read + Send>) -> Reading<'s> {
         let now = Instant::now();
-        Reading { state, reader: Reader::new(file), batch: None, db: 0, began: now, reported: now }
+        Reading { state, reader: Reader::new(source), batch: None, db: 0, began: now, reported: now }
     }
 
     /// Reads the file to its end and gives each batch to `push`.

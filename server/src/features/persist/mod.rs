@@ -7,6 +7,7 @@
 //! No process is forked: the workers walk the keyspace between their batches, and a key that changes is written as it was
 //! at the instant. SAVE waits for the end, and only its own client does.
 
+pub(crate) mod aof;
 mod insert;
 pub(crate) mod load;
 mod points;
@@ -39,11 +40,12 @@ pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], shutdown::RO
 pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
     let persist = state.persist();
     let unsaved = persist.has_failed() && config.save.failure_stops_writes && !config.save.points.is_empty();
-    Denied {
-        loading: persist.loading.is_on(),
-        writes: unsaved.then_some(WritesDenied::Unsaved),
-        writes_wait: persist.queued().is_full(),
-    }
+    let writes = match persist.aof.refusal() {
+        _ if unsaved => Some(WritesDenied::Unsaved),
+        errno => errno.map(WritesDenied::Unwritten),
+    };
+    let writes_wait = persist.queued().is_full() || persist.aof.is_full();
+    Denied { loading: persist.loading.is_on(), writes, writes_wait }
 }
 
 /// `SAVE`: replies when the file is on disk.

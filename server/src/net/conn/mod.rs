@@ -294,7 +294,7 @@ impl Conn {
 
     /// True if output may be written to the socket.
     pub(crate) fn may_write(&self) -> bool {
-        !self.socket.is_full() && !self.waits(WaitReasons::BARRIER)
+        !self.socket.is_full() && !self.waits(WaitReasons::BARRIER) && !self.waits(WaitReasons::FILE)
     }
 
     /// True if it waits for this reason.

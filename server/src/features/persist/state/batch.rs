@@ -50,29 +50,36 @@ impl Batch {
 }
 
 /// See the module's picture.
-#[derive(Debug, Default)]
-pub(crate) struct Batches {
-    queue: Mutex<Queue>,
+#[derive(Debug)]
+pub(crate) struct Batches<T = Batch> {
+    queue: Mutex<Queue<T>>,
     changed: Condvar,
     /// Something waits: what idle workers ask.
     any: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Batch>,
+#[derive(Debug)]
+struct Queue<T> {
+    waiting: VecDeque<T>,
     /// Batches that were taken and are not done.
     taken: usize,
     /// Why an entry could not be inserted.
     refused: Option<String>,
 }
 
-impl Batches {
+impl<T> Default for Batches<T> {
+    fn default() -> Batches<T> {
+        let queue = Queue { waiting: VecDeque::new(), taken: 0, refused: None };
+        Batches { queue: Mutex::new(queue), changed: Condvar::new(), any: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Batches<T> {
     /// Puts a batch, once there is room.
     ///
     /// # Errors
     /// Why an entry of an earlier one could not be inserted.
-    pub(crate) fn push(&self, batch: Batch) -> Result<(), String> {
+    pub(crate) fn push(&self, batch: T) -> Result<(), String> {
         let mut queue = self.queue.lock();
         while queue.waiting.len() >= QUEUE_MAX && queue.refused.is_none() {
             self.changed.wait(&mut queue);
@@ -96,7 +103,7 @@ impl Batches {
     }
 
     /// A batch to insert; None if none waits. [`Batches::done`] follows.
-    pub(crate) fn take(&self) -> Option<Batch> {
+    pub(crate) fn take(&self) -> Option<T> {
         if !self.any.load(Relaxed) {
             return None;
         }

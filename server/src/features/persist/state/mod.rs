@@ -5,6 +5,7 @@
 //! ```
 //! Not here: the threads (`save.rs`, `load.rs`).
 
+pub(crate) mod aof;
 pub(crate) mod batch;
 pub(crate) mod snapshot;
 
@@ -15,6 +16,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::features::pubsub::state::ConnRef;
+use aof::Aof;
 use batch::Batches;
 use snapshot::{QueuedBytes, Snapshot};
 
@@ -89,6 +91,8 @@ pub(crate) struct Loading {
     pub(crate) expired: AtomicU64,
     /// Entries on their way to the workers.
     pub(crate) batches: Batches,
+    /// Keys whose time is over are loaded too: commands that follow say when they went.
+    pub(crate) overdue_stay: AtomicBool,
 }
 
 impl Loading {
@@ -128,6 +132,8 @@ pub(crate) struct Persist {
     /// Bytes of the snapshot that are on their way to the file.
     queued: Arc<QueuedBytes>,
     pub(crate) loading: Loading,
+    /// The append-only file.
+    pub(crate) aof: Aof,
 }
 
 #[derive(Debug)]
@@ -145,7 +151,7 @@ struct Saves {
 impl Persist {
     /// Nothing is under way; the start, at this Unix time, counts as a save. If a file is to be loaded, clients are
     /// refused from the beginning.
-    pub(crate) fn new(now_s: u64, loads: bool) -> Persist {
+    pub(crate) fn new(now_s: u64, loads: bool, aof: Aof) -> Persist {
         let loading = Loading::default();
         loading.set(loads);
         let saves = Saves {
@@ -157,13 +163,8 @@ impl Persist {
             count: 0,
             saved_changes: 0,
         };
-        Persist {
-            saves: Mutex::new(saves),
-            failed: AtomicBool::new(false),
-            flushes: AtomicU64::new(0),
-            queued: Arc::default(),
-            loading,
-        }
+        let (saves, flushes) = (Mutex::new(saves), AtomicU64::new(0));
+        Persist { saves, failed: AtomicBool::new(false), flushes, queued: Arc::default(), loading, aof }
     }
 
     /// Begins a save, unless one is under way. `instant` makes the snapshot and begins its walk; without one, the save

@@ -1,0 +1,197 @@
+//! Loading an append-only file at the start: its base, then its increments, command by command.
+//!
+//! ```text
+//!   main thread: manifest, files --pieces of whole commands--> worker 0: runs them (replay.rs)
+//!                base of an RDB file: load.rs of the matter       clients: LOADING
+//! ```
+//! A torn end of the last file is cut off where `aof-load-truncated` allows it; all else that is damaged ends the start, and
+//! nothing of it is served. The texts of the log are redis-server's.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Instant;
+
+use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece};
+
+use super::super::load::insert_all;
+use super::writer::{Place, shown};
+use crate::config::{Config, path_of};
+use crate::state::ServerState;
+use crate::state::mail::Message;
+use crate::system::error_text;
+
+/// The first bytes of an RDB file.
+const RDB_MAGIC: &[u8] = b"REDIS";
+
+/// A folder that was read.
+pub(super) struct Loaded {
+    pub(super) manifest: Manifest,
+    /// Bytes of its files but the last increment, and of its base.
+    pub(super) older_bytes: u64,
+    pub(super) base_bytes: u64,
+}
+
+/// Loads the folder of an append-only file, if there is one.
+///
+/// # Errors
+/// It is not loaded: the log says why.
+pub(super) fn load(state: &ServerState, config: &Config, place: &Place) -> Result<Loaded, String> {
+    let mut manifest = read_manifest(place)?;
+    adopt_old_file(config, place, &mut manifest)?;
+    let sizes = sizes(place, &manifest)?;
+    let total: u64 = sizes.iter().sum();
+    if total > 0 {
+        state.persist().loading.begin(super::super::save::now_s(), total);
+        let count = sizes.len();
+        for (at, entry) in manifest.files().enumerate() {
+            let is_base = at == 0 && manifest.base().is_some();
+            let start = Instant::now();
+            load_file(state, config, place, entry, at + 1 == count)?;
+            tracing::info!(
+                "DB loaded from {} file {}: {:.3} seconds",
+                if is_base { "base" } else { "incr" },
+                shown(&entry.name),
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
+    let last = if manifest.increments().is_empty() { 0 } else { sizes.last().copied().unwrap_or(0) };
+    let base_bytes = if manifest.base().is_some() { sizes[0] } else { 0 };
+    Ok(Loaded { manifest, older_bytes: total - last, base_bytes })
+}
+
+fn read_manifest(place: &Place) -> Result<Manifest, String> {
+    let path = place.path(&place.names().manifest());
+    let mut text = Vec::new();
+    match place.disk.read(&path).and_then(|mut file| file.read_to_end(&mut text)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Manifest::default()),
+        Err(error) => return Err(format!("Fatal error: can't open the AOF manifest: {}", error_text(&error))),
+    }
+    Manifest::parse(&text).map_err(|error| format!("\n*** FATAL AOF MANIFEST FILE ERROR ***\n{error}"))
+}
+
+/// The one file of a Redis before 7 moves into the folder and becomes its base, where nothing else is there.
+fn adopt_old_file(config: &Config, place: &Place, manifest: &mut Manifest) -> Result<(), String> {
+    let old = path_of(&config.append.file);
+    let only_base = manifest.increments().is_empty() && manifest.base().is_some_and(|base| base.name == place.name);
+    let inside = place.path(&place.name);
+    let half_done = only_base && place.disk.size(&inside).is_err();
+    if place.disk.size(&old).is_err() || !manifest.is_empty() && !half_done {
+        return Ok(());
+    }
+    let adopted = Manifest::adopt(&place.name);
+    let moved = place
+        .disk
+        .make_dir(&place.folder)
+        .and_then(|()| place.save(&adopted))
+        .and_then(|()| place.disk.rename(&old, &inside))
+        .and_then(|()| place.disk.sync_dir(&place.folder))
+        .and_then(|()| place.disk.sync_dir(Path::new(".")));
+    moved.map_err(|error| format!("Error trying to move the old AOF file {} into dir: {error}", shown(&place.name)))?;
+    tracing::info!(
+        "Successfully migrated an old-style AOF configuration ({}) into the AOF directory",
+        shown(&place.name)
+    );
+    *manifest = adopted;
+    Ok(())
+}
+
+fn sizes(place: &Place, manifest: &Manifest) -> Result<Vec<u64>, String> {
+    let size = |entry: &Entry| {
+        let name = shown(&entry.name);
+        place.disk.size(&place.path(&entry.name)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => format!("Fatal error: the AOF file {name} doesn't exist"),
+            _ => format!("Unable to obtain the AOF file {name} length. stat: {}", error_text(&error)),
+        })
+    };
+    manifest.files().map(size).collect()
+}
+
+fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry, is_last: bool) -> Result<(), String> {
+    let (name, path) = (shown(&entry.name), place.path(&entry.name));
+    let cannot =
+        |error: &io::Error| format!("Fatal error: can't open the append log file {name}: {}", error_text(error));
+    let mut magic = Vec::new();
+    let open = || place.disk.read(&path);
+    open().and_then(|file| file.take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
+    let file = open().map_err(|error| cannot(&error))?;
+    if magic != RDB_MAGIC {
+        return commands(state, config, place, entry, is_last, CommandReader::new(file, 0));
+    }
+    tracing::info!("Reading RDB base file on AOF loading...");
+    let offset = insert_all(state, file).map_err(|reason| {
+        format!("Error reading the RDB preamble of the AOF file {name}, AOF loading aborted: {reason}")
+    })?;
+    // Before Redis 7 commands stood behind it in the same file.
+    let rest = open().and_then(|mut file| {
+        io::copy(&mut file.by_ref().take(offset), &mut io::sink())?;
+        Ok(file)
+    });
+    commands(state, config, place, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset))
+}
+
+/// Gives the commands of a file to the worker that runs them, and waits for the end.
+fn commands(
+    state: &ServerState,
+    config: &Config,
+    place: &Place,
+    entry: &Entry,
+    is_last: bool,
+    mut reader: CommandReader<Box<dyn Read + Send>>,
+) -> Result<(), String> {
+    let (pieces, loading, name) = (&state.persist().aof.pieces, &state.persist().loading, shown(&entry.name));
+    let before = loading.done_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let fault = loop {
+        match reader.next_piece() {
+            Ok(Some(Piece::Commands(bytes))) => {
+                let piece = bytes.to_vec();
+                pieces.push(piece).map_err(|reason| format!("{reason} reading the append only file {name}"))?;
+                state.workers()[0].send(Message::Load);
+            }
+            Ok(Some(Piece::Note(_))) => {}
+            Ok(None) => break None,
+            Err(fault) => break Some(fault),
+        }
+        loading.done_bytes.store(before + reader.offset(), std::sync::atomic::Ordering::Relaxed);
+        if state.is_stopping() {
+            return Err("the server ends".to_owned());
+        }
+    };
+    pieces.finish().map_err(|reason| format!("{reason} reading the append only file {name}"))?;
+    match fault {
+        None => Ok(()),
+        Some(FileFault::Io(error)) => {
+            Err(format!("Unrecoverable error reading the append only file {name}: {}", error_text(&error)))
+        }
+        Some(FileFault::Damaged { offset, reason }) => Err(format!(
+            "Bad file format reading the append only file {name} at offset {offset} ({reason}): make a backup of your AOF \
+             file, then use varve-check aof --fix <filename.manifest>"
+        )),
+        Some(FileFault::Truncated { valid }) => truncated(config, place, entry, is_last, valid),
+    }
+}
+
+/// The file ends torn: what is good of it ends at `valid`.
+fn truncated(config: &Config, place: &Place, entry: &Entry, is_last: bool, valid: u64) -> Result<(), String> {
+    let name = shown(&entry.name);
+    if !config.append.loads_truncated {
+        return Err(format!(
+            "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then \
+             use varve-check aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' \
+             configuration option to yes and restart the server."
+        ));
+    }
+    tracing::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
+    if !is_last {
+        return Err("Fatal error: the truncated file is not the last file".to_owned());
+    }
+    tracing::warn!("Truncating the AOF {name} at offset {valid}");
+    let cut = place.disk.append(&place.path(&entry.name)).and_then(|(mut file, _)| {
+        file.set_len(valid)?;
+        file.sync()
+    });
+    cut.map_err(|error| format!("Error truncating the AOF file {name}: {}", error_text(&error)))?;
+    tracing::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
+    Ok(())
+}

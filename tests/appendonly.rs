@@ -1,0 +1,221 @@
+//! The append-only file beside redis-server's: each loads the folder of the other; what was acknowledged under
+//! `appendfsync always` is there after a kill at any moment.
+//!
+//! ```text
+//!   random commands --> one server --folder--> the other --> equal DEBUG DIGEST, both ways
+//!   writers --kill -9--> start --> each key at least as far as its writer was told, no transaction in half    and again
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+use varve_testkit::{Client, Launch, Random, Server, seed};
+use varve_tests::collections::Types;
+use varve_tests::generate::{Generator, Kind};
+
+/// Writers that a kill interrupts.
+const WRITERS: usize = 4;
+/// Kills of the short form.
+const KILLS: u64 = 6;
+
+/// A folder that outlives its servers, and is removed with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-appendonly-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    fn start(&self, launch: Launch) -> Server {
+        let launch = launch.config(format!("dir {}", self.0.display())).config("appendonly yes");
+        launch.start().expect("the server starts")
+    }
+
+    /// The file that is appended to last.
+    fn last_increment(&self) -> PathBuf {
+        let dir = self.0.join("appendonlydir");
+        let manifest = fs::read_to_string(dir.join("appendonly.aof.manifest")).expect("a manifest");
+        let line = manifest.lines().rfind(|line| line.ends_with(" type i")).expect("an increment");
+        dir.join(line.split(' ').nth(1).expect("a name"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn digest(server: &Server) -> String {
+    server.client().cmd("DEBUG DIGEST").text()
+}
+
+/// True for commands that change a server's settings, and for those with a time: it could be over between two digests.
+fn is_left_out(args: &[Vec<u8>]) -> bool {
+    const NAMES: [&str; 9] =
+        ["debug", "config", "setex", "psetex", "getex", "expire", "pexpire", "expireat", "pexpireat"];
+    const WORDS: [&str; 4] = ["ex", "px", "exat", "pxat"];
+    let is = |arg: &[u8], names: &[&str]| names.iter().any(|name| arg.eq_ignore_ascii_case(name.as_bytes()));
+    is(&args[0], &NAMES) || args.iter().any(|arg| is(arg, &WORDS))
+}
+
+/// Runs random commands, also in transactions.
+fn fill(server: &Server, seed: u64, commands: usize) {
+    let mut generator = Generator::new(seed, 2, Types::ALL);
+    let mut client = server.client();
+    let (mut ran, mut left) = (0, 0);
+    while ran < commands {
+        let step = generator.next_step();
+        if step.kind != Kind::Call || is_left_out(&step.args) {
+            continue;
+        }
+        if left == 0 {
+            client.cmd("MULTI");
+            left = 1 + ran % 7;
+        }
+        drop(client.call(&step.args).expect("a reply"));
+        (ran, left) = (ran + 1, left - 1);
+        if left == 0 {
+            client.cmd("EXEC");
+        }
+    }
+    if left > 0 {
+        client.cmd("EXEC");
+    }
+}
+
+#[test]
+fn each_server_loads_the_other_ones_folder() {
+    let folder = Folder::new("both");
+    let first = seed::seed("append-only files of both servers");
+    let launches = [Launch::varve(), Launch::peer(), Launch::varve(), Launch::peer(), Launch::varve()];
+    let mut known: Option<String> = None;
+    for (round, launch) in (0..).zip(launches) {
+        let server = folder.start(launch);
+        if let Some(known) = &known {
+            assert_eq!(*known, digest(&server), "round {round}");
+        }
+        fill(&server, first + round, 2000);
+        if round % 2 == 1 {
+            // A base of its own.
+            server.client().cmd("BGREWRITEAOF");
+        }
+        server.client().cmd("PERSIST nothing");
+        known = Some(digest(&server));
+    }
+}
+
+#[test]
+fn a_torn_end_is_cut_off_and_damage_is_refused() {
+    let folder = Folder::new("torn");
+    let server = folder.start(Launch::varve());
+    fill(&server, seed::seed("a torn append-only file"), 300);
+    let known = digest(&server);
+    drop(server);
+    let append = |bytes: &[u8]| {
+        let mut file = OpenOptions::new().append(true).open(folder.last_increment()).expect("an increment");
+        file.write_all(bytes).expect("room");
+    };
+    for torn in
+        [&b"*3\r\n$3\r\nSET\r\n$1\r\nk"[..], &[0; 5000], b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"]
+    {
+        append(torn);
+        let refused = Launch::varve().config(format!("dir {}", folder.0.display()));
+        let refused = refused.config("appendonly yes").config("aof-load-truncated no").start();
+        let error = refused.expect_err("a torn end is not taken").to_string();
+        assert!(error.contains("Unexpected end of file reading the append only file"), "{error}");
+        let server = folder.start(Launch::varve());
+        assert_eq!(digest(&server), known);
+        assert!(server.log().contains("loaded anyway because aof-load-truncated is enabled"), "{}", server.log());
+    }
+    append(b"*3\r\n$3\r\nSET\r\n$1\r\nkx\r\n$1\r\nv\r\n");
+    let error = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes").start();
+    let error = error.expect_err("damage is not taken").to_string();
+    assert!(error.contains("Bad file format reading the append only file"), "{error}");
+}
+
+/// The last number that a writer was told is written, and the last one that it sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    acknowledged: u64,
+    sent: u64,
+}
+
+/// Writes rising numbers until the server is gone: alone, and to two keys in a transaction.
+fn write(mut client: Client, writer: usize, from: u64, stop: &AtomicBool) -> Told {
+    let mut told = Told { acknowledged: 0, sent: from };
+    while !stop.load(Relaxed) {
+        let number = (told.sent + 1).to_string();
+        told.sent += 1;
+        client.queue(&["SET", &format!("alone{writer}"), &number]);
+        client.queue(&["MULTI"]);
+        client.queue(&["SET", &format!("left{writer}"), &number]);
+        client.queue(&["SET", &format!("right{writer}"), &number]);
+        client.queue(&["EXEC"]);
+        let replies = client.flush().and_then(|()| (0..5).map(|_| client.read()).last().expect("five replies"));
+        match replies {
+            Ok(reply) if !reply.is_error() => told.acknowledged = told.sent,
+            _ => return told,
+        }
+    }
+    told
+}
+
+fn number(client: &mut Client, key: &str) -> u64 {
+    client.cmd(&format!("GET {key}")).text().parse().unwrap_or(0)
+}
+
+/// Starts, writes, kills at a random moment, and starts again: this number of times.
+fn kill_and_look(folder: &Path, kills: u64, random: &mut Random) {
+    let launch = Launch::varve()
+        .config(format!("dir {}", folder.display()))
+        .config("appendonly yes")
+        .config("appendfsync always");
+    let mut told = [Told::default(); WRITERS];
+    for round in 0..=kills {
+        let server = launch.start().expect("the file always loads");
+        let mut client = server.client();
+        for (writer, told) in told.iter_mut().enumerate() {
+            let [alone, left, right] =
+                ["alone", "left", "right"].map(|name| number(&mut client, &format!("{name}{writer}")));
+            assert_eq!(left, right, "round {round}: no transaction is done in half");
+            for found in [alone, left] {
+                let bounds = told.acknowledged..=told.sent;
+                assert!(bounds.contains(&found), "round {round}: {found} of {told:?}");
+            }
+            // A number that was sent and not acknowledged may be there or not.
+            *told = Told { acknowledged: alone.min(left), sent: told.sent };
+        }
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let (client, stop, from) = (server.client(), &stop, told[writer].sent);
+                    scope.spawn(move || write(client, writer, from, stop))
+                })
+                .collect();
+            thread::sleep(Duration::from_millis(20 + random.below(150) as u64));
+            server.signal("KILL").expect("a signal");
+            stop.store(true, Relaxed);
+            for (told, writer) in told.iter_mut().zip(writers) {
+                let now = writer.join().expect("a writer ends");
+                *told = Told { acknowledged: now.acknowledged.max(told.acknowledged), sent: now.sent };
+            }
+        });
+    }
+}
+
+/// VARVE_KILLS makes it longer.
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    let folder = Folder::new("kills");
+    let kills = std::env::var("VARVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
+    kill_and_look(&folder.0, kills, &mut Random::new(seed::seed("kills of a server with an append-only file")));
+}

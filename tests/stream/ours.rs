@@ -166,7 +166,7 @@ impl Ours {
         let Ours { worker, batch, table, connections, out, store, .. } = self;
         let Connection { parser, session, blocked } = &mut connections[who - 1];
         let mark = out.mark();
-        while !input.is_empty() {
+        while !input.is_empty() || session.is_ongoing() {
             let mut none = LargeArguments::default();
             let turn = batch.turn(worker, table, parser, session, self.now_ms, input, &mut none, out);
             match turn.state {

@@ -56,7 +56,7 @@ impl Client {
         let mut input = requests.replace('\n', "\r\n").into_bytes();
         let mut input = &mut input[..];
         let mut replies = String::new();
-        while !input.is_empty() {
+        while !input.is_empty() || self.session.is_ongoing() {
             let (reply, _, consumed) = self.turn(input);
             replies += &reply;
             input = &mut input[consumed..];

@@ -38,6 +38,7 @@ use crate::waiting::{Blocked, Served};
 use crate::{checks, tracking};
 
 mod account;
+mod go_on;
 mod parse;
 mod prefetch;
 mod preparse;
@@ -84,6 +85,8 @@ pub struct Batch {
     prefetcher: Prefetcher,
     /// Commands found lately.
     recent: Recent,
+    /// Time after which a command that goes on ends its turn.
+    parts_ns: u64,
 }
 
 /// How a turn ended.
@@ -159,6 +162,8 @@ enum Stop {
     Selected,
     /// The replies are enough for one turn.
     Full,
+    /// The last command goes on in the next turn.
+    GoesOn,
 }
 
 impl Batch {
@@ -173,12 +178,18 @@ impl Batch {
             denied: Denied::NONE,
             prefetcher: Prefetcher::default(),
             recent: Recent::default(),
+            parts_ns: TURN_NANOS,
         }
     }
 
     /// The counters.
     pub fn stats(&self) -> &Arc<CommandStats> {
         &self.observers.stats
+    }
+
+    /// Ends each turn of a command that goes on behind its first part, for tests that step through it.
+    pub fn end_turns_after_a_part(&mut self) {
+        self.parts_ns = 0;
     }
 
     /// The commands that took long; whoever runs a turn takes them out.
@@ -257,6 +268,10 @@ impl Batch {
         worker.set_now(now_ms);
         worker.set_client(session.id());
         worker.set_no_touch(session.is_no_touch());
+        if session.is_ongoing() {
+            let out_max = out.len() + TURN_REPLY_BYTES;
+            return self.go_on(worker, session, out, out_max);
+        }
         let parsed = if bodies.is_empty() { None } else { bodies.take_parsed() };
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };
         let out_max = out.len() + TURN_REPLY_BYTES;
@@ -288,19 +303,7 @@ impl Batch {
             parser.reset();
         }
         let state = match stop {
-            Some(Stop::Busy | Stop::Shut) => TurnState::Busy,
-            Some(Stop::Paused) => TurnState::Paused,
-            Some(Stop::Exec(exec)) => TurnState::Exec(exec),
-            Some(Stop::Blocked(blocked)) => TurnState::Blocked(blocked),
-            Some(Stop::Published(mark)) => TurnState::Published(mark),
-            Some(Stop::Close(mark)) => TurnState::Close(mark),
-            Some(Stop::Foreign) => TurnState::Foreign,
-            Some(Stop::Selected | Stop::Full) => TurnState::Yield,
-            Some(Stop::Server(command)) => {
-                let request = &self.work.requests[done - 1];
-                let spans = self.work.spans[request.spans.clone()].to_vec();
-                TurnState::Server { command, start: request.start, spans }
-            }
+            Some(stop) => self.state_after(stop, done),
             None => match tail {
                 Tail::Partial { want } if want <= BODY_WANT_MIN => TurnState::NeedInput { want, body: None },
                 Tail::Partial { want } => {
@@ -312,6 +315,25 @@ impl Batch {
             },
         };
         Turn { consumed, commands: done, state }
+    }
+
+    /// The state of a connection of whose requests `done` have run when something stopped the turn.
+    fn state_after(&self, stop: Stop, done: usize) -> TurnState {
+        match stop {
+            Stop::Busy | Stop::Shut => TurnState::Busy,
+            Stop::Paused => TurnState::Paused,
+            Stop::Exec(exec) => TurnState::Exec(exec),
+            Stop::Blocked(blocked) => TurnState::Blocked(blocked),
+            Stop::Published(mark) => TurnState::Published(mark),
+            Stop::Close(mark) => TurnState::Close(mark),
+            Stop::Foreign => TurnState::Foreign,
+            Stop::Selected | Stop::Full | Stop::GoesOn => TurnState::Yield,
+            Stop::Server(command) => {
+                let request = &self.work.requests[done - 1];
+                let spans = self.work.spans[request.spans.clone()].to_vec();
+                TurnState::Server { command, start: request.start, spans }
+            }
+        }
     }
 
     /// Ends a connection whose input breaks the protocol.
@@ -454,8 +476,9 @@ impl Running<'_> {
             if ctx.tx.has_ready() {
                 blocking::serve_ready(&mut ctx.tx, observers);
             }
-            if ctx.session.is_blocked() || self.spent_ns > TURN_NANOS {
+            if ctx.session.ends_turn() || self.spent_ns > TURN_NANOS {
                 stop = ctx.session.take_blocked().map(Stop::Blocked);
+                stop = stop.or(ctx.session.is_ongoing().then_some(Stop::GoesOn));
                 break;
             }
         }

@@ -4,11 +4,12 @@
 use std::ops::Range;
 
 use varve_catalog::Row;
-use varve_protocol::{Args, Reply};
+use varve_protocol::{Args, OwnedArgs, Reply};
 use varve_store::{Again, Effect, Key, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
 use crate::large_arguments::LargeArguments;
 use crate::notify;
+use crate::ongoing::{Ongoing, OngoingCommand};
 use crate::session::Session;
 
 /// A key of a request: which argument it is and its hash.
@@ -118,6 +119,13 @@ impl<'a> Ctx<'_, 'a> {
                 _ => self.out.null(),
             },
         }
+    }
+
+    /// Goes on with `rest` in the next turns of the connection, whose session [takes parts](Session::takes_parts).
+    pub fn go_on(&mut self, rest: Box<dyn Ongoing>) {
+        debug_assert!(self.session.takes_parts(), "the handler has asked");
+        let args = OwnedArgs::from(self.args);
+        self.session.go_on(Box::new(OngoingCommand { row: self.row, args, rest, nanos: 0 }));
     }
 
     /// Reports what the command did to a key ([`Tx::did`]).

@@ -7,6 +7,7 @@ use varve_protocol::{Args, Resp};
 use varve_store::{Overdue, StoreWorker, Tx};
 
 use crate::multi::{Multi, Reach, Watching};
+use crate::ongoing::OngoingCommand;
 use crate::tracking::Tracking;
 use crate::waiting::Blocked;
 
@@ -31,7 +32,7 @@ enum ReplyMode {
 }
 
 /// A connection as commands see it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Session {
     /// Number of the connection, from 1, never used twice in a process.
     id: u64,
@@ -59,6 +60,8 @@ pub struct Session {
     no_evict: bool,
     /// The wait that the command that just ran has begun.
     blocked: Option<Blocked>,
+    /// The command that goes on in its next turns.
+    ongoing: Option<Box<OngoingCommand>>,
     reply: ReplyMode,
     /// Number of channels, patterns and shard channels that it is subscribed to.
     subscriptions: u32,
@@ -106,6 +109,7 @@ impl Session {
             string_bytes_max: 512 << 20,
             no_evict: false,
             blocked: None,
+            ongoing: None,
             reply: ReplyMode::On,
             subscriptions: 0,
             monitors: false,
@@ -446,6 +450,40 @@ impl Session {
     /// The wait of the command that just ran, for its owner.
     pub(crate) fn take_blocked(&mut self) -> Option<Blocked> {
         self.blocked.take()
+    }
+
+    /// True if no further request may run in this turn: the command that just ran waits, or goes on.
+    #[inline]
+    pub(crate) fn ends_turn(&self) -> bool {
+        self.blocked.is_some() || self.ongoing.is_some()
+    }
+
+    /// True if the reply to its last command may come in parts: nobody writes between them, and the reply is wanted.
+    pub fn takes_parts(&self) -> bool {
+        let listens = self.subscriptions > 0 || self.tracking.on || self.monitors;
+        self.reply == ReplyMode::On && !listens && self.in_exec.is_none()
+    }
+
+    /// A command goes on in the next turns.
+    pub(crate) fn go_on(&mut self, ongoing: Box<OngoingCommand>) {
+        debug_assert!(self.ongoing.is_none() && self.blocked.is_none(), "one command at a time");
+        self.ongoing = Some(ongoing);
+    }
+
+    /// True while a command goes on: its reply is not complete.
+    #[inline]
+    pub fn is_ongoing(&self) -> bool {
+        self.ongoing.is_some()
+    }
+
+    /// Bytes that the command which goes on keeps for its reply.
+    pub fn ongoing_bytes(&self) -> usize {
+        self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
+    }
+
+    /// The command that goes on, to run its next part.
+    pub(crate) fn take_ongoing(&mut self) -> Option<Box<OngoingCommand>> {
+        self.ongoing.take()
     }
 
     /// The connection ends when what has been replied is sent.

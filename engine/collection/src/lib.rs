@@ -16,6 +16,7 @@
 //! | [`field_table`] | the members of a sorted set under an index of their own |
 //! | [`zset`] | sorted sets: a field table, and a tree over its elements by (score, member); small ones in a packed node |
 //! | `counted_tree` | the counted B+ tree that lists and sorted sets share |
+//! | `sequence_readers` | readers of leaves that have an order of their own |
 //!
 //! Not here: keys, databases, shards, locks, the clock. The caller holds whatever lock guards the collection, and lends the
 //! log's tokens with each call ([`WriteCtx`]).
@@ -27,6 +28,7 @@ pub mod field_table;
 mod kinds;
 pub mod leaf_table;
 pub mod list;
+mod sequence_readers;
 pub mod zset;
 
 use std::collections::HashSet;
@@ -57,6 +59,30 @@ impl CollectionId {
     pub const fn number(self) -> u32 {
         self.0
     }
+}
+
+/// The number of a reader that is shown a collection over several holds of its shard. No two readers of a store have the
+/// same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReaderNumber(u64);
+
+impl ReaderNumber {
+    /// The reader of this number.
+    #[inline]
+    pub const fn new(number: u64) -> ReaderNumber {
+        ReaderNumber(number)
+    }
+}
+
+/// How much of a reader that wants no more has been forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The collection does not know it.
+    Unknown,
+    /// A part of what was handed over to it: the rest is left for further calls.
+    Partly,
+    /// All of it.
+    Wholly,
 }
 
 /// The context of an operation that reads a big collection. The access is that of the lock which guards the collection.
@@ -280,6 +306,25 @@ impl Collection {
             Collection::List(c) => c.step(ctx, buckets),
             Collection::Hash(_) | Collection::Set(_) => {}
             Collection::Zset(z) => z.step(ctx, buckets),
+        }
+    }
+
+    /// Forgets a reader that wants no more, or a part of what was handed over to it: to be called until it is forgotten.
+    pub fn end_reading(&mut self, number: ReaderNumber) -> Forgotten {
+        match self {
+            Collection::List(c) => c.end_reading(number),
+            Collection::Hash(e) | Collection::Set(e) => e.end_reading(number),
+            Collection::Zset(_) => Forgotten::Unknown,
+        }
+    }
+
+    /// Whether somebody reads the collection over several holds of the shard. What somebody reads is not freed.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        match self {
+            Collection::List(c) => c.is_read(),
+            Collection::Hash(e) | Collection::Set(e) => e.is_read(),
+            Collection::Zset(_) => false,
         }
     }
 

@@ -27,7 +27,10 @@ pub use keyspace::gate;
 pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
-pub use ops::{AddError, Ahead, GuessedCollection, ListPart, Overdue, Pick, SetOp, SetView, SetViews, Tx};
+pub use ops::{
+    AddError, Ahead, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp, SetView,
+    SetViews, SetsInParts, Tx,
+};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::form::StringForm;
@@ -37,6 +40,7 @@ pub use state::meter::Defragged;
 pub use state::observe::{Author, Observer};
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
+pub use state::readers::{CollectionReader, ReadBounds};
 pub use state::request::{ObjectInfo, OutOfMemory, Ttl, VALUE_BYTES_MAX};
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes, SmallShape};
 pub use state::shard_set::ShardSet;

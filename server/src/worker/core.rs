@@ -340,8 +340,8 @@ impl Core {
 
     /// True if the connection keeps more unsent output than its class may have.
     pub(super) fn over_output(&mut self, id: ConnId) -> bool {
-        let output = self.conns[id].output();
-        self.over_output_limit(id, output.len(), output.is_overflown())
+        let conn = &self.conns[id];
+        self.over_output_limit(id, conn.unsent_bytes(), conn.output().is_overflown())
     }
 
     /// True if the connection has more unsent output, `unsent` bytes, than its class may have, or if some of it is lost. As

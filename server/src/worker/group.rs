@@ -6,7 +6,7 @@
 //!   visits     A: execute, write    B: execute, write    C: ...
 //! ```
 //! A group is small: its first reply waits for all its reads. A connection joins one only if it has no unsent replies, no
-//! half request and no reason to wait. All others have a visit of their own, in their turn.
+//! half request, no command that goes on and no reason to wait. All others have a visit of their own, in their turn.
 
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ impl Core {
     fn joins(&mut self, who: ConnRef) -> bool {
         self.conns.get_mut(who).is_some_and(|conn| {
             let empty = conn.output().is_empty() && conn.requests().is_empty();
-            empty && conn.may_read() && conn.may_run() && !conn.listens()
+            empty && conn.may_read() && conn.may_run() && !conn.listens() && !conn.session().is_ongoing()
         })
     }
 

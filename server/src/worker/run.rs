@@ -25,6 +25,8 @@ use crate::state::ctx::{After, ServerCtx};
 const VISIT_TIME: Duration = Duration::from_millis(1);
 /// Bytes of replies from which on they are written before more is executed.
 const WRITE_BYTES: usize = 64 * 1024;
+/// Unsent bytes of a reply that comes in parts from which on no further part is made.
+const UNSENT_MAX: usize = 256 * 1024;
 /// A command that took this long has the clock read again for those after it.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
@@ -61,15 +63,22 @@ impl Core {
         out: &mut Reply,
     ) -> (usize, Stop) {
         let conn = &mut self.conns[id];
-        if !conn.may_run() || data.is_empty() {
+        let is_ongoing = conn.session().is_ongoing();
+        if is_ongoing && out.len() > UNSENT_MAX {
+            // The socket, once it takes more, has the connection visited again.
+            return (0, Stop::Waits);
+        }
+        let is_empty = data.is_empty() && !is_ongoing;
+        if !conn.may_run() || is_empty {
             conn.requests_mut().set_want(1);
-            return (0, if data.is_empty() { Stop::Idle } else { Stop::Waits });
+            return (0, if is_empty { Stop::Idle } else { Stop::Waits });
         }
         out.set_resp(conn.session().resp());
         self.batch.resume(early);
         let (mut done, mut clock) = (0, VisitClock::default());
         loop {
             let turn = self.turn(id, &mut data[done..], out);
+            self.conns[id].end_parts(out);
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
             let stop = match turn.state {

@@ -109,7 +109,7 @@ impl Connections {
         let Connections { worker, batch, commands, clients, bodies, out } = self;
         let Client { parser, session } = &mut clients[part.client];
         let mut input = &mut *part.bytes;
-        while !input.is_empty() {
+        while !input.is_empty() || session.is_ongoing() {
             let turn = batch.turn(worker, commands, parser, session, NOW_MS, input, bodies, out);
             match turn.state {
                 // A client that waits is served by a request of the other one, before it sends again.

@@ -1,8 +1,9 @@
 //! HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD: whole hashes, and parts of them that the hash chooses.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, word};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::Pick;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{CollectionReader, Pick, Tx, Type};
 
 use crate::errors;
 use crate::generic::scan::{Family, Options, parse_cursor};
@@ -12,15 +13,10 @@ pub(super) const ROWS: FileRows = &[HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD];
 
 /// HGETALL key
 fn hgetall(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let key = ctx.key(1);
-    let len = ctx.tx.hash_len(&key)?;
-    let out = &mut *ctx.out;
-    out.map(len);
-    ctx.tx.hash_for_each(&key, |field, value| {
+    reply_all(ctx, Reply::map, |out, field, value| {
         out.bulk(field);
         out.bulk(value);
-    })?;
-    Ok(())
+    })
 }
 
 const HGETALL: Command = Command::new(
@@ -36,7 +32,7 @@ const HGETALL: Command = Command::new(
 
 /// HKEYS key
 fn hkeys(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    list(ctx, |field, _| field)
+    reply_all(ctx, Reply::array, |out, field, _| out.bulk(field))
 }
 
 const HKEYS: Command = Command::new(
@@ -52,7 +48,7 @@ const HKEYS: Command = Command::new(
 
 /// HVALS key
 fn hvals(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    list(ctx, |_, value| value)
+    reply_all(ctx, Reply::array, |out, _, value| out.bulk(value))
 }
 
 const HVALS: Command = Command::new(
@@ -66,14 +62,40 @@ const HVALS: Command = Command::new(
         .args(&[key("key", 0)]),
 );
 
-/// Replies with one part of each pair.
-fn list(ctx: &mut Ctx<'_, '_>, part: impl for<'v> Fn(&'v [u8], &'v [u8]) -> &'v [u8]) -> CmdResult {
+/// Replies with all fields and values, each pair by `reply`; a long hash over several turns.
+fn reply_all(ctx: &mut Ctx<'_, '_>, head: fn(&mut Reply, usize), reply: ReplyPair) -> CmdResult {
     let key = ctx.key(1);
-    let len = ctx.tx.hash_len(&key)?;
+    let (len, is_big) = ctx.tx.hash_size(&key)?;
+    head(ctx.out, len);
+    if is_big
+        && ctx.session.takes_parts()
+        && let Some(reader) = ctx.tx.begin_reading(&key, Type::Hash)?
+    {
+        ctx.go_on(Box::new(RestOfPairs { reader, reply }));
+        return Ok(());
+    }
     let out = &mut *ctx.out;
-    out.array(len);
-    ctx.tx.hash_for_each(&key, |field, value| out.bulk(part(field, value)))?;
+    ctx.tx.hash_for_each(&key, |field, value| reply(out, field, value))?;
     Ok(())
+}
+
+/// Replies with a field and its value, or with one of them.
+type ReplyPair = fn(&mut Reply, &[u8], &[u8]);
+
+/// The pairs of a long hash that are still to be replied.
+struct RestOfPairs {
+    reader: CollectionReader,
+    reply: ReplyPair,
+}
+
+impl Ongoing for RestOfPairs {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let reply = self.reply;
+        let read = tx.read_elements_on(&mut self.reader, |field, value| {
+            reply(out, field.text(&mut [0; 20]), value.text(&mut [0; 20]));
+        });
+        read.into()
+    }
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]

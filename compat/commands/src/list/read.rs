@@ -2,8 +2,9 @@
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::ListEnd;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{Key, ListEnd, ListReader, ListSearch, ReadOn, Tx};
 
 use super::write_part;
 use crate::errors;
@@ -58,9 +59,20 @@ const LINDEX: Command = Command::new(
 /// LRANGE key start stop
 fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (start, stop) = (integer(ctx.args.get(2))?, integer(ctx.args.get(3))?);
-    let (key, out) = (ctx.key(1), &mut *ctx.out);
-    ctx.tx.list_range(&key, start, stop, |part| write_part(out, part))?;
+    let (key, in_parts, out) = (ctx.key(1), ctx.session.takes_parts(), &mut *ctx.out);
+    if let Some(reader) = ctx.tx.list_range_in_parts(&key, (start, stop), in_parts, |part| write_part(out, part))? {
+        ctx.go_on(Box::new(RestOfRange(reader)));
+    }
     Ok(())
+}
+
+/// The elements of a long range that are still to be replied.
+struct RestOfRange(ListReader);
+
+impl Ongoing for RestOfRange {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        tx.read_range_on(&mut self.0, |entry| out.bulk(entry.text(&mut [0; 20]))).into()
+    }
 }
 
 const LRANGE: Command = Command::new(
@@ -81,6 +93,9 @@ fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = PositionOptions::parse(ctx)?;
     let (key, element) = (ctx.key(1), ctx.args.get(2));
     let limits = (options.skip, options.count.unwrap_or(1), options.compare);
+    if ctx.session.takes_parts() && search_in_parts(ctx, &key, &options) {
+        return Ok(());
+    }
     let out = &mut *ctx.out;
     match options.count {
         Some(_) => {
@@ -101,6 +116,61 @@ fn lpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
     }
     Ok(())
+}
+
+/// Elements that are compared within a tenth of a millisecond.
+const COMPARED_AT_ONCE: u64 = 4096;
+
+/// Begins to search in parts, if the list is long and the first match, where one is wanted, is not near the end from which
+/// the search goes.
+fn search_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &PositionOptions) -> bool {
+    let PositionOptions { from, skip, count, compare } = *options;
+    let element = ctx.args.get(2);
+    if compare <= COMPARED_AT_ONCE {
+        return false;
+    }
+    let near = if count.is_none() { Some((skip, COMPARED_AT_ONCE)) } else { None };
+    let Some((reader, len)) = ctx.tx.begin_list_search(key, (element, from), near) else { return false };
+    ctx.tx.note_read(key, true);
+    let needle = element.to_vec();
+    let search = ListSearch { needle, skip, count: count.unwrap_or(1), compare, len, compared: 0 };
+    let found = ctx.out.like();
+    ctx.go_on(Box::new(RestOfSearch { reader, search, found, matches: 0, answers_all: count.is_some() }));
+    true
+}
+
+/// A search in a long list. Its reply waits for the end: an array begins with its length.
+struct RestOfSearch {
+    reader: ListReader,
+    search: ListSearch,
+    /// The positions that were found.
+    found: Reply,
+    matches: usize,
+    /// An array of positions is answered, not the first one.
+    answers_all: bool,
+}
+
+impl Ongoing for RestOfSearch {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let RestOfSearch { reader, search, found, matches, answers_all } = self;
+        let read = tx.search_on(reader, search, |at| {
+            found.integer(at as i64);
+            *matches += 1;
+        });
+        if read == ReadOn::All {
+            match (*answers_all, *matches) {
+                (true, matches) => out.array(matches),
+                (false, 0) => out.null(),
+                (false, _) => {}
+            }
+            out.append(std::mem::take(found));
+        }
+        read.into()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.found.held_bytes()
+    }
 }
 
 const LPOS: Command = Command::new(

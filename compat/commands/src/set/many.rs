@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::{Key, SetOp};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{Key, ReadOn, SetOp, SetsInParts, Tx};
 
 use super::{ALL_SETS, KEYS, READS, REPLACES, STORED, UNORDERED, reply_member};
 use crate::errors;
@@ -71,6 +72,9 @@ const SDIFF: Command = Command::new(
 
 fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let keys = keys(ctx, 0);
+    if go_on_in_parts(ctx, op, &keys, Answer::Members) {
+        return Ok(());
+    }
     let sets = ctx.tx.set_views(&keys)?;
     let (members, mut count) = (ctx.out.defer(), 0);
     sets.show(op, |member| {
@@ -80,6 +84,68 @@ fn show(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     });
     ctx.out.end_set(members, count);
     Ok(())
+}
+
+/// Begins an operation on long sets, whose result is replied with when it is complete: a reply begins with its length.
+/// False, and nothing is done, if it is to be done at once.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, op: SetOp, keys: &[Key<'_>], answer: Answer) -> bool {
+    if !ctx.session.takes_parts() {
+        return false;
+    }
+    let Some(sets) = ctx.tx.begin_set_op(op, keys) else { return false };
+    for key in keys {
+        let found = ctx.tx.exists(key);
+        ctx.tx.note_read(key, found);
+    }
+    let members = ctx.out.like();
+    ctx.go_on(Box::new(RestOfOperation { sets, answer, members, count: 0 }));
+    true
+}
+
+/// The answer of an operation on sets.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// All members.
+    Members,
+    /// Their number, up to a limit; 0 is none.
+    Count { limit: i64 },
+}
+
+/// An operation on long sets that goes on.
+struct RestOfOperation {
+    sets: SetsInParts,
+    answer: Answer,
+    members: Reply,
+    count: i64,
+}
+
+impl Ongoing for RestOfOperation {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let RestOfOperation { sets, answer, members, count } = self;
+        let answer = *answer;
+        let read = tx.set_op_on(sets, |member| {
+            *count += 1;
+            match answer {
+                Answer::Members => {
+                    members.bulk(member);
+                    members.is_overflown()
+                }
+                Answer::Count { limit } => *count == limit,
+            }
+        });
+        if read == ReadOn::All {
+            match answer {
+                Answer::Members => out.set(*count as usize),
+                Answer::Count { .. } => out.integer(*count),
+            }
+            out.append(std::mem::take(members));
+        }
+        read.into()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sets.held_bytes() + self.members.held_bytes()
+    }
 }
 
 /// SINTERSTORE destination key [key ...]
@@ -150,6 +216,9 @@ fn sintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let number = usize::try_from(number).ok().filter(|n| *n <= ctx.args.len() - 2).ok_or(errors::TOO_MANY_KEYS)?;
     let limit = limit(ctx, 2 + number)?;
     let keys = keys(ctx, 0);
+    if go_on_in_parts(ctx, SetOp::Intersection, &keys, Answer::Count { limit }) {
+        return Ok(());
+    }
     let mut count = 0;
     ctx.tx.set_views(&keys)?.show(SetOp::Intersection, |_| {
         count += 1;

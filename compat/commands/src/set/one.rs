@@ -2,8 +2,9 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
-use varve_store::SetView;
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{CollectionReader, SetView, Tx, Type};
 
 use super::{ADDS, ASKS, MEMBERS, READS, REMOVES, TAKES, UNORDERED, reply_member};
 
@@ -120,14 +121,30 @@ const SMISMEMBER: Command = Command::new(
 /// SMEMBERS key
 fn smembers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    match ctx.tx.set_view(&key)? {
-        None => ctx.out.set(0),
-        Some(set) => {
-            ctx.out.set(set.len());
-            set.for_each(|member| reply_member(ctx.out, member));
-        }
+    let Some(set) = ctx.tx.set_view(&key)? else {
+        ctx.out.set(0);
+        return Ok(());
+    };
+    ctx.out.set(set.len());
+    if !set.is_big() || !ctx.session.takes_parts() {
+        set.for_each(|member| reply_member(ctx.out, member));
+        return Ok(());
+    }
+    if let Some(reader) = ctx.tx.begin_reading(&key, Type::Set)? {
+        ctx.go_on(Box::new(RestOfMembers(reader)));
+    } else if let Some(set) = ctx.tx.set_peek(&key)? {
+        set.for_each(|member| reply_member(ctx.out, member));
     }
     Ok(())
+}
+
+/// The members of a long set that are still to be replied.
+struct RestOfMembers(CollectionReader);
+
+impl Ongoing for RestOfMembers {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        tx.read_elements_on(&mut self.0, |member, _| reply_member(out, member)).into()
+    }
 }
 
 const SMEMBERS: Command = Command::new(

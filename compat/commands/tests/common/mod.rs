@@ -9,7 +9,7 @@ use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
-use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker};
+use varve_store::{Limits, LogGeometry, Options, Policy, ReadBounds, Store, StoreWorker};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -85,16 +85,55 @@ impl Server {
         self.batch.stats().holds.read().count()
     }
 
+    /// Reads collections over several holds from other sizes on, one part a turn.
+    #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
+    pub(crate) fn read_in_parts(&mut self, bounds: ReadBounds) {
+        self.store.set_read_bounds(bounds);
+        self.batch.end_turns_after_a_part();
+    }
+
+    /// Has lists of short nodes, with all of them compressed but those at their ends if `compressed`.
+    #[allow(dead_code, reason = "not every test that shares this module compresses lists")]
+    pub(crate) fn shorten_nodes(&mut self, compressed: bool) {
+        let limits = Limits { list_fill: 20, list_depth: u64::from(compressed), ..Limits::default() };
+        self.store.shapes().set(&limits);
+    }
+
+    /// Whether somebody reads a collection over several holds.
+    #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
+    pub(crate) fn has_readers(&self) -> bool {
+        self.store.has_readers()
+    }
+
+    /// Begins a command of another session, or goes on with it where no arguments are given, for one turn; its reply so
+    /// far, and whether that is all.
+    #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
+    pub(crate) fn turn_as(&mut self, who: usize, args: &[&[u8]]) -> (Vec<u8>, bool) {
+        self.switch(who);
+        let mut input = if args.is_empty() { Vec::new() } else { request(args) };
+        let mark = self.out.mark();
+        let Server { worker, batch, parser, session, commands, out, .. } = self;
+        let none = &mut LargeArguments::default();
+        let turn = batch.turn(worker, commands, parser, session, self.now_ms, &mut input, none, out);
+        assert!(!matches!(turn.state, TurnState::Busy), "one worker meets no busy shard");
+        assert_eq!(turn.consumed, input.len(), "a request begins in its first turn");
+        let ended = !session.is_ongoing();
+        let reply = self.out.since(mark).flatten().copied().collect();
+        self.out.truncate(mark);
+        self.switch(who);
+        (reply, ended)
+    }
+
+    /// Ends a connection in the middle of its reply.
+    #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
+    pub(crate) fn hang_up(&mut self, who: usize) {
+        self.others.retain(|(number, _)| *number != who);
+    }
+
     /// Runs a command; its reply.
     #[allow(dead_code, reason = "not every test that shares this module sends single commands")]
     pub(crate) fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let mut input = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            input.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            input.extend_from_slice(arg);
-            input.extend_from_slice(b"\r\n");
-        }
-        self.send(&mut input)
+        self.send(&mut request(args))
     }
 
     /// Runs a request like [`Server::run`], from another session on the same worker; 0 is the first.
@@ -159,7 +198,7 @@ impl Server {
     /// Runs what a client sends; all replies.
     pub(crate) fn send(&mut self, mut input: &mut [u8]) -> Vec<u8> {
         let mark = self.out.mark();
-        while !input.is_empty() {
+        while !input.is_empty() || self.session.is_ongoing() {
             let Server { worker, batch, parser, session, commands, out, .. } = self;
             let turn =
                 batch.turn(worker, commands, parser, session, self.now_ms, input, &mut LargeArguments::default(), out);
@@ -190,6 +229,17 @@ impl Server {
         self.out.truncate(mark);
         reply
     }
+}
+
+/// A request as a client sends it.
+fn request(args: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        request.extend_from_slice(arg);
+        request.extend_from_slice(b"\r\n");
+    }
+    request
 }
 
 impl Drop for Server {

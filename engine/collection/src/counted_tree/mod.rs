@@ -30,6 +30,7 @@ pub(super) mod arena;
 #[cfg(all(test, debug_assertions))]
 mod contract_tests;
 mod cut;
+mod order;
 #[cfg(test)]
 mod tests;
 

@@ -40,7 +40,7 @@ impl LeafTable {
         }
         LeafField::of(field).with_value(value, |parts| {
             if let Some(found) = found {
-                if self.replace(ctx, found, parts) {
+                if self.replace(ctx, hash, found, parts) {
                     return;
                 }
                 self.take_out(ctx, hash, found);
@@ -72,7 +72,8 @@ impl LeafTable {
     /// Writes another content over an element that has its bytes in the leaf; false, and nothing is done, if the leaf has
     /// no room for that, or the element lies elsewhere.
     #[inline]
-    fn replace(&mut self, ctx: &mut WriteCtx<'_>, found: Found, parts: &[&[u8]]) -> bool {
+    fn replace(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Found, parts: &[&[u8]]) -> bool {
+        self.before(ctx.read(), hash);
         let mut object = ctx.access.open_mut(ctx.log, found.leaf);
         let mut leaf = PackedLeafMut::open(object.value_mut());
         matches!(leaf.leaf().get(found.pos), LeafElement::Here(_)) && leaf.replace(found.pos, parts).is_ok()
@@ -82,6 +83,7 @@ impl LeafTable {
     #[cold]
     fn set_elsewhere(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Option<Found>, field: &[u8], value: &[u8]) {
         if let Some(found) = found {
+            self.before(ctx.read(), hash);
             if let Some(r) = self.own_object(ctx, found)
                 && self.change_object(ctx, r, |object| object.set_value(value))
             {

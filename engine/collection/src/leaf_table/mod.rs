@@ -19,11 +19,13 @@
 //! | `reshape` | leaves that grow, shrink, split and are joined |
 //! | `members`, `fields` | the operations of sets, and of hashes |
 //! | `draw` | elements by number, and at random |
+//! | `reading` | readers over several holds of the shard, who see the table as it was when they began |
 
 mod directory;
 mod draw;
 mod fields;
 mod members;
+mod reading;
 mod reshape;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ use varve_segment::{Access, Appender, Log, NewObject, ObjectHead, ObjectKind, Ob
 use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 use directory::{DEPTH_MAX, Directory};
+use reading::Readers;
 use reshape::Expected;
 
 /// An element of more bytes than this has an object of its own.
@@ -61,6 +64,8 @@ pub struct LeafTable {
     expected: Expected,
     /// The position up to which the leaves of a table to which nothing leads any more are killed.
     freed: u64,
+    /// Those that are shown the table as it was; none nearly always.
+    readers: Option<Box<Readers>>,
 }
 
 /// The parts of an element.
@@ -146,6 +151,7 @@ impl LeafTable {
             form,
             expected: Expected::default(),
             freed: 0,
+            readers: None,
         }
     }
 
@@ -162,10 +168,10 @@ impl LeafTable {
         self.object_bytes
     }
 
-    /// Bytes of the directory.
+    /// Bytes of the directory, and of what was handed over to readers.
     #[inline]
     pub fn table_bytes(&self) -> usize {
-        self.directory.bytes()
+        self.directory.bytes() + self.handed_bytes()
     }
 
     /// Figures of the directory: its cells count as buckets.
@@ -244,8 +250,17 @@ impl LeafTable {
         found.is_some()
     }
 
+    /// Sees to it that readers have the leaf of a hash as it is: it is about to change.
+    #[inline(always)]
+    fn before(&mut self, ctx: ReadCtx<'_>, hash: u64) {
+        if self.readers.is_some() {
+            self.hand_over(ctx, hash);
+        }
+    }
+
     /// Takes an element out of its leaf, whose form stays. An object of its own dies, and so does a leaf without elements.
     fn take_out(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Found) {
+        self.before(ctx.read(), hash);
         let mut object = ctx.access.open_mut(ctx.log, found.leaf);
         let mut leaf = PackedLeafMut::open(object.value_mut());
         let element = leaf.leaf().get(found.pos);
@@ -364,6 +379,7 @@ impl LeafTable {
 
     /// Kills about `objects` objects, which no key leads to any more; true when none is left.
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
+        debug_assert!(!self.is_read(), "what somebody reads is not freed");
         let mut doomed = smallvec::SmallVec::<[(u64, Ref); 64]>::new();
         let log = ctx.log;
         let next = self.directory.walk(self.freed, |at, cell| {
@@ -423,6 +439,7 @@ impl LeafTable {
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.directory.verify();
+        self.verify_readers(ctx);
         let (mut bytes, mut len) = (0, 0);
         let mut own = |r, kind| {
             let object = ctx.access.open(ctx.log, r);

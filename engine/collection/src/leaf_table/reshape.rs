@@ -98,6 +98,7 @@ impl LeafTable {
         size: usize,
         push: impl Fn(&mut PackedLeafMut<'_>) -> Result<(), Full>,
     ) {
+        self.before(ctx.read(), hash);
         self.len += 1;
         loop {
             let cell = self.directory.get(hash);

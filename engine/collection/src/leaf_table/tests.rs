@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use varve_base::rng::Rng;
 use varve_segment::{Drain, DrainState, LogGeometry, Relocate, Relocated};
 
+use crate::{Forgotten, ReaderNumber};
+
 use super::*;
 
 const SEED: u64 = 91;
@@ -396,4 +398,107 @@ fn draws_of_a_table_that_was_filled_in_order_end_soon() {
     assert_eq!(counts.len(), 4000);
     let chi: f64 = counts.values().map(|&n| (n as f64 - 100.0).powi(2) / 100.0).sum();
     assert!((chi - 3999.0).abs() < 5.0 * (2.0_f64 * 3999.0).sqrt(), "chi-square {chi} of 3999");
+}
+
+/// A reader of the test: what it must be shown, and what it was.
+struct Shown {
+    number: ReaderNumber,
+    expected: BTreeMap<Vec<u8>, Vec<u8>>,
+    shown: BTreeMap<Vec<u8>, Vec<u8>>,
+    below: u64,
+}
+
+impl World {
+    fn begin_reading(&mut self, number: u64) -> Shown {
+        let number = ReaderNumber::new(number);
+        self.table.begin_reading(number);
+        Shown { number, expected: self.model.clone(), shown: BTreeMap::new(), below: 0 }
+    }
+
+    /// Shows a reader one leaf more; true if that was the last one.
+    fn read_leaf(&mut self, reader: &mut Shown) -> bool {
+        let World { log, access, table, .. } = self;
+        let ctx = ReadCtx { log, access, seed: SEED };
+        let mut hashes = Vec::new();
+        let next = table.read_on(ctx, reader.number, 1, |name, value| {
+            let (name, value) = (name.text(&mut [0; 20]).to_vec(), value.text(&mut [0; 20]).to_vec());
+            hashes.push(hash64(SEED, &name));
+            assert!(reader.shown.insert(name, value).is_none(), "an element is shown once");
+            true
+        });
+        assert!(hashes.iter().all(|&hash| hash >= reader.below && next.is_none_or(|next| hash < next)));
+        reader.below = next.unwrap_or(u64::MAX);
+        if next.is_none() {
+            assert_eq!(reader.shown, reader.expected, "a reader is shown what was there when it began");
+        }
+        next.is_none()
+    }
+}
+
+#[test]
+fn readers_are_shown_what_was_there_when_they_began() {
+    let seed = seed(23);
+    for run in 0..12 {
+        let table = if run % 2 == 0 { LeafTable::members() } else { LeafTable::fields() };
+        let mut world = World::new(table, seed + run);
+        let (shape, names) = (run / 2 % 4, [60, 700, 5000][run as usize % 3]);
+        let (mut readers, mut ended): (Vec<Shown>, _) = (Vec::new(), 0);
+        for step in 0..12_000_u64 {
+            // It grows, and shrinks to nothing, while readers are on their way.
+            let growing = step / 3000 % 2 == 0;
+            let name = name(shape, world.rng.below(names));
+            let long = world.rng.below(if shape == 3 { 1400 } else { 40 });
+            match world.rng.below(16) {
+                0..=6 if growing => world.put(&name, &vec![b'v'; if run % 2 == 0 { 0 } else { long as usize }]),
+                0..=1 => world.put(&name, if run % 2 == 0 { b"" } else { b"12345" }),
+                2..=9 if !growing => world.remove(&name),
+                7 => world.remove(&name),
+                10 => world.reclaim(),
+                11 if readers.len() < 4 => {
+                    let reader = world.begin_reading(step);
+                    readers.push(reader);
+                }
+                12..=13 if !readers.is_empty() => {
+                    let at = world.rng.below(readers.len() as u64) as usize;
+                    for _ in 0..world.rng.below(4) + 1 {
+                        if world.read_leaf(&mut readers[at]) {
+                            readers.swap_remove(at);
+                            ended += 1;
+                            break;
+                        }
+                    }
+                }
+                14 if world.rng.below(40) == 0 && !readers.is_empty() => {
+                    let gone = readers.swap_remove(0);
+                    while world.table.end_reading(gone.number) == Forgotten::Partly {}
+                }
+                _ => world.look(&name),
+            }
+            if step % 400 == 0 {
+                world.verify();
+            }
+        }
+        readers.into_iter().for_each(|mut reader| while !world.read_leaf(&mut reader) {});
+        assert!(ended > 10, "{ended} readers came to the end");
+        assert!(!world.table.is_read() && world.table.handed_bytes() == 0, "nothing is left of the readers");
+        world.verify();
+    }
+}
+
+#[test]
+fn a_change_hands_one_leaf_over_once() {
+    let mut world = World::new(LeafTable::members(), 9);
+    (0..20_000).for_each(|n| world.put(&name(0, n), b""));
+    let quiet = world.table.table_bytes();
+    let mut reader = world.begin_reading(1);
+    world.remove(&name(0, 5));
+    let one = world.table.handed_bytes();
+    assert!((100..6000).contains(&one), "{one} bytes of a leaf and its range");
+    world.put(&name(0, 5), b"");
+    assert_eq!(world.table.handed_bytes(), one, "the range is found, and nothing is copied");
+    (0..20_000).for_each(|n| world.remove(&name(0, n)));
+    let all = world.table.handed_bytes();
+    assert!(all < 20_000 * 30, "{all} bytes of 20 000 elements and their ranges");
+    while !world.read_leaf(&mut reader) {}
+    assert!(world.table.table_bytes() < quiet, "the table is empty");
 }

@@ -18,6 +18,7 @@ impl Quicklist {
     /// Puts another element in the place of the one at a position, which there is.
     pub fn set(&mut self, ctx: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
         let (leaf, offset) = self.tree.locate(position).expect("the caller compared with the length");
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let (at, r) = (offset as usize, self.tree.leaf_ref(leaf));
         debug_assert!(offset < self.tree.count_of(leaf), "the offset is inside the node");
         let mut object = ctx.write.access.open_mut(ctx.write.log, r);
@@ -119,6 +120,7 @@ impl Quicklist {
         if !any_small || !ctx.shape.joins(a, b) {
             return false;
         }
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let (left, right) = match side {
             End::Front => (neighbour, leaf),
             End::Back => (leaf, neighbour),
@@ -179,6 +181,7 @@ impl Quicklist {
 
     /// Moves the entries of a node from number `at` on into a new node behind it. Both get the room that they need.
     fn split(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, at: usize) {
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let object = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf));
         let (value, saved) = (object.value(), object.saved());
         let (entries, bytes) = sizes(value);

@@ -22,6 +22,7 @@
 //! | here | nodes: written, changed, given up; pushes and pops |
 //! | `middle` | insertion, replacement, removal; joining |
 //! | `read` | reading and searching |
+//! | `reading` | readers over several holds of the shard, who see the list as it was when they began |
 //! | `depth` | which nodes are compressed |
 //!
 //! A list does not know its key, and is never empty between commands.
@@ -29,6 +30,7 @@
 mod depth;
 mod middle;
 mod read;
+mod reading;
 #[cfg(test)]
 mod tests;
 
@@ -42,11 +44,13 @@ use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, Owne
 
 use crate::counted_tree::CountedTree;
 use crate::kinds;
+use crate::sequence_readers::SequenceReaders;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use crate::counted_tree::Leaf;
 pub use middle::{insert_entry, remove_matches};
 pub use read::{QuicklistReader, Search, emit_from};
+pub use reading::NodePart;
 
 /// No node has more entries, whatever its fill.
 const ENTRIES_MAX: usize = 512;
@@ -232,12 +236,14 @@ pub struct Quicklist {
     tree: CountedTree,
     /// Bytes of all node objects.
     object_bytes: u64,
+    /// Those that are shown the list as it was; none nearly always.
+    readers: Option<Box<SequenceReaders>>,
 }
 
 impl Quicklist {
     /// An empty list, to be filled at once.
     pub fn empty() -> Quicklist {
-        Quicklist { tree: CountedTree::new(), object_bytes: 0 }
+        Quicklist { tree: CountedTree::new(), object_bytes: 0, readers: None }
     }
 
     /// A list whose first node is this one.
@@ -262,9 +268,10 @@ impl Quicklist {
         self.object_bytes
     }
 
-    /// Bytes of the tree.
+    /// Bytes of the tree, and of what readers have.
+    #[inline]
     pub fn table_bytes(&self) -> usize {
-        self.tree.bytes()
+        self.tree.bytes() + self.readers.as_ref().map_or(0, |readers| readers.bytes())
     }
 
     /// Whether there is one node only.
@@ -310,6 +317,7 @@ impl Quicklist {
         entry: &impl Encoded,
     ) -> Pushed {
         let Some(leaf) = self.end(end) else { return Pushed::No };
+        self.before(log, access, leaf);
         let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Pushed::No };
         let (size, read) = (entry.size(), node.node());
@@ -350,6 +358,7 @@ impl Quicklist {
         emit: F,
     ) -> Result<Popped, F> {
         let Some(leaf) = self.end(end) else { return Err(emit) };
+        self.before(log, access, leaf);
         let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Err(emit) };
         let left = node.node().len() - 1;
@@ -379,6 +388,7 @@ impl Quicklist {
     #[inline]
     pub fn pop(&mut self, ctx: &mut ListCtx<'_, '_>, end: End, emit: impl FnOnce(PackedEntry<'_>)) -> bool {
         let Some(leaf) = self.end(end) else { return false };
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let r = self.decompressed(ctx, leaf);
         debug_assert!(!is_compressed(ctx.value(r)), "entries are taken out of a plain node");
         let mut object = ctx.write.access.open_mut(ctx.write.log, r);
@@ -447,14 +457,14 @@ impl Quicklist {
         }
     }
 
-    /// Whether nodes that were cut off are left.
+    /// Whether nodes that were cut off are left, and nobody may read them.
     pub fn wants_step(&self) -> bool {
-        self.tree.has_detached()
+        self.tree.has_detached() && !self.is_read()
     }
 
-    /// Kills at most `nodes` of the nodes that were cut off.
+    /// Kills at most `nodes` of the nodes that were cut off. While somebody reads they stay.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
-        for _ in 0..nodes {
+        for _ in 0..if self.is_read() { 0 } else { nodes } {
             let Some(r) = self.tree.take_detached() else { return };
             self.kill(ctx, r);
         }
@@ -481,6 +491,7 @@ impl Quicklist {
 
     /// Kills about `objects` nodes; true when none is left.
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
+        debug_assert!(!self.is_read(), "a list that somebody reads is not freed");
         for _ in 0..objects {
             let detached = self.tree.take_detached();
             let Some(r) = detached.or_else(|| self.tree.last().map(|leaf| self.tree.remove(leaf))) else { return true };
@@ -513,6 +524,9 @@ impl Quicklist {
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.tree.verify();
+        if let Some(readers) = &self.readers {
+            readers.verify(|leaf| self.tree.leaf(leaf).is_some());
+        }
         let leaves = std::iter::successors(self.tree.first(), |leaf| self.tree.next(*leaf));
         let detached = self.tree.detached_leaves();
         let mut bytes = 0;
@@ -551,6 +565,7 @@ impl Quicklist {
     fn push_into(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, end: End, entry: &Coded<'_>) -> bool {
         let (shape, size) = (ctx.shape, entry.size());
         debug_assert!(size > 0, "every entry has bytes");
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let mut object = ctx.write.access.open_mut(ctx.write.log, self.tree.leaf_ref(leaf));
         if is_compressed(object.value()) {
             return self.push_compressed(ctx, leaf, end, entry);
@@ -616,6 +631,7 @@ impl Quicklist {
         grow: Grow,
         change: impl FnOnce(&mut NodeMut<'_>),
     ) -> usize {
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let r = self.tree.leaf_ref(leaf);
         let before = self.tree.count_of(leaf) as usize;
         debug_assert!(before > 0, "no node is empty");
@@ -693,6 +709,7 @@ impl Quicklist {
     }
 
     fn drop_leaf(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+        self.before(ctx.write.log, ctx.write.access, leaf);
         let r = self.tree.remove(leaf);
         self.kill(ctx.write, r);
     }

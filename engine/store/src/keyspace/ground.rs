@@ -1,11 +1,13 @@
 //! The part of the store that a shard knows: the log, the seed of hashes, sums, and what the background owes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varve_segment::Log;
 
 use crate::state::collections::CollectionTable;
 use crate::state::pending::PendingWork;
+use crate::state::readers::ReaderList;
 
 /// The parts of the store that shards need.
 pub(crate) struct Ground {
@@ -15,6 +17,8 @@ pub(crate) struct Ground {
     collections: CollectionTable,
     /// The pending work of the background on big collections.
     pending: PendingWork,
+    /// Those who read big collections over several holds.
+    readers: Arc<ReaderList>,
     /// Bytes of all index tables and wheels, of roots and their tables.
     table_bytes: AtomicU64,
     /// One bit a shard: its index has growth or shrinking under way.
@@ -29,6 +33,7 @@ impl Ground {
             seed,
             collections: CollectionTable::new(),
             pending: PendingWork::new(),
+            readers: ReaderList::new(),
             table_bytes: AtomicU64::new(0),
             growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -56,6 +61,12 @@ impl Ground {
     #[inline]
     pub(crate) fn pending(&self) -> &PendingWork {
         &self.pending
+    }
+
+    /// Those who read big collections over several holds.
+    #[inline]
+    pub(crate) fn readers(&self) -> &Arc<ReaderList> {
+        &self.readers
     }
 
     /// Bytes of all index tables and wheels, of roots and their tables.

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use varve_collection::{Collection, CollectionId, WriteCtx};
+use varve_collection::{Collection, CollectionId, Forgotten, ReaderNumber, WriteCtx};
 use varve_segment::Appender;
 
 use super::ground::Ground;
 use super::shard::Shard;
 use crate::state::collections::RootLocation;
 use crate::state::link::{Link, Root};
+use crate::state::readers::CollectionReader;
 
 impl Ground {
     /// Follows the size of a collection's tables after it was changed, and sees that they are moved on.
@@ -65,7 +66,14 @@ impl Shard {
 
     /// Puts elements that were built under an id of their own among the roots of this shard, whose number is `shard`.
     pub(crate) fn place_root(&mut self, ground: &Ground, shard: usize, id: CollectionId, body: Collection) -> Link {
-        let place = self.roots.put(Box::new(Root { id, dying: false, restless: false, reported: 0, body }));
+        let place = self.roots.put(Box::new(Root {
+            id,
+            dying: false,
+            kept_for_readers: false,
+            restless: false,
+            reported: 0,
+            body,
+        }));
         ground.collections().set(id, RootLocation { shard, place });
         ground.follow_root(self.roots.get_mut(place));
         Link { id, place }
@@ -82,5 +90,47 @@ impl Shard {
         let place = self.roots.put(root);
         ground.collections().set(id, RootLocation { shard, place });
         Link { id, place }
+    }
+
+    /// Begins to read the collection at a place over several holds of the shard, which is held now.
+    pub(crate) fn begin_reading(
+        &mut self,
+        ground: &Ground,
+        place: u32,
+        begin: impl FnOnce(&mut Collection, ReaderNumber),
+    ) -> CollectionReader {
+        let root = self.roots.get_mut(place);
+        debug_assert!(!root.dying, "a key leads to it");
+        let reader = ground.readers().begin(root.id);
+        begin(&mut root.body, reader.number());
+        ground.follow_root(root);
+        reader
+    }
+
+    /// Follows the end of a reader, which the collection at a place has forgotten: one that dies is freed behind its last.
+    pub(crate) fn follow_reader_end(&mut self, ground: &Ground, place: u32) {
+        let root = self.roots.get_mut(place);
+        if root.kept_for_readers && !root.body.is_read() {
+            root.kept_for_readers = false;
+            ground.pending().mark_dying(root.id);
+        }
+        ground.follow_root(root);
+    }
+
+    /// Has the collection at a place, if it is there, forget a reader whose owner is gone; false if more is to be forgotten.
+    pub(crate) fn forget_reader(
+        &mut self,
+        ground: &Ground,
+        place: u32,
+        id: CollectionId,
+        number: ReaderNumber,
+    ) -> bool {
+        let Some(root) = self.roots.find(place, id) else { return true };
+        let forgotten = root.body.end_reading(number);
+        if forgotten == Forgotten::Wholly {
+            ground.readers().forget();
+        }
+        self.follow_reader_end(ground, place);
+        forgotten != Forgotten::Partly
     }
 }

@@ -153,6 +153,15 @@ impl Tx<'_> {
         Ok(self.hash_view(k)?.map_or(0, |hash| hash.len()))
     }
 
+    /// Number of fields, 0 without the key, and whether it may be so long that it is to be read over several holds
+    /// ([`Tx::begin_reading`]). Counts a hit or miss.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_size(&mut self, k: &Key<'_>) -> Result<(usize, bool), WrongType> {
+        Ok(self.hash_view(k)?.map_or((0, false), |hash| (hash.len(), matches!(hash, HashView::Big(..)))))
+    }
+
     /// Whether the key is absent or a hash; counts no hit or miss.
     ///
     /// # Errors

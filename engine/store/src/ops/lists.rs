@@ -11,6 +11,7 @@ use varve_packed::node::{Coded, Node, PackedEntry};
 
 use super::Tx;
 use super::opened::{Opened, big, small};
+use super::reading::ListReader;
 use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::types::{Type, WrongType};
@@ -128,19 +129,39 @@ impl Tx<'_> {
         k: &Key<'_>,
         start: i64,
         stop: i64,
-        mut emit: impl FnMut(ListPart<'_>),
+        emit: impl FnMut(ListPart<'_>),
     ) -> Result<(), WrongType> {
+        self.list_range_in_parts(k, (start, stop), false, emit).map(drop)
+    }
+
+    /// Shows a range like [`Tx::list_range`]. Of a range that takes
+    /// too long for one hold only the length is shown, if it may come `in_parts`: its reader is given back.
+    pub fn list_range_in_parts(
+        &mut self,
+        k: &Key<'_>,
+        (start, stop): (i64, i64),
+        in_parts: bool,
+        mut emit: impl FnMut(ListPart<'_>),
+    ) -> Result<Option<ListReader>, WrongType> {
         let Some(opened) = self.open_read(k, Type::List)? else {
             emit(ListPart::Len(0));
-            return Ok(());
+            return Ok(None);
         };
+        if let (true, Some(link)) = (in_parts, opened.link) {
+            let length = self.read_list(opened, |list| list.len());
+            let range = clip(start, stop, length);
+            if let Some(reader) = self.begin_list_reading((opened.at, link), range, ListEnd::Front) {
+                emit(ListPart::Len(range.1));
+                return Ok(Some(reader));
+            }
+        }
         self.read_list(opened, |mut list| {
             let (first, count) = clip(start, stop, list.len());
             emit(ListPart::Len(count));
             let show = |entry: PackedEntry<'_>| emit(ListPart::Element(entry.text(&mut [0; 20])));
             list.range(first, count, ListEnd::Front, show);
         });
-        Ok(())
+        Ok(None)
     }
 
     /// Shows all elements in order. No hit or miss is counted.
@@ -152,6 +173,30 @@ impl Tx<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Begins to search in a list from an end on over several holds, if that takes too long for one; gives its length too.
+    /// It is not begun where the key holds another type, or where a match is `near`: among that many elements, `skip` of
+    /// them passed over. No hit or miss is counted.
+    pub fn begin_list_search(
+        &mut self,
+        k: &Key<'_>,
+        (element, from): (&[u8], ListEnd),
+        near: Option<(u64, u64)>,
+    ) -> Option<(ListReader, u64)> {
+        let opened = self.open(k, Type::List).ok()??;
+        let link = opened.link?;
+        let (mut is_near, mut len) = (false, 0);
+        self.read_list(opened, |mut list| {
+            len = list.len();
+            if let Some((skip, compare)) = near {
+                let search = Search { needle: Coded::of(element), from, skip, count: 1, compare };
+                list.search(search, |_| is_near = true);
+            }
+        });
+        let first = if from == ListEnd::Front { 0 } else { len - 1 };
+        let reader = if is_near { None } else { self.begin_list_reading((opened.at, link), (first, len), from) };
+        reader.map(|reader| (reader, len))
     }
 
     /// Shows positions of equal elements, from an end on: `skip` are passed over, `count` shown at most, `compare`

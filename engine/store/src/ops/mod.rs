@@ -36,10 +36,12 @@ mod lists;
 mod lists_middle;
 mod lists_mut;
 mod opened;
+mod reading;
 mod report;
 mod set_leaf;
 mod sets;
 mod sets_algebra;
+mod sets_in_parts;
 mod sets_mut;
 mod strings;
 mod waiters;
@@ -52,8 +54,10 @@ pub use ahead::{Ahead, GuessedCollection};
 pub use draw::Pick;
 pub use hashes_mut::AddError;
 pub use lists::ListPart;
+pub use reading::{ListReader, ListSearch, ReadOn};
 pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
+pub use sets_in_parts::SetsInParts;
 
 /// A view for the commands of one batch.
 pub struct Tx<'s> {

@@ -77,6 +77,11 @@ impl<'a> SetView<'a> {
         }
     }
 
+    /// Whether it may be so long that it is to be read over several holds ([`Tx::begin_reading`]).
+    pub fn is_big(&self) -> bool {
+        matches!(self.0, SetForm::Big(..))
+    }
+
     /// Bytes of its members and of what finds them.
     pub(super) fn bytes(&self) -> usize {
         match self.0 {

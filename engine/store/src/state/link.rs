@@ -96,6 +96,8 @@ pub(crate) struct Root {
     pub(crate) id: CollectionId,
     /// Its key is gone: the background kills what it still has.
     pub(crate) dying: bool,
+    /// It dies, and the background has come to it while somebody read it: the last reader's end lists it again.
+    pub(crate) kept_for_readers: bool,
     /// It waits for the background already, to have its tables moved on.
     pub(crate) restless: bool,
     /// Bytes of tables that the store's sum already has.

@@ -14,6 +14,7 @@
 //! | `candidates`, `victims`, `reclaim`, `background` | what eviction, reclaim and a worker's background remember |
 //! | `buffers` | buffers that a worker keeps from one use to the next |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
+//! | `readers` | those who read a big collection over several holds of its shard |
 //! | `pending`, `detached` | what the background owes |
 
 pub(crate) mod background;
@@ -34,6 +35,7 @@ pub(crate) mod observe;
 pub(crate) mod pending;
 pub(crate) mod policy;
 pub(crate) mod process;
+pub(crate) mod readers;
 pub(crate) mod reclaim;
 pub(crate) mod request;
 pub(crate) mod roots;

@@ -78,6 +78,7 @@ fn owes_any(store: &Store) -> bool {
         || store.detached().any()
         || store.pending().any()
         || store.walks()
+        || store.ground().readers().any_gone()
 }
 
 /// One round of steps, one of each kind that is owed; true if another round may find work.
@@ -105,11 +106,15 @@ fn walk_step(store: &Store) -> Step {
 
 /// A step of each kind that collections owe. Three leaf locks are taken for it, so it is asked first whether any is owed.
 fn collections_step(store: &Store, worker: &mut WorkerState) -> Step {
-    if !store.pending().any() {
+    if !store.pending().any() && !store.ground().readers().any_gone() {
         return Step::Done;
     }
-    let steps =
-        [free::step(store, worker), free::rehash_step(store, worker), Step::more(store.pending().shrink_step())];
+    let steps = [
+        free::reader_step(store),
+        free::step(store, worker),
+        free::rehash_step(store, worker),
+        Step::more(store.pending().shrink_step()),
+    ];
     Step::more(steps.into_iter().any(Step::is_left))
 }
 

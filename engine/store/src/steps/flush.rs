@@ -2,7 +2,7 @@
 //!
 //! FLUSHALL detaches every shard's table and wheel in O(shards) and condemns the log; freeing is steps. FLUSHDB gives the
 //! database a fresh physical number and leaves the old one's keys to be swept in steps, unless it was the only
-//! database with keys.
+//! database with keys. While somebody reads a collection over several holds, FLUSHALL does this with every database.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,7 +20,14 @@ impl Store {
         self.count_flush();
     }
 
+    /// Empties every database. While somebody reads a collection over several holds, its objects must stay: then the keys
+    /// of all databases are swept in steps.
     fn empty_all(&self, w: &mut StoreWorker) {
+        if self.ground().readers().any() {
+            self.report_emptied(w.parts().1);
+            (0..self.databases()).filter(|&db| !self.is_empty(db)).for_each(|db| self.retire(db));
+            return;
+        }
         self.end_walk();
         self.report_emptied(w.parts().1);
         w.park();
@@ -59,9 +66,13 @@ impl Store {
             return;
         }
         self.report_emptied(w.parts().1);
-        if counts[db as usize].0 == 0 {
-            return;
+        if counts[db as usize].0 > 0 {
+            self.retire(db);
         }
+    }
+
+    /// Gives a logical database a fresh physical number and leaves the old one's keys to be swept.
+    fn retire(&self, db: u32) {
         let old = self.database_map().physical(db);
         while !self.database_map().retire(db) {
             let _ = sweep::step(self);

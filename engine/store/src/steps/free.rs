@@ -3,7 +3,8 @@
 //! ```text
 //! DEL, overwrite, expiry, eviction, sweep --> root dying, number queued
 //! background: number -> shard (try_lock) -> some objects killed -> ... -> number given back
-//!                                                                                   |
+//!                         |  ^                                                      |
+//!                somebody reads it: kept until its last reader ends                 |
 //! FLUSHALL --> all roots, their objects gone at once -----------------------> tables shed in steps
 //! ```
 //! A collection's number is in a worker's hands or in the queue, never both, so no two workers free one collection.
@@ -27,6 +28,11 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
         store.pending().dying.lock().push_back(id);
         return Step::Busy;
     };
+    if let Some(root) = shard.find_root(at.place, id).filter(|root| root.body.is_read()) {
+        root.kept_for_readers = true;
+        store.pending().done();
+        return Step::More;
+    }
     let empty = shard
         .with_root(store.ground(), worker.appender(), at.place, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
     if empty {
@@ -39,6 +45,22 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
         store.pending().done();
     } else {
         store.pending().dying.lock().push_front(id);
+    }
+    Step::More
+}
+
+/// Has a collection forget a reader whose owner is gone; true if there was one.
+pub(super) fn reader_step(store: &Store) -> Step {
+    let readers = store.ground().readers();
+    let Some((id, number)) = readers.take_gone() else { return Step::Done };
+    let Some(at) = store.collections().get(id) else { return Step::More };
+    let locked = store.cells()[at.shard].lock.try_lock();
+    let Some(mut shard) = locked.filter(|_| store.collections().get(id) == Some(at)) else {
+        readers.add_gone(id, number);
+        return Step::Busy;
+    };
+    if !shard.forget_reader(store.ground(), at.place, id, number) {
+        readers.add_gone(id, number);
     }
     Step::More
 }

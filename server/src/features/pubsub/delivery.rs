@@ -102,10 +102,9 @@ impl Receiver for Slice<'_> {
         match what {
             What::Messages(run, from) => conn.write_output(|out| run.write(from, out)),
             what => {
-                let mut out = conn.take_output();
-                out.set_resp(conn.session().resp());
+                let mut out = conn.take_message_output();
                 give(conn, what, &mut out, &by);
-                conn.keep_output(out);
+                conn.keep_message_output(out);
             }
         }
         let unsent = conn.output().len();

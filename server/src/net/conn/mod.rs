@@ -48,6 +48,8 @@ pub(crate) struct Conn {
     requests: Requests,
     /// Replies that the socket has not taken yet; empty between requests.
     output: Reply,
+    /// Messages that have come in the middle of a reply that is made in parts; they stand behind it. None mostly.
+    behind: Option<Box<Reply>>,
     /// A transaction whose questions are still to be asked or answered.
     deferred: Option<Box<Deferred>>,
     /// Its subscriptions; None until it subscribes.
@@ -91,6 +93,7 @@ impl Conn {
             session: Session::new(newcomer.client, now_ms, authenticated),
             requests: Requests::new(),
             output: Reply::new(),
+            behind: None,
             deferred: None,
             subscriptions: None,
             waits: WaitReasons::default(),
@@ -215,6 +218,44 @@ impl Conn {
         write(&mut self.output);
     }
 
+    /// The place of messages that come now: the output, or behind the reply whose next part is still to be made. What is
+    /// written there comes back by [`Conn::keep_message_output`].
+    pub(crate) fn take_message_output(&mut self) -> Reply {
+        let mut out = if self.session.is_ongoing() {
+            self.behind.take().map_or_else(|| self.output.like(), |behind| *behind)
+        } else {
+            self.take_output()
+        };
+        out.set_resp(self.session.resp());
+        out
+    }
+
+    /// Keeps messages where [`Conn::take_message_output`] has their place.
+    pub(crate) fn keep_message_output(&mut self, out: Reply) {
+        if self.session.is_ongoing() { self.behind = Some(Box::new(out)) } else { self.keep_output(out) }
+    }
+
+    /// Puts the messages that have come in the middle of a reply behind it, once it is complete.
+    #[inline]
+    pub(crate) fn end_parts(&mut self, out: &mut Reply) {
+        if self.behind.is_some()
+            && !self.session.is_ongoing()
+            && let Some(behind) = self.behind.take()
+        {
+            out.append(*behind);
+        }
+    }
+
+    /// Bytes of memory of its output.
+    pub(crate) fn output_held_bytes(&self) -> usize {
+        self.output.held_bytes() + self.behind.as_ref().map_or(0, |behind| behind.held_bytes())
+    }
+
+    /// Bytes of output that are unsent, messages in the middle of a reply among them.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.behind.as_ref().map_or(0, |behind| behind.len())
+    }
+
     /// Takes away what was written behind the unsent replies since.
     pub(crate) fn split_output(&mut self, mark: Mark) -> Reply {
         self.output.split_off(mark)
@@ -329,6 +370,9 @@ impl Conn {
             .any(|reason| self.waits(reason))
         {
             return false;
+        }
+        if self.session.is_ongoing() && !self.socket.has_hung_up() {
+            return self.waits(WaitReasons::CLOSING);
         }
         let gave_up = self.waits(WaitReasons::KEYS) || self.waits(WaitReasons::PAUSE);
         self.waits(WaitReasons::CLOSING)

@@ -43,14 +43,17 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     ("engine/packed", &[&["lib"], &["intset", "node"], &["leaf"]]),
-    ("engine/collection", &[&["lib", "kinds"], &["counted_tree"], &["field_table", "leaf_table"], &["list", "zset"]]),
+    (
+        "engine/collection",
+        &[&["lib", "kinds"], &["counted_tree", "sequence_readers"], &["field_table", "leaf_table"], &["list", "zset"]],
+    ),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
     ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/exec",
         &[
-            &["errors", "journal", "large_arguments", "monitor", "multi", "notify", "tracking"],
+            &["errors", "journal", "large_arguments", "monitor", "multi", "notify", "ongoing", "tracking"],
             &["stats"],
             &["waiting"],
             &["session"],

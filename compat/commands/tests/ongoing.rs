@@ -1,0 +1,240 @@
+//! Commands whose reply comes in parts: whatever others do between two parts, all of it is of the instant at which the
+//! command began.
+//!
+//! The expected reply is asked for just before, inside EXEC, where the command runs whole. `VARVE_SEED` sets the seed.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::Server;
+use varve_base::rng::Rng;
+use varve_protocol::Resp;
+use varve_store::ReadBounds;
+
+/// The session that asks what a reply must be.
+const WHOLE: usize = 50;
+/// Sessions that read in parts: 1 to 4.
+const READERS: u64 = 4;
+/// Keys of each type.
+const KEYS: u64 = 3;
+/// The beginning of members: some hundred of them are more than one object holds.
+const MEMBER: &str = "a-member-whose-name-is-not-short:";
+/// Members of the sets and fields of the hashes.
+const NAMES: u64 = 1500;
+
+fn small_bounds() -> ReadBounds {
+    ReadBounds { long_elements: 200, hold_elements: 40 }
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(11);
+    println!("VARVE_SEED={seed}");
+    seed
+}
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
+}
+
+/// The lines of a reply in order, its head first.
+fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
+    let mut lines: Vec<Vec<u8>> = reply.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+    if let [_, rest @ ..] = &mut lines[..] {
+        rest.sort();
+    }
+    lines
+}
+
+/// The reply to a command that runs whole.
+fn whole(server: &mut Server, line: &str) -> Vec<u8> {
+    server.run_as(WHOLE, &[b"MULTI"]);
+    server.run_as(WHOLE, &slices(&words(line)));
+    let reply = server.run_as(WHOLE, &[b"EXEC"]);
+    reply.strip_prefix(b"*1\r\n").expect("the reply of one command").to_vec()
+}
+
+/// A reply that is being made.
+struct Reading {
+    who: usize,
+    line: String,
+    expected: Vec<u8>,
+    reply: Vec<u8>,
+    parts: usize,
+}
+
+struct World {
+    server: Server,
+    rng: Rng,
+    readings: Vec<Reading>,
+    ended: usize,
+    /// Replies in three parts and more, by command.
+    in_parts: BTreeMap<String, usize>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut server = Server::new(Resp::V2);
+        server.read_in_parts(small_bounds());
+        server.shorten_nodes(seed.is_multiple_of(2));
+        World { server, rng: Rng::seeded(seed), readings: Vec::new(), ended: 0, in_parts: BTreeMap::new() }
+    }
+
+    fn run(&mut self, line: &str) {
+        self.server.run(&slices(&words(line)));
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(n)
+    }
+
+    /// A change of some key, mostly of some elements.
+    fn change(&mut self) {
+        let (a, b) = (self.below(KEYS), self.below(KEYS));
+        let some: Vec<u64> = (0..self.below(60) + 1).map(|_| self.below(NAMES)).collect();
+        let list = |prefix: &str| some.iter().map(|n| format!(" {prefix}{n}")).collect::<String>();
+        let pairs = some.iter().map(|n| format!(" f{n} v{}", n * 7)).collect::<String>();
+        let line = match self.below(64) {
+            0 => format!("SADD s9{}", list(MEMBER)),
+            1..=7 => format!("SADD s{a}{}", list(MEMBER)),
+            8..=13 => format!("SREM s{a}{}", list(MEMBER)),
+            14 => format!("SPOP s{a} {}", some.len()),
+            15 => format!("SMOVE s{a} s{b} {MEMBER}{}", some[0]),
+            16..=22 => format!("HSET h{a}{pairs}"),
+            23..=28 => format!("HDEL h{a}{}", list("f")),
+            29 => format!("HINCRBY h{a} n{} 5", some[0]),
+            30 => format!("HSET h{a} f{} {}", some[0], "long".repeat(700)),
+            31 => format!("SUNIONSTORE s{a} s{a} s{b}"),
+            32 if self.below(16) == 0 => format!("DEL s{a} h{a}"),
+            33 if self.below(8) == 0 => format!("RENAME s{a} s{b}"),
+            34 if self.below(8) == 0 => format!("RENAME h{a} h{b}"),
+            35 => format!("COPY s{a} s{b} REPLACE"),
+            36 if self.below(32) == 0 => String::from("FLUSHALL"),
+            37 if self.below(16) == 0 => format!("PEXPIRE s{a} 5"),
+            38 if self.below(12) == 0 => {
+                self.run(&format!("SET s{a} text"));
+                format!("DEL s{a}")
+            }
+            39..=44 => format!("RPUSH l{a}{}", list("e")),
+            45..=47 => format!("LPUSH l{a}{}", list("e")),
+            48 => format!("RPOP l{a} {}", some.len()),
+            49 => format!("LPOP l{a} {}", some.len() * 3),
+            50..=51 => format!("LSET l{a} {} other{}", some[0], some[0]),
+            52 => format!("LSET l{a} -1 {}", "long".repeat(3000)),
+            53..=54 => format!("LINSERT l{a} BEFORE e{} new", some[0]),
+            55 => format!("LREM l{a} 3 e{}", some[0]),
+            56 => format!("LTRIM l{a} {} -{}", some.len(), some.len() + 1),
+            57 if self.below(4) == 0 => format!("LTRIM l{a} {} -2", self.below(1500)),
+            58 => format!("LMOVE l{a} l{b} LEFT RIGHT"),
+            59 if self.below(12) == 0 => format!("RENAME l{a} l{b}"),
+            60 if self.below(32) == 0 => format!("DEL l{a}"),
+            61 => format!("COPY l{a} l{b} REPLACE"),
+            _ => {
+                self.server.advance(1);
+                self.server.background();
+                return;
+            }
+        };
+        self.run(&line);
+    }
+
+    fn begin(&mut self, line: String) {
+        let who = (1..).find(|who| self.readings.iter().all(|reading| reading.who != *who)).expect("a number");
+        let expected = whole(&mut self.server, &line);
+        let (reply, ended) = self.server.turn_as(who, &slices(&words(&line)));
+        self.readings.push(Reading { who, line, expected, reply, parts: 1 });
+        if ended {
+            self.end(self.readings.len() - 1);
+        }
+    }
+
+    fn go_on(&mut self, at: usize) {
+        let reading = &mut self.readings[at];
+        let (more, ended) = self.server.turn_as(reading.who, &[]);
+        reading.reply.extend(more);
+        reading.parts += 1;
+        if ended {
+            self.end(at);
+        }
+    }
+
+    fn end(&mut self, at: usize) {
+        let Reading { line, expected, reply, parts, .. } = self.readings.swap_remove(at);
+        // Only lists have an order.
+        let is_right = if line.starts_with('L') { reply == expected } else { sorted(&reply) == sorted(&expected) };
+        assert!(is_right, "{line} in {parts} parts is of one instant");
+        self.ended += 1;
+        let command = line.split(' ').next().expect("a word").to_string();
+        *self.in_parts.entry(command).or_default() += usize::from(parts > 2);
+    }
+
+    fn step(&mut self) {
+        match self.below(24) {
+            0..=1 if (self.readings.len() as u64) < READERS => {
+                let key = self.below(KEYS);
+                let line = match self.below(13) {
+                    0 => format!("HGETALL h{key}"),
+                    8 => format!("SUNION s{key} s{} s9", self.below(KEYS)),
+                    9 => format!("SDIFF s{key} s{}", self.below(KEYS)),
+                    10 => format!("SINTER s{key} s{}", self.below(KEYS)),
+                    11 => format!("SINTERCARD 2 s{key} s{} LIMIT {}", self.below(KEYS), self.below(200)),
+                    3 => format!("LRANGE l{key} 0 -1"),
+                    4 => format!("LRANGE l{key} {} -{}", self.below(300), self.below(300)),
+                    5 => format!("LPOS l{key} e{} COUNT 0", self.below(NAMES)),
+                    6 => format!("LPOS l{key} e{} RANK -2 COUNT 2", self.below(NAMES)),
+                    7 => format!("LPOS l{key} e{} MAXLEN {}", self.below(NAMES), 4000 + self.below(2000)),
+                    1 => format!("HKEYS h{key}"),
+                    2 => format!("HVALS h{key}"),
+                    _ => format!("SMEMBERS s{key}"),
+                };
+                self.begin(line);
+            }
+            2..=7 if !self.readings.is_empty() => {
+                let at = self.below(self.readings.len() as u64) as usize;
+                self.go_on(at);
+            }
+            8 if self.below(60) == 0 && !self.readings.is_empty() => {
+                let gone = self.readings.swap_remove(0);
+                self.server.hang_up(gone.who);
+            }
+            _ => self.change(),
+        }
+    }
+}
+
+#[test]
+fn issue_11_a_reply_in_parts_is_of_one_instant() {
+    let seed = seed();
+    for run in 0..4 {
+        let mut world = World::new(seed + run);
+        (0..40_000).for_each(|_| world.step());
+        while !world.readings.is_empty() {
+            world.go_on(0);
+        }
+        let (ended, in_parts) = (world.ended, &world.in_parts);
+        let of_kinds = in_parts.values().filter(|count| **count > 0).count();
+        assert!(of_kinds >= 8 && in_parts.values().sum::<usize>() > 150, "in parts: {in_parts:?} of {ended} replies");
+        world.server.background();
+        assert!(!world.server.has_readers(), "readers end with their replies and their connections");
+        // The log is as it is after FLUSHALL without readers: nothing keeps what they read.
+        world.run("FLUSHALL");
+        world.server.background();
+    }
+}
+
+#[test]
+fn issue_11_requests_behind_a_reply_in_parts_wait_for_its_end() {
+    let mut server = Server::new(Resp::V3);
+    server.read_in_parts(small_bounds());
+    for n in 0..3000 {
+        server.run(&[b"SADD", b"s", format!("m{n}").as_bytes()]);
+    }
+    let mut pipeline = b"SMEMBERS s\r\nPING\r\nSCARD s\r\n".to_vec();
+    let replies = server.send(&mut pipeline);
+    assert!(replies.starts_with(b"~3000\r\n") && replies.ends_with(b"+PONG\r\n:3000\r\n"));
+    assert!(server.holds() > 3000 / 80, "{} holds", server.holds());
+}

@@ -1,0 +1,56 @@
+//! The parts of a command that goes on over several turns.
+
+use std::time::Instant;
+
+use varve_protocol::Reply;
+use varve_store::{StoreWorker, Tx};
+
+use super::account::whole_ms;
+use super::{Batch, Turn, TurnState};
+use crate::ongoing::Progress;
+use crate::session::Session;
+
+impl Batch {
+    /// Goes on with the session's command until the turn's time or its room for replies is spent. The requests behind it
+    /// are not looked at.
+    #[cold]
+    pub(super) fn go_on(
+        &mut self,
+        worker: &mut StoreWorker,
+        session: &mut Session,
+        out: &mut Reply,
+        out_max: usize,
+    ) -> Turn {
+        let mut ongoing = session.take_ongoing().expect("the caller looked");
+        let (begin, mut spent_ns, mut progress) = (Instant::now(), 0, Progress::Busy);
+        let (store, local) = worker.parts();
+        if let Some(_inside) = store.gate().try_enter(local.id()) {
+            let mut tx = Tx::new(store, local, session.db());
+            loop {
+                progress = ongoing.rest.go_on(&mut tx, out);
+                tx.release();
+                let now_ns = begin.elapsed().as_nanos() as u64;
+                self.observers.stats.holds.record_many_ns(now_ns - spent_ns, 1);
+                spent_ns = now_ns;
+                if progress != Progress::More || out.len() > out_max || spent_ns > self.parts_ns {
+                    break;
+                }
+            }
+            tx.finish();
+        }
+        ongoing.nanos += spent_ns;
+        self.observers.stats.of(ongoing.row).nanos.add(spent_ns);
+        worker.set_now(worker.now_ms() + whole_ms(spent_ns));
+        match progress {
+            Progress::Busy => session.note_busy(),
+            Progress::More | Progress::Done => session.note_progress(),
+        }
+        if progress == Progress::Done {
+            self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
+        } else {
+            session.go_on(ongoing);
+        }
+        let state = if progress == Progress::Busy { TurnState::Busy } else { TurnState::Yield };
+        Turn { consumed: 0, commands: 0, state }
+    }
+}

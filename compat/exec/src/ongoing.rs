@@ -1,0 +1,60 @@
+//! A command that goes on over several turns of its connection: its shards are let go between two parts of its reply.
+//!
+//! ```text
+//!   handler: the reply's head, Ctx::go_on(rest) --> turn ends --> rest.go_on .. rest.go_on --> ended, the next request
+//!                                                    |  between two parts: replies are written, others are served
+//! ```
+//! Its reply is of one instant, that of its handler: it holds readers of the collections that it replies with
+//! ([`varve_store::CollectionReader`]). It ends with its connection. Inside EXEC, for a client that listens, caches or has replies
+//! turned off, commands run whole: nothing may stand in the middle of a reply, and a reply that is dropped is not made.
+
+use varve_catalog::Row;
+use varve_protocol::{OwnedArgs, Reply};
+use varve_store::{ReadOn, Tx};
+
+/// The rest of a command.
+pub trait Ongoing: Send {
+    /// Replies some more, with one shard held for some hundred microseconds at most.
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress;
+
+    /// Bytes that it keeps for its reply: they count as memory of the connection.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// How a part of a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A shard is busy: nothing was done.
+    Busy,
+    /// There is more to do.
+    More,
+    /// The reply is complete.
+    Done,
+}
+
+impl From<ReadOn> for Progress {
+    fn from(read: ReadOn) -> Progress {
+        match read {
+            ReadOn::Busy => Progress::Busy,
+            ReadOn::More(_) => Progress::More,
+            ReadOn::All => Progress::Done,
+        }
+    }
+}
+
+/// A command that goes on, as its session holds it.
+pub(crate) struct OngoingCommand {
+    pub(crate) row: &'static Row,
+    pub(crate) args: OwnedArgs,
+    pub(crate) rest: Box<dyn Ongoing>,
+    /// The time of its parts so far.
+    pub(crate) nanos: u64,
+}
+
+impl std::fmt::Debug for OngoingCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OngoingCommand").field("row", &self.row.full_name).finish_non_exhaustive()
+    }
+}

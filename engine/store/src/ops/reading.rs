@@ -1,0 +1,261 @@
+//! Reading a whole collection over several holds of its shard, as it was when the reader began.
+//!
+//! ```text
+//!   its shard held:  begin_reading --> CollectionReader      then, with no shard held before:
+//!   read_.._on:        find the root, try its shard --> some thousand elements --> let go    (again until all were shown)
+//! ```
+//! Whatever becomes of the key meanwhile, the root stays where its number says until the last reader has ended. A
+//! collection under the bounds is shown in one hold.
+
+use varve_collection::list::{NodePart, Quicklist, Search, emit_from};
+use varve_collection::{Collection, ReaderNumber, WriteCtx};
+use varve_packed::node::{Coded, PackedEntry};
+
+use super::{Found, Tx};
+use crate::ListEnd;
+use crate::keyspace::store::Store;
+use crate::state::key::Key;
+use crate::state::link::Link;
+use crate::state::readers::{CollectionReader, ReadBounds};
+use crate::state::types::{Type, WrongType};
+
+/// Bytes of elements from which on it is: they are copied in a fifth of a millisecond.
+const LONG_BYTES: u64 = 2 << 20;
+/// Bytes of elements that are shown in one hold.
+const HOLD_BYTES: usize = 128 << 10;
+/// Leaves that one hold looks at, where most are empty.
+const HOLD_LEAVES: usize = 1024;
+
+/// How far a reader has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOn {
+    /// The shard is busy: nothing was shown.
+    Busy,
+    /// There is more. Of a hash or a set all elements whose hashes are below this one were shown, and no other.
+    More(u64),
+    /// All was shown: the reader has ended.
+    All,
+}
+
+/// The elements that one hold has shown so far, and how many it may.
+struct HoldBudget {
+    elements: usize,
+    bytes: usize,
+    elements_max: usize,
+}
+
+impl HoldBudget {
+    fn new(store: &Store) -> HoldBudget {
+        HoldBudget { elements: 0, bytes: 0, elements_max: store.ground().readers().bounds().hold_elements }
+    }
+
+    /// Counts an element; whether there may be more.
+    #[inline]
+    fn takes(&mut self, parts: [usize; 2]) -> bool {
+        self.takes_many(1, parts[0] + parts[1])
+    }
+
+    /// Counts elements of these bytes together; whether there may be more.
+    #[inline]
+    fn takes_many(&mut self, elements: usize, bytes: usize) -> bool {
+        self.elements += elements;
+        self.bytes += bytes;
+        self.elements < self.elements_max && self.bytes < HOLD_BYTES
+    }
+}
+
+/// Whether showing all of a collection takes too long for one hold.
+fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
+    let (len, bytes) = match collection {
+        Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
+        Collection::List(list) => (list.len(), list.object_bytes()),
+        Collection::Zset(_) => return false,
+    };
+    len >= bounds.long_elements || bytes >= LONG_BYTES
+}
+
+/// Whether showing `count` elements of a list takes too long for one hold, going by the average of its elements.
+fn is_long_range(list: &Quicklist, count: u64, bounds: ReadBounds) -> bool {
+    let bytes = (u128::from(list.object_bytes()) * u128::from(count) / u128::from(list.len().max(1))) as u64;
+    count >= bounds.long_elements || bytes >= LONG_BYTES
+}
+
+/// A reader of a range of a list.
+#[derive(Debug)]
+pub struct ListReader {
+    reader: CollectionReader,
+    from: ListEnd,
+}
+
+/// A search in a list over several holds, as it stands.
+#[derive(Debug)]
+pub struct ListSearch {
+    /// The element to search for.
+    pub needle: Vec<u8>,
+    /// Matches to pass over.
+    pub skip: u64,
+    /// Matches to show at most.
+    pub count: u64,
+    /// Elements to compare at most.
+    pub compare: u64,
+    /// Elements of the list when the search began.
+    pub len: u64,
+    /// Elements that were compared.
+    pub compared: u64,
+}
+
+impl Store {
+    /// Reads collections over several holds from other sizes on, for tests of few elements.
+    pub fn set_read_bounds(&self, bounds: ReadBounds) {
+        self.ground().readers().set_bounds(bounds);
+    }
+
+    /// Whether somebody reads a collection over several holds.
+    pub fn has_readers(&self) -> bool {
+        self.ground().readers().any()
+    }
+}
+
+impl Tx<'_> {
+    /// Begins to read the collection at a key, whose shard is held, over several holds; `None` if there is none, or one
+    /// that is short enough to be shown at once. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn begin_reading(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<CollectionReader>, WrongType> {
+        let Some(opened) = self.open(k, ty)? else { return Ok(None) };
+        let Some(link) = opened.link else { return Ok(None) };
+        let ground = self.store.ground();
+        let shard = self.held.at_mut(opened.at.shard);
+        if !is_long(&shard.root(link.place).body, ground.readers().bounds()) {
+            return Ok(None);
+        }
+        Ok(Some(self.begin_elements_reading((opened.at, link))))
+    }
+
+    /// Begins to read all of a big hash or set that was opened.
+    pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
+        let begin = |collection: &mut Collection, number| match collection {
+            Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number),
+            Collection::List(_) | Collection::Zset(_) => unreachable!("elements in an order of their own"),
+        };
+        self.held.at_mut(at.shard).begin_reading(self.store.ground(), link.place, begin)
+    }
+
+    /// Begins to read `count` elements of a big list that was opened, from position `first` on, if that takes too long for
+    /// one hold.
+    pub(super) fn begin_list_reading(
+        &mut self,
+        (at, link): (Found, Link),
+        (first, count): (u64, u64),
+        from: ListEnd,
+    ) -> Option<ListReader> {
+        let ground = self.store.ground();
+        let shard = self.held.at_mut(at.shard);
+        if count == 0 || !is_long_range(shard.root(link.place).body.list(), count, ground.readers().bounds()) {
+            return None;
+        }
+        let begin = |list: &mut Collection, number| list.list_mut().begin_reading(number, first, count, from);
+        Some(ListReader { reader: shard.begin_reading(ground, link.place, begin), from })
+    }
+
+    /// Shows the reader of a list some more elements.
+    pub fn read_range_on(&mut self, reader: &mut ListReader, mut show: impl FnMut(PackedEntry<'_>)) -> ReadOn {
+        let mut budget = HoldBudget::new(self.store);
+        let from = reader.from;
+        self.read_nodes_on(reader, |NodePart { node, offset, many }| {
+            let mut wants_more = true;
+            let shown = emit_from(node, offset, many, from, &mut |entry| {
+                wants_more = budget.takes([entry.text_len(), 0]);
+                show(entry);
+            });
+            (shown, wants_more)
+        })
+    }
+
+    /// Goes on with a search in a list: shows the positions of equal elements.
+    pub fn search_on(&mut self, reader: &mut ListReader, search: &mut ListSearch, mut emit: impl FnMut(u64)) -> ReadOn {
+        let ListSearch { needle, skip, count, compare, len, compared } = search;
+        let needle = Coded::of(needle);
+        let mut budget = HoldBudget::new(self.store);
+        let from = reader.from;
+        let read = self.read_nodes_on(reader, |NodePart { node, many, .. }| {
+            debug_assert_eq!(many, node.len(), "a search reads all of a list");
+            let mut search = Search { needle, from, skip: *skip, count: *count, compare: *compare };
+            search.node(node, |at| {
+                let distance = *compared + at as u64;
+                emit(if from == ListEnd::Front { distance } else { *len - 1 - distance });
+            });
+            (*skip, *count, *compare) = (search.skip, search.count, search.compare);
+            *compared += many as u64;
+            let wants_more = budget.takes_many(many, node.bytes()) && *count > 0 && *compare > 0;
+            (many as u64, wants_more)
+        });
+        if *count == 0 || *compare == 0 { ReadOn::All } else { read }
+    }
+
+    /// Shows the reader of a list the next nodes.
+    fn read_nodes_on(&mut self, reader: &mut ListReader, show: impl FnMut(NodePart<'_>) -> (u64, bool)) -> ReadOn {
+        let ListReader { reader, from } = reader;
+        let read = self.with_compress(|tx, scratch| {
+            tx.with_reader_root(reader, |collection, ctx, number| {
+                collection.list_mut().read_on(ctx.read(), scratch, (number, *from), show).then_some(())
+            })
+        });
+        match read {
+            None => ReadOn::Busy,
+            Some(Some(())) => ReadOn::More(0),
+            Some(None) => ReadOn::All,
+        }
+    }
+
+    /// Shows a reader of a hash or a set some more elements, and their values. The shards that were held are let go, and
+    /// that of the collection is held afterwards.
+    pub fn read_elements_on(
+        &mut self,
+        reader: &mut CollectionReader,
+        mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>),
+    ) -> ReadOn {
+        let mut budget = HoldBudget::new(self.store);
+        let read = self.with_reader_root(reader, |collection, ctx, number| {
+            let (Collection::Hash(elements) | Collection::Set(elements)) = collection else {
+                unreachable!("elements in order of their hashes")
+            };
+            elements.read_on(ctx.read(), number, HOLD_LEAVES, |name, value| {
+                let lengths = [name.text_len(), value.text_len()];
+                show(name, value);
+                budget.takes(lengths)
+            })
+        });
+        match read {
+            None => ReadOn::Busy,
+            Some(Some(below)) => ReadOn::More(below),
+            Some(None) => ReadOn::All,
+        }
+    }
+
+    /// Holds the shard of a reader's collection and reads on; `None`, and nothing is done, if it is busy. A reader that
+    /// was shown all, for which `read` returns `None`, has ended.
+    fn with_reader_root<R>(
+        &mut self,
+        reader: &mut CollectionReader,
+        read: impl FnOnce(&mut Collection, &mut WriteCtx<'_>, ReaderNumber) -> Option<R>,
+    ) -> Option<Option<R>> {
+        let (store, id) = (self.store, reader.id());
+        debug_assert!(!reader.has_ended(), "a reader that has ended reads nothing");
+        let at = store.collections().get(id).expect("the root of a reader stays");
+        // RENAME moves a root: it is where it was found if that is still so with the shard held.
+        if !self.try_hold_one(at.shard as u16) || store.collections().get(id) != Some(at) {
+            return None;
+        }
+        let (ground, appender) = (store.ground(), self.local.appender());
+        let shard = self.held.at_mut(0);
+        let number = reader.number();
+        let shown = shard.with_root(ground, appender, at.place, |root, ctx| read(&mut root.body, ctx, number));
+        if shown.is_none() {
+            reader.end();
+            shard.follow_reader_end(ground, at.place);
+        }
+        Some(shown)
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, RespValue, Server};
@@ -108,6 +108,23 @@ fn issue_11_a_reader_that_hangs_up_leaves_nothing() {
     assert!(kept > MEMBERS as u64 * 20, "{kept} bytes: what is read stays");
     drop(slow);
     until("its memory is given back", || figure(&mut admin, "used_memory") < kept / 4);
+}
+
+/// A client that closes its sending side behind its request, as `nc -N` does, still gets the whole reply.
+#[test]
+fn issue_11_a_client_that_closes_its_sending_side_gets_the_whole_reply() {
+    let server = start();
+    let mut admin = server.client();
+    fill(&mut admin, "big");
+    for (request, count) in [("SMEMBERS big", MEMBERS), ("SUNION big big", MEMBERS)] {
+        let mut stream = connect(&server);
+        stream.write_all(format!("{request}\r\n").as_bytes()).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("half closed");
+        let mut reader = BufReader::new(stream);
+        assert_eq!(line(&mut reader), format!("*{count}"), "{request}");
+        read_members(&mut reader, count, &mut HashSet::new());
+        assert_eq!(reader.read(&mut [0]).expect("the end"), 0, "{request}: nothing follows");
+    }
 }
 
 /// Messages that another client redirects to a reader stand behind its reply, not in the middle of it.

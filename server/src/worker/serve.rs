@@ -188,7 +188,12 @@ impl Core {
         let conn = &mut self.conns[id];
         if !conn.output().is_empty() && conn.may_write() {
             let mut output = conn.take_output();
+            let waiting = output.len();
             self.write(id, &mut output)?;
+            // A client that takes its output is at work, although it asks for nothing meanwhile: `timeout` spares it.
+            if output.len() < waiting {
+                self.conns[id].session_mut().note_activity(self.now.unix_ms);
+            }
             if !output.is_empty() || self.state.outputs_kept() {
                 self.conns[id].keep_output(output);
             }

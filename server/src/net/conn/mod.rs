@@ -371,7 +371,9 @@ impl Conn {
         {
             return false;
         }
-        if self.session.is_ongoing() && !self.socket.has_hung_up() {
+        // A reply in parts goes to its end for a client that has closed its sending side alone. One that is gone for good
+        // is known by a write that fails.
+        if self.session.is_ongoing() {
             return self.waits(WaitReasons::CLOSING);
         }
         let gave_up = self.waits(WaitReasons::KEYS) || self.waits(WaitReasons::PAUSE);

@@ -313,19 +313,12 @@ fn a_damaged_file_is_refused_with_its_offset() {
     }
 }
 
-#[test]
-fn clients_are_told_that_data_is_being_loaded() {
-    let dir = Dir::new();
-    {
-        let server = ours(&dir);
-        let mut client = server.client();
-        client.cmd("DEBUG POPULATE 200 key 10");
-        assert_eq!(text(client.cmd("SAVE")), "OK");
-    }
+/// A server that loads this directory's file, `delay_us` microseconds an entry, and a client of it.
+fn start_loading(dir: &Dir, delay_us: &str) -> (std::process::Child, Client) {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = probe.expect("a port").port();
-    let mut child = std::process::Command::new(PROGRAM)
-        .args(["--port", &port.to_string(), "--key-load-delay", "20000", "--save", "", "--dir"])
+    let child = std::process::Command::new(PROGRAM)
+        .args(["--port", &port.to_string(), "--key-load-delay", delay_us, "--save", "", "--dir"])
         .arg(&dir.0)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -335,7 +328,19 @@ fn clients_are_told_that_data_is_being_loaded() {
         client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port))).ok();
         client.is_some()
     });
-    let mut client = client.expect("a connection");
+    (child, client.expect("a connection"))
+}
+
+#[test]
+fn clients_are_told_that_data_is_being_loaded() {
+    let dir = Dir::new();
+    {
+        let server = ours(&dir);
+        let mut client = server.client();
+        client.cmd("DEBUG POPULATE 200 key 10");
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+    }
+    let (mut child, mut client) = start_loading(&dir, "20000");
     for line in ["GET key:1", "PING", "DBSIZE"] {
         assert_eq!(text(client.cmd(line)), "LOADING Redis is loading the dataset in memory", "{line}");
     }
@@ -345,4 +350,25 @@ fn clients_are_told_that_data_is_being_loaded() {
     assert_eq!(client.cmd("DBSIZE"), RespValue::Integer(200));
     let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
     child.wait().expect("it ends");
+}
+
+#[test]
+fn a_server_that_loads_ends_when_it_is_told_to() {
+    let dir = Dir::new();
+    {
+        let server = ours(&dir);
+        let mut client = server.client();
+        client.cmd("DEBUG POPULATE 300000 key 60");
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+    }
+    let before = fs::read(dir.file()).expect("the file");
+    let (mut child, mut client) = start_loading(&dir, "0");
+    let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
+    let mut ended = None;
+    wait_until("it ends", || {
+        ended = child.try_wait().expect("it is asked");
+        ended.is_some()
+    });
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    assert!(fs::read(dir.file()).expect("the file") == before, "the file stays as it was");
 }

@@ -26,6 +26,8 @@ const NOTE_BYTES_MAX: usize = 1024;
 const ARGUMENT_BYTES_MAX: i64 = 1 << 32;
 /// A page that a file system has not written is full of zeros.
 const PAGE_BYTES: u64 = 4096;
+/// Zeros up to the end of a page that are taken for a page which was never written: fewer may be a damaged byte.
+const ZEROS_MIN: u64 = 8;
 /// A page of zeros this close to the end counts as one that was not written. A writer keeps no more than this unsynced.
 const UNSYNCED_BYTES_MAX: u64 = 128 << 20;
 
@@ -210,7 +212,7 @@ impl<R: Read> CommandReader<R> {
                 Err(error) => return FileFault::Io(error),
             }
         }
-        let torn = left > 0 && all_zeros || zeros >= page_left && left <= UNSYNCED_BYTES_MAX;
+        let torn = left > 0 && all_zeros || zeros >= page_left.max(ZEROS_MIN) && left <= UNSYNCED_BYTES_MAX;
         match torn {
             true => FileFault::Truncated { valid: self.transaction.unwrap_or(self.place) },
             false => FileFault::Damaged { offset, reason },

@@ -8,6 +8,7 @@
 //! Not here: values and their grammar (`config`), CONFIG RESETSTAT (info).
 
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
@@ -138,7 +139,10 @@ impl Effects for Running<'_> {
     fn publish(&self) {
         let config = self.0.config().snapshot();
         logging::set_level(config.log_level);
-        config.apply_to(self.0.store());
+        // While the append-only file is loaded no limit holds; the end of the loading applies what is set by then.
+        if !self.0.persist().loading.overdue_stay.load(Relaxed) {
+            config.apply_to(self.0.store());
+        }
         aof::follow_config(self.0, &config);
         self.0.send_all(|| Message::Refresh);
     }

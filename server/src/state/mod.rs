@@ -242,6 +242,8 @@ impl ServerState {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.send_all(|| Message::Stop);
             self.sockets.wake();
+            self.persist.loading.batches.stop();
+            self.persist.aof.pieces.stop();
         }
     }
 

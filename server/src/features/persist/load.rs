@@ -20,7 +20,7 @@ use varve_store::StoreWorker;
 
 use super::aof;
 use super::insert::{Duplicates, Entering, insert};
-use super::state::batch::{BATCH_BYTES, Batch, Entry};
+use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS};
 use super::{rdb_file, save};
 use crate::config::Config;
 use crate::state::ServerState;
@@ -45,6 +45,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
             state.persist().loading.set(false);
             Ok(())
         }
+        Err(_) if state.is_stopping() => Ok(()),
         Err(reason) => {
             tracing::warn!("{reason}");
             tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
@@ -162,7 +163,7 @@ impl<'s> Reading<'s> {
                 self.flush(&mut push)?;
             }
             if self.state.is_stopping() {
-                return Ok(());
+                return Err(SERVER_ENDS.to_owned());
             }
         }
         self.flush(&mut push)

@@ -240,8 +240,8 @@ impl Writer {
     /// # Errors
     /// The disk's: the writer is as broken as before, and mending begins anew with the next call.
     pub(super) fn mend(&mut self) -> io::Result<()> {
-        assert!(self.kept_from <= self.synced || !self.keeps_unsynced, "what is not synced is kept");
-        // Where nobody syncs, what is written may be released: it stays in the file.
+        // Where nobody synced, what was written is released: it stays in the file. That is so just after `appendfsync no`
+        // has ended, too.
         let from = self.synced.max(self.kept_from);
         let offset = self.offset(from);
         self.file.set_len(offset)?;

@@ -17,6 +17,8 @@ use varve_rdb::Dialect;
 
 /// Bytes of a batch: some milliseconds of one worker.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
+/// Why loading ends early when the server does.
+pub(crate) const SERVER_ENDS: &str = "the server ends";
 /// Batches that wait.
 const QUEUE_MAX: usize = 16;
 
@@ -100,6 +102,12 @@ impl<T> Batches<T> {
             self.changed.wait(&mut queue);
         }
         queue.refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// Nobody inserts any more: who pushes or waits is told so.
+    pub(crate) fn stop(&self) {
+        self.queue.lock().refused.get_or_insert_with(|| SERVER_ENDS.to_owned());
+        self.changed.notify_all();
     }
 
     /// A batch to insert; None if none waits. [`Batches::done`] follows.

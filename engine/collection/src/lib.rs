@@ -34,6 +34,7 @@ pub mod zset;
 use std::collections::HashSet;
 
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::hash64;
 use varve_base::mem::Line;
 use varve_index::{Rehash, TableStats};
@@ -97,7 +98,7 @@ pub struct ReadCtx<'a> {
 }
 
 impl Rehash for ReadCtx<'_> {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         hash64(self.seed, self.access.open(self.log, r).key())
     }
 

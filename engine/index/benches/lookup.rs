@@ -7,6 +7,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use hashbrown::HashTable;
 use std::hint::black_box;
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
 use varve_index::{IndexGeometry, IndexTable, Rehash};
@@ -14,7 +15,7 @@ use varve_index::{IndexGeometry, IndexTable, Rehash};
 struct Mixed;
 
 impl Rehash for Mixed {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         mix64(r.bits())
     }
 }

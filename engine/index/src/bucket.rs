@@ -3,7 +3,7 @@
 //! ```text
 //! byte  0       1        2                         16                              58              64
 //!      +-------+--------+--------- ... -----------+------------- ... -------------+---------------+
-//!      | valid | native | tag 0 .. tag 6, 16 bits | Ref 0 .. Ref 6, 48 bits each  | link, 48 bits |
+//!      | valid | native | tag 0 .. tag 6, 16 bits | word 0 .. 6, 48 bits each      | link, 48 bits |
 //!      +-------+--------+--------- ... -----------+------------- ... -------------+---------------+
 //!
 //! link  47        38 37                                6 5         3 2          0
@@ -19,6 +19,7 @@
 //!
 //! Integers are little-endian. A bucket of zeros is an empty one. All packed words are read and written here only.
 
+use crate::cell::Word;
 use varve_base::Ref;
 use varve_base::group::{BucketHead, CELLS, Tag};
 
@@ -32,7 +33,7 @@ const EXTENSION_BITS: u64 = 0b111;
 const BORROWED_ONE: u64 = 1 << 3;
 const BORROWED_BITS: u64 = 0b111 << 3;
 const CHAIN_SHIFT: u32 = 6;
-const REF_MASK: u64 = (1 << Ref::BITS) - 1;
+const WORD_MASK: u64 = (1 << Ref::BITS) - 1;
 const REFS_AT: usize = 16;
 const LINK_AT: usize = 58;
 
@@ -56,36 +57,35 @@ impl Bucket {
         &self.head
     }
 
-    /// The reference in `cell`, which must hold an entry: it comes from a mask of this head, or from an `IndexEntry` that the
+    /// The word in `cell`, which must hold an entry: it comes from a mask of this head, or from an `IndexEntry` that the
     /// table has checked.
     #[inline(always)]
-    pub(crate) fn get(&self, cell: usize) -> Ref {
+    pub(crate) fn get(&self, cell: usize) -> Word {
         debug_assert!(self.head.valid().has(cell), "cell {cell} is free");
         // One wide read in place of six bytes; the last one ends at byte 60 of 64.
         const _: () = assert!(REFS_AT + 6 * (CELLS - 1) + 8 <= 64);
         // SAFETY: the eight bytes at `16 + 6 * cell` lie inside this bucket by the assertion above.
         let word =
             unsafe { std::ptr::from_ref(self).cast::<u8>().add(REFS_AT + 6 * cell).cast::<u64>().read_unaligned() };
-        // SAFETY: a cell is made valid only by `fill`, with the bits of a Ref, and `set` writes those of another.
-        unsafe { Ref::from_bits(u64::from_le(word) & REF_MASK) }
+        Word::new(u64::from_le(word) & WORD_MASK)
     }
 
     #[inline(always)]
-    pub(crate) fn set(&mut self, cell: usize, r: Ref) {
+    pub(crate) fn set(&mut self, cell: usize, r: Word) {
         debug_assert!(self.head.valid().has(cell), "cell {cell} is free");
         self.refs[cell] = low_bytes(r.bits());
     }
 
     /// Fills a free cell.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, cell: usize, tag: Tag, native: bool, r: Ref) {
+    pub(crate) fn fill(&mut self, cell: usize, tag: Tag, native: bool, r: Word) {
         self.head.fill(cell, tag, native);
         self.refs[cell] = low_bytes(r.bits());
     }
 
     /// Empties a cell and returns what it held.
     #[inline(always)]
-    pub(crate) fn take(&mut self, cell: usize) -> (Tag, Ref) {
+    pub(crate) fn take(&mut self, cell: usize) -> (Tag, Word) {
         let entry = (self.head.tag(cell), self.get(cell));
         self.head.empty(cell);
         entry
@@ -165,23 +165,22 @@ fn low_bytes(word: u64) -> [u8; 6] {
 mod tests {
     use super::*;
 
-    fn r(bits: u64) -> Ref {
-        // SAFETY: in range, never followed.
-        unsafe { Ref::from_bits(bits) }
+    fn r(bits: u64) -> Word {
+        Word::new(bits)
     }
 
     #[test]
     fn slots_and_link_do_not_touch_each_other() {
         let mut bucket = Bucket::EMPTY;
         for cell in 0..CELLS {
-            bucket.fill(cell, Tag(cell as u16), cell % 2 == 0, r(REF_MASK - cell as u64));
+            bucket.fill(cell, Tag(cell as u16), cell % 2 == 0, r(WORD_MASK - cell as u64));
         }
         assert!(!bucket.is_linked());
         bucket.borrow_one(5);
         bucket.borrow_one(5);
         bucket.set_chain(Some(u32::MAX - 1));
         for cell in 0..CELLS {
-            assert_eq!(bucket.get(cell), r(REF_MASK - cell as u64));
+            assert_eq!(bucket.get(cell), r(WORD_MASK - cell as u64));
         }
         assert_eq!((bucket.extension(), bucket.borrowed(), bucket.chain()), (Some(25), 2, Some(u32::MAX - 1)));
         bucket.give_back_one();
@@ -189,10 +188,10 @@ mod tests {
         assert_eq!((bucket.extension(), bucket.borrowed(), bucket.chain()), (Some(25), 1, None));
         bucket.give_back_one();
         assert!(!bucket.is_linked());
-        assert_eq!(bucket.take(3), (Tag(3), r(REF_MASK - 3)));
+        assert_eq!(bucket.take(3), (Tag(3), r(WORD_MASK - 3)));
         bucket.fill(3, Tag(9), true, r(1));
         bucket.set(3, r(2));
-        assert_eq!((bucket.get(2), bucket.get(3), bucket.get(4)), (r(REF_MASK - 2), r(2), r(REF_MASK - 4)));
+        assert_eq!((bucket.get(2), bucket.get(3), bucket.get(4)), (r(WORD_MASK - 2), r(2), r(WORD_MASK - 4)));
     }
 
     #[test]

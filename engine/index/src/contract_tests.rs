@@ -9,12 +9,13 @@ use crate::pool::Pool;
 use crate::table::NEW;
 use crate::{IndexGeometry, IndexTable, Rehash};
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::mix64;
 
 struct Mixed;
 
 impl Rehash for Mixed {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         mix64(r.bits())
     }
 }

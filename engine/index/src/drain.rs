@@ -14,21 +14,21 @@
 //! last chunk of their part, a few chunks a step.
 
 use crate::bucket::{EXTENSION_REACH, EXTENSIONS};
+use crate::cell::{IndexCell, Word};
 use crate::hash_space::POSITIONS;
 use crate::part::{Part, RELEASE_BYTES};
 use crate::table::{IndexTable, NEW, OLD};
-use varve_base::Ref;
 
 /// Buckets that a step of discarding passes: those of one release.
 const DISCARD_BUCKETS: u64 = (RELEASE_BYTES / size_of::<crate::bucket::Bucket>()) as u64;
 
-impl IndexTable {
+impl<E: IndexCell> IndexTable<E> {
     /// Empties about `buckets` buckets, at least one, from the front; every reference is handed out once. True when the
     /// table is empty and its memory has gone back.
     ///
     /// Once it has begun, what is left can be found and removed, but nothing may be inserted: that panics where the
     /// table would grow.
-    pub fn drain_step(&mut self, buckets: usize, gone: &mut dyn FnMut(Ref)) -> bool {
+    pub fn drain_step(&mut self, buckets: usize, gone: &mut dyn FnMut(E)) -> bool {
         let mut budget = buckets.max(1);
         while budget > 0 {
             let side = if self.parts[NEW].is_none() { OLD } else { NEW };
@@ -43,7 +43,7 @@ impl IndexTable {
             if at < self.drain_end(side) {
                 self.parts[side].empty_bucket(at, &mut |r| {
                     self.len -= 1;
-                    gone(r);
+                    gone(E::of(r));
                 });
                 self.parts[side].release_before(at.saturating_sub(EXTENSION_REACH));
                 let moved_before = side == OLD && at + 1 == EXTENSION_REACH;
@@ -96,7 +96,7 @@ impl IndexTable {
 
 impl Part {
     /// Takes out whatever lies in a bucket and in its chain.
-    fn empty_bucket(&mut self, at: u64, gone: &mut dyn FnMut(Ref)) {
+    fn empty_bucket(&mut self, at: u64, gone: &mut dyn FnMut(Word)) {
         while let Some(id) = self.bucket(at).chain() {
             let next = self.pool().get(id).chain();
             let bucket = self.pool_mut().get_mut(id);

@@ -10,6 +10,7 @@
 //!
 //! The overflow buckets of the old table, some megabytes in a table of millions, are freed bit by bit by `step` afterwards.
 
+use crate::cell::IndexCell;
 use crate::geometry::{LOAD_MIN, entries_max};
 use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::part::Part;
@@ -29,7 +30,7 @@ const RETRY_PART: usize = 64;
 /// How many buckets ahead of the move references are prefetched; the buckets themselves twice as far.
 const AHEAD: u64 = 2;
 
-impl IndexTable {
+impl<E: IndexCell> IndexTable<E> {
     /// Whether entries are on their way from one table to another.
     #[inline]
     pub fn is_moving(&self) -> bool {
@@ -38,7 +39,7 @@ impl IndexTable {
 
     /// The work of an insert before it puts its entry: the first table, the start of growth, a bit of moving.
     #[cold]
-    pub(crate) fn make_way(&mut self, rehash: &impl Rehash) {
+    pub(crate) fn make_way(&mut self, rehash: &impl Rehash<E>) {
         if self.parts[NEW].is_none() {
             let buckets = self.begin();
             self.grow_at = entries_max(buckets);
@@ -95,15 +96,17 @@ impl IndexTable {
     }
 
     /// Moves `buckets` buckets of the old table.
-    fn advance(&mut self, rehash: &impl Rehash, buckets: u64) {
+    fn advance(&mut self, rehash: &impl Rehash<E>, buckets: u64) {
         let displace = self.geometry.displace;
         let end = (self.moved + buckets).min(self.parts[OLD].count());
         while self.moved < end {
             self.prefetch_ahead(rehash);
             let [new, old] = &mut self.parts;
-            old.drain_home(self.moved, rehash, |hash, r| {
-                new.put(new.home(position(hash)), Tag(hash as u16), r, displace)
-            });
+            old.drain_home(
+                self.moved,
+                |word, tag| rehash.hash(E::of(word), tag),
+                |hash, r| new.put(new.home(position(hash)), Tag(hash as u16), r, displace),
+            );
             self.moved += 1;
         }
         self.parts[OLD].release_before(self.moved);
@@ -117,12 +120,12 @@ impl IndexTable {
         }
     }
 
-    fn prefetch_ahead(&self, rehash: &impl Rehash) {
+    fn prefetch_ahead(&self, rehash: &impl Rehash<E>) {
         let old = &self.parts[OLD];
         if self.moved + AHEAD < old.count() {
             let bucket = old.bucket(self.moved + AHEAD);
             for cell in bucket.head().native() {
-                rehash.prefetch(bucket.get(cell));
+                rehash.prefetch(E::of(bucket.get(cell)));
             }
         }
         old.prefetch(self.moved + 2 * AHEAD);
@@ -142,7 +145,7 @@ impl IndexTable {
     ///
     /// Shrinking begins here only, since a removal has no hashes to move entries by; without calls of `step` a table keeps its
     /// size after mass deletion.
-    pub fn step(&mut self, rehash: &impl Rehash, buckets: usize) -> bool {
+    pub fn step(&mut self, rehash: &impl Rehash<E>, buckets: usize) -> bool {
         if self.drained.is_some() {
             return false;
         }

@@ -20,6 +20,7 @@
 //! | file | what |
 //! |---|---|
 //! | `hash_space` | positions, and the question for an entry's hash |
+//! | `cell` | the kinds of entries |
 //! | `bucket` | the bytes of one bucket |
 //! | `pool` | overflow buckets of one table |
 //! | `part` | one table of fixed size: find, put, remove |
@@ -37,6 +38,7 @@
 //! Not here: locks (a table belongs to whoever holds its shard), keys, and the opening of references.
 
 mod bucket;
+mod cell;
 #[cfg(all(test, debug_assertions))]
 mod contract_tests;
 mod drain;
@@ -50,6 +52,7 @@ mod table;
 mod verify;
 mod walk;
 
+pub use cell::{CellNumber, IndexCell};
 pub use geometry::IndexGeometry;
 pub use hash_space::{POSITION_BITS, POSITIONS, Rehash, position};
 pub use hint::Hint;

@@ -13,12 +13,12 @@
 //! the heap, more in a span of pages.
 
 use crate::bucket::{Bucket, EXTENSION_REACH, EXTENSIONS};
-use crate::hash_space::{POSITION_BITS, Rehash, position};
+use crate::cell::Word;
+use crate::hash_space::{POSITION_BITS, position};
 use crate::pool::Pool;
 use std::alloc::Layout;
 use std::io;
 use std::ptr::NonNull;
-use varve_base::Ref;
 use varve_base::group::{BucketHead, Mask, Tag};
 use varve_base::mem::{Line, PAGE_BYTES};
 use varve_base::span::PageSpan;
@@ -220,7 +220,7 @@ impl Part {
 
     /// Looks through the wanted entries at home in `home`.
     #[inline(always)]
-    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
+    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Word) -> bool) -> Option<PartPos> {
         let bucket = self.bucket(home);
         for cell in wanted.among(bucket.head()) & bucket.head().native() {
             if is_it(bucket.get(cell)) {
@@ -238,7 +238,7 @@ impl Part {
 
     /// Kept apart so that the common case stays small where it is inlined.
     #[inline(never)]
-    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Ref) -> bool) -> Option<PartPos> {
+    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Word) -> bool) -> Option<PartPos> {
         let spot = |at, place, cell| Some(PartPos { home: home as u32, at, place, cell: cell as u8, side: 0 });
         if let Some(at) = self.extension(home) {
             let bucket = self.bucket(at);
@@ -274,7 +274,7 @@ impl Part {
         bucket
     }
 
-    pub(crate) fn replace(&mut self, spot: PartPos, r: Ref) {
+    pub(crate) fn replace(&mut self, spot: PartPos, r: Word) {
         self.spot_bucket(spot);
         let bucket = if spot.place == BucketKind::Chain {
             self.pool.get_mut(spot.at)
@@ -286,7 +286,7 @@ impl Part {
 
     /// Adds an entry at home in `home`.
     #[inline]
-    pub(crate) fn put(&mut self, home: u64, tag: Tag, r: Ref, displace: u32) {
+    pub(crate) fn put(&mut self, home: u64, tag: Tag, r: Word, displace: u32) {
         assert!(!self.is_none(), "nothing is put into a part without memory");
         let bucket = self.bucket_mut(home);
         match bucket.head().free().first() {
@@ -296,7 +296,7 @@ impl Part {
     }
 
     #[cold]
-    fn put_beyond(&mut self, home: u64, tag: Tag, r: Ref, displace: u32) {
+    fn put_beyond(&mut self, home: u64, tag: Tag, r: Word, displace: u32) {
         if let Some(k) = self.find_room(home, displace) {
             let at = self.step(home, k * k);
             let cell = self.bucket(at).head().free().first().expect("room was found");
@@ -367,7 +367,7 @@ impl Part {
     }
 
     /// Removes the entry of a spot.
-    pub(crate) fn remove(&mut self, spot: PartPos) -> Ref {
+    pub(crate) fn remove(&mut self, spot: PartPos) -> Word {
         self.spot_bucket(spot);
         let (home, at, cell) = (u64::from(spot.home), u64::from(spot.at), usize::from(spot.cell));
         if spot.place == BucketKind::Chain {
@@ -411,41 +411,46 @@ impl Part {
         self.pool.release(id);
     }
 
-    /// Shows every entry at home in `home`.
-    pub(crate) fn each_at_home(&self, home: u64, rehash: &impl Rehash, mut emit: impl FnMut(Ref)) {
+    /// Shows every entry at home in `home` with its tag.
+    pub(crate) fn each_at_home(&self, home: u64, hash_of: impl Fn(Word, Tag) -> u64, mut emit: impl FnMut(Word, Tag)) {
         let bucket = self.bucket(home);
         for cell in bucket.head().native() {
-            emit(bucket.get(cell));
+            emit(bucket.get(cell), bucket.head().tag(cell));
         }
-        for (_, r, _) in self.borrowed(home, rehash) {
-            emit(r);
+        for (_, r, hash) in self.borrowed(home, hash_of) {
+            emit(r, Tag(hash as u16));
         }
         for id in self.chain(home) {
             let bucket = self.pool.get(id);
             for cell in bucket.head().valid() {
-                emit(bucket.get(cell));
+                emit(bucket.get(cell), bucket.head().tag(cell));
             }
         }
     }
 
     /// The entries of `home` in its extension bucket: cell, reference, hash. The hash of a foreign entry gives its home.
-    fn borrowed<'a>(&'a self, home: u64, rehash: &'a impl Rehash) -> impl Iterator<Item = (usize, Ref, u64)> {
+    fn borrowed(&self, home: u64, hash_of: impl Fn(Word, Tag) -> u64) -> impl Iterator<Item = (usize, Word, u64)> {
         let at = self.extension(home).unwrap_or(home);
         let many = self.bucket(home).borrowed();
         let foreign = if many == 0 { BucketHead::EMPTY.foreign() } else { self.bucket(at).head().foreign() };
         foreign
-            .map(move |cell| (cell, self.bucket(at).get(cell)))
-            .map(move |(cell, r)| (cell, r, rehash.hash(r)))
+            .map(move |cell| (cell, self.bucket(at).get(cell), self.bucket(at).head().tag(cell)))
+            .map(move |(cell, r, tag)| (cell, r, hash_of(r, tag)))
             .filter(move |&(_, _, hash)| self.home(position(hash)) == home)
             .take(many)
     }
 
     /// Takes every entry at home in `home` out and hands it on with its hash.
-    pub(crate) fn drain_home(&mut self, home: u64, rehash: &impl Rehash, mut take: impl FnMut(u64, Ref)) {
+    pub(crate) fn drain_home(
+        &mut self,
+        home: u64,
+        hash_of: impl Fn(Word, Tag) -> u64,
+        mut take: impl FnMut(u64, Word),
+    ) {
         if let Some(at) = self.extension(home) {
             let mut cells = [0; 7];
             let mut many = 0;
-            for (cell, r, hash) in self.borrowed(home, rehash) {
+            for (cell, r, hash) in self.borrowed(home, &hash_of) {
                 cells[many] = cell;
                 many += 1;
                 take(hash, r);
@@ -461,14 +466,14 @@ impl Part {
         while let Some(id) = self.bucket(home).chain() {
             let bucket = self.pool.get_mut(id);
             for cell in bucket.head().valid() {
-                let (_, r) = bucket.take(cell);
-                take(rehash.hash(r), r);
+                let (tag, r) = bucket.take(cell);
+                take(hash_of(r, tag), r);
             }
             self.unchain_if_empty(home, id);
         }
         for cell in self.bucket(home).head().native() {
-            let (_, r) = self.bucket_mut(home).take(cell);
-            take(rehash.hash(r), r);
+            let (tag, r) = self.bucket_mut(home).take(cell);
+            take(hash_of(r, tag), r);
         }
     }
 

@@ -1,9 +1,11 @@
 //! The public face: one table as its users see it, be it one part or, while it grows, two.
 
+use crate::cell::IndexCell;
 use crate::geometry::IndexGeometry;
 use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::hint::Hint;
 use crate::part::{Part, PartPos, Wanted};
+use std::marker::PhantomData;
 use varve_base::Ref;
 use varve_base::group::{BucketHead, CELLS, Mask, Tag};
 use varve_base::mem::Line;
@@ -18,7 +20,7 @@ pub(crate) const OLD: usize = 1;
 ///
 /// Nothing is allocated before the first insert. All operations but `verify` and `for_each` are bounded: by the few
 /// buckets that an insert moves, and by the length of a chain, which is that of the entries with equal hashes.
-pub struct IndexTable {
+pub struct IndexTable<E = Ref> {
     /// Positions below it are in `parts[NEW]`, the others in `parts[OLD]`; all of them when nothing moves.
     pub(crate) split: u64,
     pub(crate) parts: [Part; 2],
@@ -37,6 +39,8 @@ pub struct IndexTable {
     pub(crate) shrink_below: usize,
     pub(crate) geometry: IndexGeometry,
     pub(crate) hint: Option<Hint>,
+    /// The kind of entry that all words stand for.
+    kind: PhantomData<E>,
 }
 
 /// The place of an entry. Valid until the next call on `&mut` that is not `replace`.
@@ -75,14 +79,27 @@ impl Wanted for TagPart {
     }
 }
 
-impl IndexTable {
+impl<E: IndexCell> IndexTable<E> {
     /// An empty table without memory.
-    pub fn new(geometry: IndexGeometry) -> IndexTable {
+    pub fn new(geometry: IndexGeometry) -> IndexTable<E> {
         let parts = [Part::none(), Part::none()];
         let (split, move_pace) = (POSITIONS, geometry.move_buckets);
         let (len, grow_at, moved, drained) = (0, 0, 0, None);
-        let (refused, shrink_below, hint) = (false, usize::MAX, None);
-        IndexTable { split, parts, len, grow_at, moved, move_pace, drained, refused, shrink_below, geometry, hint }
+        let (refused, shrink_below, hint, kind) = (false, usize::MAX, None, PhantomData);
+        IndexTable {
+            split,
+            parts,
+            len,
+            grow_at,
+            moved,
+            move_pace,
+            drained,
+            refused,
+            shrink_below,
+            geometry,
+            hint,
+            kind,
+        }
     }
 
     /// Entries.
@@ -148,62 +165,62 @@ impl IndexTable {
     }
 
     #[inline(always)]
-    fn find_wanted(&self, position: u64, wanted: impl Wanted, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
+    fn find_wanted(&self, position: u64, wanted: impl Wanted, mut is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
         let side = self.side(position);
         let part = &self.parts[side];
-        let spot = part.find(part.home(position), wanted, is_it)?;
+        let spot = part.find(part.home(position), wanted, |word| is_it(E::of(word)))?;
         Some(IndexEntry(PartPos { side: side as u8, ..spot }))
     }
 
     /// The entry with this hash of which `is_it` says so. It is asked for candidates with the same tag and, in nearly
     /// all cases, the same hash; it must say yes to an entry of this hash only.
     #[inline]
-    pub fn find(&self, hash: u64, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
+    pub fn find(&self, hash: u64, is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
         self.find_wanted(position(hash), Tag(hash as u16), is_it)
     }
 
     /// The entry with this hash and exactly this reference.
     #[inline]
-    pub fn find_ref(&self, hash: u64, r: Ref) -> Option<IndexEntry> {
+    pub fn find_ref(&self, hash: u64, r: E) -> Option<IndexEntry> {
         self.find(hash, |other| other == r)
     }
 
     /// The entry of which `is_it` says so, by 48 bits of its hash: `position << 12 | tag & 0xfff`. `is_it` must say yes
     /// only to an entry whose hash has these bits.
-    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(Ref) -> bool) -> Option<IndexEntry> {
+    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
         debug_assert!(bits48 >> 48 == 0);
         self.find_wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff), is_it)
     }
 
     /// The reference of an entry.
     #[inline]
-    pub fn get(&self, entry: IndexEntry) -> Ref {
-        self.parts[usize::from(entry.0.side & 1)].spot_bucket(entry.0).get(usize::from(entry.0.cell))
+    pub fn get(&self, entry: IndexEntry) -> E {
+        E::of(self.parts[usize::from(entry.0.side & 1)].spot_bucket(entry.0).get(usize::from(entry.0.cell)))
     }
 
     /// Gives an entry another reference: the object has moved or is rewritten, its hash is the same.
     #[inline]
-    pub fn replace(&mut self, entry: IndexEntry, r: Ref) {
-        self.parts[usize::from(entry.0.side & 1)].replace(entry.0, r);
+    pub fn replace(&mut self, entry: IndexEntry, r: E) {
+        self.parts[usize::from(entry.0.side & 1)].replace(entry.0, r.word());
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, entry: IndexEntry) -> Ref {
+    pub fn remove(&mut self, entry: IndexEntry) -> E {
         let r = self.parts[usize::from(entry.0.side & 1)].remove(entry.0);
         self.len -= 1;
-        r
+        E::of(r)
     }
 
     /// Adds an entry, which must not be there yet. While the table grows, moves a few buckets first.
     #[inline]
-    pub fn insert(&mut self, hash: u64, r: Ref, rehash: &impl Rehash) {
+    pub fn insert(&mut self, hash: u64, r: E, rehash: &impl Rehash<E>) {
         if self.len >= self.grow_at {
             self.make_way(rehash);
         }
         let position = position(hash);
         let side = self.side(position);
         let part = &mut self.parts[side];
-        part.put(part.home(position), Tag(hash as u16), r, self.geometry.displace);
+        part.put(part.home(position), Tag(hash as u16), r.word(), self.geometry.displace);
         self.len += 1;
     }
 
@@ -213,7 +230,7 @@ impl IndexTable {
     }
 
     /// Leaves an empty table and returns what was there. The hint stays with this one.
-    pub fn take(&mut self) -> IndexTable {
+    pub fn take(&mut self) -> IndexTable<E> {
         let mut taken = std::mem::replace(self, IndexTable::new(self.geometry));
         self.hint = taken.hint.take();
         self.publish_hint();

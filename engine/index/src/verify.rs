@@ -1,9 +1,9 @@
 //! Everything that must hold of a table, checked entry by entry.
 
+use crate::cell::IndexCell;
 use crate::hash_space::{POSITIONS, Rehash, position};
 use crate::part::Part;
 use crate::table::{IndexTable, NEW, OLD};
-use varve_base::Ref;
 use varve_base::group::Tag;
 
 /// Where the entries of a table are; what `verify` counted.
@@ -24,10 +24,10 @@ impl TableCensus {
     }
 }
 
-impl IndexTable {
+impl<E: IndexCell> IndexTable<E> {
     /// Checks the whole table and panics with what is wrong: every entry is found from its hash, native bits, tags,
     /// links and counts are right, no overflow bucket is lost. Returns where the entries are.
-    pub fn verify(&self, rehash: &impl Rehash) -> TableCensus {
+    pub fn verify(&self, rehash: &impl Rehash<E>) -> TableCensus {
         let mut census = TableCensus::default();
         for side in [NEW, OLD] {
             let part = &self.parts[side];
@@ -50,14 +50,14 @@ impl IndexTable {
 }
 
 /// One part under examination.
-struct Check<'a, R> {
-    table: &'a IndexTable,
+struct Check<'a, E, R> {
+    table: &'a IndexTable<E>,
     part: &'a Part,
     side: usize,
     rehash: &'a R,
 }
 
-impl<R: Rehash> Check<'_, R> {
+impl<E: IndexCell, R: Rehash<E>> Check<'_, E, R> {
     fn whole_part(&self, census: &mut TableCensus) {
         let mut chained_buckets = 0;
         for at in 0..self.part.count() {
@@ -80,7 +80,7 @@ impl<R: Rehash> Check<'_, R> {
         let bucket = self.part.bucket(at);
         for cell in bucket.head().valid() {
             let native = bucket.head().native().has(cell);
-            let home = self.entry(bucket.get(cell), bucket.head().tag(cell));
+            let home = self.entry(E::of(bucket.get(cell)), bucket.head().tag(cell));
             assert_eq!(native, home == at, "bucket {at} cell {cell}: native bit of an entry at home in {home}");
             if native {
                 census.native += 1;
@@ -107,9 +107,10 @@ impl<R: Rehash> Check<'_, R> {
             return;
         };
         assert_ne!(extension, at, "bucket {at} extends itself");
-        let head = self.part.bucket(extension).head();
-        let home_of = |cell| self.part.home(position(self.rehash.hash(self.part.bucket(extension).get(cell))));
-        let borrowed = head.foreign().filter(|&cell| home_of(cell) == at).count();
+        let lender = self.part.bucket(extension);
+        let hash_of = |cell| self.rehash.hash(E::of(lender.get(cell)), lender.head().tag(cell));
+        let home_of = |cell| self.part.home(position(hash_of(cell)));
+        let borrowed = lender.head().foreign().filter(|&cell| home_of(cell) == at).count();
         assert_eq!(bucket.borrowed(), borrowed, "bucket {at}: cells borrowed of {extension}");
         assert!(borrowed > 0, "bucket {at}: an extension without use");
         census.foreign += borrowed;
@@ -124,7 +125,7 @@ impl<R: Rehash> Check<'_, R> {
             assert!(!bucket.head().valid().is_empty(), "overflow bucket {id} is empty");
             assert!(bucket.extension().is_none() && bucket.borrowed() == 0, "overflow bucket {id} has an extension");
             for cell in bucket.head().valid() {
-                let home = self.entry(bucket.get(cell), bucket.head().tag(cell));
+                let home = self.entry(E::of(bucket.get(cell)), bucket.head().tag(cell));
                 assert_eq!(home, at, "overflow bucket {id} cell {cell} in another chain");
                 census.chained += 1;
             }
@@ -137,8 +138,8 @@ impl<R: Rehash> Check<'_, R> {
     }
 
     /// One entry: its tag, its side of the split, and that it is found. Returns its home.
-    fn entry(&self, r: Ref, tag: Tag) -> u64 {
-        let hash = self.rehash.hash(r);
+    fn entry(&self, r: E, tag: Tag) -> u64 {
+        let hash = self.rehash.hash(r, tag);
         assert_eq!(tag, Tag(hash as u16), "{r:?}: its tag");
         assert_eq!(self.side, usize::from(position(hash) >= self.table.split), "{r:?}: on the wrong side of the split");
         let found = self.table.find_ref(hash, r).unwrap_or_else(|| panic!("{r:?} with hash {hash:#x} is not found"));

@@ -5,11 +5,11 @@
 //! come twice, but none whose position is at or behind the cursor is passed over.
 
 use crate::bucket::EXTENSION_REACH;
+use crate::cell::IndexCell;
 use crate::hash_space::{POSITIONS, Rehash};
 use crate::table::{IndexTable, NEW, OLD};
 use std::ops::{ControlFlow, Range};
-use varve_base::Ref;
-use varve_base::group::CELLS;
+use varve_base::group::{CELLS, Tag};
 use varve_base::rng::Rng;
 
 /// Random cells that `sample` looks at before it walks.
@@ -25,16 +25,22 @@ struct BucketRanges {
     all: u64,
 }
 
-impl IndexTable {
+impl<E: IndexCell> IndexTable<E> {
     /// Shows the entries of the bucket that holds position `from`, and returns the position to go on from.
-    pub fn scan(&self, from: u64, rehash: &impl Rehash, emit: impl FnMut(Ref)) -> Option<u64> {
+    pub fn scan(&self, from: u64, rehash: &impl Rehash<E>, mut emit: impl FnMut(E)) -> Option<u64> {
+        self.scan_tagged(from, rehash, |entry, _| emit(entry))
+    }
+
+    /// Shows the entries of the bucket that holds position `from`, each with the tag of its hash, and returns the position
+    /// to go on from.
+    pub fn scan_tagged(&self, from: u64, rehash: &impl Rehash<E>, mut emit: impl FnMut(E, Tag)) -> Option<u64> {
         if from >= POSITIONS {
             return None;
         }
         let side = if from >= self.split { OLD } else { NEW };
         let part = &self.parts[side];
         let home = part.home(from);
-        part.each_at_home(home, rehash, emit);
+        part.each_at_home(home, |word, tag| rehash.hash(E::of(word), tag), |word, tag| emit(E::of(word), tag));
         let end = part.first_position(home + 1);
         let next = if side == NEW { end.min(self.split) } else { end };
         (next < POSITIONS).then_some(next)
@@ -43,7 +49,7 @@ impl IndexTable {
     /// A random entry: each cell of the table is as likely as any other.
     ///
     /// In a table that is nearly empty, entries behind long gaps are likelier.
-    pub fn sample(&self, rng: &mut Rng) -> Option<Ref> {
+    pub fn sample(&self, rng: &mut Rng) -> Option<E> {
         if self.len == 0 {
             return None;
         }
@@ -81,17 +87,17 @@ impl IndexTable {
     /// The entry that a cell holds, if it is not empty. Cells are numbered through: those of the new part, of the old one behind
     /// its cursor, of the old one's first buckets, of overflow buckets.
     #[inline]
-    fn try_cell(&self, ranges: &BucketRanges, cell_number: u64) -> Option<Ref> {
+    fn try_cell(&self, ranges: &BucketRanges, cell_number: u64) -> Option<E> {
         let (number, cell) = (cell_number / CELLS as u64, (cell_number % CELLS as u64) as usize);
         let part = &self.parts[NEW];
         if number >= ranges.new {
             return self.far_cell(ranges, number - ranges.new, cell);
         }
         let bucket = part.bucket(number);
-        bucket.head().valid().has(cell).then(|| bucket.get(cell))
+        bucket.head().valid().has(cell).then(|| E::of(bucket.get(cell)))
     }
 
-    fn far_cell(&self, ranges: &BucketRanges, number: u64, cell: usize) -> Option<Ref> {
+    fn far_cell(&self, ranges: &BucketRanges, number: u64, cell: usize) -> Option<E> {
         let [new, old] = &self.parts;
         let behind = ranges.old.end - ranges.old.start;
         let wrapped = ranges.old.start.min(EXTENSION_REACH);
@@ -104,11 +110,11 @@ impl IndexTable {
             let of_new = new.pool().ids();
             if id < of_new { new.pool().get(id) } else { old.pool().get(id - of_new) }
         };
-        bucket.head().valid().has(cell).then(|| bucket.get(cell))
+        bucket.head().valid().has(cell).then(|| E::of(bucket.get(cell)))
     }
 
     /// Shows every entry, in no order.
-    pub fn for_each(&self, mut f: impl FnMut(Ref)) {
+    pub fn for_each(&self, mut f: impl FnMut(E)) {
         let _ = self.try_for_each(|r| {
             f(r);
             ControlFlow::Continue(())
@@ -116,17 +122,17 @@ impl IndexTable {
     }
 
     /// Shows entries, in no order, until `f` breaks off.
-    pub fn try_for_each(&self, mut f: impl FnMut(Ref) -> ControlFlow<()>) -> ControlFlow<()> {
+    pub fn try_for_each(&self, mut f: impl FnMut(E) -> ControlFlow<()>) -> ControlFlow<()> {
         for (side, part) in self.parts.iter().enumerate() {
             // The part behind the cursor is empty and its memory given back, but for what wrapped into the start.
             let skip = if side == OLD { EXTENSION_REACH..self.moved } else { 0..0 };
             for at in (0..part.count()).filter(|at| !skip.contains(at)) {
                 let bucket = part.bucket(at);
-                bucket.head().valid().try_for_each(|cell| f(bucket.get(cell)))?;
+                bucket.head().valid().try_for_each(|cell| f(E::of(bucket.get(cell))))?;
             }
             for id in 0..part.pool().ids() {
                 let bucket = part.pool().get(id);
-                bucket.head().valid().try_for_each(|cell| f(bucket.get(cell)))?;
+                bucket.head().valid().try_for_each(|cell| f(E::of(bucket.get(cell))))?;
             }
         }
         ControlFlow::Continue(())

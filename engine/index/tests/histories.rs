@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::rng::Rng;
 use varve_index::{IndexGeometry, IndexTable, POSITIONS, Rehash};
 
@@ -23,7 +24,7 @@ const OPS: u32 = 12;
 struct LowBits;
 
 impl Rehash for LowBits {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         HASHES[(r.bits() % 4) as usize]
     }
 }

@@ -6,15 +6,16 @@ mod model;
 use model::{HashKind, Op, World};
 use proptest::prelude::*;
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
-use varve_index::{IndexGeometry, IndexTable, Rehash};
+use varve_index::{CellNumber, IndexGeometry, IndexTable, Rehash};
 
 /// References are numbers; their hash is a mix of them.
 struct Mixed;
 
 impl Rehash for Mixed {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         mix64(r.bits())
     }
 }
@@ -258,7 +259,7 @@ fn sampling_reaches_everything_while_the_table_moves() {
 struct Other(u64);
 
 impl Rehash for Other {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         mix64(r.bits() ^ self.0)
     }
 }
@@ -289,4 +290,53 @@ fn stale_entry_panics() {
     let entry = table.find_ref(mix64(1), r(1)).expect("it is there");
     table.remove(entry);
     table.get(entry);
+}
+
+/// Numbers that say their hash together with the tag: 32 bits of the position in the number, the other four in the tag.
+struct Told;
+
+fn told(n: u64) -> (u64, CellNumber) {
+    let hash = mix64(n) & 0x000f_ffff_fff0_ffff;
+    let hash = hash | (hash & 0xf000) << 4;
+    (hash, CellNumber::new((hash >> 20) << 16 | n & 0xffff))
+}
+
+impl Rehash<CellNumber> for Told {
+    fn hash(&self, cell: CellNumber, tag: Tag) -> u64 {
+        let tag = u64::from(tag.0);
+        cell.get() >> 16 << 20 | (tag & 0xf000) << 4 | tag
+    }
+}
+
+#[test]
+fn numbers_say_their_hash_with_the_tag() {
+    let mut table = IndexTable::new(IndexGeometry { first_buckets: 1, ..IndexGeometry::default() });
+    for n in 0..5_000 {
+        let (hash, cell) = told(n);
+        table.insert(hash, cell, &Told);
+        assert!(n % 500 != 0 || table.verify(&Told).total() as u64 == n + 1);
+    }
+    let mut seen = 0;
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = table.scan_tagged(from, &Told, |cell, tag| {
+            let hash = Told.hash(cell, tag);
+            assert!(table.find_ref(hash, cell).is_some(), "{cell:?}");
+            seen += 1;
+        });
+    }
+    assert!(seen >= 5_000);
+    for n in 0..4_990 {
+        let (hash, cell) = told(n);
+        let entry = table.find_ref(hash, cell).expect("it was put in");
+        assert_eq!(table.remove(entry), cell);
+    }
+    while table.step(&Told, 100) {}
+    assert_eq!(table.verify(&Told).total(), 10);
+}
+
+#[test]
+#[should_panic(expected = "a number of 48 bits")]
+fn a_number_has_48_bits() {
+    CellNumber::new(1 << 48);
 }

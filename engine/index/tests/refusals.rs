@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::hash64;
 use varve_index::{IndexGeometry, IndexTable, Rehash};
 
@@ -11,7 +12,7 @@ use varve_index::{IndexGeometry, IndexTable, Rehash};
 struct Numbers;
 
 impl Rehash for Numbers {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         hash_of(r.bits())
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::hash::mix64;
 use varve_base::rng::Rng;
 use varve_index::{IndexGeometry, IndexTable, POSITIONS, Rehash};
@@ -79,7 +80,7 @@ impl HashKind {
 struct Hashes(Vec<u64>);
 
 impl Rehash for Hashes {
-    fn hash(&self, r: Ref) -> u64 {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
         self.0[r.bits() as usize - 1]
     }
 }
@@ -208,7 +209,10 @@ impl World {
         for &(_, other, r) in &self.entries {
             assert!(other != hash || offered.contains(&r), "{r:?} has the hash and is not offered");
         }
-        assert!(offered.iter().all(|&r| self.hashes.hash(r) as u16 == hash as u16), "a candidate with another tag");
+        assert!(
+            offered.iter().all(|&r| self.hashes.hash(r, Tag(hash as u16)) as u16 == hash as u16),
+            "a candidate with another tag"
+        );
     }
 
     fn scan_step(&mut self) {

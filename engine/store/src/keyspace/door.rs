@@ -15,7 +15,7 @@
 
 use varve_base::Ref;
 use varve_collection::{Collection, ReadCtx, WriteCtx};
-use varve_index::{IndexEntry, IndexTable, Rehash};
+use varve_index::{IndexEntry, IndexTable};
 use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClass};
 
 use super::ground::Ground;

@@ -12,6 +12,7 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use varve_base::Ref;
+use varve_base::group::Tag;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::CollectionId;
 use varve_index::{IndexEntry, IndexTable, Rehash};
@@ -71,10 +72,18 @@ pub(crate) struct KeyHashes<'a> {
     pub(crate) seed: u64,
 }
 
-impl Rehash for KeyHashes<'_> {
-    fn hash(&self, r: Ref) -> u64 {
+impl KeyHashes<'_> {
+    /// The hash of the key whose object is at `r`.
+    #[inline]
+    pub(crate) fn hash(&self, r: Ref) -> u64 {
         let object = self.access.open(self.log, r);
         hash_of(self.seed, database_of(&object), object.key())
+    }
+}
+
+impl Rehash for KeyHashes<'_> {
+    fn hash(&self, r: Ref, _: Tag) -> u64 {
+        KeyHashes::hash(self, r)
     }
 
     fn prefetch(&self, r: Ref) {

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_index::Rehash;
 
 use super::ground::Ground;
 use super::shard::Shard;

@@ -16,7 +16,7 @@
 
 use varve_base::Ref;
 use varve_base::rank::RankedGuard;
-use varve_index::{IndexEntry, Rehash};
+use varve_index::IndexEntry;
 use varve_segment::Object;
 
 use super::Slice;

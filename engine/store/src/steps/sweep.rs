@@ -42,7 +42,7 @@ pub(super) fn step(store: &Store) -> Step {
         let hashes = shard.hashes(store.log(), store.seed());
         next = shard.index().scan(from, &hashes, |r| {
             if database_of(&shard.open(store.log(), r)) == dying {
-                doomed.push((varve_index::Rehash::hash(&hashes, r), r));
+                doomed.push((hashes.hash(r), r));
             }
         });
     }

@@ -33,7 +33,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "engine/index",
         &[
-            &["hash_space"],
+            &["hash_space", "cell"],
             &["bucket"],
             &["pool"],
             &["part"],

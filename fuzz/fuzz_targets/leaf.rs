@@ -39,7 +39,9 @@ fn op(bytes: &[u8], spread: u8) -> LeafOp {
         vec![bytes[1]; len]
     };
     match bytes[0] % 16 {
-        0..6 => LeafOp::Push(tag, element(), number),
+        0..4 => LeafOp::Push(tag, element(), number),
+        4 => LeafOp::Insert(number, tag, element()),
+        5 => LeafOp::InsertElsewhere(number, tag, number as u64),
         6 => LeafOp::PushElsewhere(tag, number as u64),
         7..10 => LeafOp::Replace(bytes[0] as usize / 16, element()),
         10 => LeafOp::ReplaceElsewhere(number, u64::from(tag)),

@@ -25,7 +25,9 @@ fn leaves_do_as_lists_do() {
             let (element, tag) = (random_element(&mut rng, longest), rng.below(6) as u8);
             let (number, is_few) = (rng.below(1000) as usize, world.len() < 120);
             world.apply(&match rng.below(10) {
-                0..=4 if is_few => LeafOp::Push(tag, element, number),
+                0..=3 if is_few => LeafOp::Push(tag, element, number),
+                4 if some_elsewhere && is_few && tag == 0 => LeafOp::InsertElsewhere(number, tag, rng.next_u64()),
+                4 if is_few => LeafOp::Insert(number, tag, element),
                 5 if some_elsewhere && is_few => LeafOp::PushElsewhere(tag, rng.next_u64()),
                 5..=6 if some_elsewhere && rng.below(4) == 0 => LeafOp::ReplaceElsewhere(number, 77),
                 5..=6 => LeafOp::Replace(number, element),
@@ -46,6 +48,12 @@ fn a_leaf_of_many_bytes_is_as_sound_as_a_small_one() {
     world.apply(&LeafOp::Replace(3, vec![7; 9_000]));
     (0..20).for_each(|_| world.apply(&LeafOp::Remove(11)));
     assert!(PackedLeaf::open(world.bytes()).bytes() > 1 << 16, "more bytes than the low half of the head counts");
+}
+
+#[test]
+fn sizes_are_summed_however_many_there_are() {
+    let mut world = LeafWorld::new(4);
+    (0..1030).for_each(|n| world.apply(&LeafOp::Push(n as u8, vec![1; 255 - n % 2], 0)));
 }
 
 #[test]

@@ -45,6 +45,10 @@ const ELSEWHERE: u16 = 1 << 15;
 const NUMBER_BYTES: usize = 8;
 /// The largest size that one byte holds.
 const NARROW_MAX: usize = u8::MAX as usize;
+/// As many sizes have sums that fit in four lanes of 16 bits.
+const LANE_SIZES: usize = 8 * (u16::MAX as usize / (2 * NARROW_MAX));
+/// The low byte of each lane of 16 bits.
+const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
 /// The bit of a head's first half that says that sizes have two bytes.
 const WIDE: u16 = 1 << 15;
 
@@ -227,6 +231,23 @@ impl<'a> PackedLeaf<'a> {
         (head.is_in_bounds() && size <= LEAF_ELEMENT_BYTES_MAX).then(|| head.needed())
     }
 
+    /// Bytes of the smallest buffer in which this element could be added; `None` if no leaf may be so large.
+    #[inline]
+    pub fn needed_with(&self, element: LeafElement<'_>) -> Option<usize> {
+        let (size, elsewhere) = match element {
+            LeafElement::Here(bytes) => (bytes.len(), false),
+            LeafElement::Elsewhere(_) => (NUMBER_BYTES, true),
+        };
+        let head = self.head.with(size, elsewhere);
+        (head.is_in_bounds() && size <= LEAF_ELEMENT_BYTES_MAX).then(|| head.needed())
+    }
+
+    /// Bytes at the front of the buffer: head, tags and sizes. The elements lie at its end.
+    #[inline]
+    pub fn front_bytes(&self) -> usize {
+        self.head.front()
+    }
+
     /// Free bytes of the buffer.
     #[inline]
     pub fn room(&self) -> usize {
@@ -261,7 +282,13 @@ impl<'a> PackedLeaf<'a> {
     /// Searches for the element with this tag that `is` says yes to.
     #[inline(always)]
     pub fn find(&self, tag: u8, mut is: impl FnMut(LeafElement<'a>) -> bool) -> Option<ElementPos> {
-        memchr::memchr_iter(tag, self.tags()).map(|index| self.pos(index)).find(|&pos| is(self.get(pos)))
+        self.tagged(tag).map(|index| self.pos(index)).find(|&pos| is(self.get(pos)))
+    }
+
+    /// The numbers of all elements with this tag.
+    #[inline]
+    pub fn tagged(&self, tag: u8) -> impl Iterator<Item = usize> + use<'a> {
+        memchr::memchr_iter(tag, self.tags())
     }
 
     /// The position of element number `index`, from 0.
@@ -305,6 +332,31 @@ impl<'a> PackedLeaf<'a> {
         })
     }
 
+    /// The elements from number `index` on, upwards.
+    #[inline]
+    pub fn from(&self, index: usize) -> impl Iterator<Item = LeafElement<'a>> + use<'a> {
+        let (leaf, mut end) = (*self, self.buf.len() - self.bytes_before(index));
+        (index..self.head.count).map(move |index| {
+            let at = end - leaf.size(index);
+            let bytes = &leaf.buf[at..end];
+            end = at;
+            element(bytes, leaf.is_elsewhere(index))
+        })
+    }
+
+    /// The elements before number `end`, downwards from the last of them.
+    #[inline]
+    pub fn down_from(&self, end: usize) -> impl Iterator<Item = LeafElement<'a>> + use<'a> {
+        debug_assert!(end <= self.head.count, "the elements before number {end} of {}", self.head.count);
+        let (leaf, mut at) = (*self, self.buf.len() - self.bytes_before(end));
+        (0..end).rev().map(move |index| {
+            let end = at + leaf.size(index);
+            let bytes = &leaf.buf[at..end];
+            at = end;
+            element(bytes, leaf.is_elsewhere(index))
+        })
+    }
+
     #[inline(always)]
     fn tags(&self) -> &'a [u8] {
         &self.buf[HEAD_BYTES..self.head.sizes_at()]
@@ -331,7 +383,22 @@ impl<'a> PackedLeaf<'a> {
         if self.head.wide {
             return sizes.chunks_exact(2).map(|size| wide_size(size, 0)).sum();
         }
-        sizes.iter().map(|&size| u32::from(size)).sum::<u32>() as usize
+        if index > LANE_SIZES {
+            return sizes.iter().map(|&size| u32::from(size)).sum::<u32>() as usize;
+        }
+        // Eight sizes at a time in lanes of 16 bits. Behind the last sizes lies another one or an element, mostly.
+        let (words, rest) = sizes.as_chunks::<8>();
+        let add = |sums: u64, word: u64| sums + (word & LOW_BYTES) + (word >> 8 & LOW_BYTES);
+        let mut sums = words.iter().fold(0, |sums, word| add(sums, u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let word = self.buf[self.head.sizes_at() + index - rest.len()..].first_chunk::<8>();
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            let mask = !(!0 << (8 * rest.len()));
+            sums = add(sums, word.map_or(u64::from_le_bytes(last), |word| u64::from_le_bytes(*word) & mask));
+        }
+        let pairs = (sums & 0xffff_0000_ffff) + (sums >> 16 & 0xffff_0000_ffff);
+        (pairs as u32 as usize) + (pairs >> 32) as usize
     }
 
     /// True if an element needs a wide size. O(N).

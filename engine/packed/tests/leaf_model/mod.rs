@@ -9,6 +9,9 @@ pub enum LeafOp {
     /// Adds an element, in two parts that are cut at the number.
     Push(u8, Vec<u8>, usize),
     PushElsewhere(u8, u64),
+    /// Adds an element before the one of this number.
+    Insert(usize, u8, Vec<u8>),
+    InsertElsewhere(usize, u8, u64),
     Replace(usize, Vec<u8>),
     ReplaceElsewhere(usize, u64),
     Remove(usize),
@@ -37,6 +40,13 @@ impl Owned {
         match self {
             Owned::Here(bytes) => bytes.len(),
             Owned::Elsewhere(_) => 8,
+        }
+    }
+
+    fn element(&self) -> LeafElement<'_> {
+        match self {
+            Owned::Here(bytes) => LeafElement::Here(bytes),
+            Owned::Elsewhere(number) => LeafElement::Elsewhere(*number),
         }
     }
 
@@ -87,6 +97,12 @@ impl LeafWorld {
                 self.grow(|leaf| leaf.push_elsewhere(*tag, *number));
                 self.elements.push((*tag, Owned::Elsewhere(*number)));
             }
+            LeafOp::Insert(number, tag, element) => {
+                self.insert(*number, *tag, Owned::Here(element.clone()));
+            }
+            LeafOp::InsertElsewhere(number, tag, elsewhere) => {
+                self.insert(*number, *tag, Owned::Elsewhere(*elsewhere));
+            }
             LeafOp::Replace(number, element) if count > 0 => {
                 self.grow(|leaf| leaf.replace(leaf.leaf().pos(index(*number)), &[element]));
                 self.elements[index(*number)].1 = Owned::Here(element.clone());
@@ -112,6 +128,15 @@ impl LeafWorld {
         self.compare();
     }
 
+    fn insert(&mut self, number: usize, tag: u8, new: Owned) {
+        let (index, leaf) = (number % (self.elements.len() + 1), PackedLeaf::open(&self.buf));
+        let needed = leaf.needed_with(new.element()).expect("a leaf may be so large");
+        self.grow(|leaf| leaf.insert(index, tag, new.element()));
+        let leaf = PackedLeaf::open(&self.buf);
+        assert!(needed >= self.buf.len() - leaf.room(), "more than the {needed} bytes that it was said to need");
+        self.elements.insert(index, (tag, new));
+    }
+
     fn find(&self, tag: u8, longer: usize) {
         let found = PackedLeaf::open(&self.buf).find(tag, |e| Owned::of(e).size() > longer).map(|pos| pos.index());
         assert_eq!(found, self.elements.iter().position(|(t, e)| *t == tag && e.size() > longer));
@@ -122,9 +147,18 @@ impl LeafWorld {
         assert_eq!(leaf.len(), self.elements.len());
         assert_eq!(leaf.bytes(), self.elements.iter().map(|(_, e)| e.size()).sum::<usize>());
         assert!(leaf.iter().map(|(tag, e)| (tag, Owned::of(e))).eq(self.elements.iter().cloned()));
-        for (index, (_, element)) in self.elements.iter().enumerate() {
+        for (index, (tag, element)) in self.elements.iter().enumerate() {
             assert_eq!(Owned::of(leaf.nth(index)), *element);
+            assert!(leaf.tagged(*tag).any(|at| at == index));
         }
+        let owned = |from: usize, to: usize| self.elements[from..to].iter().map(|(_, element)| element.clone());
+        for index in [0, self.elements.len() / 2, self.elements.len()] {
+            assert!(leaf.from(index).map(Owned::of).eq(owned(index, self.elements.len())));
+            assert!(leaf.down_from(index).map(Owned::of).eq(owned(0, index).rev()));
+        }
+        let mut whole = vec![0x3c; leaf.copied_bytes()];
+        let again = PackedLeafMut::init_with(&mut whole, leaf.iter()).expect("it fits");
+        assert!(again.leaf().iter().eq(leaf.iter()));
         let longest = self.elements.iter().map(|(_, e)| e.wide_as()).max().unwrap_or(0);
         assert_eq!(leaf.copied_bytes(), leaf_bytes(leaf.len(), leaf.bytes(), longest));
     }

@@ -11,5 +11,5 @@ pub(crate) const LEAF: ObjectKind = ObjectKind::part(10);
 /// A part of a collection that is found by its number: a list's node, a tree's leaf.
 pub(crate) const NODE: ObjectKind = ObjectKind::part(9);
 
-/// An element that is its key alone: a member of a big set.
+/// An element that is its key alone: a long member of a big set or sorted set.
 pub(crate) const MEMBER: ObjectKind = ObjectKind::BARE;

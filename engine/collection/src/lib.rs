@@ -4,7 +4,7 @@
 //!   Collection::List   Quicklist    counted tree of leaves ---> packed nodes            objects of the log
 //!   Collection::Hash   LeafTable    directory by hash --------> leaves of pairs         objects of the log
 //!   Collection::Set    LeafTable    directory by hash --------> leaves of members       objects of the log
-//!   Collection::Zset   SortedSet    FieldTable, and a counted tree of leaves of cells   objects of the log
+//!   Collection::Zset   SortedSet    counted tree, and an index --> leaves of members  objects of the log
 //! ```
 //! Every object of a collection carries the collection's number as its owner. Through that number the caller finds the
 //! collection when reclaim comes across one of its objects.
@@ -13,8 +13,7 @@
 //! |---|---|
 //! | [`list`] | lists: packed nodes in order |
 //! | [`leaf_table`] | fields of hashes and members of sets in packed leaves, in order of their hashes |
-//! | [`field_table`] | the members of a sorted set under an index of their own |
-//! | [`zset`] | sorted sets: a field table, and a tree over its elements by (score, member); small ones in a packed node |
+//! | [`zset`] | sorted sets: packed leaves in the order of (score, member), and an index of the members; small ones in a packed node |
 //! | `counted_tree` | the counted B+ tree that lists and sorted sets share |
 //! | `sequence_readers` | readers of leaves that have an order of their own |
 //!
@@ -24,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 mod counted_tree;
-pub mod field_table;
 mod kinds;
 pub mod leaf_table;
 pub mod list;
@@ -142,6 +140,16 @@ impl WriteCtx<'_> {
             "an object of the collection"
         );
         self.appender.relocate(self.log, self.access, r, SegmentClass::Survivor)
+    }
+
+    /// Moves an object out of reclaim's way and gives it another value, which means the same; gives its new place.
+    pub(crate) fn relocate_with(&mut self, r: Ref, value: &[u8]) -> Ref {
+        debug_assert_eq!(
+            self.access.open(self.log, r).owner(),
+            Owner::Collection(self.id.number()),
+            "an object of the collection"
+        );
+        self.appender.relocate_with(self.log, self.access, r, SegmentClass::Survivor, Some(value))
     }
 }
 
@@ -265,7 +273,7 @@ impl Collection {
     pub fn table_line(&self, hash: u64) -> Option<Line> {
         match self {
             Collection::Hash(e) | Collection::Set(e) => Some(e.cell_line(hash)),
-            Collection::Zset(z) => Some(z.elements().bucket_line(hash)),
+            Collection::Zset(z) => Some(z.cell_line(hash)),
             Collection::List(_) => None,
         }
     }
@@ -275,7 +283,7 @@ impl Collection {
     pub fn object_line(&self, log: &Log, hash: u64) -> Option<Line> {
         match self {
             Collection::Hash(e) | Collection::Set(e) => e.leaf_line(log, hash),
-            Collection::Zset(z) => z.elements().object_line(log, hash),
+            Collection::Zset(z) => z.leaf_line(log, hash),
             Collection::List(_) => None,
         }
     }
@@ -306,7 +314,7 @@ impl Collection {
         match self {
             Collection::List(c) => c.step(ctx, buckets),
             Collection::Hash(_) | Collection::Set(_) => {}
-            Collection::Zset(z) => z.step(ctx, buckets),
+            Collection::Zset(z) => z.step(buckets),
         }
     }
 

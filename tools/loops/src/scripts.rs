@@ -21,6 +21,9 @@
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
 //! | zrange | ZRANGE of 10 of 20 000 | places in a tree, members in order |
+//! | zscore | ZSCORE of a member of 20 000 | the index of members, a leaf's tags |
+//! | zrank | ZRANK of a member of 20 000 | the same, and sums up the tree |
+//! | zrem | ZREM of a member of 20 000, and ZADD of it again | leaves that shrink, the index |
 //! | zties | ZADD of a new member, all scores equal | leaves in the order of members |
 //! | exec | MULTI, SET, GET, INCR, EXEC, in turn | queued commands, a transaction that holds its shards |
 //! | served | BLPOP by one client, LPUSH by the other, in turn | a waiter that is entered, served and taken out |
@@ -94,6 +97,9 @@ pub(crate) const SCRIPTS: &[Script] = &[
     alone("zadd", KEYS, fill_zset, zadd),
     alone("zpopmin", KEYS, fill_ties, zpopmin),
     alone("zrange", KEYS, fill_ties, zrange),
+    alone("zscore", KEYS, fill_zset, zscore),
+    alone("zrank", KEYS, fill_zset, zrank),
+    alone("zrem", KEYS, fill_zset, zrem),
     alone("zties", KEYS, fill_ties, zties),
     alone("exec", KEYS + COUNTERS, set_key_or_counter, transaction),
     Script { client: served_by, ..alone("served", KEYS, set_key, served) },
@@ -292,6 +298,23 @@ fn fill_zset(n: u64, out: &mut Vec<u8>) {
 
 fn zadd(n: u64, out: &mut Vec<u8>) {
     encode(out, &["ZADD", "zset", &score(n + KEYS), &name('m', draw(n, KEYS))]);
+}
+
+fn zscore(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["ZSCORE", "zset", &name('m', draw(n, KEYS))]);
+}
+
+fn zrank(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["ZRANK", "zset", &name('m', draw(n, KEYS))]);
+}
+
+fn zrem(n: u64, out: &mut Vec<u8>) {
+    let member = name('m', draw(n / 2, KEYS));
+    if n.is_multiple_of(2) {
+        encode(out, &["ZREM", "zset", &member]);
+    } else {
+        encode(out, &["ZADD", "zset", &score(n), &member]);
+    }
 }
 
 /// A member that hardly comes twice; all share their first 12 bytes.

@@ -23,8 +23,8 @@ const GROWTH_PERCENT_MAX: f64 = 3.0;
 /// The loops of `varve-loops`.
 const LOOPS: &[&str] = &[
     "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "hfew", "hmany",
-    "sfew", "smany", "zfew", "zmany", "spop", "zadd", "zpopmin", "zrange", "zties", "exec", "served", "events",
-    "tracked", "watched",
+    "sfew", "smany", "zfew", "zmany", "spop", "zadd", "zpopmin", "zrange", "zties", "zscore", "zrank", "zrem", "exec",
+    "served", "events", "tracked", "watched",
 ];
 /// The function inside which is counted.
 const TOGGLE: &str = "--toggle-collect=*measured_loop*";

@@ -51,6 +51,8 @@ use reshape::Expected;
 pub const ELEMENT_MAX: usize = 1024;
 /// Bytes of a leaf's objects, at most, for elements up to 40, up to 80, and of more bytes on average.
 const LIMITS: [usize; 3] = [1024, 2048, 4096];
+/// Bytes of the largest leaf.
+pub(crate) const LIMIT_MAX: usize = LIMITS[2];
 /// Bytes of a number in a leaf.
 const NUMBER_BYTES: usize = 8;
 

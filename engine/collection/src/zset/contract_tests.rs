@@ -73,41 +73,55 @@ fn a_set_that_dies_is_not_changed() {
 fn objects_are_of_their_collection() {
     let other = CollectionId::new(6);
     set(|set, ctx| {
-        stops("an element carries its collection's id", || {
-            set.elements.verify(ctx.read(), other, &mut HashSet::new());
-        })
+        stops("an object carries its collection's id", || set.verify(ctx.read(), other, &mut HashSet::new()))
     });
     set(|set, ctx| {
         stops("an object of the collection", || {
             ctx.id = other;
-            let r = set.elements.find(ctx.read(), b"3").expect("a member").r;
-            ctx.relocate(r)
+            let leaf = set.tree.counted.first().expect("a leaf");
+            set.relocate_leaf(ctx, leaf);
         })
     });
-    set(|set, ctx| stops("an element is there once", || set.elements.insert(ctx, b"3", b"")));
+    set(|set, ctx| stops("a member is there once", || set.insert(ctx, b"3", 3.0)));
 }
 
 #[test]
 fn damage_is_found() {
-    set(|set, ctx| {
-        stops("an element is in one cell only", || {
-            let mut live = HashSet::new();
-            set.elements.verify(ctx.read(), ID, &mut live);
-            set.elements.verify(ctx.read(), ID, &mut live);
-        })
+    let known_leaf =
+        |set: &SortedSet| HashSet::from_iter(set.tree.leaves().take(1).map(|l| set.tree.counted.leaf_ref(l)));
+    set(|set, ctx| stops("an object has one place only", || set.verify(ctx.read(), ID, &mut known_leaf(set))));
+    let broken = |message: &str, work: &dyn Fn(&mut SortedSet, &mut WriteCtx<'_>)| {
+        set(|set, ctx| {
+            work(set, ctx);
+            stops(message, || set.verify(ctx.read(), ID, &mut HashSet::new()));
+        });
+    };
+    broken("every member is in the index", &|set, ctx| {
+        let leaf = set.tree.counted.first().expect("a leaf");
+        set.index.insert(hash64(ctx.seed, b"nowhere"), leaf);
     });
-    let known_leaf = |set: &SortedSet| HashSet::from_iter(set.tree.leaves().take(1));
-    set(|set, ctx| stops("a leaf has one number", || set.verify(ctx.read(), ID, &mut known_leaf(set))));
-    set(|set, ctx| {
-        stops("a leaf has one number", || {
-            set.freeing = true;
-            set.verify(ctx.read(), ID, &mut known_leaf(set));
-        })
+    broken("the index leads to the member", &|set, ctx| {
+        let [first, last] = [set.tree.counted.first(), set.tree.counted.last()].map(|leaf| leaf.expect("a leaf"));
+        set.index.repoint(hash64(ctx.seed, b"0"), first, last);
     });
+    broken("bytes of the objects", &|set, _| set.object_bytes += 1);
+    broken("a least key over what is in the leaf", &|set, _| {
+        let last = set.tree.counted.last().expect("a leaf");
+        set.tree.counted.set_separator(last, u64::MAX);
+    });
+    broken("members in order", &|set, ctx| {
+        let first = set.tree.counted.first().expect("a leaf");
+        assert!(leaf::set_key(set.leaf_mut(ctx, first).value_mut(), 1, exact_key(0.0)));
+        assert!(leaf::set_key(set.leaf_mut(ctx, first).value_mut(), 0, exact_key(1.0)));
+    });
+}
+
+#[test]
+fn a_cell_names_what_it_was_given() {
     set(|set, ctx| {
-        stops("every element has a cell", || {
-            set.elements.insert(ctx, b"no cell", b"");
-            set.verify(ctx.read(), ID, &mut HashSet::new());
-        })
+        let first = set.tree.counted.first().expect("a leaf");
+        stops("a member is in the index", || set.index.remove_of(hash64(ctx.seed, b"nowhere"), first));
+        let last = set.tree.counted.last().expect("a leaf");
+        stops("a member is in the index", || set.index.repoint(hash64(ctx.seed, b"0"), last, first));
     });
 }

@@ -1,24 +1,26 @@
 //! Sorted sets: members with scores, in the order of (score, member).
 //!
 //! ```text
-//!   small     one packed node of pairs, in order              `packed`
+//!   small     one packed node of pairs, in order               `packed`
 //!   big       SortedSet
-//!             +-- elements   hash of the member -> Ref        `elements`; value = the bytes of the score
-//!             +-- tree       (score, member) -> Ref           `tree` over `leaf`; scores are compared as `score`
-//!                                                             says, members of equal ones by `key_prefix` and `fingerprints`
+//!             +-- tree     (score, member) -> leaf, counted     `tree`, `fingerprints`
+//!             |             leaf: some dozens of members, packed `leaf`, `scores`; made and joined by `reshape`
+//!             +-- index    hash of the member -> number of its leaf   `index`
 //! ```
-//! Every element is in both, and what moves an element repoints both. A member costs the element's object (14 bytes beside
-//! member and score bytes), about 11 in the index and 9 to 10 in the tree.
+//! A member of 16 bytes with a whole score takes about 19 bytes in its leaf, which has 10% of free room, 11 in the index and
+//! one in the tree. An object for each member, a cell for it in an index of objects and one in a tree took 14 bytes more.
+//! A member over 1 KB has an object of its own, which its leaf names.
 //!
 //! Not here: keys, and when a small one becomes big (`tx::zsets`).
 
 #[cfg(all(test, debug_assertions))]
 mod contract_tests;
 mod fingerprints;
-mod key_prefix;
+mod index;
 mod leaf;
 pub mod packed;
-mod score;
+mod reshape;
+mod scores;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -29,29 +31,75 @@ use std::collections::HashSet;
 use smallvec::SmallVec;
 use varve_base::Ref;
 use varve_base::hash::hash64;
-use varve_index::TableStats;
-use varve_segment::{Appender, ObjectHead};
+use varve_base::mem::{Line, equal};
+use varve_index::{IndexEntry, TableStats};
+use varve_packed::leaf::LeafElement;
+use varve_segment::{Appender, Log, NewObject, ObjectHead, ObjectKind, Owner};
 
-use crate::field_table::FieldTable;
+use crate::counted_tree::{CountedTree, Leaf};
 use crate::kinds;
+use crate::leaf_table::{ELEMENT_MAX, LIMIT_MAX};
 use crate::{CollectionId, ReadCtx, WriteCtx};
-use leaf::CELLS_MAX;
-use score::{ScoreBytes, order_key, read_score};
-use tree::{Probe, Tree};
+use index::MemberIndex;
+use leaf::{LeafMember, ScoredLeaf};
+use scores::{exact_key, in_order, order_key};
+use tree::{Probe, Tree, TreePos};
 
 pub use types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 
-/// Removals at an end fetch the bucket of the element that is this number of elements further on.
+/// Most members of a leaf: more make the search of tags long, and a split.
+const MEMBERS_MAX: usize = 128;
+/// Removals at an end fetch the bucket of the member that is this number of members further on.
 const NEAR: usize = 4;
-/// They fetch the object of the element that is this number of elements further on.
-const FAR: usize = 12;
+
+/// Hashes of the members of a leaf, or of some of them.
+type LeafHashes = SmallVec<[u64; MEMBERS_MAX]>;
 
 /// A big sorted set.
 pub struct SortedSet {
-    elements: FieldTable,
+    index: MemberIndex,
     tree: Tree,
-    /// It dies, and its leaves go first: no cell is to be looked for any more.
+    /// Bytes of all objects: leaves, and members of their own.
+    object_bytes: u64,
+    /// Most members of a leaf.
+    members_max: usize,
+    /// It dies: its leaves go first, and the index still has their members.
     freeing: bool,
+}
+
+/// A member that was found.
+#[derive(Clone, Copy, Debug)]
+struct Found<'a> {
+    entry: IndexEntry,
+    pos: TreePos,
+    /// Its leaf, opened.
+    leaf: ScoredLeaf<'a>,
+}
+
+impl Found<'_> {
+    #[inline]
+    fn score(&self) -> f64 {
+        self.leaf.score(self.pos.index)
+    }
+
+    /// Whether the member stays where it is with the score of another key: it is before the next one, and behind the one
+    /// before it.
+    #[inline]
+    fn stays(&self, key: u64) -> bool {
+        let (at, leaf, order_key) = (self.pos.index, &self.leaf, in_order(key));
+        at > 0
+            && at + 1 < leaf.len()
+            && in_order(leaf.key(at - 1)) < order_key
+            && order_key < in_order(leaf.key(at + 1))
+    }
+
+    /// The number of the member's object, if it has one.
+    fn own_number(&self) -> Option<u64> {
+        match self.leaf.element(self.pos.index) {
+            LeafElement::Here(_) => None,
+            LeafElement::Elsewhere(number) => Some(number),
+        }
+    }
 }
 
 /// The effect of an addition on a member that is there.
@@ -87,125 +135,189 @@ pub(crate) fn rank_span(start: u64, stop: u64, len: u64, rev: bool) -> (u64, u64
     if rev { (len - end, len - start) } else { (start, end) }
 }
 
+/// The tag of a hash in a leaf.
+#[inline(always)]
+fn leaf_tag(hash: u64) -> u8 {
+    hash as u8
+}
+
 impl SortedSet {
-    /// An empty sorted set for the collection with this number, which is about to get `expected` elements.
+    /// An empty sorted set for the collection with this number, which is about to get `expected` members.
     pub fn new(id: CollectionId, expected: usize) -> SortedSet {
-        SortedSet::with_leaves(id, expected, CELLS_MAX)
+        SortedSet::with_leaves(id, expected, MEMBERS_MAX)
     }
 
-    /// An empty set with leaves of at most `cells_max` cells.
-    fn with_leaves(id: CollectionId, expected: usize, cells_max: usize) -> SortedSet {
-        SortedSet { elements: FieldTable::new(id, expected), tree: Tree::new(cells_max), freeing: false }
+    /// An empty set with leaves of at most `members_max` members.
+    fn with_leaves(id: CollectionId, expected: usize, members_max: usize) -> SortedSet {
+        assert!((2..=MEMBERS_MAX).contains(&members_max), "{members_max} members a leaf");
+        SortedSet {
+            index: MemberIndex::new(id, expected),
+            tree: Tree::new(),
+            object_bytes: 0,
+            members_max,
+            freeing: false,
+        }
     }
 
-    /// One of the elements that `fill` pushes, about `expected` of them, in order and none twice.
+    /// A set of the members that `fill` pushes, about `expected` of them, in order and none twice.
     pub fn build(ctx: &mut WriteCtx<'_>, expected: usize, fill: impl FnOnce(&mut dyn FnMut(&[u8], f64))) -> SortedSet {
-        SortedSet::build_with(SortedSet::new(ctx.id, expected), ctx, fill)
-    }
-
-    fn build_with(
-        mut set: SortedSet,
-        ctx: &mut WriteCtx<'_>,
-        fill: impl FnOnce(&mut dyn FnMut(&[u8], f64)),
-    ) -> SortedSet {
-        let (id, mut refs) = (ctx.id, SmallVec::<[Ref; CELLS_MAX]>::new());
-        fill(&mut |member, score| {
-            refs.push(set.elements.insert(ctx, member, ScoreBytes::of(score).get()));
-            if refs.len() == set.tree.cells_at_once() {
-                let (reader, appender) = ctx.parts();
-                set.tree.push_leaf(reader, appender, id, &refs);
-                refs.clear();
-            }
-        });
-        let (reader, appender) = ctx.parts();
-        set.tree.push_leaf(reader, appender, id, &refs);
+        let mut set = SortedSet::new(ctx.id, expected);
+        fill(&mut |member, score| set.insert(ctx, member, score));
         set
     }
 
-    /// The members by name.
-    #[inline]
-    pub fn elements(&self) -> &FieldTable {
-        &self.elements
-    }
-
     /// Number of members.
+    #[inline]
     #[allow(clippy::len_without_is_empty, reason = "an empty collection is no key")]
     pub fn len(&self) -> usize {
-        self.elements.len()
+        self.tree.len() as usize
     }
 
     /// Figures of the members' index.
     pub fn table_stats(&self) -> TableStats {
-        self.elements.table_stats()
+        self.index.stats()
     }
 
-    /// Bytes of elements, leaves, index and tree. O(1).
+    /// Bytes of leaves, long members, index and tree. O(1).
     pub fn memory(&self) -> usize {
-        (self.elements.object_bytes() + self.tree.object_bytes()) as usize + self.table_bytes()
+        self.object_bytes as usize + self.table_bytes()
     }
 
     /// Bytes of index and tree, and of this itself, which is not among the roots. O(1).
     pub fn table_bytes(&self) -> usize {
-        size_of::<SortedSet>() + self.elements.table_bytes() + self.tree.table_bytes()
+        size_of::<SortedSet>() + self.index.bytes() + self.tree.bytes()
+    }
+
+    /// Where the bucket of a hash is.
+    #[inline]
+    pub fn cell_line(&self, hash: u64) -> Line {
+        self.index.line(hash)
+    }
+
+    /// Where the leaf begins that a member with this hash may be in.
+    #[inline]
+    pub fn leaf_line(&self, log: &Log, hash: u64) -> Option<Line> {
+        let mut line = None;
+        self.index.find(hash, |number| {
+            line = self.tree.counted.leaf(number).map(|leaf| log.line(self.tree.counted.leaf_ref(leaf)));
+            true
+        });
+        line
+    }
+
+    /// Finds the member with these bytes and this hash.
+    #[inline]
+    fn find<'a>(&self, reader: ReadCtx<'a>, hash: u64, member: &[u8]) -> Option<Found<'a>> {
+        self.find_element(reader, hash, |element| match element {
+            LeafElement::Here(bytes) => equal(bytes, member),
+            LeafElement::Elsewhere(_) => reader.member(element) == member,
+        })
+    }
+
+    /// Finds the member with this hash that `is` says yes to.
+    #[inline(always)]
+    fn find_element<'a>(
+        &self,
+        reader: ReadCtx<'a>,
+        hash: u64,
+        mut is: impl FnMut(LeafElement<'a>) -> bool,
+    ) -> Option<Found<'a>> {
+        let mut found = None;
+        let entry = self.index.find(hash, |number| {
+            // A set that dies has cells of leaves that are gone.
+            let Some(leaf) = self.tree.counted.leaf(number) else { return false };
+            let opened = self.tree.open(reader, leaf);
+            found = opened.find(leaf_tag(hash), &mut is).map(|index| (TreePos { leaf, index }, opened));
+            found.is_some()
+        })?;
+        found.map(|(pos, leaf)| Found { entry, pos, leaf })
     }
 
     /// A member's score.
     #[inline]
-    pub fn score(&self, ctx: ReadCtx<'_>, member: &[u8]) -> Option<f64> {
-        self.elements.get(ctx, member).map(read_score)
+    pub fn score(&self, reader: ReadCtx<'_>, member: &[u8]) -> Option<f64> {
+        self.find(reader, hash64(reader.seed, member), member).map(|found| found.score())
+    }
+
+    /// Adds a member that is not there.
+    fn insert(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8], score: f64) {
+        let hash = hash64(ctx.seed, member);
+        debug_assert!(self.find(ctx.read(), hash, member).is_none(), "a member is there once");
+        let element = if member.len() <= ELEMENT_MAX {
+            LeafElement::Here(member)
+        } else {
+            LeafElement::Elsewhere(self.write_own(ctx, member))
+        };
+        let new = LeafMember { key: exact_key(score), tag: leaf_tag(hash), element };
+        let leaf = self.put(ctx, new, member);
+        self.index.insert(hash, leaf);
     }
 
     /// Adds a member or changes its score, under conditions.
     pub fn add(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8], score: f64, how: ZAdd) -> ZAdded {
         debug_assert!(!score.is_nan(), "no score is NaN");
         debug_assert!(!self.freeing, "a set that dies is not changed");
-        let Some(found) = self.elements.find(ctx.read(), member) else {
+        let hash = hash64(ctx.seed, member);
+        let Some(found) = self.find(ctx.read(), hash, member) else {
             if how.xx {
                 return ZAdded::Refused;
             }
-            let r = self.elements.insert(ctx, member, ScoreBytes::of(score).get());
-            self.tree.insert(ctx, order_key(score), member, r);
+            self.insert(ctx, member, score);
             return ZAdded::Added(score);
         };
-        let kept = ctx.access.open(ctx.log, found.r).value();
-        let (old, kept) = (read_score(kept), kept.len());
-        debug_assert!(kept <= 8, "a score has up to eight bytes");
-        let new = match judge(old, score, how) {
+        let new = match judge(found.score(), score, how) {
             Verdict::Put(new) => new,
             Verdict::Leave(outcome) => return outcome,
         };
-        let pos = self.tree.find(ctx.read(), order_key(old), member, found.r);
-        // The value never gets shorter, and longer once only: then it has all eight bytes.
-        let bytes = ScoreBytes::of(new);
-        let bytes = if bytes.get().len() <= kept { bytes.padded(kept) } else { bytes.padded(8) };
-        debug_assert_eq!(read_score(bytes).to_bits(), new.to_bits(), "the bytes keep the score");
-        if bytes.len() == kept && self.tree.update(ctx, pos, order_key(new), found.r) {
-            self.elements.replace(ctx, found, bytes);
-            return ZAdded::Updated(new);
+        let (pos, key, stays) = (found.pos, exact_key(new), found.stays(exact_key(new)));
+        if !stays || !leaf::set_key(self.leaf_mut(ctx, pos.leaf).value_mut(), pos.index, key) {
+            let element = match self.tree.open(ctx.read(), pos.leaf).element(pos.index) {
+                LeafElement::Here(_) => LeafElement::Here(member),
+                LeafElement::Elsewhere(number) => LeafElement::Elsewhere(number),
+            };
+            self.move_member(ctx, pos, (hash, member), LeafMember { key, tag: leaf_tag(hash), element });
         }
-        self.tree.remove(ctx, pos, 1);
-        let r = self.elements.replace(ctx, found, bytes);
-        self.tree.insert(ctx, order_key(new), member, r);
         ZAdded::Updated(new)
+    }
+
+    /// Takes a member out of its place and puts it, with another score, where it belongs.
+    fn move_member(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        pos: TreePos,
+        (hash, bytes): (u64, &[u8]),
+        member: LeafMember<'_>,
+    ) {
+        let left = self.take_out(ctx, pos);
+        let to = self.put(ctx, member, bytes);
+        if to == pos.leaf {
+            return;
+        }
+        // Its cell is looked for anew: a split may have given the one that was found to a member with the same cell.
+        self.index.repoint(hash, pos.leaf, to);
+        if left > 0 {
+            self.after_removal(ctx, pos.leaf, left);
+        }
     }
 
     /// Removes a member; true if it was there.
     pub fn remove(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8]) -> bool {
         debug_assert!(!self.freeing, "a set that dies is not changed");
-        let Some(found) = self.elements.find(ctx.read(), member) else { return false };
-        let reader = ctx.read();
-        let pos = self.tree.find(reader, order_key(reader.element(found.r).1), member, found.r);
-        self.tree.remove(ctx, pos, 1);
-        self.elements.remove_found(ctx, found);
+        let Some(found) = self.find(ctx.read(), hash64(ctx.seed, member), member) else { return false };
+        let (entry, pos, own) = (found.entry, found.pos, found.own_number());
+        self.index.remove(entry);
+        let left = self.take_out(ctx, pos);
+        if left > 0 {
+            self.after_removal(ctx, pos.leaf, left);
+        }
+        own.into_iter().for_each(|number| self.kill(ctx, ctx.log.recall(number)));
         true
     }
 
     /// A member's rank from the low end, and its score.
     pub fn rank(&self, reader: ReadCtx<'_>, member: &[u8]) -> Option<(u64, f64)> {
-        let found = self.elements.find(reader, member)?;
-        let score = reader.element(found.r).1;
-        let pos = self.tree.find(reader, order_key(score), member, found.r);
-        Some((self.tree.rank(pos), score))
+        let found = self.find(reader, hash64(reader.seed, member), member)?;
+        Some((self.tree.rank(found.pos), found.score()))
     }
 
     /// The positions of a range from the low end: from the first to behind the last. `rev` turns ranks only.
@@ -221,13 +333,13 @@ impl SortedSet {
         (from, to.max(from))
     }
 
-    /// Elements below a score, or up to and with it.
+    /// Members below a score, or up to and with it.
     fn before_score(&self, reader: ReadCtx<'_>, bound: ScoreBound, with: bool) -> u64 {
         let key = order_key(bound.value);
         self.tree.position(reader, &if with { Probe::PastKey(key) } else { Probe::Key(key) })
     }
 
-    /// Elements that the low end of a range by member leaves out, or those that its high end (`high`) lets in.
+    /// Members that the low end of a range by member leaves out, or those that its high end (`high`) lets in.
     fn before_lex(&self, reader: ReadCtx<'_>, bound: LexBound<'_>, high: bool) -> u64 {
         match bound {
             LexBound::Min => 0,
@@ -239,21 +351,40 @@ impl SortedSet {
         }
     }
 
-    /// Member and score of an element of a sorted set.
-    pub fn element<'a>(ctx: ReadCtx<'a>, r: Ref) -> (&'a [u8], f64) {
-        ctx.element(r)
-    }
-
-    /// Shows `count` elements from `position` on, upwards or downwards.
+    /// Shows `count` members from `position` on, upwards or downwards.
     #[inline]
     pub fn walk(&self, reader: ReadCtx<'_>, position: u64, rev: bool, count: u64, mut emit: impl FnMut(&[u8], f64)) {
-        self.tree.walk(reader, position, rev, count, |r| {
-            let (member, score) = reader.element(r);
-            emit(member, score);
-        });
+        debug_assert!(position + count <= self.tree.len() || rev, "{count} members from {position} of {}", self.len());
+        debug_assert!(!rev || count <= position + 1, "{count} members down from {position}");
+        let counted = &self.tree.counted;
+        let Some((mut leaf, at)) = counted.locate(position) else { return };
+        let (mut at, mut left) = (at as usize, count);
+        loop {
+            let opened = self.tree.open(reader, leaf);
+            let here = if rev { at + 1 } else { opened.len() - at }.min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= here as u64;
+            let next = if left == 0 { None } else { beside(counted, leaf, rev) };
+            next.iter().for_each(|&next| reader.log.line(counted.leaf_ref(next)).fetch_pair());
+            if rev {
+                opened.down_from(at + 1).take(here).for_each(|(score, element)| emit(reader.member(element), score));
+            } else {
+                opened.from(at).take(here).for_each(|(score, element)| emit(reader.member(element), score));
+            }
+            let Some(next) = next else { return };
+            leaf = next;
+            at = if rev { counted.count_of(leaf) as usize - 1 } else { 0 };
+        }
     }
 
-    /// Shows the elements at the positions `from..to`, from the high end on if `rev`, and removes them, but not if they are
+    /// Asks for the leaf of the member at a position.
+    #[inline]
+    pub fn prefetch_position(&self, log: &Log, position: u64) {
+        if let Some((leaf, _)) = self.tree.counted.locate(position) {
+            log.line(self.tree.counted.leaf_ref(leaf)).fetch_pair();
+        }
+    }
+
+    /// Shows the members at the positions `from..to`, from the high end on if `rev`, and removes them, but not if they are
     /// all: those die with their key. Gives how many are left.
     pub fn take_span(
         &mut self,
@@ -275,21 +406,23 @@ impl SortedSet {
         left
     }
 
-    /// Fetches what the next removals at an end are going to touch: the objects of those after some more, the buckets of
-    /// those after a few more, whose objects were fetched before.
+    /// Fetches what the next removals at an end are going to touch: the bucket of the member that is some members further
+    /// on, and the next leaf before this one is empty.
     #[inline]
     fn fetch_end(&self, ctx: &WriteCtx<'_>, rev: bool) {
-        let reader = ctx.read();
-        let [near, far] = self.tree.at_end(reader, rev, [NEAR, FAR]);
-        if let Some(r) = far {
-            ctx.log.line(r).fetch_pair();
+        let (reader, counted) = (ctx.read(), &self.tree.counted);
+        let Some(leaf) = (if rev { counted.last() } else { counted.first() }) else { return };
+        let opened = self.tree.open(reader, leaf);
+        if opened.len() <= NEAR {
+            let next = beside(counted, leaf, rev);
+            next.iter().for_each(|&next| ctx.log.line(counted.leaf_ref(next)).fetch_pair());
+            return;
         }
-        if let Some(r) = near {
-            self.elements.bucket_line(hash64(ctx.seed, reader.element(r).0)).fetch();
-        }
+        let member = reader.member(opened.element(if rev { opened.len() - 1 - NEAR } else { NEAR }));
+        self.index.line(hash64(ctx.seed, member)).fetch();
     }
 
-    /// Removes the elements at the positions `from..to` and shows each; from the high end on if `rev`.
+    /// Removes the members at the positions `from..to` and shows each; from the high end on if `rev`.
     fn remove_span(
         &mut self,
         ctx: &mut WriteCtx<'_>,
@@ -297,106 +430,215 @@ impl SortedSet {
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
     ) {
-        // Too large to be handed about.
-        let mut refs = SmallVec::new();
         while from < to {
-            let pos = self.tree.run(ctx.read(), (from, to), rev, &mut refs);
-            to -= refs.len() as u64;
-            debug_assert!(!refs.is_empty() && from <= to, "each step removes some");
-            refs.iter().for_each(|&r| ctx.log.prefetch(r));
-            if rev {
-                refs.reverse();
+            let (leaf, at) = self.tree.counted.locate(if rev { to - 1 } else { from }).expect("positions of the set");
+            let (at, count) = (at as usize, usize::try_from(to - from).unwrap_or(usize::MAX));
+            let of_leaf = self.tree.counted.count_of(leaf) as usize;
+            let (at, end) = if rev {
+                ((at + 1).saturating_sub(count), at + 1)
+            } else {
+                (at, at.saturating_add(count).min(of_leaf))
+            };
+            debug_assert!(at < end && end <= of_leaf, "members {at}..{end} of {of_leaf}");
+            self.show_and_forget(ctx, leaf, (at, end), rev, emit);
+            let left = self.take_out_run(ctx, leaf, at, end);
+            if left > 0 && end - at > 1 {
+                self.reshape(ctx, leaf);
+            } else if left > 0 {
+                self.after_removal(ctx, leaf, left);
             }
-            self.tree.remove(ctx, pos, refs.len());
-            for (n, &r) in refs.iter().enumerate() {
-                if let Some(&r) = refs.get(n + NEAR) {
-                    self.elements.bucket_line(hash64(ctx.seed, ctx.read().element(r).0)).fetch();
-                }
-                let (member, score) = ctx.read().element(r);
+            to -= (end - at) as u64;
+        }
+    }
+
+    /// Shows some members of a leaf, downwards if `rev`, and removes them from the index, and the objects that they have.
+    fn show_and_forget(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        leaf: Leaf,
+        (from, to): (usize, usize),
+        rev: bool,
+        emit: &mut dyn FnMut(&[u8], f64),
+    ) {
+        let (mut hashes, mut own) = (LeafHashes::new(), SmallVec::<[u64; 8]>::new());
+        {
+            let reader = ctx.read();
+            let opened = self.tree.open(reader, leaf);
+            let mut show = |(score, element): (f64, LeafElement<'_>)| {
+                let member = match element {
+                    LeafElement::Here(bytes) => bytes,
+                    LeafElement::Elsewhere(number) => {
+                        own.push(number);
+                        reader.access.open(reader.log, reader.log.recall(number)).key()
+                    }
+                };
+                let hash = hash64(reader.seed, member);
+                self.index.line(hash).fetch();
+                hashes.push(hash);
                 emit(member, score);
-                let found = self.elements.find_ref(ctx.seed, member, r).expect("an element is in the index");
-                self.elements.remove_found(ctx, found);
+            };
+            if rev {
+                opened.down_from(to).take(to - from).for_each(&mut show);
+            } else {
+                opened.from(from).take(to - from).for_each(&mut show);
             }
         }
+        hashes.iter().for_each(|&hash| self.index.remove_of(hash, leaf));
+        own.iter().for_each(|&number| self.kill(ctx, ctx.log.recall(number)));
     }
 
-    /// SCAN's step over the members, see [`FieldTable::scan`].
-    pub fn scan(&self, ctx: ReadCtx<'_>, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], f64)) -> u64 {
-        self.elements.scan(ctx, cursor, count, &mut |member, score| emit(member, read_score(score)))
+    /// SCAN's step over the members: shows some from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A
+    /// cursor is a position in hash space: a member that is there from the first call to the last is shown, whatever is
+    /// split, joined or given another score between.
+    pub fn scan(&self, reader: ReadCtx<'_>, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        self.index.scan(cursor, count, |cell| {
+            let leaf = self.tree.counted.leaf(cell.leaf).expect("a cell names a leaf");
+            let opened = self.tree.open(reader, leaf);
+            for index in opened.tagged(cell.leaf_tag()) {
+                let member = reader.member(opened.element(index));
+                // Others in the leaf may have the tag.
+                if cell.has_hash(hash64(reader.seed, member)) {
+                    emit(member, opened.score(index));
+                }
+            }
+        })
     }
 
-    /// Moves the object that reclaim has come to: a leaf, or an element with its two cells.
+    /// Moves the object that reclaim has come to: a leaf, or a member that has an object of its own; false if it is not of
+    /// this set.
     pub fn relocate(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
-        if head.kind == kinds::NODE {
-            return self.tree.relocate(ctx, head);
+        if head.kind == kinds::MEMBER {
+            return self.relocate_own(ctx, head);
         }
-        debug_assert_eq!(head.kind, kinds::ELEMENT, "a leaf or an element");
-        let Some(found) = self.elements.find_ref(ctx.seed, head.key, head.r) else { return false };
-        if self.freeing {
-            let new = ctx.relocate(head.r);
-            self.elements.repoint(ctx, found, new, head.bytes);
-            return true;
-        }
-        let reader = ctx.read();
-        let pos = self.tree.find(reader, order_key(reader.element(head.r).1), head.key, head.r);
+        debug_assert_eq!(head.kind, kinds::NODE, "a leaf or a member");
+        let Ok(number) = head.key.try_into().map(u32::from_le_bytes) else { return false };
+        let counted = &self.tree.counted;
+        let Some(leaf) = counted.leaf(number).filter(|&leaf| counted.leaf_ref(leaf) == head.r) else { return false };
+        self.relocate_leaf(ctx, leaf);
+        true
+    }
+
+    /// Moves the object of a member.
+    fn relocate_own(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
+        let number = LeafElement::Elsewhere(head.r.bits());
+        let found = self.find_element(ctx.read(), hash64(ctx.seed, head.key), |element| element == number);
+        let Some(pos) = found.map(|found| found.pos) else { return false };
         let new = ctx.relocate(head.r);
-        self.elements.repoint(ctx, found, new, head.bytes);
-        self.tree.repoint(ctx, pos, new);
+        self.object_bytes -= head.bytes as u64;
+        self.count_in(ctx.read(), new);
+        let mut object = ctx.access.open_mut(ctx.log, self.tree.counted.leaf_ref(pos.leaf));
+        leaf::set_number(object.value_mut(), pos.index, new.bits());
         true
     }
 
     /// True while the index of the members moves to another size, or should.
     pub fn wants_step(&self) -> bool {
-        self.elements.wants_step()
+        self.index.wants_step()
     }
 
     /// Moves about `buckets` buckets of that index towards its other size.
-    pub fn step(&mut self, ctx: &WriteCtx<'_>, buckets: usize) {
-        self.elements.step(ctx, buckets);
+    pub fn step(&mut self, buckets: usize) {
+        self.index.step(buckets);
     }
 
-    /// Kills about `objects` leaves, and then elements; true when nothing is left.
+    /// Kills about `objects` leaves and members' objects; true when nothing is left.
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
         self.freeing = true;
-        let killed = self.tree.free_leaves(ctx, objects);
-        debug_assert!(killed == objects || self.tree.len() == 0, "elements are killed when no leaf is left");
-        killed < objects && self.elements.free_step(ctx, objects - killed)
+        let mut killed = 0;
+        while killed < objects {
+            let Some(leaf) = self.tree.counted.last() else { break };
+            let own: LeafHashes = self.own_numbers(ctx.read(), leaf).collect();
+            own.iter().for_each(|&number| self.kill(ctx, ctx.log.recall(number)));
+            self.remove_leaf(ctx, leaf);
+            killed += 1 + own.len();
+        }
+        let empty = self.tree.len() == 0;
+        debug_assert!(!empty || self.object_bytes == 0, "freed when nothing is left");
+        empty
+    }
+
+    /// The numbers of the members of a leaf that have objects of their own.
+    fn own_numbers<'a>(&self, reader: ReadCtx<'a>, leaf: Leaf) -> impl Iterator<Item = u64> + use<'a> {
+        self.tree.open(reader, leaf).members().filter_map(|member| match member.element {
+            LeafElement::Here(_) => None,
+            LeafElement::Elsewhere(number) => Some(number),
+        })
     }
 
     /// Gives back some of index and tree; true when nothing is left of them.
     pub fn shrink_step(&mut self) -> bool {
-        self.elements.shrink_step() & self.tree.shrink_step()
+        self.index.discard_step() & self.tree.shrink_step()
     }
 
-    /// Copies the elements as objects of the collection `id`.
+    /// Copies the members as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> SortedSet {
-        let elements = self.elements.copy(from, appender, id);
-        let mut tree = self.tree.fresh();
-        let mut refs: SmallVec<[Ref; CELLS_MAX]> = SmallVec::new();
-        self.tree.walk(from, 0, false, self.tree.len(), |r| {
-            let copied = elements.find(from, from.element(r).0).expect("every element was copied");
-            refs.push(copied.r);
-            if refs.len() == tree.cells_at_once() {
-                tree.push_leaf(from, appender, id, &refs);
-                refs.clear();
-            }
-        });
-        tree.push_leaf(from, appender, id, &refs);
-        SortedSet { elements, tree, freeing: false }
+        let mut copy = SortedSet::with_leaves(id, self.len(), self.members_max);
+        for leaf in self.tree.leaves() {
+            copy.push_copy(from, appender, id, self.tree.open(from, leaf));
+        }
+        debug_assert_eq!(copy.len(), self.len(), "every member was copied");
+        copy
     }
 
-    /// Checks that index and tree hold the same elements, and each that it is sound. O(N).
+    /// Adds a copy of a leaf behind all others.
+    fn push_copy(&mut self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId, leaf: ScoredLeaf<'_>) {
+        let mut write = |set: &mut SortedSet, kind: ObjectKind, key: &[u8], value: &[u8]| {
+            let new = NewObject::new(kind, Owner::Collection(id.number()), key, value);
+            let r = appender.append(from.log, &new);
+            set.count_in(from, r)
+        };
+        let mut value = SmallVec::<[u8; LIMIT_MAX]>::from_elem(0, leaf::bytes_used(leaf));
+        leaf::copy(&mut value, leaf);
+        for (index, member) in leaf.members().enumerate() {
+            if let LeafElement::Elsewhere(_) = member.element {
+                let own = write(self, kinds::MEMBER, from.member(member.element), b"");
+                leaf::set_number(&mut value, index, own.bits());
+            }
+        }
+        let (last, number) = (self.tree.counted.last(), self.tree.counted.upcoming().number());
+        let r = write(self, kinds::NODE, &number.to_le_bytes(), &value);
+        let separator = in_order(leaf.key(0));
+        let new = self.tree.counted.insert_after(last, r, leaf.len() as u32, separator);
+        let hashes: LeafHashes = leaf.members().map(|member| hash64(from.seed, from.member(member.element))).collect();
+        hashes.iter().for_each(|&hash| self.index.line(hash).fetch());
+        hashes.iter().for_each(|&hash| self.index.insert(hash, new));
+    }
+
+    /// Checks that index and tree hold the same members, and each that it is sound; adds every live object's Ref. O(N).
     pub fn verify(&self, reader: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
-        self.elements.verify(reader, id, live);
+        let mut bytes = 0;
+        let mut own = |r, kind, key: &[u8]| {
+            let object = reader.access.open(reader.log, r);
+            assert_eq!(object.kind(), kind, "an object of {id:?}");
+            assert_eq!(object.owner(), Owner::Collection(id.number()), "an object carries its collection's id");
+            assert!(key.is_empty() || object.key() == key, "a leaf carries its number");
+            assert!(live.insert(r), "an object has one place only");
+            bytes += object.bytes() as u64;
+        };
+        for leaf in self.tree.leaves() {
+            own(self.tree.counted.leaf_ref(leaf), kinds::NODE, &leaf.number().to_le_bytes());
+            self.own_numbers(reader, leaf).for_each(|number| own(reader.log.recall(number), kinds::MEMBER, b""));
+        }
+        assert_eq!(bytes, self.object_bytes, "bytes of the objects of {id:?}");
+        self.tree.verify(reader);
         if self.freeing {
-            self.tree.leaves().for_each(|r| assert!(live.insert(r), "a leaf has one number"));
             return;
         }
-        assert_eq!(self.tree.len(), self.len() as u64, "every element has a cell");
-        let known = |r: Ref| {
-            let found = self.elements.find_ref(reader.seed, reader.element(r).0, r);
-            assert!(found.is_some(), "a cell leads to an element of the index");
-        };
-        self.tree.verify(reader, id, known, |r| assert!(live.insert(r), "a leaf has one number"));
+        self.index.verify();
+        assert_eq!(self.index.len(), self.len(), "every member is in the index");
+        for leaf in self.tree.leaves() {
+            for (index, member) in self.tree.open(reader, leaf).members().enumerate() {
+                let bytes = reader.member(member.element);
+                let hash = hash64(reader.seed, bytes);
+                assert_eq!(member.tag, leaf_tag(hash), "the tag is of the hash");
+                let found = self.find(reader, hash, bytes).map(|found| found.pos);
+                assert_eq!(found, Some(TreePos { leaf, index }), "the index leads to the member");
+            }
+        }
     }
+}
+
+/// The leaf after this one, or before it if `rev`.
+fn beside(counted: &CountedTree, leaf: Leaf, rev: bool) -> Option<Leaf> {
+    if rev { counted.prev(leaf) } else { counted.next(leaf) }
 }

@@ -99,14 +99,14 @@ impl Relocate for Mover<'_> {
 }
 
 impl World {
-    fn new(seed: u64, cells_max: usize) -> World {
+    fn new(seed: u64, members_max: usize) -> World {
         let log = Log::new(tiny()).expect("addresses");
         let mut rng = Rng::seeded(seed);
         World {
             access: log.access(),
             appender: Appender::new(),
             drain: None,
-            set: SortedSet::with_leaves(ID, 1, cells_max),
+            set: SortedSet::with_leaves(ID, 1, members_max),
             model: Model::default(),
             scores: [1, 3, 50, 1 << 40][rng.below(4) as usize],
             members: [30, 300, 3000][rng.below(3) as usize],
@@ -127,7 +127,7 @@ impl World {
         let n = self.rng.below(self.members);
         let long = n % 50 == 7;
         match self.names {
-            0 if long => vec![b'm'; 40 + n as usize / 50],
+            0 if long => vec![b'm'; 40 + n as usize / 50 + if n % 100 == 7 { ELEMENT_MAX } else { 0 }],
             0 => format!("m{n}").into_bytes(),
             1 if long => format!("element:0000{n}/").into_bytes(),
             1 => format!("element:{:012}", n * n * 7).into_bytes(),
@@ -165,7 +165,7 @@ impl World {
             34 => self.scan(),
             35..=38 => self.reclaim(),
             39 if self.rng.below(30) == 0 => self.rebuild(),
-            _ => self.with(|set, ctx| set.step(ctx, 4)),
+            _ => self.set.step(4),
         }
     }
 
@@ -307,15 +307,13 @@ impl World {
         while !copy.free_step(&mut ctx, 7) {
             copy.verify(ctx.read(), other, &mut HashSet::new());
         }
-        assert_eq!((copy.len(), copy.elements.object_bytes(), copy.tree.object_bytes()), (0, 0, 0));
+        assert_eq!((copy.len(), copy.object_bytes), (0, 0));
     }
 
     fn rebuild(&mut self) {
         let all = self.model.all();
-        let empty = SortedSet { elements: FieldTable::new(ID, 1), tree: self.set.tree.fresh(), freeing: false };
-        let set = self.with(|_, ctx| {
-            SortedSet::build_with(empty, ctx, |push| all.iter().for_each(|(m, s)| push(m, f64::from_bits(*s))))
-        });
+        let mut set = SortedSet::with_leaves(ID, 1, self.set.members_max);
+        self.with(|_, ctx| all.iter().for_each(|(member, bits)| set.insert(ctx, member, f64::from_bits(*bits))));
         let mut old = std::mem::replace(&mut self.set, set);
         self.with(|_, ctx| while !old.free_step(ctx, 100) {});
     }
@@ -343,7 +341,7 @@ impl World {
             shown.push((member.to_vec(), score.to_bits()));
         });
         assert_eq!(shown, self.model.all());
-        assert_eq!(self.set.tree.len() as usize, shown.len());
+        assert_eq!(self.set.len(), shown.len());
     }
 }
 
@@ -373,15 +371,15 @@ fn behaves_like_the_model() {
 
 #[test]
 fn leaves_are_full_whatever_the_order() {
-    for (name, least) in [("ascending", 0.9), ("descending", 0.9), ("random", 0.85), ("equal", 0.85)] {
-        let mut world = World::new(3, CELLS_MAX);
+    for (name, most) in [("ascending", 22.0), ("descending", 22.0), ("random", 24.0), ("equal", 23.0)] {
+        let mut world = World::new(3, MEMBERS_MAX);
         for n in 0..20_000u64 {
-            let member = format!("{:08}", if name == "equal" { n.wrapping_mul(0x9e37_79b9) % 100_000_007 } else { n });
+            let member = format!("{:016}", if name == "equal" { n.wrapping_mul(0x9e37_79b9) % 100_000_007 } else { n });
             let score = match name {
                 "ascending" => n as f64,
                 "descending" => -(n as f64),
                 "equal" => 1.0,
-                _ => (n.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 20) as f64,
+                _ => (n.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 44) as f64,
             };
             world.with(|set, ctx| set.add(ctx, member.as_bytes(), score, ZAdd::default()));
         }
@@ -389,25 +387,55 @@ fn leaves_are_full_whatever_the_order() {
         if name == "equal" {
             assert!(world.set.tree.has_fingerprints(), "searches would look into leaves");
         }
-        let fill = 20_000.0 / (world.set.tree.leaves().count() * CELLS_MAX) as f64;
-        println!("{name}: leaves are filled to {fill:.3}");
-        assert!(fill > least, "{name}: {fill:.3}");
+        let (leaves, index, tree) = (world.set.object_bytes, world.set.index.bytes(), world.set.tree.bytes());
+        let each = |bytes: usize| bytes as f64 / 20_000.0;
+        let [leaves, index, tree] = [leaves as usize, index, tree].map(each);
+        println!("{name}: {leaves:.2} bytes a member in leaves, {index:.2} in the index, {tree:.2} in the tree");
+        assert!(leaves < most, "{name}: {leaves:.2} bytes a member of 16");
     }
+}
+
+#[test]
+fn leaves_that_have_lost_most_members_are_joined() {
+    let mut world = World::new(5, MEMBERS_MAX);
+    let number = |n: u64| n.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 44;
+    for n in 0..20_000 {
+        let member = format!("{n:016}");
+        world.with(|set, ctx| set.add(ctx, member.as_bytes(), number(n) as f64, ZAdd::default()));
+    }
+    let before = world.set.object_bytes as f64 / 20_000.0;
+    for n in (0..20_000).filter(|n| n % 10 != 3) {
+        let member = format!("{n:016}");
+        assert!(world.with(|set, ctx| set.remove(ctx, member.as_bytes())));
+    }
+    while world.set.wants_step() {
+        world.set.step(100);
+    }
+    world.set.verify(world.read(), ID, &mut HashSet::new());
+    let set = &world.set;
+    let [leaves, index, tree] =
+        [set.object_bytes as usize, set.index.bytes(), set.tree.bytes()].map(|bytes| bytes as f64 / 2_000.0);
+    println!(
+        "{leaves:.2} bytes a member in leaves, of {before:.2} before, {index:.2} in the index, {tree:.2} in the tree"
+    );
+    assert!(leaves < 1.35 * before && index < 16.0, "{leaves:.2} and {index:.2} bytes a member");
 }
 
 #[test]
 fn leaves_that_are_emptied_from_an_end_are_seldom_written_anew() {
     for rev in [false, true] {
-        let mut world = World::new(4, CELLS_MAX);
+        let mut world = World::new(4, MEMBERS_MAX);
         for n in 0..4000u64 {
             let member = format!("{n:08}");
             world.with(|set, ctx| set.add(ctx, member.as_bytes(), (n * 7919 % 4001) as f64, ZAdd::default()));
         }
+        let refs =
+            |set: &SortedSet| set.tree.leaves().map(|leaf| set.tree.counted.leaf_ref(leaf)).collect::<Vec<Ref>>();
         let (mut written, mut before) = (0, Vec::new());
         for left in (0..4000).rev() {
             let span = if rev { (left, left + 1) } else { (0, 1) };
             world.with(|set, ctx| set.remove_span(ctx, span, rev, &mut |_, _| ()));
-            let leaves: Vec<Ref> = world.set.tree.leaves().collect();
+            let leaves = refs(&world.set);
             written += leaves.iter().filter(|leaf| !before.contains(*leaf)).count();
             before = leaves;
             if left % 50 == 0 {
@@ -416,6 +444,6 @@ fn leaves_that_are_emptied_from_an_end_are_seldom_written_anew() {
         }
         println!("{written} leaves written by 4000 removals");
         assert!(written < 500, "{written} leaves written, rev: {rev}");
-        assert_eq!((world.set.len(), world.set.tree.object_bytes()), (0, 0));
+        assert_eq!((world.set.len(), world.set.object_bytes), (0, 0));
     }
 }

@@ -1,17 +1,16 @@
 //! Elements drawn at random: of hashes, sets and sorted sets alike.
 //!
 //! Each element has an id, which no other shares and which is valid until the collection changes: the number of an entry
-//! of a small collection, a number that the leaf table gives for an element of a big one, the Ref of a sorted set's member. Every element is as likely as any other, and so is every
+//! of a small collection, a number that the leaf table gives for an element of a big one, the rank of a sorted set's member. Every element is as likely as any other, and so is every
 //! selection and every order of it. Distinct elements are drawn one by one up to a third of all; above that, the ids of
 //! all (8 bytes each) are brought into a random order as far as they are wanted.
 
 use std::collections::HashSet;
 
-use varve_base::Ref;
 use varve_base::rng::Rng;
 use varve_collection::ReadCtx;
-use varve_collection::field_table::FieldTable;
 use varve_collection::leaf_table::LeafTable;
+use varve_collection::zset::SortedSet;
 
 /// Up to a third of all elements, distinct ones are drawn one by one.
 const ONE_BY_ONE_UP_TO: usize = 3;
@@ -34,8 +33,8 @@ pub(super) enum Lot<'a> {
     Numbers(usize),
     /// Elements of a big hash or set, by their numbers.
     Leaves(&'a LeafTable, ReadCtx<'a>),
-    /// Members of a big sorted set, by the bits of their Refs.
-    Elements(&'a FieldTable, ReadCtx<'a>),
+    /// Members of a big sorted set, by their ranks.
+    Ranks(&'a SortedSet, ReadCtx<'a>),
 }
 
 impl Lot<'_> {
@@ -43,7 +42,7 @@ impl Lot<'_> {
         match self {
             Lot::Numbers(count) => *count,
             Lot::Leaves(table, _) => table.len(),
-            Lot::Elements(table, _) => table.len(),
+            Lot::Ranks(set, _) => set.len(),
         }
     }
 
@@ -68,7 +67,7 @@ impl Lot<'_> {
         match self {
             Lot::Numbers(count) => rng.below(*count as u64),
             Lot::Leaves(table, _) => table.sample(rng),
-            Lot::Elements(table, _) => table.sample(rng).expect("no collection is empty").bits(),
+            Lot::Ranks(set, _) => rng.below(set.len() as u64),
         }
     }
 
@@ -90,7 +89,7 @@ impl Lot<'_> {
         match self {
             Lot::Numbers(count) => ids.extend(0..*count as u64),
             Lot::Leaves(table, _) => table.for_each_number(|number| ids.push(number)),
-            Lot::Elements(table, ctx) => table.for_each_ref(ctx.log, |r| ids.push(r.bits())),
+            Lot::Ranks(set, _) => ids.extend(0..set.len() as u64),
         }
         for at in 0..count {
             let other = at + rng.below((all - at) as u64) as usize;
@@ -104,12 +103,7 @@ impl Lot<'_> {
         match self {
             Lot::Numbers(_) => {}
             Lot::Leaves(table, ctx) => table.prefetch_number(ctx.log, id),
-            Lot::Elements(_, ctx) => ctx.log.prefetch(ctx.log.recall(id)),
+            Lot::Ranks(set, ctx) => set.prefetch_position(ctx.log, id),
         }
     }
-}
-
-/// The Ref that an id of a big collection's element stands for.
-pub(super) fn element(ctx: ReadCtx<'_>, id: u64) -> Ref {
-    ctx.log.recall(id)
 }

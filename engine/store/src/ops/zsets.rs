@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! small      | member | score | member | score | ...       one node, in order     `varve_collection::zset::packed`
-//! big        SortedSet: elements found by hash, and a tree of them by (score, member)
+//! big        SortedSet: packed leaves by (score, member), and an index of the members
 //! ```
 //! A range is first found, as positions counted from the low end (two searches, or none for a range by rank), and what is
 //! done with it is done by position. What changes a sorted set is in `zsets_mut`.
@@ -12,7 +12,7 @@ use varve_collection::zset::{SortedSet, ZRange, ZShown, packed};
 use varve_packed::node::Node;
 
 use super::Tx;
-use super::draw::{Lot, Pick, element};
+use super::draw::{Lot, Pick};
 use super::opened::{Opened, big, small};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
@@ -91,7 +91,7 @@ impl<'a> ZsetView<'a> {
     fn lot(&self) -> Lot<'a> {
         match *self {
             ZsetView::Packed(node) => Lot::Numbers(packed::len(node)),
-            ZsetView::Big(set, ctx) => Lot::Elements(set.elements(), ctx),
+            ZsetView::Big(set, ctx) => Lot::Ranks(set, ctx),
         }
     }
 
@@ -99,10 +99,7 @@ impl<'a> ZsetView<'a> {
     fn show(&self, id: u64, show: &mut dyn FnMut(&[u8], f64)) {
         match *self {
             ZsetView::Packed(node) => packed::walk(node, id, false, 1, show),
-            ZsetView::Big(_, ctx) => {
-                let (member, score) = SortedSet::element(ctx, element(ctx, id));
-                show(member, score);
-            }
+            ZsetView::Big(set, ctx) => set.walk(ctx, id, false, 1, show),
         }
     }
 }

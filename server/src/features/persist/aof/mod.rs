@@ -49,7 +49,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
     let loaded = load::load(state, &config, &place)?;
     overdue_stay.store(false, Relaxed);
     store.set_active_expire(true);
-    // What CONFIG SET has changed meanwhile holds from here on.
+    // Settings that CONFIG SET has changed meanwhile hold from here on.
     state.config().snapshot().apply_to(store);
     keep(state, &config, place, loaded)
         .map_err(|error| format!("Can't keep the append-only file: {}", error_text(&error)))

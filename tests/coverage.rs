@@ -41,6 +41,10 @@ const UNASKED: &[(&str, &str)] = &[
     ("monitor", LISTENING),
     ("latency", "its replies are times; the server's own tests ask it"),
     ("segments", "no other server has it"),
+    ("dump", PAYLOAD),
+    ("restore", PAYLOAD),
+    ("save", FILES),
+    ("bgsave", FILES),
     ("acl", STATE),
     ("asking", STATE),
     ("cluster", STATE),
@@ -56,6 +60,8 @@ const UNASKED: &[(&str, &str)] = &[
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
 const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";
+const PAYLOAD: &str = "payloads need not be equal, only restored by both servers: tests/dump.rs";
+const FILES: &str = "it writes a file, which both servers load: server/tests/saves.rs";
 const LISTENING: &str = "its replies come out of turn: the server's own tests, Redis's suite";
 
 fn is_newer(command: &Command) -> bool {

@@ -176,7 +176,7 @@ impl Observers {
                 tracking::remember(row, args, session.id(), tx);
             }
         }
-        // As with redis-server, nobody sees the command with which a client ends.
+        // Monitors do not see the command with which a client ends: redis-server does not show it either.
         let ends = session.ends_after_reply() && !session.is_in_exec();
         if let Some(seen) = self.monitored.as_mut().filter(|_| !ends) {
             seen.extend(Seen::new(row, args, session.db()));

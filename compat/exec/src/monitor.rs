@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use varve_catalog::{Flags, Row};
 use varve_protocol::Args;
+use varve_protocol::words::append_quoted;
 
 /// A command that ran.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ impl Seen {
             if at > 0 {
                 text.push(b' ');
             }
-            quote(arg.unwrap_or(REDACTED), &mut text);
+            append_quoted(arg.unwrap_or(REDACTED), &mut text);
         }
         Some(Seen { at: now(), db, args: text })
     }
@@ -60,20 +61,3 @@ fn now() -> Duration {
 
 /// The text in place of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
-/// An argument in quotes, what cannot be printed escaped.
-fn quote(arg: &[u8], into: &mut Vec<u8>) {
-    into.push(b'"');
-    for &byte in arg {
-        match byte {
-            b'\\' | b'"' => into.extend_from_slice(&[b'\\', byte]),
-            b'\n' => into.extend_from_slice(b"\\n"),
-            b'\r' => into.extend_from_slice(b"\\r"),
-            b'\t' => into.extend_from_slice(b"\\t"),
-            7 => into.extend_from_slice(b"\\a"),
-            8 => into.extend_from_slice(b"\\b"),
-            b' '..=b'~' => into.push(byte),
-            _ => into.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-        }
-    }
-    into.push(b'"');
-}

@@ -80,7 +80,7 @@ pub struct Session {
     multi: Option<Box<Multi>>,
     /// The keys that it watches.
     watching: Option<Box<Watching>>,
-    /// EXEC is running its commands, so many.
+    /// The number of commands of the EXEC that is running.
     in_exec: Option<u32>,
     /// How often in a row its next request has found a shard busy.
     busy_tries: u32,

@@ -28,21 +28,26 @@ pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 /// `text` in double quotes, so that `words` gives it back.
 pub fn quote(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len() + 2);
-    quoted.push(b'"');
+    append_quoted(text, &mut quoted);
+    quoted
+}
+
+/// Appends what [`quote`] gives.
+pub fn append_quoted(text: &[u8], to: &mut Vec<u8>) {
+    to.push(b'"');
     for &byte in text {
         match byte {
-            b'\\' | b'"' => quoted.extend_from_slice(&[b'\\', byte]),
-            b'\n' => quoted.extend_from_slice(b"\\n"),
-            b'\r' => quoted.extend_from_slice(b"\\r"),
-            b'\t' => quoted.extend_from_slice(b"\\t"),
-            0x07 => quoted.extend_from_slice(b"\\a"),
-            0x08 => quoted.extend_from_slice(b"\\b"),
-            b' '..=b'~' => quoted.push(byte),
-            _ => quoted.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            b'\\' | b'"' => to.extend_from_slice(&[b'\\', byte]),
+            b'\n' => to.extend_from_slice(b"\\n"),
+            b'\r' => to.extend_from_slice(b"\\r"),
+            b'\t' => to.extend_from_slice(b"\\t"),
+            0x07 => to.extend_from_slice(b"\\a"),
+            0x08 => to.extend_from_slice(b"\\b"),
+            b' '..=b'~' => to.push(byte),
+            _ => to.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
         }
     }
-    quoted.push(b'"');
-    quoted
+    to.push(b'"');
 }
 
 fn blank(byte: u8) -> bool {

@@ -45,7 +45,7 @@ const ELSEWHERE: u16 = 1 << 15;
 const NUMBER_BYTES: usize = 8;
 /// The largest size that one byte holds.
 const NARROW_MAX: usize = u8::MAX as usize;
-/// As many sizes have sums that fit in four lanes of 16 bits.
+/// Sizes that are summed at once: their sums fit in four lanes of 16 bits.
 const LANE_SIZES: usize = 8 * (u16::MAX as usize / (2 * NARROW_MAX));
 /// The low byte of each lane of 16 bits.
 const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;

@@ -137,7 +137,7 @@ struct By<'b> {
 fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, by: &By<'_>) {
     match what {
         What::Messages(run, from) => run.write(from, out),
-        // As with redis-server, CLIENT REPLY OFF holds back a monitor's lines, and no messages.
+        // CLIENT REPLY OFF holds back a monitor's lines and lets messages through, in redis-server too.
         What::Line(_) if conn.session().is_muted() => {}
         What::Line(line) => out.raw(line),
         What::Redirected(stale) => {

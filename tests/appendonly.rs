@@ -219,3 +219,57 @@ fn what_was_acknowledged_outlives_a_kill() {
     let kills = std::env::var("VARVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     kill_and_look(&folder.0, kills, &mut Random::new(seed::seed("kills of a server with an append-only file")));
 }
+
+/// Writes the folder of an append-only file that has these commands.
+fn write_increment(folder: &Folder, commands: &[&[&str]]) {
+    let dir = folder.0.join("appendonlydir");
+    fs::create_dir_all(&dir).expect("a folder");
+    fs::write(dir.join("appendonly.aof.manifest"), "file appendonly.aof.1.incr.aof seq 1 type i\n").expect("room");
+    let mut bytes = Vec::new();
+    for words in commands {
+        write!(bytes, "*{}\r\n", words.len()).expect("memory");
+        for word in *words {
+            write!(bytes, "${}\r\n{word}\r\n", word.len()).expect("memory");
+        }
+    }
+    fs::write(dir.join("appendonly.aof.1.incr.aof"), bytes).expect("room");
+}
+
+/// The change that the command made when it was written would be missing.
+#[test]
+fn a_refused_command_of_a_file_ends_the_start() {
+    let folder = Folder::new("refused");
+    write_increment(&folder, &[&["SET", "k", "v"], &["LPUSH", "l", "a"], &["LPUSH", "k", "a"], &["SET", "k", "w"]]);
+    let launch = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let error = launch.start().expect_err("the start ends").to_string();
+    assert!(error.contains("The command 'LPUSH' at offset 56 was refused (WRONGTYPE"), "{error}");
+}
+
+/// No limit holds while a file is loaded, also none that is set meanwhile; behind the loading it holds.
+#[test]
+fn limits_hold_behind_the_loading() {
+    let folder = Folder::new("limits");
+    let value = "x".repeat(60_000);
+    let keys: Vec<String> = (0..300).map(|n| format!("k{n}")).collect();
+    let commands: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, &value]).collect();
+    write_increment(&folder, &commands.iter().map(|words| &words[..]).collect::<Vec<_>>());
+    let launch = Launch::varve()
+        .config(format!("dir {}", folder.0.display()))
+        .config("appendonly yes")
+        .config("key-load-delay 200000")
+        .config("maxmemory 1mb")
+        .config("maxmemory-policy allkeys-lru");
+    let server = launch.start_loading().expect("the server starts");
+    let mut client = server.client();
+    assert!(client.cmd("GET k1").text().starts_with("LOADING"), "it loads still");
+    assert_eq!(client.cmd("CONFIG SET maxmemory 2mb key-load-delay 0").text(), "OK");
+    while client.cmd("PING").text().starts_with("LOADING") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(server.log().contains("DB loaded from incr file"), "{}", server.log());
+    assert_eq!(client.cmd("CONFIG GET maxmemory").elements().expect("a pair")[1].text(), "2097152");
+    // The limit holds again: something has to go now.
+    while client.cmd("DBSIZE").integer() >= Some(300) {
+        client.cmd("SET more v");
+    }
+}

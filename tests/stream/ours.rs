@@ -29,6 +29,10 @@ impl EffectSink for Kept {
         stream.append(unit, bytes);
         bytes.len() as u64
     }
+
+    fn end(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.len() as u64
+    }
 }
 
 /// One connection.

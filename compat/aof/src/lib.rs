@@ -16,4 +16,4 @@ mod manifest;
 mod reader;
 
 pub use manifest::{Entry, Form, Manifest, ManifestError, Names};
-pub use reader::{CommandReader, FileFault, Piece};
+pub use reader::{CommandReader, FileFault, Found, Piece, nth_command};

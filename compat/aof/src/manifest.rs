@@ -4,6 +4,7 @@
 //!   file appendonly.aof.2.base.rdb seq 2 type b      at most one base
 //!   file appendonly.aof.1.base.rdb seq 1 type h      history: files that a rewrite has replaced, to be removed
 //!   file appendonly.aof.5.incr.aof seq 5 type i      increments, their numbers rising
+//!   file appendonly.aof.6.incr.aof seq 6 type i length 1000      of this one the first 1000 bytes count
 //! ```
 //! A line has pairs of a key and a value; unknown keys are passed over. Names with blanks or unprintable bytes stand in
 //! quotes. Lines that begin with `#` are comments. The texts of errors are redis-server's.
@@ -23,6 +24,9 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Its number, from 1; bases and increments are numbered apart.
     pub seq: u64,
+    /// The bytes of it that count, if some behind them do not: the next increment has them. redis-server knows no such
+    /// bound, so the file is cut there as well.
+    pub length: Option<u64>,
 }
 
 /// See the module's picture.
@@ -150,7 +154,11 @@ impl Manifest {
         for (entry, kind) in base.chain(history).chain(increments) {
             text.extend_from_slice(b"file ");
             text.extend_from_slice(&shown(&entry.name));
-            text.extend_from_slice(format!(" seq {} type {kind}\n", entry.seq).as_bytes());
+            text.extend_from_slice(format!(" seq {} type {kind}", entry.seq).as_bytes());
+            if let Some(length) = entry.length {
+                text.extend_from_slice(format!(" length {length}").as_bytes());
+            }
+            text.push(b'\n');
         }
         text
     }
@@ -183,13 +191,13 @@ impl Manifest {
     /// The increment that comes next. It is not listed yet.
     pub fn next_increment(&self, names: Names<'_>) -> Entry {
         let seq = self.increment_seq + 1;
-        Entry { name: names.increment(seq), seq }
+        Entry { name: names.increment(seq), seq, length: None }
     }
 
     /// The base that comes next. It is not listed yet.
     pub fn next_base(&self, names: Names<'_>, form: Form) -> Entry {
         let seq = self.base_seq + 1;
-        Entry { name: names.base(seq, form), seq }
+        Entry { name: names.base(seq, form), seq, length: None }
     }
 
     /// Lists an increment behind the others.
@@ -197,6 +205,11 @@ impl Manifest {
         assert!(entry.seq > self.increment_seq, "the numbers of increments rise");
         self.increment_seq = entry.seq;
         self.increments.push(entry);
+    }
+
+    /// Of the last increment this number of bytes count: another one goes on behind them.
+    pub fn end_increment(&mut self, length: u64) {
+        self.increments.last_mut().expect("an increment is written").length = Some(length);
     }
 
     /// Lists a base that has the data up to where the increment numbered `first_left` begins: the base and the increments
@@ -210,7 +223,7 @@ impl Manifest {
 
     /// A base of another name: the file of a Redis before 7, which lies in the folder as it was.
     pub fn adopt(name: &[u8]) -> Manifest {
-        Manifest { base: Some(Entry { name: name.to_vec(), seq: 1 }), base_seq: 1, ..Manifest::default() }
+        Manifest { base: Some(Entry { name: name.to_vec(), seq: 1, length: None }), base_seq: 1, ..Manifest::default() }
     }
 
     /// Forgets the files that were replaced; gives them.
@@ -223,18 +236,22 @@ impl Manifest {
 fn entry(line: &[u8]) -> Result<(Entry, u8), &'static str> {
     const FORMAT: &str = "Invalid AOF manifest file format";
     let words = words(line).filter(|words| words.len() >= 6 && words.len().is_multiple_of(2)).ok_or(FORMAT)?;
-    let (mut name, mut seq, mut kind) = (None, None, None);
+    let (mut name, mut seq, mut kind, mut length) = (None, None, None, None);
     for pair in words.chunks_exact(2) {
         match pair[0].to_ascii_lowercase().as_slice() {
             b"file" if pair[1].contains(&b'/') => return Err("File can't be a path, just a filename"),
             b"file" => name = Some(pair[1].clone()),
             b"seq" => seq = parse_i64(&pair[1]).and_then(|seq| u64::try_from(seq).ok()).filter(|seq| *seq > 0),
             b"type" => kind = pair[1].first().copied(),
+            b"length" => {
+                let bytes = parse_i64(&pair[1]).and_then(|bytes| u64::try_from(bytes).ok());
+                length = Some(bytes.ok_or(FORMAT)?);
+            }
             _ => {}
         }
     }
     let (Some(name), Some(seq), Some(kind)) = (name, seq, kind) else { return Err(FORMAT) };
-    Ok((Entry { name, seq }, kind))
+    Ok((Entry { name, seq, length }, kind))
 }
 
 /// A name as it stands in a line.
@@ -258,6 +275,7 @@ mod tests {
         manifest.replace_base(manifest.next_base(names, Form::Rdb), 1);
         manifest.add_increment(manifest.next_increment(names));
         manifest.add_increment(manifest.next_increment(names));
+        manifest.end_increment(77);
         manifest.replace_base(manifest.next_base(names, Form::Commands), 2);
         assert_eq!(Manifest::parse(&manifest.text()), Ok(manifest.clone()));
         let (base, left) = (manifest.base().map(|base| base.seq), manifest.increments().len());
@@ -284,9 +302,14 @@ mod tests {
         assert_eq!(reason("file a seq 1"), "The AOF manifest file contains too long line");
         let long = format!("file {} seq 1 type b\n", "a".repeat(LINE_BYTES_MAX));
         assert_eq!(reason(&long), "The AOF manifest file contains too long line");
-        for line in
-            ["\n", "file a seq 1\n", "file a seq 0 type b\n", "file a seq 1 type b more\n", "file \"a seq 1 type b\n"]
-        {
+        for line in [
+            "\n",
+            "file a seq 1\n",
+            "file a seq 0 type b\n",
+            "file a seq 1 type b more\n",
+            "file \"a seq 1 type b\n",
+            "file a seq 1 type b length x\n",
+        ] {
             assert_eq!(reason(line), "Invalid AOF manifest file format", "{line}");
         }
         assert_eq!(reason("file a/b seq 1 type b\n"), "File can't be a path, just a filename");

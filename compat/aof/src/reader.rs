@@ -220,6 +220,29 @@ impl<R: Read> CommandReader<R> {
     }
 }
 
+/// A command among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'b> {
+    /// Where it begins, bytes from the first command.
+    pub start: usize,
+    /// Its name.
+    pub name: &'b [u8],
+}
+
+/// The command that has this number, from 0, among whole commands.
+pub fn nth_command(commands: &[u8], nth: usize) -> Option<Found<'_>> {
+    let mut start = 0;
+    for left in (0..=nth).rev() {
+        let mut frame = Frame::default();
+        let Step::Whole = frame.advance(&commands[start..]) else { return None };
+        if left == 0 {
+            return Some(Found { start, name: &commands[start..][frame.name?] });
+        }
+        start += frame.seen;
+    }
+    None
+}
+
 impl Frame {
     /// Looks at more of the command that `bytes` begin with.
     fn advance(&mut self, bytes: &[u8]) -> Step {
@@ -383,6 +406,15 @@ mod tests {
             let Err(FileFault::Damaged { offset, .. }) = end else { panic!("{bad}: {end:?}") };
             assert!((offset as usize) >= set.len() && (offset as usize) < set.len() + bad.len(), "{bad}: {offset}");
         }
+    }
+
+    #[test]
+    fn a_command_is_found_by_its_number() {
+        let commands = [request(&[b"SET", b"k", b"*1\r\n"]), request(&[b"PING"])].concat();
+        assert_eq!(nth_command(&commands, 0), Some(Found { start: 0, name: b"SET" }));
+        let second = commands.len() - request(&[b"PING"]).len();
+        assert_eq!(nth_command(&commands, 1), Some(Found { start: second, name: b"PING" }));
+        assert_eq!(nth_command(&commands, 2), None);
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl EffectSink for Probe {
         }
         1
     }
+
+    fn end(&self) -> u64 {
+        1
+    }
 }
 
 /// A worker whose changes a probe looks at, and the other worker, which the probe needs as long as there are changes.

@@ -8,7 +8,6 @@
 //! Not here: values and their grammar (`config`), CONFIG RESETSTAT (info).
 
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
@@ -139,10 +138,7 @@ impl Effects for Running<'_> {
     fn publish(&self) {
         let config = self.0.config().snapshot();
         logging::set_level(config.log_level);
-        // While the append-only file is loaded no limit holds; the end of the loading applies what is set by then.
-        if !self.0.persist().loading.overdue_stay.load(Relaxed) {
-            config.apply_to(self.0.store());
-        }
+        config.apply_to(self.0.store());
         aof::follow_config(self.0, &config);
         self.0.send_all(|| Message::Refresh);
     }

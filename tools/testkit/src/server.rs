@@ -115,9 +115,22 @@ impl Launch {
     /// # Errors
     /// When it does not answer in 20 seconds, with the end of its log.
     pub fn start(&self) -> io::Result<Server> {
+        self.start_until(|reply| !reply.starts_with("LOADING"))
+    }
+
+    /// Starts it like [`Launch::start`], and waits until it answers anything: it may still load its data.
+    ///
+    /// # Errors
+    /// Those of [`Launch::start`].
+    pub fn start_loading(&self) -> io::Result<Server> {
+        self.start_until(|_| true)
+    }
+
+    /// Starts it and waits for a reply to PING that will do.
+    fn start_until(&self, will_do: impl Fn(&str) -> bool) -> io::Result<Server> {
         let mut last = io::Error::other("not tried");
         for _ in 0..3 {
-            match self.start_once() {
+            match self.start_once(&will_do) {
                 Ok(server) => return Ok(server),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let text = format!("{}: {error}; build it first", self.binary.display());
@@ -129,7 +142,7 @@ impl Launch {
         Err(last)
     }
 
-    fn start_once(&self) -> io::Result<Server> {
+    fn start_once(&self, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let port = free_port()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -155,20 +168,20 @@ impl Launch {
             .spawn();
         let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
         let mut server = Server { child, address: (Ipv4Addr::LOCALHOST, port).into(), dir };
-        server.wait_ready()?;
+        server.wait_ready(will_do)?;
         Ok(server)
     }
 }
 
 impl Server {
-    fn wait_ready(&mut self) -> io::Result<()> {
+    fn wait_ready(&mut self, will_do: &impl Fn(&str) -> bool) -> io::Result<()> {
         let end = Instant::now() + READY_LIMIT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Err(io::Error::other(format!("the server ended with {status}:\n{}", self.log())));
             }
             let answered = Client::connect(self.address).and_then(|mut client| client.call(&["PING"]));
-            if answered.is_ok_and(|reply| !reply.text().starts_with("LOADING")) {
+            if answered.is_ok_and(|reply| will_do(&reply.text())) {
                 return Ok(());
             }
             if Instant::now() > end {

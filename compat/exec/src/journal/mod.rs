@@ -10,5 +10,5 @@
 mod queue;
 mod stream;
 
-pub use queue::{Journal, Reached, Taken};
-pub use stream::EffectStream;
+pub use queue::{Chunk, Journal, Reached, Taken};
+pub use stream::{EffectStream, select};

@@ -5,7 +5,12 @@
 //!     0 ........ released ........ synced ...... written ........ end
 //!                |<--- kept by the thread that takes --->|<- queue ->|
 //!     cut: a position from which on the bytes belong to a new file
+//!
+//!  chunk: whole requests, and the database that a reader of all before them has selected
 //! ```
+//! A file that begins with any chunk is whole once it selects that database: so the thread that takes may go on in another
+//! file wherever it likes.
+//!
 //! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. The thread
 //! that takes is woken if it sleeps and nobody has woken it.
 
@@ -17,7 +22,7 @@ use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Unit};
 
-use super::stream::{EffectStream, render};
+use super::stream::{EffectStream, render, select};
 
 /// Bytes of a chunk into which units are copied.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -51,7 +56,7 @@ struct Rendered(Mutex<Vec<u8>>);
 #[derive(Debug, Default)]
 struct Tail {
     stream: EffectStream,
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Chunk>,
     spare: Vec<Vec<u8>>,
     end: u64,
     /// Where new files begin, oldest first; none lies before what was taken.
@@ -62,13 +67,24 @@ struct Tail {
     poked: bool,
 }
 
+/// Whole requests, one behind the other.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+    /// The database that a reader of the file has selected before them; None if the file begins with them.
+    pub db: Option<u32>,
+}
+
 /// Bytes that were taken.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The bytes, in their order.
-    pub chunks: Vec<Vec<u8>>,
+    pub chunks: Vec<Chunk>,
     /// The position behind them.
     pub end: u64,
+    /// The database that is selected behind them; None at the beginning of a file.
+    pub db: Option<u32>,
     /// The bytes behind them belong to a new file.
     pub cut: bool,
 }
@@ -97,15 +113,11 @@ impl Journal {
         })
     }
 
-    /// The position behind the last unit.
-    pub fn end(&self) -> u64 {
-        self.end.load(Ordering::Acquire)
-    }
-
-    /// The position up to which the bytes outlive a crash of the machine.
+    /// The position up to which the bytes outlive a crash of the machine. In one order with whatever the caller has
+    /// stored before: a worker that is about to sleep says so first and looks then.
     #[inline]
     pub fn synced(&self) -> u64 {
-        self.synced.load(Ordering::Acquire)
+        self.synced.load(Ordering::SeqCst)
     }
 
     /// Bytes in memory.
@@ -147,31 +159,22 @@ impl Journal {
     /// Takes what is there up to the next cut, waiting up to `wait` for something. `emptied` are chunks that were taken
     /// before and may be used again.
     pub fn take(&self, wait: Duration, emptied: &mut Vec<Vec<u8>>) -> Taken {
+        emptied.retain(|chunk| chunk.capacity() == CHUNK_BYTES);
         let mut tail = self.tail.lock();
-        while let Some(chunk) = emptied.pop() {
-            if tail.spare.len() < SPARE_MAX && chunk.capacity() == CHUNK_BYTES {
-                tail.spare.push(chunk);
-            }
-        }
+        let room = SPARE_MAX - tail.spare.len();
+        let kept = emptied.len().min(room);
+        tail.spare.extend(emptied.drain(..kept));
         if tail.chunks.is_empty() && tail.cuts.is_empty() && !tail.poked && !wait.is_zero() {
             tail.sleeps = true;
             self.came.wait_for(&mut tail, wait);
             tail.sleeps = false;
         }
         tail.poked = false;
-        let start = tail.end - tail.chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-        let Some(&cut) = tail.cuts.first() else {
-            return Taken { chunks: std::mem::take(&mut tail.chunks), end: tail.end, cut: false };
-        };
-        tail.cuts.remove(0);
-        let (mut at, mut count) = (start, 0);
-        while at < cut {
-            at += tail.chunks[count].len() as u64;
-            count += 1;
-        }
-        assert_eq!(at, cut, "no unit lies across a cut");
-        let behind = tail.chunks.split_off(count);
-        Taken { chunks: std::mem::replace(&mut tail.chunks, behind), end: cut, cut: true }
+        let taken = tail.take();
+        // The rest of the emptied chunks goes back to the system without the lock: workers wait for it.
+        drop(tail);
+        emptied.clear();
+        taken
     }
 
     /// The thread that takes has come this far.
@@ -199,16 +202,34 @@ impl Journal {
 }
 
 impl Tail {
+    /// Takes what is there up to the next cut.
+    fn take(&mut self) -> Taken {
+        let Some(&cut) = self.cuts.first() else {
+            let chunks = std::mem::take(&mut self.chunks);
+            return Taken { chunks, end: self.end, db: self.stream.db(), cut: false };
+        };
+        self.cuts.remove(0);
+        let mut at = self.end - self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
+        let mut count = 0;
+        while at < cut {
+            at += self.chunks[count].bytes.len() as u64;
+            count += 1;
+        }
+        assert_eq!(at, cut, "no chunk lies across a cut");
+        let behind = self.chunks.split_off(count);
+        Taken { chunks: std::mem::replace(&mut self.chunks, behind), end: cut, db: None, cut: true }
+    }
+
     /// The chunk into which this number of bytes are copied.
     fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         // A cut at the end: what lies before it belongs to another file.
         let is_cut = self.cuts.last() == Some(&self.end);
-        let fits = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes);
+        let fits = self.chunks.last().is_some_and(|chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes);
         if is_cut || !fits {
-            let chunk = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES.max(bytes)));
-            self.chunks.push(chunk);
+            let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
+            self.chunks.push(Chunk { bytes: spare, db: self.stream.db() });
         }
-        self.chunks.last_mut().expect("a chunk was pushed")
+        &mut self.chunks.last_mut().expect("a chunk was pushed").bytes
     }
 
     fn copy(&mut self, bytes: &[u8]) {
@@ -227,22 +248,28 @@ impl EffectSink for Journal {
         if self.timestamps.load(Ordering::Relaxed) {
             self.stamp(&mut tail);
         }
-        let mut select = Vec::new();
-        tail.stream.select(databases.first, &mut select);
-        tail.stream.follow(databases.last);
-        if !select.is_empty() {
-            tail.copy(&select);
+        if tail.stream.db() != Some(databases.first) {
+            let mut selection = Vec::new();
+            select(databases.first, &mut selection);
+            tail.copy(&selection);
+            tail.stream.follow(databases.first);
         }
         if rendered.len() <= COPY_BYTES_MAX {
             tail.copy(&rendered);
         } else {
             tail.end += rendered.len() as u64;
-            tail.chunks.push(std::mem::take(&mut *rendered));
+            let db = tail.stream.db();
+            tail.chunks.push(Chunk { bytes: std::mem::take(&mut *rendered), db });
         }
+        tail.stream.follow(databases.last);
         let end = tail.end;
         self.end.store(end, Ordering::Release);
         self.wake(&mut tail);
         end
+    }
+
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
     }
 }
 
@@ -278,7 +305,7 @@ mod tests {
     }
 
     fn bytes(taken: &Taken) -> Vec<u8> {
-        taken.chunks.concat()
+        taken.chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect()
     }
 
     #[test]
@@ -300,6 +327,23 @@ mod tests {
         assert_eq!(text(&second), "*2 $6 SELECT $1 3 *3 $3 SET $1 c $1 3 ", "a new file selects its database");
         assert!(!second.cut && second.end == journal.end());
         assert!(bytes(&journal.take(NOW, &mut Vec::new())).is_empty());
+    }
+
+    #[test]
+    fn chunks_name_the_database_that_is_selected_before_them() {
+        let (journal, mut workers) = journaled(1);
+        let long = vec![b'x'; 2 * COPY_BYTES_MAX];
+        set(&mut workers[0], 3, b"a", b"1");
+        set(&mut workers[0], 3, b"b", &long);
+        let first = journal.take(NOW, &mut Vec::new());
+        assert_eq!(first.chunks.iter().map(|chunk| chunk.db).collect::<Vec<_>>(), [None, Some(3)]);
+        assert_eq!(first.db, Some(3));
+        set(&mut workers[0], 5, b"c", b"1");
+        let second = journal.take(NOW, &mut Vec::new());
+        assert!(bytes(&second).starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n"));
+        assert_eq!((second.chunks[0].db, second.db), (Some(3), Some(5)), "the selection stands in the chunk");
+        journal.cut();
+        assert_eq!(journal.take(NOW, &mut Vec::new()).db, None, "a file begins");
     }
 
     #[test]
@@ -337,9 +381,10 @@ mod tests {
             .collect();
         let (mut all, mut emptied) = (Vec::new(), Vec::new());
         while threads.iter().any(|thread| !thread.is_finished()) {
-            let mut taken = journal.take(Duration::from_millis(1), &mut emptied);
-            taken.chunks.iter_mut().for_each(|chunk| all.append(chunk));
-            emptied = taken.chunks;
+            for mut chunk in journal.take(Duration::from_millis(1), &mut emptied).chunks {
+                all.append(&mut chunk.bytes);
+                emptied.push(chunk.bytes);
+            }
         }
         let mut workers: Vec<StoreWorker> = threads.into_iter().map(|thread| thread.join().expect("joined")).collect();
         all.extend(bytes(&journal.take(NOW, &mut emptied)));

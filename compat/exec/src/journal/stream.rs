@@ -21,20 +21,19 @@ impl EffectStream {
     pub fn append(&mut self, unit: &Unit, out: &mut Vec<u8>) {
         let mut rendered = Vec::new();
         let spans = render(unit, &mut rendered);
-        self.select(spans.first, out);
+        if self.db != Some(spans.first) {
+            select(spans.first, out);
+        }
         self.db = Some(spans.last);
         out.extend_from_slice(&rendered);
     }
 
-    /// Selects a database for what follows in `out`.
-    pub(super) fn select(&mut self, db: u32, out: &mut Vec<u8>) {
-        if self.db != Some(db) {
-            self.db = Some(db);
-            select(db, out);
-        }
+    /// The database that a reader of all that was written has selected; None if that is not known.
+    pub(super) fn db(&self) -> Option<u32> {
+        self.db
     }
 
-    /// A unit that was rendered has been appended: its last effect is in this database.
+    /// The last request that was written has left the reader in this database.
     pub(super) fn follow(&mut self, db: u32) {
         self.db = Some(db);
     }
@@ -73,7 +72,8 @@ pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
     databases.expect("a unit has an effect")
 }
 
-fn select(db: u32, out: &mut Vec<u8>) {
+/// Appends a SELECT of a database.
+pub fn select(db: u32, out: &mut Vec<u8>) {
     request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
 }
 
@@ -102,8 +102,7 @@ mod tests {
         request(&mut out, [b"SET".as_slice(), b"k", b""].into_iter());
         assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
         let mut out = Vec::new();
-        let mut stream = EffectStream::default();
-        [3, 3, 0].into_iter().for_each(|db| stream.select(db, &mut out));
-        assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n");
+        select(3, &mut out);
+        assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
     }
 }

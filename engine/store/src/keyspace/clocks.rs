@@ -37,7 +37,14 @@ impl Store {
 
     /// `maxmemory` in bytes, 0 for none.
     pub fn limit_bytes(&self) -> u64 {
-        self.limit().bytes()
+        self.limit().set_bytes()
+    }
+
+    /// A file is being loaded from now on, or no longer: meanwhile no limit holds, and nothing expires or is evicted by
+    /// itself, since the file says what went. What is set meanwhile holds from the end of the loading on.
+    pub fn set_loading(&self, on: bool) {
+        self.limit().lift(on);
+        self.hold_wheels(on);
     }
 
     /// The policy that makes room at the limit.

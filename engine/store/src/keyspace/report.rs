@@ -111,6 +111,15 @@ impl StoreWorker {
         }
     }
 
+    /// A command has looked at keys of any shards: its reply waits for all that was appended before, if replies do.
+    #[inline]
+    pub fn follow_all(&mut self) {
+        if self.store.awaits_journal() && self.store.has_journal() {
+            let end = self.store.journal.get().map_or(0, |journal| journal.end());
+            self.local.follow_journal(end);
+        }
+    }
+
     /// Whoever reads anything from now on waits for what was appended: it may have changed any key. The gate is held alone.
     fn note_appended_for_all(&mut self) {
         if let Some(end) = self.local.take_appended() {

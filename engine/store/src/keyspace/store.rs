@@ -80,6 +80,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: AtomicBool,
+    /// A file is being loaded.
+    loading: AtomicBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
     pub(super) event_mask: AtomicU32,
     /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
@@ -134,6 +136,7 @@ impl Store {
             flushes: AtomicU64::new(0),
             tickets: AtomicU64::new(0),
             active_expire: AtomicBool::new(true),
+            loading: AtomicBool::new(false),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
             still_until: AtomicI64::new(0),
@@ -356,9 +359,14 @@ impl Store {
         self.still_until.load(Relaxed)
     }
 
-    /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0).
+    /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0, loading).
     pub(crate) fn expires_actively(&self) -> bool {
-        self.active_expire.load(Relaxed)
+        self.active_expire.load(Relaxed) && !self.loading.load(Relaxed)
+    }
+
+    /// A file is being loaded: the wheels stand still.
+    pub(super) fn hold_wheels(&self, loading: bool) {
+        self.loading.store(loading, Relaxed);
     }
 
     /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).

@@ -160,6 +160,8 @@ impl Words<'_> {
 pub trait EffectSink: Send + Sync {
     /// Takes a unit of one worker, which has at least one effect. Returns the position behind it; positions only grow.
     fn append(&self, worker: usize, unit: &Unit) -> u64;
+    /// The position behind all units so far.
+    fn end(&self) -> u64;
 }
 
 /// A publisher of the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,

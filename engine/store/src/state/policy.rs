@@ -117,7 +117,7 @@ impl Default for Eviction {
 
 /// The memory limit and what belongs to it; changed by CONFIG SET while workers run.
 pub(crate) struct Limit {
-    /// Bytes; 0 is without limit.
+    /// Bytes; 0 is without limit. With [`LIFTED`] no limit holds at present.
     pub(crate) bytes: AtomicU64,
     pub(crate) policy: AtomicU8,
     pub(crate) samples: AtomicU32,
@@ -129,6 +129,8 @@ pub(crate) struct Limit {
 }
 
 pub(crate) const LFU_ON: u64 = 1 << 63;
+/// The bit of the limit's bytes that says that it does not hold at present: one load tells both.
+const LIFTED: u64 = 1 << 63;
 
 impl Limit {
     pub(crate) fn new() -> Limit {
@@ -143,9 +145,25 @@ impl Limit {
         limit
     }
 
+    /// The limit that holds at present, bytes; 0 for none.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        let bytes = self.bytes.load(Relaxed);
+        if bytes & LIFTED == 0 { bytes } else { 0 }
+    }
+
+    /// The limit that is set, whether it holds or not, bytes.
+    pub(crate) fn set_bytes(&self) -> u64 {
+        self.bytes.load(Relaxed) & !LIFTED
+    }
+
+    /// Has the limit hold no longer, or hold again.
+    pub(crate) fn lift(&self, lifted: bool) {
+        if lifted {
+            self.bytes.fetch_or(LIFTED, Relaxed);
+        } else {
+            self.bytes.fetch_and(!LIFTED, Relaxed);
+        }
     }
 
     #[inline]
@@ -158,7 +176,7 @@ impl Limit {
     }
 
     pub(crate) fn set(&self, bytes: u64, policy: Policy) {
-        self.bytes.store(bytes, Relaxed);
+        let _ = self.bytes.fetch_update(Relaxed, Relaxed, |old| Some(old & LIFTED | bytes & !LIFTED));
         self.policy.store(policy as u8, Relaxed);
         if policy.counts_uses() {
             self.lfu.fetch_or(LFU_ON, Relaxed);
@@ -194,6 +212,16 @@ mod tests {
             assert_eq!((policy as usize, Policy::named(policy.name())), (at, Some(policy)));
         }
         assert_eq!(Policy::named("allkeys"), None);
+    }
+
+    #[test]
+    fn a_limit_that_is_set_while_it_is_lifted_holds_later() {
+        let limit = Limit::new();
+        limit.lift(true);
+        limit.set(7, Policy::AllKeysLru);
+        assert_eq!((limit.bytes(), limit.set_bytes()), (0, 7));
+        limit.lift(false);
+        assert_eq!((limit.bytes(), limit.set_bytes()), (7, 7));
     }
 
     #[test]

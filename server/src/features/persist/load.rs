@@ -38,9 +38,11 @@ const SLOW_ENTRIES: usize = 16;
 /// Why the file is not loaded; the log says it too.
 pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
     let config = state.config().snapshot();
+    state.store().set_loading(true);
     let loaded = if config.append.on { aof::at_start(state) } else { file_at_start(state, &config) };
     match loaded {
         Ok(()) => {
+            state.store().set_loading(false);
             state.persist().set_saved(state.store().totals().changes);
             state.persist().loading.set(false);
             Ok(())

@@ -8,12 +8,12 @@
 //! nothing of it is served. The texts of the log are redis-server's.
 
 use std::io::{self, Read};
-use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece};
 
 use super::super::load::insert_all;
+use super::super::state::aof::CommandPiece;
 use super::writer::{Place, shown};
 use crate::config::{Config, path_of};
 use crate::state::ServerState;
@@ -73,7 +73,7 @@ fn read_manifest(place: &Place) -> Result<Manifest, String> {
 
 /// The one file of a Redis before 7 moves into the folder and becomes its base, where nothing else is there.
 fn adopt_old_file(config: &Config, place: &Place, manifest: &mut Manifest) -> Result<(), String> {
-    let old = path_of(&config.append.file);
+    let old = place.parent().join(path_of(&config.append.file));
     let only_base = manifest.increments().is_empty() && manifest.base().is_some_and(|base| base.name == place.name);
     let inside = place.path(&place.name);
     let half_done = only_base && place.disk.size(&inside).is_err();
@@ -87,7 +87,7 @@ fn adopt_old_file(config: &Config, place: &Place, manifest: &mut Manifest) -> Re
         .and_then(|()| place.save(&adopted))
         .and_then(|()| place.disk.rename(&old, &inside))
         .and_then(|()| place.disk.sync_dir(&place.folder))
-        .and_then(|()| place.disk.sync_dir(Path::new(".")));
+        .and_then(|()| place.disk.sync_dir(place.parent()));
     moved.map_err(|error| format!("Error trying to move the old AOF file {} into dir: {error}", shown(&place.name)))?;
     tracing::info!(
         "Successfully migrated an old-style AOF configuration ({}) into the AOF directory",
@@ -100,10 +100,16 @@ fn adopt_old_file(config: &Config, place: &Place, manifest: &mut Manifest) -> Re
 fn sizes(place: &Place, manifest: &Manifest) -> Result<Vec<u64>, String> {
     let size = |entry: &Entry| {
         let name = shown(&entry.name);
-        place.disk.size(&place.path(&entry.name)).map_err(|error| match error.kind() {
+        let size = place.disk.size(&place.path(&entry.name)).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => format!("Fatal error: the AOF file {name} doesn't exist"),
             _ => format!("Unable to obtain the AOF file {name} length. stat: {}", error_text(&error)),
-        })
+        })?;
+        match entry.length {
+            Some(length) if size < length => {
+                Err(format!("Fatal error: the AOF file {name} has {size} bytes, and its manifest lists {length}"))
+            }
+            length => Ok(length.unwrap_or(size)),
+        }
     };
     manifest.files().map(size).collect()
 }
@@ -113,7 +119,9 @@ fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry,
     let cannot =
         |error: &io::Error| format!("Fatal error: can't open the append log file {name}: {}", error_text(error));
     let mut magic = Vec::new();
-    let open = || place.disk.read(&path);
+    // The bytes behind them are in the next increment as well.
+    let counts = entry.length.unwrap_or(u64::MAX);
+    let open = || place.disk.read(&path).map(|file| Box::new(file.take(counts)) as Box<dyn Read + Send>);
     open().and_then(|file| file.take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
     let file = open().map_err(|error| cannot(&error))?;
     if magic != RDB_MAGIC {
@@ -142,10 +150,16 @@ fn commands(
 ) -> Result<(), String> {
     let (pieces, loading, name) = (&state.persist().aof.pieces, &state.persist().loading, shown(&entry.name));
     let before = loading.done_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let mut delay_us = config.save.key_load_delay_us;
     let fault = loop {
+        let offset = reader.offset();
         match reader.next_piece() {
             Ok(Some(Piece::Commands(bytes))) => {
-                let piece = bytes.to_vec();
+                let piece = CommandPiece { offset, bytes: bytes.to_vec() };
+                if delay_us > 0 {
+                    delay_us = state.config().snapshot().save.key_load_delay_us;
+                    std::thread::sleep(Duration::from_micros(delay_us));
+                }
                 pieces.push(piece).map_err(|reason| format!("{reason} reading the append only file {name}"))?;
                 state.workers()[0].send(Message::Load);
             }

@@ -11,7 +11,6 @@ mod thread;
 pub(crate) mod waiting;
 mod writer;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,9 +19,8 @@ use varve_exec::journal::Journal;
 use varve_rdb::{Writer as RdbWriter, format};
 use varve_store::EffectSink;
 
-use crate::config::{Config, Fsync, path_of};
+use crate::config::{Config, Fsync};
 use crate::state::ServerState;
-use crate::system::disk::System;
 use crate::system::error_text;
 use writer::{Place, Writer, shown, write_all};
 
@@ -38,19 +36,13 @@ pub(crate) fn set_journal(state: &ServerState) {
 /// It is not loaded, or cannot be kept: why.
 pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
     let config = state.config().snapshot();
-    let folder = path_of(&config.append.dir);
-    let place = Place { disk: Arc::new(System), folder, name: config.append.file.clone() };
-    // Nothing expires or is evicted while commands run for a second time: the file says what went.
-    let store = state.store();
-    store.set_active_expire(false);
-    store.set_limit(0, config.policy);
+    let place =
+        Place::of(&config).map_err(|error| format!("Can't find the working directory: {}", error_text(&error)))?;
+    // Keys whose time is over stay while commands run for a second time: the file says when they went.
     let overdue_stay = &state.persist().loading.overdue_stay;
     overdue_stay.store(true, Relaxed);
     let loaded = load::load(state, &config, &place)?;
     overdue_stay.store(false, Relaxed);
-    store.set_active_expire(true);
-    // Settings that CONFIG SET has changed meanwhile hold from here on.
-    state.config().snapshot().apply_to(store);
     keep(state, &config, place, loaded)
         .map_err(|error| format!("Can't keep the append-only file: {}", error_text(&error)))
 }
@@ -59,7 +51,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
 fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::Loaded) -> std::io::Result<()> {
     let load::Loaded { mut manifest, older_bytes, base_bytes } = loaded;
     place.disk.make_dir(&place.folder)?;
-    place.disk.sync_dir(Path::new("."))?;
+    place.disk.sync_dir(place.parent())?;
     if manifest.is_empty() {
         let base = empty_base(&place, config.append.rdb_base, &manifest)?;
         tracing::info!("Creating AOF base file {} on server start", shown(&base.name));

@@ -89,7 +89,7 @@ impl<'a> Keeper<'a> {
     /// Takes what was appended; true if the thread is to end.
     pub(super) fn take(&mut self, wait: Duration) -> bool {
         let taken = self.aof.journal().take(wait, self.writer.emptied());
-        self.writer.put(taken.chunks, taken.end);
+        self.writer.put(taken);
         self.aof.take_orders().iter().any(|order| matches!(order, Order::Stop))
     }
 

@@ -5,8 +5,12 @@
 //!                               |<- in the file ->|<-- kept in memory ----------->|
 //!   healthy  --a write fails-----> healthy, the rest is written with the next call
 //!   healthy  --a sync fails------> broken     nobody knows what of the file is on disk behind `synced`
-//!   broken   --mend--> the file is cut at `synced`, a new increment takes the rest, the manifest lists it --> healthy
+//!   broken   --mend--> a new increment has the rest, synced --> the manifest lists it, and the bytes of the old one that
+//!                      count --> the old one is cut there, for redis-server, which knows no such bound --> healthy
 //! ```
+//! So whenever the process ends, each effect that was written is in one file that counts, and in no other. A new increment
+//! begins with the database that is selected where it begins.
+//!
 //! State decides what comes next, not the order of calls: after any failure the next call begins from what is known. The
 //! manifest in memory is replaced when the new one is on disk; if that is in doubt, the writer is broken, and mending
 //! writes it again.
@@ -15,13 +19,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use varve_aof::{Entry, Manifest, Names};
+use varve_exec::journal::{Chunk, Taken, select};
 
-use crate::config::path_of;
-use crate::system::disk::{Disk, DiskFile};
+use crate::config::{Config, path_of};
+use crate::system::disk::{Disk, DiskFile, System};
+use crate::system::error_text;
 
 /// Bytes of one write at most.
 const WRITE_BYTES_MAX: usize = 16 << 20;
@@ -37,6 +43,20 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Where the settings have it: a folder in the working directory, which it stays in when that changes.
+    ///
+    /// # Errors
+    /// The system does not say what the working directory is.
+    pub(super) fn of(config: &Config) -> io::Result<Place> {
+        let folder = std::path::absolute(path_of(&config.append.dir))?;
+        Ok(Place { disk: Arc::new(System), folder, name: config.append.file.clone() })
+    }
+
+    /// The folder in which its folder is.
+    pub(super) fn parent(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     pub(super) fn names(&self) -> Names<'_> {
         Names(&self.name)
     }
@@ -95,13 +115,15 @@ pub(super) struct Writer {
     opened_at: u64,
     opened_bytes: u64,
     /// Bytes from `kept_from` to `end`.
-    kept: VecDeque<Vec<u8>>,
+    kept: VecDeque<Chunk>,
     kept_from: u64,
     /// The chunk of `kept` that is written next, and the bytes of it that are written.
     next: (usize, usize),
     written: u64,
     synced: u64,
     end: u64,
+    /// The database that is selected at `end`; None at the beginning of a file.
+    db: Option<u32>,
     /// Bytes are kept until they are synced; else until they are written.
     keeps_unsynced: bool,
     broken: bool,
@@ -116,12 +138,13 @@ impl Writer {
     /// The disk's.
     pub(super) fn open(place: Place, mut manifest: Manifest, at: u64) -> io::Result<Writer> {
         let (file, opened_bytes) = match manifest.increments().last() {
-            Some(entry) => {
+            // An increment that has ended is followed by another one, whatever was done to the manifest.
+            Some(entry) if entry.length.is_none() => {
                 let (mut file, bytes) = place.disk.append(&place.path(&entry.name))?;
                 file.sync()?;
                 (file, bytes)
             }
-            None => {
+            _ => {
                 let entry = manifest.next_increment(place.names());
                 let mut file = place.disk.create(&place.path(&entry.name))?;
                 file.sync()?;
@@ -142,6 +165,7 @@ impl Writer {
             written: at,
             synced: at,
             end: at,
+            db: None,
             keeps_unsynced: true,
             broken: false,
             emptied: Vec::new(),
@@ -188,12 +212,12 @@ impl Writer {
         &mut self.emptied
     }
 
-    /// Takes bytes that are to be written, up to position `end`.
-    pub(super) fn put(&mut self, chunks: Vec<Vec<u8>>, end: u64) {
-        let bytes: usize = chunks.iter().map(Vec::len).sum();
-        assert_eq!(self.end + bytes as u64, end, "the journal has no holes");
-        self.kept.extend(chunks);
-        self.end = end;
+    /// Takes bytes that are to be written.
+    pub(super) fn put(&mut self, taken: Taken) {
+        let bytes: usize = taken.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        assert_eq!(self.end + bytes as u64, taken.end, "the journal has no holes");
+        self.kept.extend(taken.chunks);
+        (self.end, self.db) = (taken.end, taken.db);
     }
 
     /// Writes all that was put.
@@ -203,7 +227,7 @@ impl Writer {
     pub(super) fn write(&mut self) -> io::Result<()> {
         assert!(!self.broken, "a broken file is not written to");
         while let Some(chunk) = self.kept.get(self.next.0) {
-            let rest = &chunk[self.next.1..];
+            let rest = &chunk.bytes[self.next.1..];
             if rest.is_empty() {
                 self.next = (self.next.0 + 1, 0);
                 continue;
@@ -229,13 +253,14 @@ impl Writer {
     /// The disk's: the writer is broken then.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         assert!(!self.broken, "a broken file is not synced again: the system has forgotten what it lost");
+        assert_eq!(self.written, self.end, "what is synced ends with a chunk");
         self.file.sync().inspect_err(|_| self.broken = true)?;
         self.synced = self.written;
         self.release();
         Ok(())
     }
 
-    /// Cuts the file at its synced end and has a new increment take what is kept. All of it is synced then.
+    /// Has a new increment take what is kept, and ends the old one at its synced end. All is synced then.
     ///
     /// # Errors
     /// The disk's: the writer is as broken as before, and mending begins anew with the next call.
@@ -243,24 +268,46 @@ impl Writer {
         // Where nobody synced, what was written is released: it stays in the file. That is so just after `appendfsync no`
         // has ended, too.
         let from = self.synced.max(self.kept_from);
-        let offset = self.offset(from);
-        self.file.set_len(offset)?;
-        self.file.sync()?;
+        let old_bytes = self.offset(from);
         let (entry, mut file) = self.new_increment()?;
-        let skipped = (from - self.kept_from) as usize;
-        let mut at = 0;
-        for chunk in &self.kept {
-            let start = skipped.saturating_sub(at).min(chunk.len());
-            write_all(&mut *file, &chunk[start..])?;
-            at += chunk.len();
+        let (head, rest) = self.kept_behind(from);
+        write_all(&mut *file, &head)?;
+        for chunk in rest {
+            write_all(&mut *file, &chunk.bytes)?;
         }
         file.sync()?;
-        self.list(|manifest| manifest.add_increment(entry))?;
-        (self.file, self.opened_at, self.opened_bytes) = (file, from, 0);
+        self.list(|manifest| {
+            manifest.end_increment(old_bytes);
+            manifest.add_increment(entry);
+        })?;
+        let mut old = std::mem::replace(&mut self.file, file);
+        if let Err(error) = old.set_len(old_bytes).and_then(|()| old.sync()) {
+            tracing::warn!(
+                "The old increment of the append-only file could not be cut at {old_bytes} bytes, where the manifest ends \
+                 it: {}. redis-server would run twice what stands behind.",
+                error_text(&error)
+            );
+        }
+        (self.opened_at, self.opened_bytes) = (from, head.len() as u64);
         (self.written, self.synced, self.next) = (self.end, self.end, (self.kept.len(), 0));
         self.broken = false;
         self.release();
         Ok(())
+    }
+
+    /// The beginning of a file that goes on at this position, and the chunks that it takes.
+    fn kept_behind(&self, from: u64) -> (Vec<u8>, impl Iterator<Item = &Chunk>) {
+        let (mut at, mut count) = (self.kept_from, 0);
+        while at < from {
+            at += self.kept[count].bytes.len() as u64;
+            count += 1;
+        }
+        assert_eq!(at, from, "a file ends with a chunk");
+        let mut head = Vec::new();
+        if let Some(db) = self.kept.get(count).map_or(self.db, |chunk| chunk.db) {
+            select(db, &mut head);
+        }
+        (head, self.kept.iter().skip(count))
     }
 
     /// Removes the files that a rewrite has replaced.
@@ -301,10 +348,10 @@ impl Writer {
     fn release(&mut self) {
         let safe = if self.keeps_unsynced { self.synced } else { self.written };
         while let Some(chunk) = self.kept.front()
-            && self.kept_from + chunk.len() as u64 <= safe
+            && self.kept_from + chunk.bytes.len() as u64 <= safe
             && self.next.0 > 0
         {
-            let mut chunk = self.kept.pop_front().expect("it is at the front");
+            let mut chunk = self.kept.pop_front().expect("it is at the front").bytes;
             self.kept_from += chunk.len() as u64;
             self.next.0 -= 1;
             chunk.clear();
@@ -317,6 +364,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
+    use std::io::Read;
     use varve_aof::{CommandReader, FileFault, Piece};
     use varve_base::rng::Rng;
 
@@ -328,6 +376,9 @@ mod tests {
         Writer::open(place(disk), Manifest::default(), 0).expect("a healthy disk")
     }
 
+    /// The command that each file begins with: the effects of these tests are done in database 0.
+    const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
+
     /// A command that is found again: its number.
     fn command(number: u64) -> Vec<u8> {
         let (number, padding) = (number.to_string(), "x".repeat(number as usize * 37 % 9000));
@@ -335,10 +386,16 @@ mod tests {
         format!("*2\r\n$3\r\nADD\r\n${length}\r\n{number} {padding}\r\n").into_bytes()
     }
 
+    /// Puts a command that is done in database 0.
     fn put(writer: &mut Writer, number: u64) {
-        let bytes = command(number);
+        let mut bytes = Vec::new();
+        if writer.db.is_none() {
+            select(0, &mut bytes);
+        }
+        bytes.extend(command(number));
         let end = writer.end() + bytes.len() as u64;
-        writer.put(vec![bytes], end);
+        let chunks = vec![Chunk { bytes, db: writer.db }];
+        writer.put(Taken { chunks, end, db: Some(0), cut: false });
     }
 
     /// The numbers of the commands that a start would find on this disk.
@@ -351,10 +408,17 @@ mod tests {
         let count = manifest.files().count();
         let mut numbers = Vec::new();
         for (nth, entry) in manifest.files().enumerate() {
-            let mut reader = CommandReader::new(disk.read(&place.path(&entry.name)).expect("a listed file"), 0);
+            let file = disk.read(&place.path(&entry.name)).expect("a listed file");
+            let file = file.take(entry.length.unwrap_or(u64::MAX));
+            let mut reader = CommandReader::new(file, 0);
+            let mut selected = false;
             loop {
                 match reader.next_piece() {
-                    Ok(Some(Piece::Commands(bytes))) => numbers.extend(numbers_in(bytes)),
+                    Ok(Some(Piece::Commands(bytes))) => {
+                        assert!(selected || bytes.starts_with(SELECT), "{}", shown(&entry.name));
+                        selected = true;
+                        numbers.extend(numbers_in(bytes));
+                    }
                     Ok(Some(Piece::Note(_))) => {}
                     Ok(None) => break,
                     Err(FileFault::Truncated { .. }) => {
@@ -369,7 +433,7 @@ mod tests {
     }
 
     fn numbers_in(bytes: &[u8]) -> Vec<u64> {
-        let text = String::from_utf8_lossy(bytes);
+        let text = String::from_utf8_lossy(bytes).replace(std::str::from_utf8(SELECT).expect("text"), "");
         let lines: Vec<&str> = text.split("\r\n").collect();
         lines
             .chunks_exact(5)
@@ -413,9 +477,96 @@ mod tests {
         assert!(!writer.is_broken() && writer.synced() == writer.end());
         assert_eq!(writer.manifest.increments().len(), 2);
         assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), [0, 1, 2]);
+        let old = &writer.manifest.increments()[0];
+        let cut = disk.size(&place(&disk).path(&old.name)).expect("it is there");
+        assert_eq!(old.length, Some(cut), "redis-server finds no more in it than the manifest says");
         put(&mut writer, 3);
         writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
         assert_eq!(load(&disk), [0, 1, 2, 3]);
+    }
+
+    /// An increment that goes on in the middle of the journal begins with the database that is selected there.
+    #[test]
+    fn a_new_increment_selects_its_database() {
+        let disk = FailingDisk::default();
+        let mut writer = writer(&disk);
+        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".to_vec();
+        let put = |writer: &mut Writer, before, behind| {
+            let mut bytes = Vec::new();
+            if before != Some(behind) {
+                select(behind, &mut bytes);
+            }
+            bytes.extend_from_slice(&set);
+            let end = writer.end() + bytes.len() as u64;
+            writer.put(Taken { chunks: vec![Chunk { bytes, db: before }], end, db: Some(behind), cut: false });
+        };
+        let last = |writer: &Writer| {
+            let name = &writer.manifest.increments().last().expect("an increment").name;
+            let mut text = String::new();
+            disk.read(&place(&disk).path(name)).expect("a file").read_to_string(&mut text).expect("text");
+            text
+        };
+        let select = |db: u32| format!("*2\r\n$6\r\nSELECT\r\n$1\r\n{db}\r\n");
+        let set_text = String::from_utf8(set.clone()).expect("text");
+        let fail = |writer: &mut Writer| {
+            disk.set_fault(|_, call| (call == Call::Sync).then(eio));
+            assert!(writer.write().and_then(|()| writer.sync()).is_err());
+            disk.heal();
+            writer.mend().expect("a healthy disk");
+        };
+        put(&mut writer, None, 3);
+        writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+        put(&mut writer, Some(3), 3);
+        fail(&mut writer);
+        assert_eq!(last(&writer), select(3) + &set_text);
+        // Nothing is left to be taken: the next effect finds its database selected all the same.
+        fail(&mut writer);
+        put(&mut writer, Some(3), 3);
+        writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+        assert_eq!(last(&writer), select(3) + &set_text);
+        assert_eq!(writer.file_bytes(), last(&writer).len() as u64);
+    }
+
+    /// Under `appendfsync no` what is written is not kept. If the setting changes and the next sync fails, it stays in the
+    /// file: nothing is left out, and nothing comes twice.
+    #[test]
+    fn what_is_no_longer_kept_stays_in_the_old_file() {
+        let disk = FailingDisk::default();
+        let mut writer = writer(&disk);
+        writer.keep_unsynced(false);
+        (0..3).for_each(|number| put(&mut writer, number));
+        writer.write().expect("a healthy disk");
+        assert_eq!((writer.released(), writer.synced()), (writer.end(), 0));
+        writer.keep_unsynced(true);
+        (3..5).for_each(|number| put(&mut writer, number));
+        disk.set_fault(|_, call| (call == Call::Sync).then(eio));
+        assert!(writer.write().and_then(|()| writer.sync()).is_err());
+        disk.heal();
+        writer.mend().expect("a healthy disk");
+        assert_eq!(load(&disk), [0, 1, 2, 3, 4]);
+    }
+
+    /// Whatever call of mending fails, and whenever the process ends: each effect is found once.
+    #[test]
+    fn no_end_of_the_process_while_mending_loses_or_doubles_anything() {
+        for failing in 0..12 {
+            let disk = FailingDisk::default();
+            let mut writer = writer(&disk);
+            put(&mut writer, 0);
+            writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+            (1..4).for_each(|number| put(&mut writer, number));
+            writer.write().expect("a healthy disk");
+            disk.set_fault(|_, call| (call == Call::Sync).then(eio));
+            assert!(writer.sync().is_err());
+            disk.set_fault(move |number, _| (number == failing).then(eio));
+            let mended = writer.mend();
+            assert_eq!(load(&disk), [0, 1, 2, 3], "call {failing} failed: {mended:?}");
+            disk.heal();
+            if mended.is_err() {
+                writer.mend().expect("a healthy disk");
+            }
+            assert_eq!(load(&disk), [0, 1, 2, 3], "call {failing} failed");
+        }
     }
 
     #[test]

@@ -54,7 +54,15 @@ pub(crate) struct Aof {
     sleepers: Box<[Sleeper]>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Commands of a file on their way to the worker that runs them.
-    pub(crate) pieces: Batches<Vec<u8>>,
+    pub(crate) pieces: Batches<CommandPiece>,
+}
+
+/// Commands of a file, whole ones.
+#[derive(Debug)]
+pub(crate) struct CommandPiece {
+    /// Place of the first one in the file, bytes.
+    pub(crate) offset: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A worker whose replies may wait.

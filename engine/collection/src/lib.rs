@@ -222,6 +222,15 @@ impl Collection {
         set
     }
 
+    /// True without elements: no key leads to such a one.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Collection::List(c) => c.len() == 0,
+            Collection::Hash(e) | Collection::Set(e) => e.len() == 0,
+            Collection::Zset(z) => z.len() == 0,
+        }
+    }
+
     /// Bytes of the collection's objects in the log and of its tables. O(1).
     pub fn memory(&self) -> usize {
         match self {

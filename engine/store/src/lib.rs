@@ -29,7 +29,7 @@ pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
     AddError, Ahead, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp, SetView,
-    SetViews, SetsInParts, Tx,
+    SetViews, SetsInParts, Tx, Unpublished,
 };
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};

@@ -70,6 +70,7 @@ impl Shard {
             id,
             dying: false,
             kept_for_readers: false,
+            unpublished: false,
             restless: false,
             reported: 0,
             body,
@@ -107,6 +108,21 @@ impl Shard {
         reader
     }
 
+    /// Has a new root stay without a key until it is released or the hold on it is dropped, as a reader's is.
+    pub(crate) fn withhold_root(&mut self, ground: &Ground, place: u32) -> CollectionReader {
+        let root = self.roots.get_mut(place);
+        debug_assert!(!root.dying && !root.unpublished, "it was made just now");
+        root.unpublished = true;
+        ground.readers().begin(root.id)
+    }
+
+    /// A key is about to lead to a root that was withheld.
+    pub(crate) fn release_root(&mut self, place: u32) {
+        let root = self.roots.get_mut(place);
+        assert!(root.unpublished && !root.body.is_empty(), "no key leads to an empty collection");
+        root.unpublished = false;
+    }
+
     /// Follows the end of a reader, which the collection at a place has forgotten: one that dies is freed behind its last.
     pub(crate) fn follow_reader_end(&mut self, ground: &Ground, place: u32) {
         let root = self.roots.get_mut(place);
@@ -126,6 +142,13 @@ impl Shard {
         number: ReaderNumber,
     ) -> bool {
         let Some(root) = self.roots.find(place, id) else { return true };
+        if root.unpublished {
+            // Whoever built it has given up.
+            (root.unpublished, root.dying) = (false, true);
+            ground.readers().forget();
+            ground.pending().mark_dying(id);
+            return true;
+        }
         let forgotten = root.body.end_reading(number);
         if forgotten == Forgotten::Wholly {
             ground.readers().forget();

@@ -83,11 +83,11 @@ impl Store {
         for (place, root) in shard.roots.iter() {
             match linked.get(&root.id) {
                 Some(&at) => {
-                    assert!(!root.dying, "{:?} has a key and dies", root.id);
+                    assert!(!root.dying && !root.unpublished, "{:?} has a key, and dies or is not published", root.id);
                     assert_eq!(at, place, "the link of {:?}", root.id);
                     found += 1;
                 }
-                None => assert!(root.dying, "{:?} has no key", root.id),
+                None => assert!(root.dying || root.unpublished, "{:?} has no key", root.id),
             }
             root.body.verify(ReadCtx { log: self.log(), access: &shard.access, seed: self.seed() }, root.id, live);
         }

@@ -44,6 +44,7 @@ mod sets_algebra;
 mod sets_in_parts;
 mod sets_mut;
 mod strings;
+mod unpublished;
 mod waiters;
 mod watch;
 mod writable;
@@ -58,6 +59,7 @@ pub use reading::{ListReader, ListSearch, ReadOn};
 pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 pub use sets_in_parts::SetsInParts;
+pub use unpublished::Unpublished;
 
 /// A view for the commands of one batch.
 pub struct Tx<'s> {

@@ -133,6 +133,17 @@ impl Tx<'_> {
         Ok(Some(self.begin_elements_reading((opened.at, link))))
     }
 
+    /// Begins to read all of the list at a key, front to back, like [`Tx::begin_reading`].
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn begin_reading_list(&mut self, k: &Key<'_>) -> Result<Option<ListReader>, WrongType> {
+        let Some(opened) = self.open(k, Type::List)? else { return Ok(None) };
+        let Some(link) = opened.link else { return Ok(None) };
+        let len = self.held.at_mut(opened.at.shard).root(link.place).body.list().len();
+        Ok(self.begin_list_reading((opened.at, link), (0, len), ListEnd::Front))
+    }
+
     /// Begins to read all of a big hash or set that was opened.
     pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
         let begin = |collection: &mut Collection, number| match collection {

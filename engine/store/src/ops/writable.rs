@@ -313,6 +313,11 @@ impl Tx<'_> {
         self.put(k, old, ty, NewForm::Big(link))
     }
 
+    /// Makes a key with the big collection that a root of its shard is.
+    pub(super) fn put_link(&mut self, k: &Key<'_>, old: Option<Found>, ty: Type, link: Link) -> Writable {
+        self.put(k, old, ty, NewForm::Big(link))
+    }
+
     fn put(&mut self, k: &Key<'_>, old: Option<Found>, ty: Type, form: NewForm<'_>) -> Writable {
         let old = old.map(|p| self.before(p));
         let kept = self.kept(k, old.as_ref(), None);
@@ -342,7 +347,7 @@ impl Tx<'_> {
     }
 
     /// Makes a big collection in a held shard: a number, its elements, a root.
-    fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
+    pub(super) fn found(&mut self, shard: usize, build: impl FnOnce(&mut WriteCtx<'_>) -> Collection) -> Link {
         let (store, id) = (self.store, self.held.id(shard));
         let appender = self.local.appender();
         self.held.at_mut(shard).found_root(store.ground(), appender, id, build)

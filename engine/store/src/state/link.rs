@@ -98,6 +98,8 @@ pub(crate) struct Root {
     pub(crate) dying: bool,
     /// It dies, and the background has come to it while somebody read it: the last reader's end lists it again.
     pub(crate) kept_for_readers: bool,
+    /// It is being built, and no key leads to it yet.
+    pub(crate) unpublished: bool,
     /// It waits for the background already, to have its tables moved on.
     pub(crate) restless: bool,
     /// Bytes of tables that the store's sum already has.

@@ -53,8 +53,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "compat/exec",
         &[
-            &["errors", "journal", "large_arguments", "monitor", "multi", "notify", "ongoing", "tracking"],
-            &["stats"],
+            &["errors", "journal", "large_arguments", "monitor", "multi", "notify", "tracking"],
+            &["ongoing", "stats"],
             &["waiting"],
             &["session"],
             &["checks", "ctx"],

@@ -12,6 +12,8 @@ use varve_testkit::{Client, Launch, Random, RespValue, seed};
 
 /// Values of each shape.
 const ROUNDS: usize = 200;
+/// Values that are long enough to be carried in parts.
+const LONG_ROUNDS: usize = 10;
 
 /// A word: short, an integer, long and easily compressed, or long and not.
 fn word(random: &mut Random) -> Vec<u8> {
@@ -41,6 +43,34 @@ fn score(random: &mut Random) -> String {
         3 => format!("-0.{}", random.below(1_000_000)),
         _ => random.below(1000).to_string(),
     }
+}
+
+/// Commands that make a value which is dumped and restored in parts.
+fn long_commands(random: &mut Random, key: &str) -> Vec<Vec<Vec<u8>>> {
+    let name = *random.pick(&["SET", "RPUSH", "SADD", "HSET", "ZADD"]);
+    let head = || vec![name.as_bytes().to_vec(), key.as_bytes().to_vec()];
+    if name == "SET" {
+        let mut words = head();
+        words.push((0..1_500_000).map(|_| random.next_u64() as u8).collect());
+        return vec![words];
+    }
+    let mut element = 0;
+    let mut commands = Vec::new();
+    for _ in 0..20 {
+        let mut words = head();
+        for _ in 0..1500 {
+            element += 1;
+            if name == "ZADD" {
+                words.push(score(random).into_bytes());
+            }
+            words.push(format!("element:{element}").into_bytes());
+            if name == "HSET" {
+                words.push(word(random));
+            }
+        }
+        commands.push(words);
+    }
+    commands
 }
 
 /// The command that makes a random value.
@@ -97,6 +127,14 @@ fn either_server_restores_what_the_other_has_dumped() {
         let key = format!("k{round}");
         assert_eq!(ours.call(&words).expect("a reply"), theirs.call(&words).expect("a reply"), "{what}");
         assert_eq!(digest(&mut ours, &key), digest(&mut theirs, &key), "{what}");
+        carry(&mut ours, &mut theirs, &key, &format!("{what}, from Varve"));
+        carry(&mut theirs, &mut ours, &key, &format!("{what}, to Varve"));
+    }
+    for round in 0..LONG_ROUNDS {
+        let (key, what) = (format!("long{round}"), format!("long value {round}"));
+        for words in long_commands(&mut random, &key) {
+            assert_eq!(ours.call(&words).expect("a reply"), theirs.call(&words).expect("a reply"), "{what}");
+        }
         carry(&mut ours, &mut theirs, &key, &format!("{what}, from Varve"));
         carry(&mut theirs, &mut ours, &key, &format!("{what}, to Varve"));
     }

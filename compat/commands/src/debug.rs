@@ -52,6 +52,11 @@ pub fn run(ctx: &mut WideCtx<'_>) -> CmdResult {
             ctx.store.set_active_expire(varve_base::number::parse_i64(ctx.args.get(2)).unwrap_or(0) != 0);
             ctx.out.ok();
         }
+        b"SET-SKIP-CHECKSUM-VALIDATION" if n == 3 => {
+            let skipped = varve_base::number::parse_i64(ctx.args.get(2)).unwrap_or(0) != 0;
+            varve_rdb::crc::compare_sums(!skipped);
+            ctx.out.ok();
+        }
         b"VERIFY" if n == 2 => {
             ctx.worker.park();
             ctx.store.verify();
@@ -95,6 +100,8 @@ const HELP: &[&str] = &[
     "    to the file; NOFLUSH: nothing is emptied; NOSAVE: nothing is saved before.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Switch the removal of expired keys that nobody asks for off or on.",
+    "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+    "    Load files and payloads of DUMP whose checksums are wrong, or refuse them again.",
     "SLEEP <seconds>",
     "    Keep this worker asleep, parts of a second allowed.",
     "STRINGMATCH-LEN <pattern> <text>",

@@ -2,6 +2,7 @@
 //! commands without keys stands beside the table of commands (command.rs), which it shows.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Reply};
@@ -123,8 +124,16 @@ impl<'a> Ctx<'_, 'a> {
 
     /// Goes on with `rest` in the next turns of the connection, whose session [takes parts](Session::takes_parts).
     pub fn go_on(&mut self, rest: Box<dyn Ongoing>) {
+        self.go_on_with(|_| rest);
+    }
+
+    /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on`]. No shard is held while a request of
+    /// megabytes is copied, and none is held afterwards.
+    pub fn go_on_with(&mut self, rest: impl FnOnce(&Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
         debug_assert!(self.session.takes_parts(), "the handler has asked");
-        let args = OwnedArgs::from(self.args);
+        self.tx.release();
+        let args = Arc::new(OwnedArgs::from(self.args));
+        let rest = rest(&args);
         self.session.go_on(Box::new(OngoingCommand { row: self.row, args, rest, nanos: 0 }));
     }
 
@@ -136,9 +145,7 @@ impl<'a> Ctx<'_, 'a> {
 
     /// Reports that the command removed a key, which a DEL does again, or an UNLINK where the settings want one.
     pub fn did_remove(&mut self, key: &Key<'_>, removal: Removal) {
-        let word = self.tx.store().lazyfree().word(removal);
-        let words = |words: &mut notify::Words<'_>| _ = words.add(word).add(key.bytes);
-        self.did(key, Effect::words(notify::Class::Generic, "del", 1, &words));
+        notify::did_remove(&mut self.tx, key, removal);
     }
 
     /// Reports what the command has taken out of a key, and, as an event, the key's end if nothing is left in it.

@@ -7,10 +7,17 @@
 //! ```
 //! Off, an event costs one relaxed load and a branch. Not here: who listens (the server gives the [`Events`]).
 
-use varve_store::EventSink;
 use varve_store::events::Event;
+use varve_store::{EventSink, Key, Removal, Tx};
 
 pub use varve_store::{Again, Effect, EventClass as Class, Words};
+
+/// Reports that a command removed a key, which a DEL does again, or an UNLINK where the settings want one.
+pub fn did_remove(tx: &mut Tx<'_>, key: &Key<'_>, removal: Removal) {
+    let word = tx.store().lazyfree().word(removal);
+    let words = |words: &mut Words<'_>| _ = words.add(word).add(key.bytes);
+    tx.did(key, Effect::words(Class::Generic, "del", 1, &words));
+}
 
 /// Where events go: whoever publishes to subscribers. Called with shards held: it may take locks that are leaves, and
 /// waits for nobody.

@@ -4,13 +4,18 @@
 //!   handler: the reply's head, Ctx::go_on(rest) --> turn ends --> rest.go_on .. rest.go_on --> ended, the next request
 //!                                                    |  between two parts: replies are written, others are served
 //! ```
-//! Its reply is of one instant, that of its handler: it holds readers of the collections that it replies with
-//! ([`varve_store::CollectionReader`]). It ends with its connection. Inside EXEC, for a client that listens, caches or has replies
+//! The reply of one that reads is of one instant, that of its handler: it holds readers of the collections that it replies with
+//! ([`varve_store::CollectionReader`]). One that writes makes what is new where nobody sees it ([`varve_store::Unpublished`]) and
+//! changes its key in its last part, whose effects are handed on like any command's. It ends with its connection. Inside EXEC, for a client that listens, caches or has replies
 //! turned off, commands run whole: nothing may stand in the middle of a reply, and a reply that is dropped is not made.
+
+use std::sync::Arc;
 
 use varve_catalog::Row;
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{ReadOn, Tx};
+
+use crate::errors::CommandError;
 
 /// The rest of a command.
 pub trait Ongoing: Send {
@@ -24,7 +29,7 @@ pub trait Ongoing: Send {
 }
 
 /// How a part of a command has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Progress {
     /// A shard is busy: nothing was done.
     Busy,
@@ -32,6 +37,8 @@ pub enum Progress {
     More,
     /// The reply is complete.
     Done,
+    /// The command has failed, nothing was replied before.
+    Failed(CommandError),
 }
 
 impl From<ReadOn> for Progress {
@@ -47,7 +54,7 @@ impl From<ReadOn> for Progress {
 /// A command that goes on, as its session holds it.
 pub(crate) struct OngoingCommand {
     pub(crate) row: &'static Row,
-    pub(crate) args: OwnedArgs,
+    pub(crate) args: Arc<OwnedArgs>,
     pub(crate) rest: Box<dyn Ongoing>,
     /// The time of its parts so far.
     pub(crate) nanos: u64,

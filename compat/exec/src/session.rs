@@ -461,7 +461,7 @@ impl Session {
     /// True if the reply to its last command may come in parts: nobody writes between them, and the reply is wanted.
     pub fn takes_parts(&self) -> bool {
         let listens = self.subscriptions > 0 || self.tracking.on || self.monitors;
-        self.reply == ReplyMode::On && !listens && self.in_exec.is_none()
+        self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays
     }
 
     /// A command goes on in the next turns.

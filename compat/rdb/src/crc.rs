@@ -2,7 +2,23 @@
 //!
 //! It is computed over large pieces where that is possible: a call costs more than the bytes of a short string.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+
+/// Whether sums in files and payloads are compared with those of their bytes. It is one switch of the process, as in
+/// redis-server: a test of damaged payloads turns it off, so that it gets beyond the sum.
+static COMPARED: AtomicBool = AtomicBool::new(true);
+
+/// Has sums that are read compared with those of their bytes, or not.
+pub fn compare_sums(compared: bool) {
+    COMPARED.store(compared, Relaxed);
+}
+
+/// Whether the sum that was read is that of the bytes, or sums are not compared.
+pub fn agrees(read: u64, sum: u64) -> bool {
+    read == sum || !COMPARED.load(Relaxed)
+}
 
 /// A CRC-64 that grows with the bytes that are added.
 #[derive(Clone, Debug)]

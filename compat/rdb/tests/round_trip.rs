@@ -109,7 +109,15 @@ fn file(entries: &[Entry], compress: bool, pieces: bool) -> Vec<u8> {
     file
 }
 
+/// Reads a file, of which nothing is left.
 fn read(file: &[u8]) -> Result<Vec<Entry>, varve_rdb::ReadError> {
+    let (entries, read) = read_to_end(file)?;
+    assert_eq!(read, file.len() as u64);
+    Ok(entries)
+}
+
+/// Reads a file up to its end, behind which there may be more; its entries, and how many bytes it has.
+fn read_to_end(file: &[u8]) -> Result<(Vec<Entry>, u64), varve_rdb::ReadError> {
     let (mut reader, mut entries) = (Reader::new(file), Vec::<Entry>::new());
     loop {
         match reader.next_event()? {
@@ -133,10 +141,7 @@ fn read(file: &[u8]) -> Result<Vec<Entry>, varve_rdb::ReadError> {
                 (Part::Scored(member, score), Value::Zset(to)) => to.push((member.to_vec(), score)),
                 (part, value) => panic!("{part:?} in {value:?}"),
             },
-            Event::End => {
-                assert_eq!(reader.offset(), file.len() as u64);
-                return Ok(entries);
-            }
+            Event::End => return Ok((entries, reader.offset())),
             _ => {}
         }
     }
@@ -171,7 +176,7 @@ proptest! {
     fn any_bytes_are_answered(version in 1u16..16, body in vec(any::<u8>(), 0..400)) {
         let mut bytes = format!("REDIS{version:04}").into_bytes();
         bytes.extend_from_slice(&body);
-        let _ = read(&bytes);
+        let _ = read_to_end(&bytes);
     }
 }
 

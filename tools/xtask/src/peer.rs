@@ -51,6 +51,7 @@ const UNITS: &[&str] = &[
     "unit/memefficiency",
     "unit/lazyfree",
     "unit/other",
+    "integration/corrupt-dump",
     "integration/convert-zipmap-hash-on-load",
     "integration/convert-ziplist-hash-on-load",
     "integration/convert-ziplist-zset-on-load",

@@ -1,16 +1,13 @@
 //! DUMP and RESTORE.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
-use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_protocol::Args;
-use varve_rdb::{Distinct, Part, RdbBuffer, ReadError, ValueReader, dump};
-use varve_store::{Key, Removal};
+use varve_rdb::{ValueReader, dump};
 
-use super::insertion::Insertion;
-use super::value::{kind_of, put_value};
+use super::encoding::{LongDump, whole};
+use super::restoring::{LongRestore, Measure, Options, insert, put};
 use crate::errors;
-use crate::grammar::{integer, is};
+use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[DUMP, RESTORE];
 
@@ -21,14 +18,13 @@ fn dump_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.out.null();
         return Ok(());
     }
-    let payload = ctx.tx.look(&key, |value| {
-        let mut encoded = RdbBuffer::new(true);
-        encoded.kind(kind_of(value.ty()));
-        put_value(value, &mut encoded);
-        let mut payload = encoded.into_compressed();
-        dump::seal(&mut payload);
-        payload
-    });
+    if ctx.session.takes_parts()
+        && let Some(rest) = LongDump::begin(&mut ctx.tx, &key)
+    {
+        ctx.go_on(Box::new(rest));
+        return Ok(());
+    }
+    let payload = whole(&mut ctx.tx, &key);
     match payload {
         Some(payload) => ctx.out.bulk(&payload),
         None => ctx.out.null(),
@@ -50,83 +46,47 @@ const DUMP: Command = Command::new(
         .args(&[key("key", 0)]),
 );
 
-/// The options of RESTORE.
-#[derive(Default)]
-struct Options {
-    replace: bool,
-    absolute: bool,
-    idle_s: Option<u64>,
-    freq: Option<u8>,
-}
-
-impl Options {
-    fn parse(args: &Args<'_>) -> CmdResult<Options> {
-        let mut options = Options::default();
-        let mut at = 4;
-        while at < args.len() {
-            let (word, has_next) = (args.get(at), at + 1 < args.len());
-            if is(word, "REPLACE") {
-                options.replace = true;
-            } else if is(word, "ABSTTL") {
-                options.absolute = true;
-            } else if is(word, "IDLETIME") && has_next && options.freq.is_none() {
-                at += 1;
-                let idle_s = u64::try_from(integer(args.get(at))?).map_err(|_| errors::IDLE_TIME_RANGE)?;
-                options.idle_s = Some(idle_s);
-            } else if is(word, "FREQ") && has_next && options.idle_s.is_none() {
-                at += 1;
-                let freq = u8::try_from(integer(args.get(at))?).map_err(|_| errors::FREQUENCY_RANGE)?;
-                options.freq = Some(freq);
-            } else {
-                return Err(CommandError::SYNTAX);
-            }
-            at += 1;
-        }
-        Ok(options)
-    }
-}
+/// Bytes of a payload beyond which it is read over several turns: fewer expand to a megabyte at most.
+const SHORT_BYTES: usize = 16 << 10;
 
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]
 fn restore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let options = Options::parse(&ctx.args)?;
+    let mut options = Options::parse(&ctx.args)?;
     let key = ctx.key(1);
     if !options.replace && ctx.tx.exists(&key) {
         return Err(errors::BUSY_KEY);
     }
-    let ttl = integer(ctx.args.get(2))?;
-    if ttl < 0 {
+    options.ttl_ms = integer(ctx.args.get(2))?;
+    if options.ttl_ms < 0 {
         return Err(errors::TTL_NEGATIVE);
     }
-    let (dialect, typed) = dump::open(ctx.args.get(3)).ok_or(errors::DUMP_CHECKSUM)?;
+    let (payload, in_parts) = (ctx.args.get(3), ctx.session.takes_parts());
+    if in_parts && payload.len() > SHORT_BYTES {
+        return restore_in_parts(ctx, options);
+    }
+    let (dialect, typed) = dump::open(payload).ok_or(errors::DUMP_CHECKSUM)?;
     let reader = || ValueReader::of_dump(dialect, typed).map_err(|_| errors::DUMP_FORMAT);
-    let bytes = measure(reader()?).map_err(|_| errors::DUMP_FORMAT)?.ok_or(errors::DUMP_FORMAT)?;
-    ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
-    // The shard may have been let go meanwhile.
-    if !options.replace && ctx.tx.exists(&key) {
-        return Err(errors::BUSY_KEY);
-    }
-    let replaced = ctx.tx.remove(&key);
-    let until = match ttl {
-        0 => None,
-        _ if options.absolute => Some(ttl),
-        _ => Some(ttl.saturating_add(ctx.tx.now_ms())),
-    };
-    if until.is_some_and(|until| until <= ctx.tx.now_ms()) {
-        if replaced {
-            ctx.did_remove(&key, Removal::Deleted);
+    let mut measure = Measure::new(reader()?);
+    let size = loop {
+        match measure.step()? {
+            Some(size) => break size,
+            None if in_parts => return restore_in_parts(ctx, options),
+            None => {}
         }
-        ctx.out.ok();
-        return Ok(());
-    }
-    insert(ctx, &key, reader()?);
-    ctx.tx.set_expiry(&key, until);
-    match (options.idle_s, options.freq) {
-        (Some(idle_s), _) => ctx.tx.set_idle(&key, idle_s),
-        (_, Some(freq)) => ctx.tx.set_freq(&key, freq),
-        (None, None) => {}
-    }
-    report(ctx, &key, until.filter(|_| !options.absolute));
+    };
+    ctx.tx.admit_more(size.bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    let (args, reader) = (ctx.args, reader()?);
+    put(&mut ctx.tx, &key, args, options, |tx, key| insert(tx, key, reader))?;
     ctx.out.ok();
+    Ok(())
+}
+
+/// Restores over several turns.
+#[cold]
+fn restore_in_parts(ctx: &mut Ctx<'_, '_>, options: Options) -> CmdResult {
+    let frame = dump::Frame::of(ctx.args.get(3)).ok_or(errors::DUMP_CHECKSUM)?;
+    let (dialect, bytes) = (frame.dialect, frame.typed.len());
+    ctx.go_on_with(|args| Box::new(LongRestore::new(args, options, dialect, bytes)));
     Ok(())
 }
 
@@ -151,55 +111,3 @@ const RESTORE: Command = Command::new(
             arg("frequency", ArgKind::Integer).token("FREQ").since("5.0.0").optional(),
         ]),
 );
-
-/// Reads a value to its end and inserts nothing: a key that is replaced is there until the new value is known to be
-/// sound. Gives a bound on the bytes that it needs; None if it has no parts, has one twice, or is nothing that the store
-/// keeps.
-fn measure(mut reader: ValueReader<'_>) -> Result<Option<u64>, ReadError> {
-    /// Bytes that an element costs at most beside its own.
-    const ELEMENT_BYTES: u64 = 64;
-    let mut distinct = Distinct::default();
-    distinct.begin(reader.kind());
-    let (mut bytes, mut parts) = (0, 0u64);
-    while let Some(part) = reader.next_part()? {
-        let text = match part {
-            Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
-            Part::Pair(field, value) => field.len() + value.len(),
-            // Fields that expire are not there yet.
-            Part::DatedPair(..) => return Ok(None),
-        };
-        if distinct.add(&part).is_err() {
-            return Ok(None);
-        }
-        bytes += text as u64 + ELEMENT_BYTES;
-        parts += 1;
-    }
-    Ok((parts > 0).then_some(bytes))
-}
-
-/// Inserts a value that has been read once.
-fn insert(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, mut reader: ValueReader<'_>) {
-    const SOUND: &str = "the value has been read to its end before";
-    let mut insertion = Insertion::default();
-    insertion.begin(reader.kind()).expect(SOUND);
-    while let Some(part) = reader.next_part().expect(SOUND) {
-        insertion.add(&mut ctx.tx, key, part).expect(SOUND);
-    }
-    insertion.end(&mut ctx.tx, key).expect(SOUND);
-}
-
-/// Reports the new key; `until` is the expiry that was given as a duration and is absolute in what is done again.
-fn report(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, until: Option<i64>) {
-    let Some(until) = until else { return ctx.did(key, Effect::sent(Class::Generic, "restore", 1)) };
-    let args = ctx.args;
-    let absolute = |words: &mut Words<'_>| {
-        for at in 0..args.len() {
-            match at {
-                2 => words.number(until),
-                _ => words.add(args.get(at)),
-            };
-        }
-        words.add(b"ABSTTL");
-    };
-    ctx.did(key, Effect::words(Class::Generic, "restore", 1, &absolute));
-}

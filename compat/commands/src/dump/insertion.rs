@@ -4,11 +4,11 @@
 //! part ─▶ batch (texts one behind the other) ─▶ when it is full, one operation of the store ─▶ the key's value grows
 //! ```
 //! So neither a collection of any size is in memory twice, nor does each element look for its key. The key must not exist
-//! before; between two batches it has part of its value, so a loader that lets go of its shard serves nobody meanwhile.
+//! before; or the elements go to a collection that no key leads to yet, over several holds of its shard. Between two batches a key has part of its value, so a loader that lets go of its shard serves nobody meanwhile.
 //! Whoever inserts reports the change of the key.
 
 use varve_rdb::{Kind, Part, ReadFault};
-use varve_store::{Key, ListEnd, StringForm, Ttl, Tx, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded};
+use varve_store::{Key, ListEnd, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded};
 
 /// Texts of a batch.
 const BATCH_TEXTS: usize = 512;
@@ -53,13 +53,24 @@ impl Insertion {
     /// An element comes twice, or the store does not take it; the key has part of its value then.
     #[inline]
     pub fn add(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> Result<(), ReadFault> {
+        if let Part::Whole(text) = part {
+            check_length(text)?;
+            tx.set(key, text, Ttl::Clear, StringForm::Auto);
+            self.parts += 1;
+            return Ok(());
+        }
+        if self.collect(part)? { self.flush(tx, key) } else { Ok(()) }
+    }
+
+    /// Has the next element wait in the batch; true if the batch is full, and must be added before anything else waits.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    #[inline]
+    pub(super) fn collect(&mut self, part: Part<'_>) -> Result<bool, ReadFault> {
         self.parts += 1;
         match part {
-            Part::Whole(text) => {
-                check_length(text)?;
-                tx.set(key, text, Ttl::Clear, StringForm::Auto);
-                return Ok(());
-            }
+            Part::Whole(_) => unreachable!("a string has no elements"),
             Part::Element(text) => self.push(text)?,
             Part::Pair(field, value) => {
                 self.push(field)?;
@@ -71,7 +82,7 @@ impl Insertion {
                 self.scores.push(score);
             }
         }
-        if self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES { self.flush(tx, key) } else { Ok(()) }
+        Ok(self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES)
     }
 
     /// Adds what waits in the batch: the value is complete. Gives the number of its parts; without any there is no key.
@@ -81,6 +92,34 @@ impl Insertion {
     pub fn end(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<u64, ReadFault> {
         self.flush(tx, key)?;
         Ok(self.parts)
+    }
+
+    /// Adds what waits in the batch to a collection that nobody sees yet; false, and nothing is done, if its shard is busy.
+    ///
+    /// # Errors
+    /// An element comes twice.
+    pub(super) fn flush_unseen(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) -> Result<bool, ReadFault> {
+        let count = self.ends.len();
+        let texts = (0..count).map(|i| self.text(i));
+        let new = match self.kind {
+            _ if count == 0 => return Ok(true),
+            Kind::List => tx.unpublished_push(to, texts),
+            Kind::Set => tx.unpublished_add(to, texts),
+            Kind::Hash => tx.unpublished_set(to, self.pairs()).map(|new| 2 * new),
+            Kind::Zset => tx.unpublished_score(to, self.members()),
+            Kind::String | Kind::Stream | Kind::Module => unreachable!("its parts do not wait"),
+        };
+        let Some(new) = new else { return Ok(false) };
+        self.clear();
+        if new == count { Ok(true) } else { Err(ReadFault::Duplicate) }
+    }
+
+    fn pairs(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
+        (0..self.ends.len() / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)))
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&[u8], f64)> + Clone {
+        self.scores.iter().enumerate().map(|(i, &score)| (self.text(i), score))
     }
 
     fn push(&mut self, text: &[u8]) -> Result<(), ReadFault> {
@@ -99,10 +138,7 @@ impl Insertion {
         let new = match self.kind {
             Kind::List => tx.list_push(key, ListEnd::Back, texts, false).map(|_| count),
             Kind::Set => tx.set_add(key, texts),
-            Kind::Hash => {
-                let pairs = (0..count / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)));
-                tx.hash_set(key, pairs).map(|new| 2 * new)
-            }
+            Kind::Hash => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
             Kind::Zset => self.flush_members(tx, key),
             Kind::String | Kind::Stream | Kind::Module => unreachable!("its parts do not wait"),
         };
@@ -117,8 +153,9 @@ impl Insertion {
     /// Adds members; how many of them are new.
     fn flush_members(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<usize, WrongType> {
         let mut new = 0;
-        let items = self.scores.iter().enumerate().map(|(i, &score)| (self.text(i), score));
-        tx.zset_add_all(key, items, ZAdd::default(), |added| new += usize::from(matches!(added, ZAdded::Added(_))))?;
+        tx.zset_add_all(key, self.members(), ZAdd::default(), |added| {
+            new += usize::from(matches!(added, ZAdded::Added(_)))
+        })?;
         Ok(new)
     }
 

@@ -7,7 +7,9 @@
 //! There is one bridge for all: a file and a payload of DUMP have the same values. Not here: files.
 
 mod commands;
+mod encoding;
 mod insertion;
+mod restoring;
 mod value;
 
 pub use insertion::Insertion;

@@ -7,7 +7,8 @@ use varve_store::{StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::{Batch, Turn, TurnState};
-use crate::ongoing::Progress;
+use crate::blocking;
+use crate::ongoing::{OngoingCommand, Progress};
 use crate::session::Session;
 
 impl Batch {
@@ -28,11 +29,12 @@ impl Batch {
             let mut tx = Tx::new(store, local, session.db());
             loop {
                 progress = ongoing.rest.go_on(&mut tx, out);
+                self.follow_part(&ongoing, &mut tx);
                 tx.release();
                 let now_ns = begin.elapsed().as_nanos() as u64;
                 self.observers.stats.holds.record_many_ns(now_ns - spent_ns, 1);
                 spent_ns = now_ns;
-                if progress != Progress::More || out.len() > out_max || spent_ns > self.parts_ns {
+                if !matches!(progress, Progress::More) || out.len() > out_max || spent_ns > self.parts_ns {
                     break;
                 }
             }
@@ -41,16 +43,37 @@ impl Batch {
         ongoing.nanos += spent_ns;
         self.observers.stats.of(ongoing.row).nanos.add(spent_ns);
         worker.set_now(worker.now_ms() + whole_ms(spent_ns));
+        let mut state = TurnState::Yield;
         match progress {
-            Progress::Busy => session.note_busy(),
-            Progress::More | Progress::Done => session.note_progress(),
+            Progress::Busy => {
+                session.note_busy();
+                session.go_on(ongoing);
+                state = TurnState::Busy;
+            }
+            Progress::More => {
+                session.note_progress();
+                session.go_on(ongoing);
+            }
+            Progress::Done | Progress::Failed(_) => {
+                session.note_progress();
+                if let Progress::Failed(error) = progress {
+                    let mark = out.mark();
+                    self.observers.stats.fail(ongoing.row, &error, mark, out);
+                }
+                self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
+            }
         }
-        if progress == Progress::Done {
-            self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
-        } else {
-            session.go_on(ongoing);
-        }
-        let state = if progress == Progress::Busy { TurnState::Busy } else { TurnState::Yield };
         Turn { consumed: 0, commands: 0, state }
+    }
+
+    /// Follows a part of a command, the shards that it used still held: its effects are handed on, and clients that wait
+    /// for a key that it has made are served.
+    fn follow_part(&mut self, ongoing: &OngoingCommand, tx: &mut Tx<'_>) {
+        if tx.has_effects() {
+            tx.end_command(&|words| ongoing.args.args().iter().for_each(|arg| _ = words.add(arg)));
+        }
+        if tx.has_ready() {
+            blocking::serve_ready(tx, &mut self.observers);
+        }
     }
 }

@@ -21,6 +21,7 @@ pub use values::Part;
 
 use std::io::Read;
 
+use crate::crc::agrees;
 use crate::format::{Dialect, Encoding, Kind, Magic, op};
 use crate::write::LastUse;
 use source::Source;
@@ -288,7 +289,7 @@ impl<R: Read> Reader<R> {
             let bytes = self.source.crc();
             let file = u64::from_le_bytes(self.source.array()?);
             // Zero says that whoever wrote the file did not sum it.
-            if file != 0 && file != bytes {
+            if file != 0 && !agrees(file, bytes) {
                 return Err(ReadFault::Checksum(file, bytes));
             }
         }
@@ -318,33 +319,43 @@ fn error_in_value(fault: ReadFault, offset: u64, dialect: Dialect, type_number: 
     ReadError::new(fault, offset).of_type(name).of_key(key)
 }
 
-/// One value in memory.
+/// One value: in memory, or wherever its bytes are read from.
 #[derive(Debug)]
-pub struct ValueReader<'a> {
-    source: Source<&'a [u8]>,
+pub struct ValueReader<R> {
+    source: Source<R>,
     values: Values,
 }
 
-impl<'a> ValueReader<'a> {
+impl<'a> ValueReader<&'a [u8]> {
     /// The value of a type, which the bytes are, nothing before and nothing behind.
     ///
     /// # Errors
     /// The type is not known.
-    pub fn new(dialect: Dialect, type_number: u8, bytes: &'a [u8]) -> Result<ValueReader<'a>, ReadError> {
-        let encoding = Encoding::of(dialect, type_number)
-            .ok_or_else(|| ReadError::new(ReadFault::Type(dialect, type_number), 0))?;
-        let mut reader = ValueReader { source: Source::new(bytes, bytes.len(), false), values: Values::default() };
-        reader.values.begin(encoding);
-        Ok(reader)
+    pub fn new(dialect: Dialect, type_number: u8, bytes: &'a [u8]) -> Result<ValueReader<&'a [u8]>, ReadError> {
+        ValueReader::of(dialect, type_number, bytes, bytes.len())
     }
 
     /// The type and value that DUMP's payload has between its ends ([`crate::dump::open`]).
     ///
     /// # Errors
     /// The type is not known, or there is none.
-    pub fn of_dump(dialect: Dialect, typed: &'a [u8]) -> Result<ValueReader<'a>, ReadError> {
+    pub fn of_dump(dialect: Dialect, typed: &'a [u8]) -> Result<ValueReader<&'a [u8]>, ReadError> {
         let (number, value) = typed.split_first().ok_or_else(|| ReadError::new(ReadFault::Truncated, 0))?;
         ValueReader::new(dialect, *number, value)
+    }
+}
+
+impl<R: Read> ValueReader<R> {
+    /// The value of a type, whose bytes are all that `input` has, about `bytes` of them.
+    ///
+    /// # Errors
+    /// The type is not known.
+    pub fn of(dialect: Dialect, type_number: u8, input: R, bytes: usize) -> Result<ValueReader<R>, ReadError> {
+        let encoding = Encoding::of(dialect, type_number)
+            .ok_or_else(|| ReadError::new(ReadFault::Type(dialect, type_number), 0))?;
+        let mut reader = ValueReader { source: Source::new(input, bytes, false), values: Values::default() };
+        reader.values.begin(encoding);
+        Ok(reader)
     }
 
     /// The type of the value.

@@ -125,6 +125,11 @@ impl Cursor {
         if self.promised.is_some_and(|promised| promised != entries) {
             return Err(self.form.damaged("it has another number of entries than its front says"));
         }
+        // Of a ziplist, the last entry begins where its front says. Nothing here goes backwards; redis-server does.
+        let last = (self.at - self.aside) as u32;
+        if self.form == Form::Ziplist && array(blob, 4).map(u32::from_le_bytes) != Some(last) {
+            return Err(self.form.damaged("its last entry is not where its front says"));
+        }
         let end = if self.form == Form::Intset { self.at } else { self.at + 1 };
         if end == blob.len() { Ok(()) } else { Err(self.form.damaged("it ends before its bytes do")) }
     }
@@ -245,6 +250,9 @@ mod tests {
         }
         let wrong = ziplist::tests::blob(&[b"\x00\x03abc", b"\x04\xf5"]);
         assert!(all(Form::Ziplist, &wrong).is_err(), "a size before that is another");
+        let mut wrong = blob;
+        wrong[4] ^= 1;
+        assert!(all(Form::Ziplist, &wrong).unwrap_err().contains("not where"));
     }
 
     #[test]

@@ -261,6 +261,9 @@ impl Values {
                 1 => {
                     self.state = State::Nodes(left);
                     source.string(&mut self.first, &mut self.small)?;
+                    if self.first.is_empty() {
+                        return Err(ReadFault::Odd("a node of a list is an element without bytes"));
+                    }
                     return Ok(Some(Ready::Element(Slot::First)));
                 }
                 2 => Form::Listpack,

@@ -1,7 +1,5 @@
 //! A buffer of encoded entries, with marks at the strings that may be compressed.
 
-use std::convert::Infallible;
-
 use varve_base::number::parse_i64;
 
 use crate::format::{Kind, len, op, ty};
@@ -57,21 +55,20 @@ impl RdbBuffer {
         self.marks.clear();
     }
 
-    /// The bytes, strings compressed where that makes them shorter.
-    pub fn into_compressed(self) -> Vec<u8> {
-        if self.marks.is_empty() {
-            return self.bytes;
-        }
-        let mut out = Vec::new();
-        let done = self.compress_into(&mut Table::default(), &mut out, |_| Ok::<(), Infallible>(()));
-        let done = done.unwrap_or_else(|never| match never {});
-        out.extend_from_slice(&self.bytes[done..]);
-        out
+    /// Whether a string may be compressed.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// The bytes, to be taken out as they are.
+    pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        debug_assert!(!self.has_marks(), "nothing is to be compressed");
+        &mut self.bytes
     }
 
     /// Appends all up to the last marked string to `out`, marked strings compressed, and calls `each` behind each of these.
     /// Gives the number of bytes that are done.
-    pub(super) fn compress_into<E>(
+    pub(crate) fn compress_into<E>(
         &self,
         table: &mut Table,
         out: &mut Vec<u8>,
@@ -151,7 +148,7 @@ impl RdbBuffer {
         });
     }
 
-    /// The number of elements, fields or members that follow.
+    /// The number of elements, fields or members that follow, or of a string's bytes that follow as they are.
     pub fn count(&mut self, count: u64) {
         push_length(&mut self.bytes, count);
     }

@@ -10,8 +10,10 @@
 //! count is that of the elements behind it: the caller knows both.
 
 mod buffer;
+mod payload;
 
 pub use buffer::{LastUse, RdbBuffer};
+pub use payload::Payload;
 
 use std::io::{self, Write};
 

@@ -104,7 +104,12 @@ fn insert_one(
 }
 
 /// Makes a key's value of what the reader reads.
-fn fill(tx: &mut Tx<'_>, k: &Key<'_>, reader: &mut ValueReader<'_>, insertion: &mut Insertion) -> Result<(), String> {
+fn fill(
+    tx: &mut Tx<'_>,
+    k: &Key<'_>,
+    reader: &mut ValueReader<&[u8]>,
+    insertion: &mut Insertion,
+) -> Result<(), String> {
     insertion.begin(reader.kind()).map_err(|fault| fault.to_string())?;
     while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
         insertion.add(tx, k, part).map_err(|fault| fault.to_string())?;

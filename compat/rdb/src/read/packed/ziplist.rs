@@ -53,6 +53,8 @@ pub(super) mod tests {
     pub(crate) fn blob(entries: &[&[u8]]) -> Vec<u8> {
         let mut blob = vec![0; 10];
         for entry in entries {
+            let last = blob.len() as u32;
+            blob[4..8].copy_from_slice(&last.to_le_bytes());
             blob.extend_from_slice(entry);
         }
         blob.push(0xff);

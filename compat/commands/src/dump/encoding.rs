@@ -1,0 +1,115 @@
+//! DUMP: a key's value as a payload, of a long value over several holds of its shard.
+//!
+//! ```text
+//!  short:  shard held: value --> Payload                                            --> reply
+//!  long:   shard held: reader or pin    shard held: some elements --> Payload ..    --> reply
+//! ```
+//! The payload is compressed and summed part by part, with no shard held. A string that lies in a run of its own is not
+//! compressed: a compressed string cannot be made in parts, and one of megabytes would keep its worker for as long.
+
+use varve_exec::{Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_rdb::Payload;
+use varve_store::{CollectionReader, Key, ListReader, Pin, Tx, Type};
+
+use super::value::{kind_of, put_value};
+
+/// Bytes of a long string that are taken over at once.
+const TEXT_PART_BYTES: usize = 512 << 10;
+
+/// Bytes of a payload from which on it is sent from where it lies, and not copied among the replies.
+const PINNED_MIN_BYTES: usize = 256 << 10;
+
+/// A value as a payload; None without the key. No hit or miss is counted.
+pub(super) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
+    let payload = tx.look(key, |value| {
+        let mut payload = Payload::new(kind_of(value.ty()));
+        put_value(value, payload.encoded());
+        payload
+    });
+    payload.map(Payload::seal)
+}
+
+/// Where the parts of a long value come from.
+enum Source {
+    Pairs(CollectionReader),
+    Members(CollectionReader),
+    List(ListReader),
+    /// A string, and how many of its bytes are done.
+    Text(Pin, usize),
+}
+
+/// A DUMP of a long value that is under way.
+pub(super) struct LongDump {
+    source: Source,
+    payload: Payload,
+}
+
+impl LongDump {
+    /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
+    pub(super) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
+        const TYPE: &str = "the key has this type";
+        let (ty, len, pin) = tx.look(key, |value| (value.ty(), value.len(), value.pin()))?;
+        let source = match ty {
+            Type::Hash => Source::Pairs(tx.begin_reading(key, ty).expect(TYPE)?),
+            Type::Set => Source::Members(tx.begin_reading(key, ty).expect(TYPE)?),
+            Type::List => Source::List(tx.begin_reading_list(key).expect(TYPE)?),
+            Type::String => Source::Text(pin?, 0),
+            Type::Zset | Type::Stream => return None,
+        };
+        let mut payload = Payload::new(kind_of(ty));
+        let count = if let Source::Text(pin, _) = &source { pin.len() as u64 } else { len };
+        payload.encoded().count(count);
+        payload.settle();
+        Some(LongDump { source, payload })
+    }
+}
+
+impl Ongoing for LongDump {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let LongDump { source, payload } = self;
+        let (mut first, mut second) = ([0; 20], [0; 20]);
+        let progress: Progress = match source {
+            Source::Pairs(reader) => {
+                let encoded = payload.encoded();
+                let show = |field: varve_store::PackedEntry<'_>, value: varve_store::PackedEntry<'_>| {
+                    encoded.pair(field.text(&mut first), value.text(&mut second));
+                };
+                tx.read_elements_on(reader, show).into()
+            }
+            Source::Members(reader) => {
+                let encoded = payload.encoded();
+                tx.read_elements_on(reader, |member, _| encoded.string(member.text(&mut first))).into()
+            }
+            Source::List(reader) => {
+                let encoded = payload.encoded();
+                tx.read_range_on(reader, |element| encoded.string(element.text(&mut first))).into()
+            }
+            Source::Text(pin, done) => {
+                let end = pin.len().min(*done + TEXT_PART_BYTES);
+                payload.settle_raw(&pin[*done..end]);
+                *done = end;
+                if end == pin.len() { Progress::Done } else { Progress::More }
+            }
+        };
+        tx.release();
+        match progress {
+            Progress::Done => {
+                let payload = std::mem::replace(payload, Payload::new(varve_rdb::Kind::String));
+                let payload = payload.seal();
+                if payload.len() < PINNED_MIN_BYTES {
+                    out.bulk(&payload);
+                } else {
+                    out.bulk_pinned(Box::new(payload));
+                }
+            }
+            Progress::More => payload.settle(),
+            Progress::Busy | Progress::Failed(_) => {}
+        }
+        progress
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.payload.held_bytes()
+    }
+}

@@ -1,0 +1,230 @@
+//! DUMP and RESTORE of long values over several turns: what others see meanwhile, and what is left when nobody waits for
+//! the end.
+
+mod common;
+
+use common::Server;
+use varve_protocol::Resp;
+use varve_store::ReadBounds;
+
+/// Elements of a long collection.
+const ELEMENTS: usize = 4000;
+
+/// A command that makes a long value of a type at key `name`.
+fn long(ty: &str, name: &str) -> Vec<Vec<u8>> {
+    let mut words = vec![ty.into(), name.into()];
+    if ty == "SET" {
+        words.push(b"0123456789abcdef".repeat(40_000));
+        return words;
+    }
+    for n in 0..ELEMENTS {
+        if ty == "ZADD" {
+            words.push((n % 700).to_string().into());
+        }
+        words.push(format!("an-element-with-a-name:{n}").into());
+        if ty == "HSET" {
+            words.push(n.to_string().into());
+        }
+    }
+    words
+}
+
+const TYPES: [&str; 5] = ["SET", "RPUSH", "SADD", "HSET", "ZADD"];
+
+fn slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
+}
+
+fn server() -> Server {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
+    server
+}
+
+/// The bytes of a reply that is one string.
+fn bulk(reply: &[u8]) -> &[u8] {
+    let head = reply.iter().position(|&byte| byte == b'\n').expect("a head") + 1;
+    &reply[head..reply.len() - 2]
+}
+
+fn digest(server: &mut Server, key: &str) -> Vec<u8> {
+    server.run(&[b"DEBUG", b"DIGEST-VALUE", key.as_bytes()])
+}
+
+/// The payload of a key's value, made whole: in a transaction.
+fn payload(server: &mut Server, key: &str) -> Vec<u8> {
+    server.run(&[b"MULTI"]);
+    server.run(&[b"DUMP", key.as_bytes()]);
+    let reply = server.run(&[b"EXEC"]);
+    bulk(reply.strip_prefix(b"*1\r\n").expect("one reply")).to_vec()
+}
+
+/// Turns of another session until its command has ended; its reply and how many turns it took.
+fn finish(server: &mut Server, who: usize, (mut reply, mut ended): (Vec<u8>, bool)) -> (Vec<u8>, usize) {
+    let mut turns = 1;
+    while !ended {
+        let (more, now) = server.turn_as(who, &[]);
+        reply.extend(more);
+        (ended, turns) = (now, turns + 1);
+    }
+    (reply, turns)
+}
+
+#[test]
+fn issue_13_a_long_dump_is_of_one_instant() {
+    // A long string is sent from where it lies, which is tested over a socket (`tests/dump.rs`).
+    for ty in &TYPES[1..] {
+        let mut server = server();
+        server.run(&slices(&long(ty, "k")));
+        let before = digest(&mut server, "k");
+        let begun = server.turn_as(1, &[b"DUMP", b"k"]);
+        // A change beyond the reader.
+        server.run(&[b"RENAME", b"k", b"old"]);
+        let more: &[&[u8]] = match *ty {
+            "HSET" | "ZADD" => &[ty.as_bytes(), b"old", b"1", b"2"],
+            _ => &[ty.as_bytes(), b"old", b"more"],
+        };
+        server.run(more);
+        let (reply, turns) = finish(&mut server, 1, begun);
+        assert!(turns > 1 || *ty == "ZADD", "{ty}: {turns} turns");
+        let restored = server.run(&[b"RESTORE", b"k", b"0", bulk(&reply)]);
+        assert_eq!(restored, b"+OK\r\n", "{ty}");
+        assert_eq!(digest(&mut server, "k"), before, "{ty}");
+        server.background();
+        assert!(!server.has_readers(), "{ty}");
+    }
+}
+
+#[test]
+fn issue_13_a_long_restore_changes_its_key_at_one_instant() {
+    for ty in TYPES {
+        let mut server = server();
+        server.run(&slices(&long(ty, "source")));
+        let (payload, wanted) = (payload(&mut server, "source"), digest(&mut server, "source"));
+        server.run(&[b"SET", b"k", b"before"]);
+        server.notify("KEA");
+        let mut turn = server.turn_as(1, &[b"RESTORE", b"k", b"5000", &payload, b"REPLACE"]);
+        let mut turns = 1;
+        while !turn.1 {
+            assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n", "{ty}");
+            assert_eq!(server.run(&[b"DBSIZE"]), b":2\r\n", "{ty}");
+            server.background();
+            server.run(&[b"DEBUG", b"VERIFY"]);
+            assert!(server.events().is_empty(), "{ty}: nothing is reported before the key has changed");
+            turn = server.turn_as(1, &[]);
+            turns += 1;
+        }
+        assert_eq!(turn.0, b"+OK\r\n", "{ty}");
+        assert!(turns > 3, "{ty}: {turns} turns");
+        assert_eq!(server.run(&[b"PTTL", b"k"]), b":5000\r\n", "{ty}");
+        server.run(&[b"PERSIST", b"k"]);
+        assert_eq!(digest(&mut server, "k"), wanted, "{ty}");
+        let events = server.events();
+        assert!(events[0].contains("restore"), "{ty}: {events:?}");
+        assert!(!server.has_readers(), "{ty}: nothing is unpublished");
+    }
+}
+
+#[test]
+fn issue_13_a_key_that_comes_during_a_restore_stays() {
+    for ty in TYPES {
+        let mut server = server();
+        server.run(&slices(&long(ty, "source")));
+        let payload = payload(&mut server, "source");
+        let begun = server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload]);
+        assert!(!begun.1, "{ty} is restored in parts");
+        server.run(&[b"SET", b"k", b"first"]);
+        let (reply, _) = finish(&mut server, 1, begun);
+        assert_eq!(reply, b"-BUSYKEY Target key name already exists.\r\n", "{ty}");
+        assert_eq!(server.run(&[b"GET", b"k"]), b"$5\r\nfirst\r\n", "{ty}");
+        server.background();
+        assert!(!server.has_readers(), "{ty}: what was built is gone");
+    }
+}
+
+#[test]
+fn issue_13_a_restore_ends_with_its_connection_and_outlives_its_database() {
+    for ty in TYPES {
+        for turns in [1, 4, 5, 8] {
+            let mut server = server();
+            server.run(&slices(&long(ty, "source")));
+            let (payload, wanted) = (payload(&mut server, "source"), digest(&mut server, "source"));
+            let restore: &[&[u8]] = &[b"RESTORE", b"k", b"0", &payload];
+            let (mut gone, mut stays) = (server.turn_as(1, restore).1, server.turn_as(2, restore));
+            for _ in 0..turns {
+                gone = gone || server.turn_as(1, &[]).1;
+                if !stays.1 {
+                    stays = server.turn_as(2, &[]);
+                }
+            }
+            if gone {
+                continue;
+            }
+            server.hang_up(1);
+            server.run(match turns {
+                1 => &[b"FLUSHALL"],
+                4 => &[b"SWAPDB", b"0", b"1"],
+                5 => &[b"FLUSHDB"],
+                _ => &[b"DEL", b"source"],
+            });
+            server.background();
+            server.run(&[b"DEBUG", b"VERIFY"]);
+            let (reply, _) = finish(&mut server, 2, stays);
+            assert_eq!(reply, b"+OK\r\n", "{ty}");
+            assert_eq!(digest(&mut server, "k"), wanted, "{ty}");
+            server.background();
+            assert!(!server.has_readers(), "{ty}: what was built for the other is gone");
+        }
+    }
+}
+
+#[test]
+fn issue_13_damage_is_found_before_the_key_changes() {
+    let mut server = server();
+    server.run(&slices(&long("HSET", "source")));
+    let whole = payload(&mut server, "source");
+    server.run(&[b"SET", b"k", b"before"]);
+    let mut wrong_sum = whole.clone();
+    *wrong_sum.last_mut().unwrap() ^= 1;
+    // A field that comes twice, under a right checksum.
+    let mut twice = whole[..whole.len() - 10].to_vec();
+    let (first, second) = (b"an-element-with-a-name:1000", b"an-element-with-a-name:1001");
+    let at = twice.windows(first.len()).position(|window| window == second).expect("a field that is not compressed");
+    twice[at..at + first.len()].copy_from_slice(first);
+    varve_rdb::dump::seal(&mut twice);
+    let cases: [(Vec<u8>, &[u8]); 2] =
+        [(wrong_sum, b"-ERR DUMP payload version or checksum are wrong\r\n"), (twice, b"-ERR Bad data format\r\n")];
+    for (payload, error) in cases {
+        let begun = server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
+        assert_eq!(finish(&mut server, 1, begun).0, error);
+        assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+    }
+    // A limit that has no room for the value is kept, be it found before the first part or behind the last element.
+    let (mut refused, mut limit) = (0, 400_000);
+    loop {
+        server.set_limit(limit);
+        let begun = server.turn_as(1, &[b"RESTORE", b"k", b"0", &whole, b"REPLACE"]);
+        let (reply, turns) = finish(&mut server, 1, begun);
+        if reply == b"+OK\r\n" {
+            break;
+        }
+        assert!(reply.starts_with(b"-OOM"), "{}", String::from_utf8_lossy(&reply));
+        assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+        refused += u64::from(turns > 2);
+        limit += 50_000;
+    }
+    assert!(refused > 0, "a limit between the request and the value");
+}
+
+#[test]
+fn issue_13_those_who_wait_are_served_by_a_long_restore() {
+    let mut server = server();
+    server.run(&slices(&long("RPUSH", "source")));
+    let payload = payload(&mut server, "source");
+    server.run(&[b"DEL", b"source"]);
+    let begun = server.turn_as(1, &[b"BLPOP", b"k", b"0"]);
+    assert!(begun.0.is_empty());
+    let begun = server.turn_as(2, &[b"RESTORE", b"k", b"0", &payload]);
+    assert_eq!(finish(&mut server, 2, begun).0, b"+OK\r\n");
+    assert_eq!(server.run(&[b"LLEN", b"k"]), format!(":{}\r\n", ELEMENTS - 1).into_bytes());
+}

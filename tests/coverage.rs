@@ -45,6 +45,7 @@ const UNASKED: &[(&str, &str)] = &[
     ("restore", PAYLOAD),
     ("save", FILES),
     ("bgsave", FILES),
+    ("bgrewriteaof", FILES),
     ("acl", STATE),
     ("asking", STATE),
     ("cluster", STATE),
@@ -61,7 +62,7 @@ const WAITING: &str = "its form that does not wait is asked; the waits are scrip
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
 const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";
 const PAYLOAD: &str = "payloads need not be equal, only restored by both servers: tests/dump.rs";
-const FILES: &str = "it writes a file, which both servers load: server/tests/saves.rs";
+const FILES: &str = "it writes a file, which both servers load: server/tests/saves.rs, tests/appendonly.rs";
 const LISTENING: &str = "its replies come out of turn: the server's own tests, Redis's suite";
 
 fn is_newer(command: &Command) -> bool {

@@ -102,8 +102,25 @@ pub(crate) const RELOAD_OPTION: CommandError =
 /// DEBUG RELOAD: the file could not be loaded.
 pub(crate) const RELOAD_FAILED: CommandError =
     CommandError::new(&"ERR Error trying to load the RDB dump, check server logs.");
+/// DEBUG LOADAOF: not inside EXEC, and not while a file is loaded.
+pub(crate) const LOADAOF_NOW: CommandError = CommandError::new(&"ERR DEBUG LOADAOF does not run here");
+/// DEBUG LOADAOF: there is no thread for it.
+pub(crate) const LOADAOF_FAILED: CommandError =
+    CommandError::new(&"ERR Error trying to load the AOF files, check server logs.");
 /// SAVE, BGSAVE: one at a time.
 pub(crate) const SAVE_UNDER_WAY: CommandError = CommandError::new(&"ERR Background save already in progress");
+/// BGSAVE: a rewrite of the append-only file comes first.
+pub(crate) const REWRITE_BEFORE_SAVE: CommandError = CommandError::new(
+    &"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a \
+      BGSAVE whenever possible.",
+);
+/// BGREWRITEAOF: one at a time.
+pub(crate) const REWRITE_UNDER_WAY: CommandError =
+    CommandError::new(&"ERR Background append only file rewriting already in progress");
+/// BGREWRITEAOF: the log says why.
+pub(crate) const REWRITE_FAILED: CommandError = CommandError::new(
+    &"ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+);
 /// SAVE: the log says why.
 pub(crate) const SAVE_FAILED: CommandError = CommandError::new(&"ERR");
 

@@ -221,6 +221,12 @@ impl Manifest {
         self.history.extend(self.increments.drain(..replaced));
     }
 
+    /// Forgets the increments from this number on; the next one has it again.
+    pub fn forget_increments(&mut self, first: u64) {
+        self.increments.retain(|entry| entry.seq < first);
+        self.increment_seq = first - 1;
+    }
+
     /// A base of another name: the file of a Redis before 7, which lies in the folder as it was.
     pub fn adopt(name: &[u8]) -> Manifest {
         Manifest { base: Some(Entry { name: name.to_vec(), seq: 1, length: None }), base_seq: 1, ..Manifest::default() }
@@ -282,6 +288,8 @@ mod tests {
         assert_eq!((base, left, manifest.history().len()), (Some(2), 1, 2));
         assert_eq!(manifest.take_history().len(), 2);
         assert_eq!(manifest.next_increment(names).seq, 3);
+        manifest.forget_increments(2);
+        assert_eq!((manifest.increments().len(), manifest.next_increment(names).seq), (0, 2));
     }
 
     #[test]

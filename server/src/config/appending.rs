@@ -13,11 +13,6 @@ pub(crate) enum Fsync {
     No,
 }
 
-impl Fsync {
-    /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Fsync; 3] = [Fsync::Always, Fsync::EverySecond, Fsync::No];
-}
-
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AppendConfig {
@@ -36,6 +31,14 @@ pub(crate) struct AppendConfig {
     pub(crate) timestamps: bool,
     /// Whether files that a rewrite has replaced stay.
     pub(crate) keeps_history: bool,
+    /// Percent by which the files grow before they are rewritten; 0 for never.
+    pub(crate) rewrite_percent: u64,
+    /// Bytes up to which they are not rewritten by themselves.
+    pub(crate) rewrite_bytes_min: u64,
+    /// Whether a base is synced as it grows.
+    pub(crate) syncs_base_as_it_grows: bool,
+    /// Whether the file is not synced while something is written in the background.
+    pub(crate) no_sync_while_saving: bool,
 }
 
 impl AppendConfig {
@@ -54,6 +57,10 @@ impl AppendConfig {
             rdb_base: values.yes("aof-use-rdb-preamble"),
             timestamps: values.yes("aof-timestamp-enabled"),
             keeps_history: values.yes("aof-disable-auto-gc"),
+            rewrite_percent: values.number("auto-aof-rewrite-percentage"),
+            rewrite_bytes_min: values.number("auto-aof-rewrite-min-size"),
+            syncs_base_as_it_grows: values.yes("aof-rewrite-incremental-fsync"),
+            no_sync_while_saving: values.yes("no-appendfsync-on-rewrite"),
         }
     }
 }

@@ -122,10 +122,6 @@ struct Running<'s>(&'s ServerState);
 
 impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
-        if new.append.on != old.append.on {
-            let reason = "The append-only file begins and ends with the server only".to_owned();
-            return Err(Ineffective { directive: "appendonly", reason });
-        }
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
         rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {

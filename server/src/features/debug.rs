@@ -9,6 +9,8 @@ use varve_exec::WideCtx;
 use crate::config;
 use crate::errors;
 use crate::features::persist;
+use crate::features::persist::state::Waiter;
+use crate::net::conn::WaitReasons;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
@@ -20,6 +22,7 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let args = ctx.args;
     match (args.get(1).to_ascii_uppercase().as_slice(), args.len()) {
         (b"RELOAD", _) => return reload(ctx),
+        (b"LOADAOF", 2) => return load_aof(ctx),
         (b"SLEEP", 3) => sleep(args.get(2)),
         (b"LOG", 3) => tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))),
         (b"SEGFAULT", 2) => crate::system::sys::segfault(),
@@ -65,6 +68,17 @@ fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.store.park();
     ctx.out.ok();
     Ok(After::Done)
+}
+
+/// `DEBUG LOADAOF`: empties everything and loads the append-only file. Others are answered LOADING meanwhile.
+fn load_aof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if ctx.conn.session().is_in_exec() || ctx.state.persist().loading.is_on() {
+        return Err(errors::LOADAOF_NOW);
+    }
+    let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
+    persist::aof::reload::begin(ctx.state, ctx.store, waiter).map_err(|_| errors::LOADAOF_FAILED)?;
+    ctx.conn.wait(WaitReasons::SAVE);
+    Ok(After::Wait)
 }
 
 /// Keeps this worker asleep, as Redis keeps its only thread.

@@ -154,7 +154,7 @@ impl Core {
 
     /// Ends a turn or a transaction, outside the gate: replies go to clients that waited, beside what [`Core::report`] does.
     pub(super) fn account(&mut self, id: ConnId) {
-        persist::follow_flush(&self.state, &mut self.store, &self.config);
+        persist::follow(&self.state, &mut self.store, &self.config);
         self.report(id);
         self.deliver_served();
     }

@@ -10,5 +10,5 @@
 mod queue;
 mod stream;
 
-pub use queue::{Chunk, Journal, Reached, Taken};
-pub use stream::{EffectStream, select};
+pub use queue::{Chunk, Cut, Journal, Reached, Taken};
+pub use stream::{EffectStream, put_request, select};

@@ -4,7 +4,7 @@
 //!  positions, bytes since the journal was made:
 //!     0 ........ released ........ synced ...... written ........ end
 //!                |<--- kept by the thread that takes --->|<- queue ->|
-//!     cut: a position from which on the bytes belong to a new file
+//!     cut: a position behind which the bytes belong to a new file, or to another thread
 //!
 //!  chunk: whole requests, and the database that a reader of all before them has selected
 //! ```
@@ -59,12 +59,21 @@ struct Tail {
     chunks: Vec<Chunk>,
     spare: Vec<Vec<u8>>,
     end: u64,
-    /// Where new files begin, oldest first; none lies before what was taken.
-    cuts: Vec<u64>,
+    /// The cuts, oldest first; none lies before what was taken.
+    cuts: Vec<(u64, Cut)>,
     /// The thread that takes sleeps, and nobody has woken it.
     sleeps: bool,
     /// It is to look at other things.
     poked: bool,
+}
+
+/// The thing that begins at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The bytes behind it belong to a new file.
+    NewFile,
+    /// The thread that takes ends there: the bytes behind it are another one's.
+    End,
 }
 
 /// Whole requests, one behind the other.
@@ -85,8 +94,8 @@ pub struct Taken {
     pub end: u64,
     /// The database that is selected behind them; None at the beginning of a file.
     pub db: Option<u32>,
-    /// The bytes behind them belong to a new file.
-    pub cut: bool,
+    /// The cut behind them.
+    pub cut: Option<Cut>,
 }
 
 /// How far the thread that takes has come: positions.
@@ -136,15 +145,15 @@ impl Journal {
         self.timestamps.store(on, Ordering::Relaxed);
     }
 
-    /// The next unit belongs to a new file, which begins at the position that is given. The gate is held alone, or nothing
-    /// has been appended yet.
-    pub fn cut(&self) -> u64 {
+    /// Cuts the journal behind all units so far, at the position that is given. The gate is held alone, or nothing has been
+    /// appended yet.
+    pub fn cut(&self, cut: Cut) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
         let mut tail = self.tail.lock();
         tail.stream = EffectStream::default();
         self.stamped_s.store(0, Ordering::Relaxed);
         let at = tail.end;
-        tail.cuts.push(at);
+        tail.cuts.push((at, cut));
         self.wake(&mut tail);
         at
     }
@@ -204,26 +213,26 @@ impl Journal {
 impl Tail {
     /// Takes what is there up to the next cut.
     fn take(&mut self) -> Taken {
-        let Some(&cut) = self.cuts.first() else {
+        if self.cuts.is_empty() {
             let chunks = std::mem::take(&mut self.chunks);
-            return Taken { chunks, end: self.end, db: self.stream.db(), cut: false };
-        };
-        self.cuts.remove(0);
+            return Taken { chunks, end: self.end, db: self.stream.db(), cut: None };
+        }
+        let (end, cut) = self.cuts.remove(0);
         let mut at = self.end - self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
         let mut count = 0;
-        while at < cut {
+        while at < end {
             at += self.chunks[count].bytes.len() as u64;
             count += 1;
         }
-        assert_eq!(at, cut, "no chunk lies across a cut");
+        assert_eq!(at, end, "no chunk lies across a cut");
         let behind = self.chunks.split_off(count);
-        Taken { chunks: std::mem::replace(&mut self.chunks, behind), end: cut, db: None, cut: true }
+        Taken { chunks: std::mem::replace(&mut self.chunks, behind), end, db: None, cut: Some(cut) }
     }
 
     /// The chunk into which this number of bytes are copied.
     fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         // A cut at the end: what lies before it belongs to another file.
-        let is_cut = self.cuts.last() == Some(&self.end);
+        let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
         let fits = self.chunks.last().is_some_and(|chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes);
         if is_cut || !fits {
             let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
@@ -313,7 +322,7 @@ mod tests {
         let (journal, mut workers) = journaled(1);
         assert_eq!(set(&mut workers[0], 0, b"a", b"1"), journal.end());
         set(&mut workers[0], 3, b"b", b"2");
-        let at = journal.cut();
+        let at = journal.cut(Cut::NewFile);
         assert_eq!(at, journal.end());
         set(&mut workers[0], 3, b"c", b"3");
         let first = journal.take(NOW, &mut Vec::new());
@@ -322,10 +331,10 @@ mod tests {
             text(&first),
             "*2 $6 SELECT $1 0 *3 $3 SET $1 a $1 1 *2 $6 SELECT $1 3 *3 $3 SET $1 b $1 2 ".to_owned()
         );
-        assert!(first.cut && first.end == at);
+        assert_eq!((first.cut, first.end), (Some(Cut::NewFile), at));
         let second = journal.take(NOW, &mut Vec::new());
         assert_eq!(text(&second), "*2 $6 SELECT $1 3 *3 $3 SET $1 c $1 3 ", "a new file selects its database");
-        assert!(!second.cut && second.end == journal.end());
+        assert_eq!((second.cut, second.end), (None, journal.end()));
         assert!(bytes(&journal.take(NOW, &mut Vec::new())).is_empty());
     }
 
@@ -342,8 +351,11 @@ mod tests {
         let second = journal.take(NOW, &mut Vec::new());
         assert!(bytes(&second).starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\n"));
         assert_eq!((second.chunks[0].db, second.db), (Some(3), Some(5)), "the selection stands in the chunk");
-        journal.cut();
-        assert_eq!(journal.take(NOW, &mut Vec::new()).db, None, "a file begins");
+        journal.cut(Cut::End);
+        journal.cut(Cut::NewFile);
+        let cuts = [(); 3].map(|()| journal.take(NOW, &mut Vec::new()));
+        assert_eq!(cuts.each_ref().map(|taken| taken.cut), [Some(Cut::End), Some(Cut::NewFile), None]);
+        assert_eq!(cuts[2].db, None, "a file begins");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
             None => {
                 databases = Some(Databases { first: db, last: db });
                 if grouped {
-                    request(out, [b"MULTI".as_slice()].into_iter());
+                    put_request(out, [b"MULTI".as_slice()].into_iter());
                 }
             }
             Some(databases) if databases.last != db => {
@@ -64,20 +64,21 @@ pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
             }
             Some(_) => {}
         }
-        request(out, words);
+        put_request(out, words);
     }
     if grouped {
-        request(out, [b"EXEC".as_slice()].into_iter());
+        put_request(out, [b"EXEC".as_slice()].into_iter());
     }
     databases.expect("a unit has an effect")
 }
 
 /// Appends a SELECT of a database.
 pub fn select(db: u32, out: &mut Vec<u8>) {
-    request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
+    put_request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
 }
 
-fn request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
+/// Appends a request of these words.
+pub fn put_request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
     head(out, b'*', words.len());
     for word in words {
         head(out, b'$', word.len());
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn requests_are_resp() {
         let mut out = Vec::new();
-        request(&mut out, [b"SET".as_slice(), b"k", b""].into_iter());
+        put_request(&mut out, [b"SET".as_slice(), b"k", b""].into_iter());
         assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
         let mut out = Vec::new();
         select(3, &mut out);

@@ -19,6 +19,7 @@ use super::facts::{
 use super::process::{resident_bytes, system_memory_bytes};
 use crate::config::Config;
 use crate::features::persist::state::SaveFacts;
+use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
 use crate::state::ServerState;
 use crate::system::sys::{Whose, cpu_time};
@@ -136,9 +137,14 @@ fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFacts {
         let eta_s = if done == 0 { 1 } else { (elapsed_s * total_bytes.saturating_sub(done)).div_ceil(done) };
         LoadingFacts { began_s, total_bytes, done_bytes: done, eta_s }
     });
+    // Asked twice: a rewrite that begins or ends in between is under way or scheduled, and is shown as one of the two.
+    let was_rewriting = state.persist().is_rewriting();
+    let aof = state.persist().aof.facts();
+    let is_rewriting = was_rewriting || state.persist().is_rewriting();
+    let enabled = state.config().snapshot().append.on;
     PersistenceFacts {
         save,
-        aof: state.persist().aof.facts(),
+        aof: AofFacts { enabled, is_rewriting, ..aof },
         loading: now,
         loaded_keys: loading.keys.load(Relaxed),
         loaded_expired: loading.expired.load(Relaxed),

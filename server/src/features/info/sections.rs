@@ -150,17 +150,20 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.put("rdb_last_load_keys_loaded", persistence.loaded_keys);
     let aof = &persistence.aof;
     out.put("aof_enabled", u8::from(aof.enabled));
-    out.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    out.put("aof_last_rewrite_time_sec", -1);
-    out.put("aof_current_rewrite_time_sec", -1);
-    out.put("aof_last_bgrewrite_status", "ok");
-    out.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    let rewrite = &aof.rewrite;
+    out.put("aof_rewrite_in_progress", u8::from(aof.is_rewriting));
+    out.put("aof_rewrite_scheduled", u8::from(rewrite.scheduled));
+    out.put("aof_last_rewrite_time_sec", seconds(rewrite.last_took_s));
+    out.put("aof_current_rewrite_time_sec", seconds(rewrite.running_s));
+    out.put("aof_last_bgrewrite_status", if rewrite.last_failed { "err" } else { "ok" });
+    out.put("aof_rewrites", rewrite.count);
+    out.put("aof_rewrites_consecutive_failures", rewrite.failures);
     out.put("aof_last_write_status", if aof.last_write_ok { "ok" } else { "err" });
     out.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if aof.enabled {
         out.put("aof_current_size", aof.current_bytes);
         out.put("aof_base_size", aof.base_bytes);
-        out.zeros(&["aof_pending_rewrite"]);
+        out.put("aof_pending_rewrite", u8::from(rewrite.scheduled));
         out.put("aof_buffer_length", aof.buffer_bytes);
         out.zeros(&["aof_pending_bio_fsync"]);
         out.put("aof_delayed_fsync", aof.delayed);

@@ -16,7 +16,7 @@ mod save;
 pub(crate) mod shutdown;
 pub(crate) mod state;
 
-pub(crate) use points::{follow_flush, tick};
+pub(crate) use points::{follow, tick};
 pub(crate) use save::save_alone;
 
 use varve_catalog::{Acl, Flags, Group, Row, word};
@@ -29,11 +29,11 @@ use crate::net::conn::WaitReasons;
 use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use save::NotBegun;
+use save::{NotBegun, Purpose};
 use state::Waiter;
 
 /// The commands of this matter.
-pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], shutdown::ROWS];
+pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], aof::ROWS, shutdown::ROWS];
 
 /// The commands that clients are refused at present.
 #[inline]
@@ -51,7 +51,7 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
 /// `SAVE`: replies when the file is on disk.
 fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
-    match save::begin(ctx.state, ctx.store, Some(waiter)) {
+    match save::begin(ctx.state, ctx.store, Purpose::File(Some(waiter))) {
         Ok(_) => {
             ctx.conn.wait(WaitReasons::SAVE);
             Ok(After::Wait)
@@ -73,15 +73,20 @@ fn bgsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if ctx.args.len() > 2 || ctx.args.len() == 2 && !ctx.args.is(1, "SCHEDULE") {
         return Err(CommandError::SYNTAX);
     }
-    if ctx.conn.session().is_in_exec() {
-        if ctx.state.persist().under_way().is_some() {
-            return Err(errors::SAVE_UNDER_WAY);
-        }
-        ctx.state.persist().schedule();
+    let persist = ctx.state.persist();
+    let (in_exec, is_rewriting) = (ctx.conn.session().is_in_exec(), persist.is_rewriting());
+    if persist.under_way().is_some() && !is_rewriting {
+        return Err(errors::SAVE_UNDER_WAY);
+    }
+    if is_rewriting && !in_exec && ctx.args.len() == 1 {
+        return Err(errors::REWRITE_BEFORE_SAVE);
+    }
+    if in_exec || is_rewriting {
+        persist.schedule();
         ctx.out.simple("Background saving scheduled");
         return Ok(After::Done);
     }
-    match save::begin(ctx.state, ctx.store, None) {
+    match save::begin(ctx.state, ctx.store, Purpose::File(None)) {
         Ok(_) => {
             tracing::info!("Background saving started");
             ctx.out.simple("Background saving started");

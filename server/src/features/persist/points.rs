@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use varve_store::StoreWorker;
 
-use super::save;
+use super::aof;
+use super::save::{self, Purpose};
 use crate::config::Config;
 use crate::state::ServerState;
 
@@ -13,15 +14,17 @@ use crate::state::ServerState;
 pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
     if state.persist().is_due() || is_reached(state, config) {
         // If another one has begun in between, or there was no thread, it is tried again.
-        if save::begin(state, worker, None).is_ok() {
+        if save::begin(state, worker, Purpose::File(None)).is_ok() {
             tracing::info!("Background saving started");
         }
     }
+    aof::tick(state, worker, config);
 }
 
-/// Called behind each turn, outside the gate: follows FLUSHALL.
+/// Called behind each turn, outside the gate: follows FLUSHALL, and CONFIG SET appendonly.
 #[inline]
-pub(crate) fn follow_flush(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+pub(crate) fn follow(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    aof::follow(state, worker);
     if state.persist().follow_flushes(state.store().flushes()) {
         flushed(state, worker, config);
     }
@@ -37,7 +40,7 @@ fn flushed(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) 
     }
     state.persist().set_saved(state.store().totals().changes);
     // The save that was cancelled may still be about to remove its file.
-    if save::begin(state, worker, None).is_err() {
+    if save::begin(state, worker, Purpose::File(None)).is_err() {
         state.persist().schedule();
     }
 }

@@ -92,8 +92,8 @@ impl SaveFile {
     ///
     /// # Errors
     /// Those of the file system; so with all that write.
-    pub(super) fn create(settings: &SaveSettings) -> io::Result<SaveFile> {
-        let temp = TempFile::create("", settings.syncs_as_it_grows)?;
+    pub(super) fn create(settings: &SaveSettings, syncs_as_it_grows: bool) -> io::Result<SaveFile> {
+        let temp = TempFile::create("", syncs_as_it_grows)?;
         Ok(SaveFile { writer: Writer::new(temp, settings.sums), side: None, in_side: false, goes_on: false })
     }
 

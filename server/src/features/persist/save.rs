@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use varve_rdb::RdbBuffer;
 use varve_store::{Store, StoreWorker};
 
+use super::aof::rewrite::{self, Base};
 use super::rdb_file::{SaveFile, file_name};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
@@ -42,6 +43,15 @@ pub(super) enum NotBegun {
     NoThread,
 }
 
+/// The purpose of the walk of a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The file that a start loads; a client may wait for it.
+    File(Option<Waiter>),
+    /// The base of a rewrite of the append-only file.
+    Base,
+}
+
 /// The work of the saver's thread.
 struct Job {
     snapshot: Arc<Snapshot>,
@@ -49,35 +59,47 @@ struct Job {
     counts: Vec<(u64, u64)>,
     used_bytes: u64,
     config: Arc<Config>,
+    /// The base of the append-only file that is written, if it is one; or why it cannot be written.
+    base: Option<io::Result<Base>>,
 }
 
 /// Begins a save. The worker is outside the gate.
 pub(super) fn begin(
     state: &Arc<ServerState>,
     worker: &mut StoreWorker,
-    waiter: Option<Waiter>,
+    purpose: Purpose,
 ) -> Result<JoinHandle<()>, NotBegun> {
-    worker.exclusive(|_| begin_alone(state, waiter))
+    worker.exclusive(|_| begin_alone(state, purpose))
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.
-fn begin_alone(state: &Arc<ServerState>, waiter: Option<Waiter>) -> Result<JoinHandle<()>, NotBegun> {
+fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<()>, NotBegun> {
     let (store, config) = (state.store(), state.config().snapshot());
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
+    let (mut base, waiter) = match purpose {
+        Purpose::File(waiter) => (None, waiter),
+        Purpose::Base => (None, None),
+    };
     let instant = || {
         let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
-        walks.then(|| UnderWay { snapshot, waiter, began: Instant::now(), changes, keys })
+        let is_rewrite = purpose == Purpose::Base;
+        base = (walks && is_rewrite).then(|| rewrite::at_instant(state, &config));
+        walks.then(|| UnderWay { snapshot, is_rewrite, waiter, began: Instant::now(), changes, keys })
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
-    let job = Job { snapshot, counts, used_bytes: store.used_memory(), config };
+    let job = Job { snapshot, counts, used_bytes: store.used_memory(), config, base };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, &job));
     thread.map_err(|error| {
         tracing::warn!("Can't save in background: {}", error_text(&error));
         cancel(state);
+        if purpose == Purpose::Base {
+            let aof = &state.persist().aof;
+            aof.rewrites.end(Outcome::Failed, aof.waits_for_base());
+        }
         let _ = state.persist().finish(Outcome::Failed, now_s());
         NotBegun::NoThread
     })
@@ -91,7 +113,7 @@ pub(crate) fn save_alone(state: &Arc<ServerState>) -> bool {
     while state.persist().under_way().is_some() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let Ok(thread) = begin_alone(state, None) else { return false };
+    let Ok(thread) = begin_alone(state, Purpose::File(None)) else { return false };
     if let Some(snapshot) = state.persist().under_way() {
         finish_walk(state.store(), Some(&snapshot));
     }
@@ -118,7 +140,18 @@ pub(super) fn cancel(state: &ServerState) {
 
 /// The saver's thread.
 fn save(state: &ServerState, job: &Job) {
-    let outcome = match write(job) {
+    let written = write(job);
+    if written.is_err() {
+        state.store().abandon_walk();
+        job.snapshot.abandon();
+    }
+    if let Some(base) = &job.base {
+        let outcome = rewrite::end(state, base, written);
+        while let Next::Piece(_) = job.snapshot.next() {}
+        let _ = state.persist().finish(outcome, now_s());
+        return;
+    }
+    let outcome = match written {
         Ok(true) => {
             tracing::info!("DB saved on disk");
             Outcome::Saved
@@ -129,8 +162,6 @@ fn save(state: &ServerState, job: &Job) {
         }
         Err(error) => {
             tracing::warn!("Write error saving DB on disk: {}", error_text(&error));
-            state.store().abandon_walk();
-            job.snapshot.abandon();
             Outcome::Failed
         }
     };
@@ -148,7 +179,15 @@ fn save(state: &ServerState, job: &Job) {
 /// Writes the file; false if the snapshot was cut short.
 fn write(job: &Job) -> io::Result<bool> {
     let settings = &job.config.save;
-    let mut file = SaveFile::create(settings)?;
+    let path = match &job.base {
+        None => file_name(&job.config),
+        Some(base) => base.as_ref().map_err(|error| io::Error::other(error.to_string()))?.temp()?,
+    };
+    let syncs = match &job.base {
+        None => settings.syncs_as_it_grows,
+        Some(_) => job.config.append.syncs_base_as_it_grows,
+    };
+    let mut file = SaveFile::create(settings, syncs)?;
     file.begin(&mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
@@ -175,7 +214,7 @@ fn write(job: &Job) -> io::Result<bool> {
     if job.snapshot.is_over() {
         return Ok(false);
     }
-    file.keep_as(&file_name(&job.config))?;
+    file.keep_as(&path)?;
     Ok(true)
 }
 
@@ -186,7 +225,7 @@ fn about(job: &Job) -> RdbBuffer {
     head.aux(b"redis-bits", usize::BITS.to_string().as_bytes());
     head.aux(b"ctime", now_s().to_string().as_bytes());
     head.aux(b"used-mem", job.used_bytes.to_string().as_bytes());
-    head.aux(b"aof-base", b"0");
+    head.aux(b"aof-base", if job.base.is_some() { b"1" } else { b"0" });
     for (db, &(keys, volatile)) in (0..).zip(&job.counts) {
         if keys > 0 {
             head.select_db(db);

@@ -26,8 +26,7 @@ const RDB_MAGIC: &[u8] = b"REDIS";
 /// A folder that was read.
 pub(super) struct Loaded {
     pub(super) manifest: Manifest,
-    /// Bytes of its files but the last increment, and of its base.
-    pub(super) older_bytes: u64,
+    /// Bytes of its base.
     pub(super) base_bytes: u64,
 }
 
@@ -55,12 +54,15 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place) -> Resul
             );
         }
     }
-    let last = if manifest.increments().is_empty() { 0 } else { sizes.last().copied().unwrap_or(0) };
     let base_bytes = if manifest.base().is_some() { sizes[0] } else { 0 };
-    Ok(Loaded { manifest, older_bytes: total - last, base_bytes })
+    Ok(Loaded { manifest, base_bytes })
 }
 
-fn read_manifest(place: &Place) -> Result<Manifest, String> {
+/// The manifest of a folder; an empty one if there is none.
+///
+/// # Errors
+/// It cannot be read: why.
+pub(super) fn read_manifest(place: &Place) -> Result<Manifest, String> {
     let path = place.path(&place.names().manifest());
     let mut text = Vec::new();
     match place.disk.read(&path).and_then(|mut file| file.read_to_end(&mut text)) {

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   start --load.rs, replay.rs--> keyspace      workers --journal--> thread.rs --> writer.rs --> files
+//!   rewrite.rs: the base of an instant in the place of all files before it
 //! ```
 //! Not here: the bytes of effects (varve_exec's journal), manifests and framing (varve_aof).
 
+mod commands_base;
 mod load;
+pub(crate) mod reload;
 pub(crate) mod replay;
+pub(super) mod rewrite;
 mod thread;
 pub(crate) mod waiting;
 mod writer;
@@ -17,12 +21,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use varve_aof::{Entry, Form};
 use varve_exec::journal::Journal;
 use varve_rdb::{Writer as RdbWriter, format};
-use varve_store::EffectSink;
+use varve_store::{EffectSink, StoreWorker};
 
 use crate::config::{Config, Fsync};
 use crate::state::ServerState;
+use crate::state::command::ServerRows;
 use crate::system::error_text;
+use thread::Begins;
 use writer::{Place, Writer, shown, write_all};
+
+/// The commands of this part.
+pub(super) const ROWS: ServerRows = rewrite::ROWS;
 
 /// Gives the store its journal, which keeps nothing yet.
 pub(crate) fn set_journal(state: &ServerState) {
@@ -49,7 +58,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
 
 /// Opens the file for appending, and starts its thread.
 fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::Loaded) -> std::io::Result<()> {
-    let load::Loaded { mut manifest, older_bytes, base_bytes } = loaded;
+    let load::Loaded { mut manifest, base_bytes } = loaded;
     place.disk.make_dir(&place.folder)?;
     place.disk.sync_dir(place.parent())?;
     if manifest.is_empty() {
@@ -62,17 +71,16 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
         tracing::info!("Creating AOF incr file {} on server start", shown(&name));
     }
     let aof = &state.persist().aof;
+    let folder = place.folder.clone();
     let mut writer = Writer::open(place, manifest, aof.journal().end())?;
     if !config.append.keeps_history {
         writer.remove_history()?;
     }
-    aof.report(|facts| (facts.base_bytes, facts.current_bytes) = (base_bytes, older_bytes + writer.file_bytes()));
+    aof.report(|facts| (facts.base_bytes, facts.current_bytes) = (base_bytes, writer.bytes()));
+    thread::spawn(state, folder, Begins::Loaded(Box::new(writer)))?;
     follow_config(state, config);
+    await_synced(state, config);
     state.store().keep_effects(true);
-    let keeper = Arc::clone(state);
-    let thread =
-        std::thread::Builder::new().name("aof".to_owned()).spawn(move || thread::run(&keeper, writer, older_bytes))?;
-    aof.begin(thread);
     Ok(())
 }
 
@@ -95,7 +103,27 @@ fn empty_base(place: &Place, is_rdb: bool, manifest: &varve_aof::Manifest) -> st
 /// The settings may have changed.
 pub(crate) fn follow_config(state: &ServerState, config: &Config) {
     let aof = &state.persist().aof;
-    aof.set_fsync(config.append.fsync);
     aof.journal().set_timestamps(config.append.timestamps);
+    aof.journal().poke();
+    await_synced(state, config);
+    aof.set_switching(config.append.on != aof.is_on());
+}
+
+/// Replies wait for the file, or not, as the settings say.
+fn await_synced(state: &ServerState, config: &Config) {
     state.store().await_journal(config.append.on && config.append.fsync == Fsync::Always);
+}
+
+/// Called behind each turn, outside the gate: follows CONFIG SET appendonly. While a file is loaded that waits.
+#[inline]
+pub(super) fn follow(state: &Arc<ServerState>, worker: &mut StoreWorker) {
+    if state.persist().aof.is_switching() && !state.persist().loading.is_on() {
+        rewrite::switch(state, worker);
+    }
+}
+
+/// Called at each tick, outside the gate: begins a rewrite if one is due.
+pub(super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    follow(state, worker);
+    rewrite::tick(state, worker, config);
 }

@@ -4,6 +4,8 @@
 //!   always    take, write, sync, take ..: the next group is what came meanwhile
 //!   everysec  take, write, rest, take ..; a second after the last sync, or with 32 MB unsynced: sync
 //!   no        take, write, rest, take ..
+//!   a cut     all before it is written and synced, then a new increment begins, or the thread ends
+//!   Rebase    a base is whole: it takes the place of all before its cut (writer.rs)
 //! ```
 //! A write that fails refuses writes until one succeeds. A sync that fails is mended (`writer.rs`), tried again for
 //! [`PATIENCE`]; after that writes are refused, and under `always`, where nothing may be acknowledged, the server ends.
@@ -11,14 +13,18 @@
 //! Not here: files (`writer.rs`).
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use varve_exec::journal::Reached;
+use varve_exec::journal::{Cut, Reached};
+use varve_store::EffectSink;
 
-use super::super::state::aof::{Aof, Order};
-use super::writer::Writer;
-use crate::config::Fsync;
+use super::super::state::aof::{Aof, Order, Rebase};
+use super::load;
+use super::writer::{Place, Writer};
+use crate::config::{Config, Fsync};
 use crate::state::ServerState;
 use crate::system::error_text;
 
@@ -37,6 +43,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GivenUp;
 
+/// The state that the thread begins with.
+#[derive(Debug)]
+pub(super) enum Begins {
+    /// The folder was loaded: its last increment goes on.
+    Loaded(Box<Writer>),
+    /// Effects are kept from this position of the journal on; the folder counts once a base is there.
+    Waiting { place: Place, at: u64 },
+}
+
+/// How the file is synced at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Syncing {
+    fsync: Fsync,
+    /// `no-appendfsync-on-rewrite`, and something is being written in the background: what is written is as good as synced.
+    rests: bool,
+}
+
 /// The thread's work. The clock is its caller's.
 #[derive(Debug)]
 pub(super) struct Keeper<'a> {
@@ -45,91 +68,170 @@ pub(super) struct Keeper<'a> {
     synced_at: Instant,
     /// Since when the disk fails.
     failing_since: Option<Instant>,
-    /// Bytes of the files before the one that is written.
-    older_bytes: u64,
+    /// A base that is to take its place once the increment behind it has begun.
+    rebase: Option<Rebase>,
+    /// They wait until everything is written.
+    for_written: Vec<SyncSender<()>>,
 }
 
-/// Runs until it is told to stop.
-pub(super) fn run(state: &Arc<ServerState>, writer: Writer, older_bytes: u64) {
+/// Starts the thread. The one before it, if there is one, has been told to end.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(super) fn spawn(state: &Arc<ServerState>, folder: PathBuf, begins: Begins) -> io::Result<()> {
     let aof = &state.persist().aof;
-    let mut keeper = Keeper::new(aof, writer, older_bytes, Instant::now());
+    let (sender, orders) = channel();
+    let (keeper, before, waits) = (Arc::clone(state), aof.take_thread(), matches!(begins, Begins::Waiting { .. }));
+    let thread = std::thread::Builder::new().name("aof".to_owned()).spawn(move || {
+        if let Some(before) = before {
+            before.join().expect("the thread of the file ends by returning");
+        }
+        run(&keeper, begins, &orders);
+    })?;
+    aof.begin(thread, sender, folder, waits);
+    Ok(())
+}
+
+/// Runs until the journal is cut for its end.
+fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
+    let aof = &state.persist().aof;
+    let writer = match begins {
+        Begins::Loaded(writer) => *writer,
+        Begins::Waiting { place, at } => match open(aof, &place, at, orders) {
+            Some(writer) => writer,
+            None => return,
+        },
+    };
+    let mut keeper = Keeper::new(aof, writer, Instant::now());
     loop {
-        let wait = keeper.wait(aof.fsync(), Instant::now());
-        let stops = keeper.take(wait);
-        if keeper.turn(aof.fsync(), stops, Instant::now()).is_err() {
+        let config = state.config().snapshot();
+        let syncing = Syncing::of(&config, state.persist().under_way().is_some());
+        let wait = keeper.wait(syncing, Instant::now());
+        keeper.take(wait);
+        orders.try_iter().for_each(|order| keeper.obey(order));
+        if keeper.turn(syncing, Instant::now()).is_err() {
             tracing::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
             std::process::exit(1);
         }
-        if stops {
-            return;
+        keeper.remove_history(&config);
+        if keeper.writer.at_cut() == Some(Cut::End) {
+            return keeper.end();
         }
         if keeper.failing_since.is_some() {
             std::thread::sleep(RETRY);
-        } else if aof.fsync() != Fsync::Always {
+        } else if syncing.fsync != Fsync::Always {
             std::thread::sleep(REST);
         }
     }
 }
 
+/// Opens the folder for a file that begins to be kept, until that succeeds; None if the file is not to be kept any more.
+fn open(aof: &Aof, place: &Place, at: u64, orders: &Receiver<Order>) -> Option<Writer> {
+    let mut complained = false;
+    loop {
+        let opened = place.disk.make_dir(&place.folder).map_err(|error| error_text(&error));
+        let opened = opened.and_then(|()| load::read_manifest(place));
+        let writer =
+            opened.and_then(|found| Writer::waiting(place.clone(), found, at).map_err(|error| error_text(&error)));
+        match writer {
+            Ok(writer) => return Some(writer),
+            Err(reason) if !complained => {
+                complained = true;
+                tracing::warn!("Can't begin the append-only file, trying again: {reason}");
+            }
+            Err(_) => {}
+        }
+        if matches!(orders.try_recv(), Err(TryRecvError::Disconnected)) {
+            aof.drop_untaken();
+            return None;
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+impl Syncing {
+    fn of(config: &Config, is_saving: bool) -> Syncing {
+        let rests = config.append.no_sync_while_saving && is_saving;
+        Syncing { fsync: config.append.fsync, rests }
+    }
+}
+
 impl<'a> Keeper<'a> {
-    pub(super) fn new(aof: &'a Aof, writer: Writer, older_bytes: u64, now: Instant) -> Keeper<'a> {
-        Keeper { aof, writer, synced_at: now, failing_since: None, older_bytes }
+    pub(super) fn new(aof: &'a Aof, writer: Writer, now: Instant) -> Keeper<'a> {
+        Keeper { aof, writer, synced_at: now, failing_since: None, rebase: None, for_written: Vec::new() }
     }
 
     /// How long it may wait for something to write.
-    fn wait(&self, fsync: Fsync, now: Instant) -> Duration {
+    fn wait(&self, syncing: Syncing, now: Instant) -> Duration {
         let unsynced = self.writer.written() > self.writer.synced();
-        match fsync {
-            _ if self.failing_since.is_some() => Duration::ZERO,
+        match syncing.fsync {
+            _ if self.failing_since.is_some() || self.rebase.is_some() || !self.for_written.is_empty() => {
+                Duration::ZERO
+            }
             Fsync::EverySecond if unsynced => (self.synced_at + SECOND).saturating_duration_since(now),
             _ => SECOND,
         }
     }
 
-    /// Takes what was appended; true if the thread is to end.
-    pub(super) fn take(&mut self, wait: Duration) -> bool {
-        let taken = self.aof.journal().take(wait, self.writer.emptied());
-        self.writer.put(taken);
-        self.aof.take_orders().iter().any(|order| matches!(order, Order::Stop))
+    /// Takes what was appended, unless a cut is still to be done.
+    pub(super) fn take(&mut self, wait: Duration) {
+        if self.writer.at_cut().is_none() {
+            let taken = self.aof.journal().take(wait, self.writer.emptied());
+            self.writer.put(taken);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Rebase(rebase) => self.rebase = Some(rebase),
+            Order::Write(done) => self.for_written.push(done),
+        }
     }
 
     /// Writes and syncs what is due, and reports.
     ///
     /// # Errors
     /// The disk fails, and nothing may be acknowledged.
-    pub(super) fn turn(&mut self, fsync: Fsync, stops: bool, now: Instant) -> Result<(), GivenUp> {
-        self.writer.keep_unsynced(fsync != Fsync::No);
-        let done = self.write_and_sync(fsync, stops, now);
-        self.aof.reached(Reached { synced: self.writer.synced(), released: self.writer.released() });
+    pub(super) fn turn(&mut self, syncing: Syncing, now: Instant) -> Result<(), GivenUp> {
+        self.writer.keep_unsynced(syncing.fsync != Fsync::No && !syncing.rests);
+        let was_full = self.aof.journal().is_full();
+        let done = self.write_and_sync(syncing, now);
+        let safe = if syncing.rests { self.writer.written() } else { self.writer.synced() };
+        // A position that once counted as synced goes on doing so.
+        let synced = safe.max(self.aof.journal().synced());
+        self.aof.reached(Reached { synced, released: self.writer.released() });
         let given_up = match done {
             Ok(()) => {
                 self.recover();
+                self.take_base();
+                if self.writer.at_cut().is_none() && self.writer.written() == self.aof.journal().end() {
+                    self.for_written.drain(..).for_each(|done| _ = done.send(()));
+                }
                 false
             }
-            Err(error) => self.fail(&error, fsync, now),
+            Err(error) => self.fail(&error, syncing.fsync, now),
         };
         let writer = &self.writer;
-        let (current_bytes, buffer_bytes) = (self.older_bytes + writer.file_bytes(), writer.end() - writer.written());
+        let (current_bytes, buffer_bytes) = (writer.bytes(), writer.end() - writer.written());
         let ok = self.failing_since.is_none();
         self.aof.report(|facts| {
             (facts.current_bytes, facts.buffer_bytes, facts.last_write_ok) = (current_bytes, buffer_bytes, ok);
+            facts.delayed += u64::from(was_full);
         });
         if given_up { Err(GivenUp) } else { Ok(()) }
     }
 
-    fn write_and_sync(&mut self, fsync: Fsync, stops: bool, now: Instant) -> io::Result<()> {
+    fn write_and_sync(&mut self, syncing: Syncing, now: Instant) -> io::Result<()> {
         if self.writer.is_broken() {
-            let before = self.writer.file_bytes();
             self.writer.mend()?;
-            self.older_bytes += before;
             tracing::warn!("A new increment of the append-only file has what the last sync may have lost");
             self.synced_at = now;
-            return Ok(());
         }
         self.writer.write()?;
         let unsynced = self.writer.written() - self.writer.synced();
-        let due = match fsync {
-            _ if stops => true,
+        let due = match syncing.fsync {
+            _ if self.writer.at_cut().is_some() => true,
+            _ if syncing.rests => false,
             Fsync::Always => true,
             Fsync::EverySecond => now.duration_since(self.synced_at) >= SECOND || unsynced >= UNSYNCED_BYTES_MAX,
             Fsync::No => false,
@@ -138,7 +240,37 @@ impl<'a> Keeper<'a> {
             self.synced_at = now;
             self.writer.sync()?;
         }
-        Ok(())
+        match self.writer.at_cut() {
+            Some(Cut::NewFile) => self.writer.roll(),
+            Some(Cut::End) | None => Ok(()),
+        }
+    }
+
+    /// Gives a base its place, if one is there and the increment behind it has begun.
+    fn take_base(&mut self) {
+        let Some(rebase) = self.rebase.take_if(|rebase| self.writer.has_begun(rebase.at)) else { return };
+        let replaced = self.writer.rebase(&rebase.temp, rebase.form);
+        if replaced.is_ok() {
+            self.aof.base_is_there();
+            let bytes = self.writer.bytes();
+            self.aof.report(|facts| (facts.current_bytes, facts.base_bytes) = (bytes, bytes));
+        }
+        let removed = replaced.and_then(|()| match rebase.keeps_history {
+            true => Ok(Vec::new()),
+            false => self.writer.remove_history(),
+        });
+        // Nobody waits for the answer if the server ends.
+        let _ = rebase.done.send(removed);
+    }
+
+    /// Removes files that were replaced while they were to be kept, and are no longer.
+    fn remove_history(&mut self, config: &Config) {
+        if !config.append.keeps_history
+            && !self.writer.is_broken()
+            && let Err(error) = self.writer.remove_history()
+        {
+            tracing::warn!("Removing files that a rewrite has replaced: {}", error_text(&error));
+        }
     }
 
     /// Something has failed; true if it has failed for too long to acknowledge anything.
@@ -160,5 +292,17 @@ impl<'a> Keeper<'a> {
             tracing::warn!("AOF write error looks solved. The server can write again.");
             self.aof.set_refusal(None);
         }
+    }
+
+    /// The file is not kept any more.
+    fn end(mut self) {
+        let (end, lost) = (self.writer.end(), self.writer.end() - self.writer.synced());
+        if lost > 0 {
+            tracing::warn!("The append-only file ends without its last {lost} bytes, which the disk has not taken");
+        }
+        self.writer.drop_unlisted();
+        self.aof.set_refusal(None);
+        // Nobody goes on waiting for a file that is not kept.
+        self.aof.reached(Reached { synced: end, released: end });
     }
 }

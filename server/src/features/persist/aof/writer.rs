@@ -5,11 +5,15 @@
 //!                               |<- in the file ->|<-- kept in memory ----------->|
 //!   healthy  --a write fails-----> healthy, the rest is written with the next call
 //!   healthy  --a sync fails------> broken     nobody knows what of the file is on disk behind `synced`
+//!   healthy  --a cut, roll---> healthy, a new increment; a rewrite's base takes the place of all before it (rebase)
 //!   broken   --mend--> a new increment has the rest, synced --> the manifest lists it, and the bytes of the old one that
 //!                      count --> the old one is cut there, for redis-server, which knows no such bound --> healthy
 //! ```
 //! So whenever the process ends, each effect that was written is in one file that counts, and in no other. A new increment
 //! begins with the database that is selected where it begins.
+//!
+//! Where a file begins to be kept while the server runs, the manifest on disk stays as it is until the first base is there:
+//! increments are unlisted until then.
 //!
 //! State decides what comes next, not the order of calls: after any failure the next call begins from what is known. The
 //! manifest in memory is replaced when the new one is on disk; if that is in doubt, the writer is broken, and mending
@@ -18,12 +22,12 @@
 //! Not here: when to write and sync (`thread.rs`), reading (`load.rs`).
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_aof::{Entry, Manifest, Names};
-use varve_exec::journal::{Chunk, Taken, select};
+use varve_aof::{Entry, Form, Manifest, Names};
+use varve_exec::journal::{Chunk, Cut, Taken, select};
 
 use crate::config::{Config, path_of};
 use crate::system::disk::{Disk, DiskFile, System};
@@ -76,14 +80,25 @@ impl Place {
         self.disk.sync_dir(&self.folder)
     }
 
-    /// Removes files; what cannot be removed is only logged.
-    fn remove(&self, entries: &[Entry]) {
+    /// Removes files; what cannot be removed is only logged. The system gives their room back when the handles that are
+    /// given go, which may take it long.
+    pub(super) fn remove(&self, entries: &[Entry]) -> Vec<Box<dyn Read + Send>> {
+        let mut handles = Vec::new();
         for entry in entries {
-            match self.disk.remove(&self.path(&entry.name)) {
+            let path = self.path(&entry.name);
+            handles.extend(self.disk.read(&path));
+            match self.disk.remove(&path) {
                 Ok(()) => tracing::info!("Removing the history file {} in the background", shown(&entry.name)),
-                Err(error) => tracing::warn!("Removing {}: {error}", shown(&entry.name)),
+                Err(error) => tracing::warn!("Removing {}: {}", shown(&entry.name), error_text(&error)),
             }
         }
+        handles
+    }
+
+    /// Bytes of these files that count; 0 for one that is not there.
+    fn bytes(&self, entries: &[&Entry]) -> u64 {
+        let bytes = |entry: &&Entry| entry.length.or_else(|| self.disk.size(&self.path(&entry.name)).ok());
+        entries.iter().filter_map(bytes).sum()
     }
 }
 
@@ -127,6 +142,14 @@ pub(super) struct Writer {
     /// Bytes are kept until they are synced; else until they are written.
     keeps_unsynced: bool,
     broken: bool,
+    /// Bytes of the files before the one that is written.
+    older_bytes: u64,
+    /// The cut at `end`, which is still to be done.
+    cut: Option<Cut>,
+    /// The position and the number of the increment that the last cut began.
+    begun: Option<(u64, u64)>,
+    /// The number of the first increment that the manifest on disk does not list, since there is no base.
+    unlisted_from: Option<u64>,
     emptied: Vec<Vec<u8>>,
 }
 
@@ -153,7 +176,24 @@ impl Writer {
                 (file, 0)
             }
         };
-        Ok(Writer {
+        Ok(Writer::of(place, manifest, file, at, opened_bytes))
+    }
+
+    /// Begins an increment at position `at` that is not listed before a base is there.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn waiting(place: Place, mut manifest: Manifest, at: u64) -> io::Result<Writer> {
+        let entry = manifest.next_increment(place.names());
+        let (file, unlisted_from) = (place.disk.create(&place.path(&entry.name))?, Some(entry.seq));
+        manifest.add_increment(entry);
+        Ok(Writer { unlisted_from, ..Writer::of(place, manifest, file, at, 0) })
+    }
+
+    fn of(place: Place, manifest: Manifest, file: Box<dyn DiskFile>, at: u64, opened_bytes: u64) -> Writer {
+        let files: Vec<&Entry> = manifest.files().collect();
+        let older_bytes = place.bytes(&files[..files.len() - 1]);
+        Writer {
             place,
             manifest,
             file,
@@ -168,8 +208,12 @@ impl Writer {
             db: None,
             keeps_unsynced: true,
             broken: false,
+            older_bytes,
+            cut: None,
+            begun: None,
+            unlisted_from: None,
             emptied: Vec::new(),
-        })
+        }
     }
 
     /// The position up to which the bytes outlive a crash of the machine.
@@ -197,6 +241,21 @@ impl Writer {
         self.offset(self.written)
     }
 
+    /// Bytes of all files that count.
+    pub(super) fn bytes(&self) -> u64 {
+        self.older_bytes + self.file_bytes()
+    }
+
+    /// The cut that is still to be done: nothing more is put before that.
+    pub(super) fn at_cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// True if the increment that a cut at this position asks for has begun.
+    pub(super) fn has_begun(&self, at: u64) -> bool {
+        self.begun.is_some_and(|(position, _)| position >= at)
+    }
+
     /// True if a sync has failed, or the manifest on disk is in doubt: [`Writer::mend`] is needed.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
@@ -216,8 +275,9 @@ impl Writer {
     pub(super) fn put(&mut self, taken: Taken) {
         let bytes: usize = taken.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
         assert_eq!(self.end + bytes as u64, taken.end, "the journal has no holes");
+        assert!(self.cut.is_none(), "what comes behind a cut belongs to another file");
         self.kept.extend(taken.chunks);
-        (self.end, self.db) = (taken.end, taken.db);
+        (self.end, self.db, self.cut) = (taken.end, taken.db, taken.cut);
     }
 
     /// Writes all that was put.
@@ -280,6 +340,7 @@ impl Writer {
             manifest.end_increment(old_bytes);
             manifest.add_increment(entry);
         })?;
+        self.older_bytes += old_bytes;
         let mut old = std::mem::replace(&mut self.file, file);
         if let Err(error) = old.set_len(old_bytes).and_then(|()| old.sync()) {
             tracing::warn!(
@@ -310,16 +371,77 @@ impl Writer {
         (head, self.kept.iter().skip(count))
     }
 
-    /// Removes the files that a rewrite has replaced.
+    /// Does the cut: begins a new increment. All that was put is synced.
+    ///
+    /// # Errors
+    /// The disk's: the cut is still to be done.
+    pub(super) fn roll(&mut self) -> io::Result<()> {
+        assert_eq!(
+            (self.cut, self.synced),
+            (Some(Cut::NewFile), self.end),
+            "a file that is followed by another is whole"
+        );
+        let old_bytes = self.file_bytes();
+        // An increment that nobody lists begins anew: what it has is in the base to come.
+        if let Some(first) = self.unlisted_from {
+            self.log_unlisted(first);
+            self.manifest.forget_increments(first);
+        }
+        let (entry, mut file) = self.new_increment()?;
+        file.sync()?;
+        let (seq, name) = (entry.seq, entry.name.clone());
+        self.list(|manifest| manifest.add_increment(entry))?;
+        tracing::info!("Creating AOF incr file {} on background rewrite", shown(&name));
+        self.older_bytes += if self.unlisted_from.is_none() { old_bytes } else { 0 };
+        (self.file, self.opened_at, self.opened_bytes) = (file, self.end, 0);
+        (self.begun, self.cut, self.db) = (Some((self.end, seq)), None, None);
+        Ok(())
+    }
+
+    /// Has a base take its name, and the place of all files before the increment that the last cut began. They become
+    /// history.
+    ///
+    /// # Errors
+    /// The disk's: the base does not count.
+    pub(super) fn rebase(&mut self, temp: &Path, form: Form) -> io::Result<()> {
+        let (_, first) = self.begun.expect("an increment has begun behind the base");
+        let entry = self.manifest.next_base(self.place.names(), form);
+        self.place.disk.rename(temp, &self.place.path(&entry.name))?;
+        let unlisted = self.unlisted_from.take();
+        self.list(|manifest| manifest.replace_base(entry, first)).inspect_err(|_| self.unlisted_from = unlisted)?;
+        let files: Vec<&Entry> = self.manifest.files().collect();
+        self.older_bytes = self.place.bytes(&files[..files.len() - 1]);
+        Ok(())
+    }
+
+    /// Removes the files that a rewrite has replaced; gives their last handles.
     ///
     /// # Errors
     /// The disk's: the files may still be listed as history.
-    pub(super) fn remove_history(&mut self) -> io::Result<()> {
-        if self.manifest.history().is_empty() {
-            return Ok(());
+    pub(super) fn remove_history(&mut self) -> io::Result<Vec<Box<dyn Read + Send>>> {
+        if self.manifest.history().is_empty() || self.unlisted_from.is_some() {
+            return Ok(Vec::new());
         }
-        self.place.remove(self.manifest.history());
-        self.list(|manifest| _ = manifest.take_history())
+        let handles = self.place.remove(self.manifest.history());
+        self.list(|manifest| _ = manifest.take_history())?;
+        Ok(handles)
+    }
+
+    /// Removes the increments that no manifest lists: the file is not kept any more.
+    pub(super) fn drop_unlisted(&mut self) {
+        let Some(first) = self.unlisted_from else { return };
+        self.log_unlisted(first);
+        for entry in self.manifest.increments().iter().filter(|entry| entry.seq >= first) {
+            if let Err(error) = self.place.disk.remove(&self.place.path(&entry.name)) {
+                tracing::warn!("Removing {}: {}", shown(&entry.name), error_text(&error));
+            }
+        }
+    }
+
+    fn log_unlisted(&self, first: u64) {
+        for entry in self.manifest.increments().iter().filter(|entry| entry.seq >= first) {
+            tracing::info!("Removing the temp incr aof file {} in the background", shown(&entry.name));
+        }
     }
 
     fn new_increment(&self) -> io::Result<(Entry, Box<dyn DiskFile>)> {
@@ -332,8 +454,10 @@ impl Writer {
     fn list(&mut self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
         let mut manifest = self.manifest.clone();
         change(&mut manifest);
-        // The new one may be on disk all the same.
-        self.place.save(&manifest).inspect_err(|_| self.broken = true)?;
+        if self.unlisted_from.is_none() {
+            // The new one may be on disk all the same.
+            self.place.save(&manifest).inspect_err(|_| self.broken = true)?;
+        }
         self.manifest = manifest;
         Ok(())
     }
@@ -364,7 +488,6 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
-    use std::io::Read;
     use varve_aof::{CommandReader, FileFault, Piece};
     use varve_base::rng::Rng;
 
@@ -395,7 +518,7 @@ mod tests {
         bytes.extend(command(number));
         let end = writer.end() + bytes.len() as u64;
         let chunks = vec![Chunk { bytes, db: writer.db }];
-        writer.put(Taken { chunks, end, db: Some(0), cut: false });
+        writer.put(Taken { chunks, end, db: Some(0), cut: None });
     }
 
     /// The numbers of the commands that a start would find on this disk.
@@ -498,7 +621,7 @@ mod tests {
             }
             bytes.extend_from_slice(&set);
             let end = writer.end() + bytes.len() as u64;
-            writer.put(Taken { chunks: vec![Chunk { bytes, db: before }], end, db: Some(behind), cut: false });
+            writer.put(Taken { chunks: vec![Chunk { bytes, db: before }], end, db: Some(behind), cut: None });
         };
         let last = |writer: &Writer| {
             let name = &writer.manifest.increments().last().expect("an increment").name;
@@ -567,6 +690,76 @@ mod tests {
             }
             assert_eq!(load(&disk), [0, 1, 2, 3], "call {failing} failed");
         }
+    }
+
+    /// A cut begins an increment, a base takes the place of all before it; whatever call fails, and whenever the machine
+    /// ends, each effect is found once.
+    #[test]
+    fn a_base_takes_the_place_of_all_before_it_whatever_fails() {
+        for failing in 0..24 {
+            let (disk, mut rng) = (FailingDisk::default(), Rng::seeded(failing));
+            let mut writer = writer(&disk);
+            let sync = |writer: &mut Writer| {
+                if writer.is_broken() { writer.mend() } else { Ok(()) }
+                    .and_then(|()| writer.write())
+                    .and_then(|()| writer.sync())
+            };
+            (0..3).for_each(|number| put(&mut writer, number));
+            sync(&mut writer).expect("a healthy disk");
+            let temp = PathBuf::from("temp");
+            let mut file = disk.create(&temp).expect("a healthy disk");
+            let base: Vec<u8> = SELECT.iter().copied().chain((0..3).flat_map(command)).collect();
+            write_all(&mut *file, &base).and_then(|()| file.sync()).expect("a healthy disk");
+            let end = writer.end();
+            writer.put(Taken { chunks: Vec::new(), end, db: None, cut: Some(Cut::NewFile) });
+            disk.set_fault(move |number, _| (number == failing).then(eio));
+            while sync(&mut writer).and_then(|()| writer.roll()).is_err() {}
+            assert!(writer.has_begun(end) && writer.at_cut().is_none());
+            (3..5).for_each(|number| put(&mut writer, number));
+            while sync(&mut writer).is_err() {}
+            let rebased = writer.rebase(&temp, Form::Commands);
+            let all = [0, 1, 2, 3, 4];
+            assert_eq!(load(&disk), all, "call {failing} failed: {rebased:?}");
+            assert_eq!(load(&disk.crash(&mut rng)), all, "call {failing} failed: {rebased:?}");
+            if rebased.is_ok() {
+                let size = |entry: &Entry| disk.size(&place(&disk).path(&entry.name)).expect("it is there");
+                assert_eq!(writer.bytes(), writer.manifest.files().map(size).sum::<u64>());
+                drop(writer.remove_history());
+            }
+            disk.heal();
+            sync(&mut writer).and_then(|()| writer.remove_history().map(drop)).expect("a healthy disk");
+            assert_eq!(load(&disk.crash(&mut rng)), all, "call {failing} failed: {rebased:?}");
+            assert_eq!(writer.manifest.history(), []);
+        }
+    }
+
+    /// Before the first base is there, the manifest on disk lists what it listed.
+    #[test]
+    fn a_file_that_begins_counts_with_its_first_base() {
+        let disk = FailingDisk::default();
+        let mut old = writer(&disk);
+        put(&mut old, 9);
+        old.write().and_then(|()| old.sync()).expect("a healthy disk");
+        let mut writer = Writer::waiting(place(&disk), old.manifest.clone(), 100).expect("a healthy disk");
+        let cut = |writer: &mut Writer| {
+            let end = writer.end();
+            writer.put(Taken { chunks: Vec::new(), end, db: None, cut: Some(Cut::NewFile) });
+            writer.write().and_then(|()| writer.sync()).and_then(|()| writer.roll()).expect("a healthy disk");
+        };
+        cut(&mut writer);
+        put(&mut writer, 0);
+        // The first rewrite fails, the next one begins.
+        cut(&mut writer);
+        put(&mut writer, 1);
+        writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+        assert_eq!(load(&disk), [9]);
+        let temp = PathBuf::from("temp");
+        let mut file = disk.create(&temp).expect("a healthy disk");
+        write_all(&mut *file, &[SELECT, &command(0)].concat()).and_then(|()| file.sync()).expect("a healthy disk");
+        writer.rebase(&temp, Form::Commands).expect("a healthy disk");
+        drop(writer.remove_history().expect("a healthy disk"));
+        assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), [0, 1]);
+        assert_eq!(writer.manifest.increments().iter().map(|entry| entry.seq).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

@@ -2,26 +2,47 @@
 //!
 //! ```text
 //!  workers --journal--> thread of the file: writes, syncs --reached--> synced position --wakes--> workers whose replies wait
-//!  CONFIG, shutdown --Order--> poked
+//!  rewrites --Order--> poked      switching off, shutdown --a cut of the journal--> the thread ends
 //! ```
 //! Not here: files (`aof/writer.rs`), the thread's loop (`aof/thread.rs`).
 
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Sender, SyncSender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use mio::Waker;
 use parking_lot::Mutex;
-use varve_exec::journal::{Journal, Reached};
+use varve_aof::Form;
+use varve_exec::journal::{Cut, Journal, Reached};
 
 use super::batch::Batches;
-use crate::config::Fsync;
+use super::rewrites::{RewriteFacts, Rewrites};
 
 /// Something that the thread is to do.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Write and sync everything, then end.
-    Stop,
+    /// A base is whole.
+    Rebase(Rebase),
+    /// Answer once everything that was appended is in the files.
+    Write(SyncSender<()>),
+}
+
+/// A base that is to take its place.
+#[derive(Debug)]
+pub(crate) struct Rebase {
+    /// Its path at present; it is synced.
+    pub(crate) temp: PathBuf,
+    pub(crate) form: Form,
+    /// The position of the cut behind the effects that it has.
+    pub(crate) at: u64,
+    /// Files that it replaces stay.
+    pub(crate) keeps_history: bool,
+    /// Takes how it went, and the last handles of files that were removed.
+    pub(crate) done: SyncSender<io::Result<Vec<Box<dyn Read + Send>>>>,
 }
 
 /// The figures that INFO shows.
@@ -38,6 +59,8 @@ pub(crate) struct AofFacts {
     pub(crate) buffer_bytes: u64,
     /// Times that writers had to wait for the file.
     pub(crate) delayed: u64,
+    pub(crate) is_rewriting: bool,
+    pub(crate) rewrite: RewriteFacts,
 }
 
 /// See the module's picture.
@@ -46,13 +69,16 @@ pub(crate) struct Aof {
     journal: Arc<Journal>,
     /// A file is kept.
     on: AtomicBool,
-    fsync: AtomicU8,
     /// The number of the system's error for which writes are refused; 0 for none.
     refuses: AtomicI32,
     facts: Mutex<AofFacts>,
-    orders: Mutex<Vec<Order>>,
+    /// CONFIG SET has begun or ended the file, and that is still to be followed.
+    switching: AtomicBool,
+    /// The file has no base yet: what is in its folder does not count.
+    waits_for_base: AtomicBool,
+    pub(crate) rewrites: Rewrites,
     sleepers: Box<[Sleeper]>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Thread>,
     /// Commands of a file on their way to the worker that runs them.
     pub(crate) pieces: Batches<CommandPiece>,
 }
@@ -63,6 +89,14 @@ pub(crate) struct CommandPiece {
     /// Place of the first one in the file, bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// The thread of the file, and how it is reached.
+#[derive(Debug, Default)]
+struct Thread {
+    handle: Option<JoinHandle<()>>,
+    orders: Option<Sender<Order>>,
+    folder: PathBuf,
 }
 
 /// A worker whose replies may wait.
@@ -81,10 +115,11 @@ impl Aof {
         Aof {
             journal: Journal::new(sleepers.len()),
             on: AtomicBool::new(false),
-            fsync: AtomicU8::new(Fsync::EverySecond as u8),
             refuses: AtomicI32::new(0),
             facts: Mutex::new(AofFacts { last_write_ok: true, ..AofFacts::default() }),
-            orders: Mutex::default(),
+            switching: AtomicBool::new(false),
+            waits_for_base: AtomicBool::new(false),
+            rewrites: Rewrites::default(),
             sleepers,
             thread: Mutex::default(),
             pieces: Batches::default(),
@@ -109,35 +144,80 @@ impl Aof {
         self.is_on() && self.journal.is_full()
     }
 
-    /// A file is kept from now on, by this thread.
-    pub(crate) fn begin(&self, thread: JoinHandle<()>) {
-        *self.thread.lock() = Some(thread);
+    /// A file in this folder is kept from now on, by this thread. With `waits`, it counts once a base is there.
+    pub(crate) fn begin(&self, handle: JoinHandle<()>, orders: Sender<Order>, folder: PathBuf, waits: bool) {
+        *self.thread.lock() = Thread { handle: Some(handle), orders: Some(orders), folder };
+        self.waits_for_base.store(waits, Ordering::Relaxed);
         self.on.store(true, Ordering::Relaxed);
     }
 
-    /// Has the thread write and sync everything, and waits for its end. No worker appends any more.
-    pub(crate) fn end(&self) {
-        let Some(thread) = self.thread.lock().take() else { return };
-        self.orders.lock().push(Order::Stop);
-        self.journal.poke();
-        thread.join().expect("the thread of the file ends by returning");
+    /// The file is not kept any more: its thread writes and syncs everything up to here, and ends. The gate is held alone,
+    /// or no worker appends any more.
+    pub(crate) fn stop(&self) {
+        self.journal.cut(Cut::End);
+        self.thread.lock().orders = None;
+        self.waits_for_base.store(false, Ordering::Relaxed);
         self.on.store(false, Ordering::Relaxed);
     }
 
-    /// The orders to the thread since the last call.
-    pub(crate) fn take_orders(&self) -> Vec<Order> {
-        std::mem::take(&mut *self.orders.lock())
+    /// Stops, if a file is kept, and waits for the end of the thread. No worker appends any more.
+    pub(crate) fn end(&self) {
+        if self.is_on() {
+            self.stop();
+        }
+        if let Some(thread) = self.take_thread() {
+            thread.join().expect("the thread of the file ends by returning");
+        }
     }
 
-    /// When the file is synced.
-    pub(crate) fn fsync(&self) -> Fsync {
-        Fsync::ALL[usize::from(self.fsync.load(Ordering::Relaxed))]
+    /// The thread that was begun last, to be waited for.
+    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().handle.take()
     }
 
-    /// Sets when the file is synced.
-    pub(crate) fn set_fsync(&self, fsync: Fsync) {
-        self.fsync.store(fsync as u8, Ordering::Relaxed);
+    /// The folder of the file that is kept.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.is_on().then(|| self.thread.lock().folder.clone())
+    }
+
+    /// Gives the thread an order. If no file is kept, the order is dropped.
+    pub(crate) fn send(&self, order: Order) {
+        if let Some(orders) = &self.thread.lock().orders {
+            // The thread may be ending.
+            let _ = orders.send(order);
+        }
         self.journal.poke();
+    }
+
+    /// Takes what was appended for a thread that ends without having written anything.
+    pub(crate) fn drop_untaken(&self) {
+        loop {
+            let taken = self.journal.take(Duration::from_millis(100), &mut Vec::new());
+            if taken.cut == Some(Cut::End) {
+                return self.reached(Reached { synced: taken.end, released: taken.end });
+            }
+        }
+    }
+
+    /// CONFIG SET may have begun or ended the file.
+    pub(crate) fn set_switching(&self, switching: bool) {
+        self.switching.store(switching, Ordering::Relaxed);
+    }
+
+    /// True if CONFIG SET is still to be followed.
+    #[inline]
+    pub(crate) fn is_switching(&self) -> bool {
+        self.switching.load(Ordering::Relaxed)
+    }
+
+    /// True while the file has no base, so that its folder does not count.
+    pub(crate) fn waits_for_base(&self) -> bool {
+        self.waits_for_base.load(Ordering::Relaxed)
+    }
+
+    /// The folder counts from now on.
+    pub(crate) fn base_is_there(&self) {
+        self.waits_for_base.store(false, Ordering::Relaxed);
     }
 
     /// The number of the system's error for which writes are refused.
@@ -154,9 +234,9 @@ impl Aof {
         self.refuses.store(errno.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The figures as they are now.
+    /// The figures as they are now; whether the file is on is the configuration's.
     pub(crate) fn facts(&self) -> AofFacts {
-        AofFacts { enabled: self.is_on(), ..self.facts.lock().clone() }
+        AofFacts { rewrite: self.rewrites.facts(), ..self.facts.lock().clone() }
     }
 
     /// Changes the figures.
@@ -185,7 +265,6 @@ impl Aof {
 mod tests {
     use super::*;
     use mio::{Events, Poll, Token};
-    use std::time::Duration;
 
     #[test]
     fn a_worker_that_waits_is_woken_once() {

@@ -7,6 +7,7 @@
 
 pub(crate) mod aof;
 pub(crate) mod batch;
+pub(crate) mod rewrites;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct Waiter {
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     pub(crate) snapshot: Arc<Snapshot>,
+    /// The base of a rewrite of the append-only file is written, and no file of a save.
+    pub(crate) is_rewrite: bool,
     /// The client that waits for its end; nobody waits for a background save.
     pub(crate) waiter: Option<Waiter>,
     pub(crate) began: Instant,
@@ -176,8 +179,10 @@ impl Persist {
         }
         let under_way = instant()?;
         let snapshot = Arc::clone(&under_way.snapshot);
+        if !under_way.is_rewrite {
+            (saves.scheduled, saves.last_try_s, saves.count) = (false, now_s, saves.count + 1);
+        }
         saves.under_way = Some(under_way);
-        (saves.scheduled, saves.last_try_s, saves.count) = (false, now_s, saves.count + 1);
         Some(snapshot)
     }
 
@@ -185,6 +190,9 @@ impl Persist {
     pub(crate) fn finish(&self, outcome: Outcome, now_s: u64) -> UnderWay {
         let mut saves = self.saves.lock();
         let ended = saves.under_way.take().expect("a save ends once");
+        if ended.is_rewrite {
+            return ended;
+        }
         if outcome == Outcome::Saved {
             (saves.last_s, saves.saved_changes) = (now_s, ended.changes);
         }
@@ -202,6 +210,11 @@ impl Persist {
     /// The snapshot of the save that is under way.
     pub(crate) fn under_way(&self) -> Option<Arc<Snapshot>> {
         self.saves.lock().under_way.as_ref().map(|save| Arc::clone(&save.snapshot))
+    }
+
+    /// True while a rewrite of the append-only file is under way.
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.saves.lock().under_way.as_ref().is_some_and(|under_way| under_way.is_rewrite)
     }
 
     /// Has a save begin as soon as it can.
@@ -254,7 +267,7 @@ impl Persist {
     /// The figures as they are now.
     pub(crate) fn facts(&self) -> SaveFacts {
         let saves = self.saves.lock();
-        let running = saves.under_way.as_ref();
+        let running = saves.under_way.as_ref().filter(|save| !save.is_rewrite);
         SaveFacts {
             in_background: running.is_some_and(|save| save.waiter.is_none()),
             running_s: running.filter(|save| save.waiter.is_none()).map(|save| save.began.elapsed().as_secs()),

@@ -1,0 +1,154 @@
+//! A base as commands, where `aof-use-rdb-preamble` is off: an RDB file read and written again.
+//!
+//! ```text
+//!   RDB file --events--> SELECT 3 | RPUSH k a b .. (64 elements) | RPUSH k .. | PEXPIREAT k 1700000000000 | ..
+//! ```
+//! One walk makes both forms; only this one is read twice. Not here: who names the file.
+
+use std::io::{self, Read, Write};
+
+use varve_base::number::push_f64;
+use varve_exec::journal::put_request;
+use varve_rdb::{Event, Kind, Part, Reader};
+
+/// Elements of a command.
+const ELEMENTS_MAX: usize = 64;
+/// Bytes of a command's elements after which it ends.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Writes what an RDB file has as commands.
+///
+/// # Errors
+/// Those of the files.
+pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<()> {
+    let mut reader = Reader::new(from);
+    let mut open: Option<Open> = None;
+    let (mut bytes, mut selected) = (Vec::new(), None);
+    loop {
+        match reader.next_event().map_err(|error| io::Error::other(error.to_string()))? {
+            Event::SelectDb(db) if selected == Some(db) => {}
+            Event::SelectDb(db) => {
+                selected = Some(db);
+                put_request(&mut bytes, [&b"SELECT"[..], db.to_string().as_bytes()].into_iter());
+            }
+            Event::Key(head) => open = Some(Open::new(head.kind, head.key, head.expiry_ms)?),
+            Event::Part(part) => {
+                let open = open.as_mut().expect("a part has a key");
+                open.add(part, &mut bytes)?;
+            }
+            Event::ValueEnd => open.take().expect("a value has a key").end(&mut bytes),
+            Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
+            Event::Function(_) | Event::ModuleAux(_) => unreachable!("this server writes none"),
+            Event::End => break,
+        }
+        if bytes.len() >= BYTES_MAX {
+            to.write_all(&bytes)?;
+            bytes.clear();
+        }
+    }
+    to.write_all(&bytes)
+}
+
+/// A key whose value is being read.
+struct Open {
+    command: &'static [u8],
+    key: Vec<u8>,
+    expiry_ms: Option<i64>,
+    /// Arguments behind the key.
+    words: Vec<Vec<u8>>,
+    elements: usize,
+    bytes: usize,
+}
+
+impl Open {
+    fn new(kind: Kind, key: &[u8], expiry_ms: Option<i64>) -> io::Result<Open> {
+        let command: &[u8] = match kind {
+            Kind::String => b"SET",
+            Kind::List => b"RPUSH",
+            Kind::Set => b"SADD",
+            Kind::Zset => b"ZADD",
+            Kind::Hash => b"HMSET",
+            Kind::Stream | Kind::Module => return Err(io::Error::other(format!("a {} has no commands", kind.name()))),
+        };
+        Ok(Open { command, key: key.to_vec(), expiry_ms, words: Vec::new(), elements: 0, bytes: 0 })
+    }
+
+    fn add(&mut self, part: Part<'_>, to: &mut Vec<u8>) -> io::Result<()> {
+        match part {
+            Part::Whole(bytes) | Part::Element(bytes) => self.word(bytes),
+            Part::Pair(field, value) => {
+                self.word(field);
+                self.word(value);
+            }
+            Part::Scored(member, score) => {
+                let mut text = Vec::new();
+                push_f64(&mut text, score);
+                self.word(&text);
+                self.word(member);
+            }
+            Part::DatedPair(..) => return Err(io::Error::other("a field that expires has no command")),
+        }
+        self.elements += 1;
+        if self.elements == ELEMENTS_MAX || self.bytes >= BYTES_MAX {
+            self.flush(to);
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &[u8]) {
+        self.bytes += word.len();
+        self.words.push(word.to_vec());
+    }
+
+    fn flush(&mut self, to: &mut Vec<u8>) {
+        if !self.words.is_empty() {
+            let head = [self.command, &self.key];
+            let words: Vec<&[u8]> = head.into_iter().chain(self.words.iter().map(Vec::as_slice)).collect();
+            put_request(to, words.into_iter());
+        }
+        self.words.clear();
+        (self.elements, self.bytes) = (0, 0);
+    }
+
+    fn end(mut self, to: &mut Vec<u8>) {
+        self.flush(to);
+        if let Some(at) = self.expiry_ms {
+            put_request(to, [&b"PEXPIREAT"[..], &self.key, at.to_string().as_bytes()].into_iter());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_rdb::{RdbBuffer, Writer, format};
+
+    #[test]
+    fn values_become_commands_of_64_elements() {
+        let mut entries = RdbBuffer::new(false);
+        entries.select_db(3);
+        entries.begin(Kind::String, b"s", Some(1700), None);
+        entries.string(b"v");
+        entries.begin(Kind::List, b"l", None, None);
+        entries.count(65);
+        (0..65).for_each(|n| entries.string(format!("{n}").as_bytes()));
+        entries.begin(Kind::Zset, b"z", None, None);
+        entries.count(2);
+        entries.scored(b"a", -0.0);
+        entries.scored(b"b", f64::INFINITY);
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, true);
+        writer.header(format::VERSION).and_then(|()| writer.put(&mut entries)).expect("memory");
+        writer.end().expect("memory");
+        let mut commands = Vec::new();
+        write_commands(&file[..], &mut commands).expect("memory");
+        let text = String::from_utf8(commands).expect("text");
+        let lines: Vec<&str> = text.split("\r\n").filter(|line| !line.starts_with('$')).collect();
+        let expected =
+            ["*2", "SELECT", "3", "*3", "SET", "s", "v", "*3", "PEXPIREAT", "s", "1700", "*66", "RPUSH", "l", "0"];
+        assert_eq!(lines[..expected.len()], expected);
+        let (rest, zset) = lines.split_at(lines.len() - 8);
+        assert_eq!(rest[rest.len() - 4..], ["*3", "RPUSH", "l", "64"]);
+        assert_eq!(zset, ["*6", "ZADD", "z", "-0", "a", "inf", "b", ""]);
+    }
+}

@@ -1,0 +1,82 @@
+//! `DEBUG LOADAOF`: everything is thrown away and loaded from the append-only file again, as at a start.
+//!
+//! ```text
+//!   the gate alone: nothing is kept, clients: LOADING, all keys go --> thread "loader": the file's thread has written all,
+//!   load.rs --> effects are kept again, the client that asked gets its reply
+//! ```
+//! Not here: what loading is (`load.rs`).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::sync_channel;
+
+use varve_store::StoreWorker;
+
+use super::super::state::Waiter;
+use super::super::state::aof::Order;
+use super::load;
+use super::writer::Place;
+use crate::state::ServerState;
+use crate::state::mail::Message;
+
+/// Begins; the waiter gets its reply when everything is loaded. If it cannot be, the server ends, as redis-server does. The
+/// worker is outside the gate.
+///
+/// # Errors
+/// There is no thread to be had, or no working directory.
+pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, waiter: Waiter) -> io::Result<()> {
+    let mut place = Place::of(&state.config().snapshot())?;
+    if let Some(folder) = state.persist().aof.folder() {
+        place.folder = folder;
+    }
+    let store = Arc::clone(state.store());
+    let alone = store.gate().exclusive(worker.id());
+    let loader = Arc::clone(state);
+    let (emptied, begins) = sync_channel(1);
+    std::thread::Builder::new().name("loader".to_owned()).spawn(move || {
+        if begins.recv().is_ok() {
+            run(&loader, &place, waiter);
+        }
+    })?;
+    store.keep_effects(false);
+    store.set_loading(true);
+    state.persist().loading.set(true);
+    store.flush_all(worker);
+    // This is no FLUSHALL: the files are to stay as they are.
+    let _ = state.persist().follow_flushes(store.flushes());
+    worker.park();
+    let _ = emptied.send(());
+    drop(alone);
+    Ok(())
+}
+
+fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
+    let (persist, aof) = (state.persist(), &state.persist().aof);
+    if aof.is_on() {
+        let (done, written) = sync_channel(1);
+        aof.send(Order::Write(done));
+        // A file that is no longer kept is whole.
+        let _ = written.recv();
+    }
+    persist.loading.overdue_stay.store(true, Relaxed);
+    let loaded = load::load(state, &state.config().snapshot(), place);
+    persist.loading.overdue_stay.store(false, Relaxed);
+    match loaded {
+        Ok(_) => {}
+        Err(_) if state.is_stopping() => return,
+        Err(reason) => {
+            tracing::warn!("{reason}");
+            tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
+            std::process::exit(1);
+        }
+    }
+    let store = state.store();
+    persist.set_saved(store.totals().changes);
+    store.set_loading(false);
+    if aof.is_on() {
+        store.keep_effects(true);
+    }
+    persist.loading.set(false);
+    state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved: true });
+}

@@ -1,0 +1,274 @@
+//! Rewrites: a base that has all data of one instant takes the place of all files before that instant.
+//!
+//! ```text
+//!   the instant, the gate alone    the walk begins (save.rs)      journal: cut --> thread.rs: a new increment
+//!   saver                          RDB file, under a temporary name; as commands if that is asked for
+//!   thread of the file             its name, the manifest with it; the files before the instant are removed
+//!   while no file is kept          the saver does that itself
+//! ```
+//! `CONFIG SET appendonly yes` begins a rewrite: effects are kept from its instant on, and the folder counts from its end
+//! on. Not here: writing increments (`writer.rs`), figures and waits (`state/rewrites.rs`).
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use varve_aof::Form;
+use varve_catalog::{Acl, Flags, Group, Row};
+use varve_exec::CmdResult;
+use varve_exec::journal::Cut;
+use varve_store::StoreWorker;
+
+use super::super::save::{self, NotBegun, Purpose};
+use super::super::state::Outcome;
+use super::super::state::aof::{Order, Rebase};
+use super::super::state::rewrites::Leave;
+use super::thread::{self, Begins};
+use super::writer::Place;
+use super::{commands_base, load};
+use crate::config::Config;
+use crate::errors;
+use crate::state::ServerState;
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
+use crate::system::error_text;
+
+/// The command of this part.
+pub(in super::super) const ROWS: ServerRows = &[BGREWRITEAOF];
+
+/// `BGREWRITEAOF`
+fn bgrewriteaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let persist = ctx.state.persist();
+    if persist.is_rewriting() {
+        return Err(errors::REWRITE_UNDER_WAY);
+    }
+    persist.aof.rewrites.asked();
+    let waits = ctx.conn.session().is_in_exec() || persist.under_way().is_some();
+    let begun = if waits { Err(NotBegun::UnderWay) } else { begin(ctx.state, ctx.store) };
+    match begun {
+        Ok(()) => ctx.out.simple("Background append only file rewriting started"),
+        Err(NotBegun::UnderWay) => {
+            persist.aof.rewrites.schedule(true);
+            ctx.out.simple("Background append only file rewriting scheduled");
+        }
+        Err(NotBegun::NoThread) => return Err(errors::REWRITE_FAILED),
+    }
+    Ok(After::Done)
+}
+
+const BGREWRITEAOF: ServerCommand = ServerCommand::new(
+    bgrewriteaof,
+    Row::new("bgrewriteaof", Group::Server, 1, "1.0.0")
+        .about("Rewrites the append-only file in the background.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING])
+        .acl(&[Acl::ADMIN, Acl::DANGEROUS, Acl::SLOW]),
+);
+
+/// The base of a rewrite that is under way.
+#[derive(Debug)]
+pub(in super::super) struct Base {
+    place: Place,
+    form: Form,
+    /// A line with the time stands in front.
+    timestamp: bool,
+    keeps_history: bool,
+    /// The position of the journal at which the increment behind it begins; None while no file is kept.
+    at: Option<u64>,
+}
+
+/// Begins a rewrite. The worker is outside the gate.
+fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker) -> Result<(), NotBegun> {
+    save::begin(state, worker, Purpose::Base)?;
+    tracing::info!("Background append only file rewriting started");
+    Ok(())
+}
+
+/// The instant of a rewrite: its walk has begun, and the gate is held alone. If a file is to be kept and none is, it is
+/// from now on.
+///
+/// # Errors
+/// The folder of the file is not known, or there is no thread for it.
+pub(in super::super) fn at_instant(state: &Arc<ServerState>, config: &Config) -> io::Result<Base> {
+    let aof = &state.persist().aof;
+    aof.rewrites.begin();
+    let mut place = Place::of(config)?;
+    if let Some(folder) = aof.folder() {
+        place.folder = folder;
+    }
+    let begins = config.append.on && !aof.is_on();
+    let at = (begins || aof.is_on()).then(|| aof.journal().cut(Cut::NewFile));
+    if let Some(at) = at.filter(|_| begins) {
+        thread::spawn(state, place.folder.clone(), Begins::Waiting { place: place.clone(), at })?;
+        super::await_synced(state, config);
+        state.store().keep_effects(true);
+    }
+    let form = if config.append.rdb_base { Form::Rdb } else { Form::Commands };
+    let (timestamp, keeps_history) = (config.append.timestamps, config.append.keeps_history);
+    Ok(Base { place, form, timestamp, keeps_history, at })
+}
+
+impl Base {
+    /// The RDB file that the walk is written to: in the folder of the append-only file, which is made.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub(in super::super) fn temp(&self) -> io::Result<PathBuf> {
+        self.place.disk.make_dir(&self.place.folder)?;
+        Ok(self.temp_named("rdb"))
+    }
+
+    fn temp_named(&self, end: &str) -> PathBuf {
+        self.place.folder.join(format!("temp-rewriteaof-bg-{}.{end}", std::process::id()))
+    }
+
+    /// The file is whole under its temporary name: it becomes the base.
+    fn take_place(&self, state: &ServerState) -> io::Result<()> {
+        let rdb = self.temp_named("rdb");
+        let temp = if self.form == Form::Commands { self.to_commands(&rdb)? } else { rdb };
+        let Some(at) = self.at else { return self.take_place_alone(&temp) };
+        let (done, answer) = sync_channel(1);
+        let rebase = Rebase { temp, form: self.form, at, keeps_history: self.keeps_history, done };
+        state.persist().aof.send(Order::Rebase(rebase));
+        // The files that were removed are given back to the system here, when their handles go.
+        let no_thread = || io::Error::other("the append-only file is no longer kept");
+        answer.recv().map_err(|_| no_thread())?.map(drop)
+    }
+
+    /// Reads the RDB file again and writes it as commands.
+    fn to_commands(&self, rdb: &Path) -> io::Result<PathBuf> {
+        let path = self.temp_named("aof");
+        let file = File::create(&path)?;
+        let mut out = BufWriter::new(&file);
+        if self.timestamp {
+            write!(out, "#TS:{}\r\n", save::now_s())?;
+        }
+        let from = Box::new(File::open(rdb)?) as Box<dyn Read + Send>;
+        commands_base::write_commands(from, &mut out)?;
+        out.flush()?;
+        drop(out);
+        file.sync_all()?;
+        fs::remove_file(rdb)?;
+        Ok(path)
+    }
+
+    /// Nothing is appended at present: the base is all there is.
+    fn take_place_alone(&self, temp: &Path) -> io::Result<()> {
+        let mut manifest = load::read_manifest(&self.place).map_err(io::Error::other)?;
+        let entry = manifest.next_base(self.place.names(), self.form);
+        self.place.disk.rename(temp, &self.place.path(&entry.name))?;
+        manifest.replace_base(entry, u64::MAX);
+        self.place.save(&manifest)?;
+        if !self.keeps_history {
+            self.place.remove(&manifest.take_history());
+            self.place.save(&manifest)?;
+        }
+        Ok(())
+    }
+}
+
+/// The saver has written the base, or could not: the end of the rewrite. Gives how it ended.
+pub(in super::super) fn end(state: &ServerState, base: &io::Result<Base>, written: io::Result<bool>) -> Outcome {
+    let taken = match (base, written) {
+        (Ok(base), Ok(true)) => base.take_place(state).map(|()| true),
+        (_, other) => other,
+    };
+    let outcome = match taken {
+        Ok(true) => {
+            tracing::info!("Background AOF rewrite finished successfully");
+            Outcome::Saved
+        }
+        Ok(false) => {
+            tracing::warn!("Background AOF rewrite was cancelled");
+            Outcome::Cancelled
+        }
+        Err(error) => {
+            tracing::warn!("Background AOF rewrite terminated with error: {}", error_text(&error));
+            Outcome::Failed
+        }
+    };
+    if let (Ok(base), Outcome::Failed | Outcome::Cancelled) = (base, outcome) {
+        ["rdb", "aof"].iter().for_each(|end| _ = fs::remove_file(base.temp_named(end)));
+    }
+    let aof = &state.persist().aof;
+    // FLUSHALL has ended the walk, or a save that was more urgent; or the folder does not count before there is a base.
+    let again = match outcome {
+        Outcome::Saved => false,
+        Outcome::Cancelled => aof.is_on(),
+        Outcome::Failed => aof.waits_for_base(),
+    };
+    aof.rewrites.end(outcome, again);
+    outcome
+}
+
+/// Begins a rewrite if one is due. The worker is outside the gate.
+pub(in super::super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
+    let (persist, aof) = (state.persist(), &state.persist().aof);
+    if persist.loading.is_on() || persist.under_way().is_some() {
+        return;
+    }
+    let due = aof.rewrites.is_scheduled() || is_grown(state, config);
+    if !due {
+        return;
+    }
+    match aof.rewrites.leave(save::now_s()) {
+        // If a save has begun in between, or there was no thread, it is tried again.
+        Leave::Given => _ = begin(state, worker),
+        Leave::Refused => {}
+        Leave::RefusedFor(minutes) => tracing::warn!(
+            "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+        ),
+    }
+}
+
+/// True if the files have grown as much as `auto-aof-rewrite-percentage` says.
+fn is_grown(state: &ServerState, config: &Config) -> bool {
+    let (aof, append) = (&state.persist().aof, &config.append);
+    if !aof.is_on() || aof.waits_for_base() || append.rewrite_percent == 0 {
+        return false;
+    }
+    let facts = aof.facts();
+    if facts.current_bytes <= append.rewrite_bytes_min {
+        return false;
+    }
+    let percent = (u128::from(facts.current_bytes) * 100 / u128::from(facts.base_bytes.max(1))).saturating_sub(100);
+    if percent >= u128::from(append.rewrite_percent) {
+        tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
+    }
+    percent >= u128::from(append.rewrite_percent)
+}
+
+/// Follows CONFIG SET appendonly. The worker is outside the gate.
+#[cold]
+pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
+    let (persist, aof) = (state.persist(), &state.persist().aof);
+    let config = state.config().snapshot();
+    aof.set_switching(false);
+    if config.append.on == aof.is_on() {
+        return;
+    }
+    if !config.append.on {
+        stop(state, worker);
+    } else if persist.under_way().is_some() || begin(state, worker).is_err() {
+        tracing::warn!(
+            "AOF was enabled but there is already another background operation. An AOF background was scheduled to start \
+             when possible."
+        );
+        aof.rewrites.schedule(true);
+    }
+}
+
+/// Nothing is kept any more: the file's thread writes and syncs what there is, and ends.
+fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
+    let (persist, aof) = (state.persist(), &state.persist().aof);
+    worker.exclusive(|_| {
+        state.store().keep_effects(false);
+        aof.stop();
+    });
+    aof.rewrites.schedule(false);
+    if persist.is_rewriting() {
+        tracing::info!("The rewrite of the append-only file that is under way is given up");
+        save::cancel(state);
+    }
+}

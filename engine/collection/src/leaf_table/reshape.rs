@@ -4,6 +4,10 @@
 //!   object of a leaf    | leaf: head, tags, sizes, room, elements | slack                  |
 //!                         what the log counts as alive              room that reclaim frees
 //! ```
+//! The object of a leaf that may grow has all the room of a full leaf, and the leaf is made longer in it by steps. Objects
+//! of the size of each step were tried: growing wrote each element five to eight times, and all versions but the last lay
+//! dead until reclaim came. Now a split writes one object: the leaf keeps its own, and the elements that go get another.
+//!
 //! A leaf that loses elements is made shorter where it lies: its object keeps the room, the log counts it as dead, and a
 //! drain leaves it behind. It grows into it again, and takes in its buddy. Writing leaves anew for that was tried: a
 //! command that removes half of a set doubled the memory in use, since nothing is reclaimed while it runs.
@@ -18,15 +22,15 @@ use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_segment::{NewObject, NewValue, Owner, SegmentClass};
 
 use super::directory::{COUNT_MAX, DEPTH_MAX};
-use super::{ELEMENT_MAX, LIMITS, LeafTable, NUMBER_BYTES, limit, open};
+use super::{ELEMENT_MAX, Fit, LIMIT_MAX, LeafTable, NUMBER_BYTES, limit, open};
 use crate::WriteCtx;
 use crate::kinds;
 
-/// A leaf of at least this many bytes is written anew when most of it is free room.
+/// A leaf of at least this many bytes is made shorter when 3/8 of it are free room: growing leaves a third.
 const TRIM_FROM: usize = 256;
 
 /// A leaf's bytes while it is written anew.
-type Copied = SmallVec<[u8; LIMITS[2]]>;
+type Copied = SmallVec<[u8; LIMIT_MAX]>;
 
 /// Elements of one command from which a table makes itself ready for them.
 pub(super) const EXPECTED_MIN: usize = 64;
@@ -46,13 +50,6 @@ pub(super) struct Expected {
     leaf_bytes: usize,
 }
 
-/// The capacity of a leaf that needs `needed` bytes and is going to grow: a quarter more, up to its limit. A leaf over its
-/// limit is one that cannot be split, and grows in the same way.
-fn capacity(needed: usize, limit: usize) -> usize {
-    let more = needed + needed / 4;
-    if needed > limit { more } else { more.min(limit) }
-}
-
 impl LeafTable {
     /// Makes ready for `count` more elements of `bytes` bytes together, until [`LeafTable::settle`] is called. There may come
     /// fewer, in the same command.
@@ -65,7 +62,7 @@ impl LeafTable {
         let limit = limit(len, total);
         debug_assert!(self.expected.len <= len, "{:?} was not settled, and {len} elements are expected", self.expected);
         let depth = (0..DEPTH_MAX).find(|&depth| total >> depth <= limit * FILL.0 / FILL.1).unwrap_or(DEPTH_MAX);
-        self.expected = Expected { len, depth, leaf_bytes: capacity(total >> depth, limit) };
+        self.expected = Expected { len, depth, leaf_bytes: Fit::shrunk(total >> depth).value.min(limit) };
     }
 
     /// [`LeafTable::expect`] for elements of these sizes.
@@ -107,10 +104,11 @@ impl LeafTable {
                     self.directory.split(hash, [(None, 0); 2]);
                     continue;
                 }
-                let needed = leaf_bytes(1, size, size) + 1;
-                let bytes = needed.max(self.expected.leaf_bytes);
-                let new = self.write_leaf(ctx, bytes, SegmentClass::Ordinary, |leaf| {
-                    push(leaf).expect("the leaf has room for its first element");
+                // A number in place of the element has a size of two bytes.
+                let fit = self.fit(leaf_bytes(1, size, size) + 1, limit(1, size));
+                let new = self.write_buffer(ctx, fit, SegmentClass::Ordinary, |buf| {
+                    let mut leaf = PackedLeafMut::init(buf).expect("room for a head");
+                    push(&mut leaf).expect("the leaf has room for its first element");
                 });
                 return self.directory.set(hash, Some(new), 1);
             };
@@ -138,10 +136,7 @@ impl LeafTable {
         // Hashes that have many bits in common would make the directory large: their leaf becomes larger instead.
         let may_split = cell.depth() < DEPTH_MAX && 1 << cell.depth() <= 64 * self.len;
         if needed <= most || !may_split && needed != usize::MAX {
-            let wished = capacity(needed, most).max(self.expected.leaf_bytes.min(most));
-            let room = ctx.access.open(ctx.log, r).room();
-            let bytes = if needed <= room { wished.min(room) } else { wished };
-            let new = self.enlarge(ctx, r, bytes);
+            let new = self.enlarge(ctx, r, self.fit(needed, most));
             self.directory.set(hash, Some(new), cell.count());
         } else {
             self.split(ctx, hash, r, cell.depth());
@@ -162,11 +157,19 @@ impl LeafTable {
         }
     }
 
-    /// Gives a leaf a larger buffer, of `bytes` bytes: where it lies if its object has the room, else in another object.
-    fn enlarge(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, bytes: usize) -> Ref {
-        if bytes > ctx.access.open(ctx.log, r).room() {
-            return self.rewrite(ctx, r, bytes, SegmentClass::Ordinary);
+    /// The bytes of a leaf that needs `needed` bytes and is going to grow, as far as is expected if something is.
+    fn fit(&self, needed: usize, most: usize) -> Fit {
+        match self.expected.leaf_bytes.min(most) {
+            bytes if bytes < needed => Fit::growing(needed, most),
+            bytes => Fit::exact(needed).at_least(bytes),
         }
+    }
+
+    /// Gives a leaf a larger buffer: where it lies if its object has the room, else in another object.
+    fn enlarge(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, fit: Fit) -> Ref {
+        let Some(bytes) = fit.value_in(ctx.access.open(ctx.log, r).room()) else {
+            return self.rewrite(ctx, r, fit, SegmentClass::Ordinary);
+        };
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         self.change_object(ctx, r, |object| {
             assert!(object.resize_value(bytes), "a leaf of {} bytes gets {bytes}", copied.len());
@@ -175,76 +178,90 @@ impl LeafTable {
         r
     }
 
-    /// Writes a leaf anew with `bytes` bytes, or as many as it needs.
-    pub(super) fn rewrite(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, bytes: usize, class: SegmentClass) -> Ref {
+    /// Writes a leaf anew.
+    pub(super) fn rewrite(&mut self, ctx: &mut WriteCtx<'_>, r: Ref, fit: Fit, class: SegmentClass) -> Ref {
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         let old = PackedLeaf::open(&copied);
-        let new = self.write_buffer(ctx, bytes.max(old.copied_bytes()), class, |buf| {
+        let new = self.write_buffer(ctx, fit, class, |buf| {
             old.copy_into(buf).expect("it has the bytes that it asked for");
         });
         self.kill(ctx, r);
         new
     }
 
-    /// Writes a leaf of `bytes` bytes, which `fill` fills.
-    fn write_leaf(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        bytes: usize,
-        class: SegmentClass,
-        fill: impl FnOnce(&mut PackedLeafMut<'_>),
-    ) -> Ref {
-        self.write_buffer(ctx, bytes, class, |buf| fill(&mut PackedLeafMut::init(buf).expect("room for a head")))
-    }
-
+    /// Writes the object of a leaf, whose value `fill` fills.
     fn write_buffer(
         &mut self,
         ctx: &mut WriteCtx<'_>,
-        bytes: usize,
+        fit: Fit,
         class: SegmentClass,
         fill: impl FnOnce(&mut [u8]),
     ) -> Ref {
         let new = NewObject::new(kinds::LEAF, Owner::Collection(ctx.id.number()), b"", b"");
-        let new = NewObject { value: NewValue::Stale(bytes), room: bytes, class, ..new };
+        let new = NewObject { value: NewValue::Stale(fit.value), room: fit.room, class, ..new };
         let r = ctx.appender.append(ctx.log, &new);
         fill(ctx.access.open_mut(ctx.log, r).value_mut());
         self.count_in(ctx.access, ctx.log, r)
     }
 
-    /// Splits the leaf of a hash by the next bit of its elements' hashes.
+    /// Splits the leaf of a hash by the next bit of its elements' hashes. The lower half keeps the object.
     fn split(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, r: Ref, depth: u8) {
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         let leaf = PackedLeaf::open(&copied);
         let is_upper = |element| self.form.hash(ctx.read(), element) >> (63 - depth) & 1 == 1;
         let upper: SmallVec<[bool; 128]> = leaf.iter().map(|(_, element)| is_upper(element)).collect();
-        let halves = [false, true].map(|side| {
-            let elements = || leaf.iter().zip(&upper).filter(move |&(_, &is)| is == side).map(|(element, _)| element);
-            let new = self.write_elements(ctx, elements);
-            (new, elements().count())
-        });
+        let half = |side| leaf.iter().zip(&upper).filter(move |&(_, &is)| is == side).map(|(element, _)| element);
+        let counts = [false, true].map(|side| half(side).count());
         debug_assert!(leaf.len() > 1 || leaf.bytes() > 0, "a leaf that is split has elements");
-        debug_assert_eq!(halves[0].1 + halves[1].1, leaf.len(), "each element is in one half");
-        self.kill(ctx, r);
-        self.directory.split(hash, halves);
+        debug_assert_eq!(counts[0] + counts[1], leaf.len(), "each element is in one half");
+        let refs = match counts {
+            [_, 0] => [Some(r), None],
+            [0, _] => [None, Some(r)],
+            _ => {
+                let fits = [false, true].map(|side| {
+                    let (count, bytes, longest) = sizes(half(side));
+                    self.fit(leaf_bytes(count, bytes, longest), limit(count, bytes))
+                });
+                let goes = self.write_elements(ctx, fits[1], || half(true));
+                let stays = self.write_over(ctx, r, fits[0], &|| half(false));
+                assert!(stays, "half of a leaf has room where all of it lay");
+                [Some(r), Some(goes)]
+            }
+        };
+        self.directory.split(hash, [(refs[0], counts[0]), (refs[1], counts[1])]);
     }
 
-    /// Writes a leaf of some elements with room to grow; none if there are no elements.
-    fn write_elements<'e, I: Iterator<Item = (u8, LeafElement<'e>)>>(
+    /// Writes a leaf of some elements.
+    fn write_elements<'e, I: Iterator<Item = (u8, LeafElement<'e>)> + Clone>(
         &mut self,
         ctx: &mut WriteCtx<'_>,
+        fit: Fit,
         elements: impl Fn() -> I,
-    ) -> Option<Ref> {
-        let (count, bytes, longest) = sizes(elements());
-        if count == 0 {
-            return None;
-        }
-        let most = limit(count, bytes);
-        let capacity = capacity(leaf_bytes(count, bytes, longest), most).max(self.expected.leaf_bytes.min(most));
-        Some(self.write_leaf(ctx, capacity, SegmentClass::Ordinary, |leaf| {
-            for (tag, element) in elements() {
-                leaf.push_element(tag, element).expect("the leaf has room for all of them");
+    ) -> Ref {
+        self.write_buffer(ctx, fit, SegmentClass::Ordinary, |buf| {
+            PackedLeafMut::init_with(buf, elements()).expect("the leaf has room for all of them");
+        })
+    }
+
+    /// Writes some elements over a leaf, in the room of its object; false, and nothing is done, if that is too little.
+    fn write_over<'e, I: Iterator<Item = (u8, LeafElement<'e>)> + Clone>(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        r: Ref,
+        fit: Fit,
+        elements: &impl Fn() -> I,
+    ) -> bool {
+        let Some(bytes) = fit.value_in(ctx.access.open(ctx.log, r).room()) else { return false };
+        self.change_object(ctx, r, |object| {
+            let has = object.value().len();
+            if bytes < has {
+                object.shorten_value(bytes);
+            } else {
+                assert!(object.resize_value(bytes), "a leaf of {has} bytes gets {bytes}");
             }
-        }))
+            PackedLeafMut::init_with(object.value_mut(), elements()).expect("the leaf has room for all of them");
+        });
+        true
     }
 
     /// Follows the removal of one element from the leaf of a hash. Whether another form is due is looked at with every
@@ -263,7 +280,7 @@ impl LeafTable {
         if let Some(r) = self.directory.get(hash).leaf(ctx.log) {
             let leaf = open(ctx.log, ctx.access, r);
             let capacity = ctx.access.open(ctx.log, r).value().len();
-            if capacity >= TRIM_FROM && leaf.room() > capacity / 3 && !self.joins_soon(hash, leaf) {
+            if capacity >= TRIM_FROM && leaf.room() > capacity * 3 / 8 && !self.joins_soon(hash, leaf) {
                 self.trim(ctx, r);
             }
         }
@@ -274,7 +291,7 @@ impl LeafTable {
     fn trim(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         let leaf = PackedLeaf::open(&copied);
-        let bytes = leaf.copied_bytes() + leaf.copied_bytes() / 4;
+        let bytes = Fit::shrunk(leaf.copied_bytes()).value;
         debug_assert!(bytes < copied.len(), "a leaf with much room");
         self.change_object(ctx, r, |object| {
             object.shorten_value(bytes);
@@ -313,49 +330,20 @@ impl LeafTable {
             return false;
         }
         let all = || leaves[0].iter().chain(leaves[1].iter());
-        let new = match self.take_in(ctx, [own, other], &all) {
-            Some(kept) => Some(kept),
-            None => {
-                let new = self.write_elements(ctx, all);
-                self.kill(ctx, own);
-                self.kill(ctx, other);
-                new
-            }
+        let (count, bytes, longest) = sizes(all());
+        let fit = Fit::shrunk(leaf_bytes(count, bytes, longest));
+        let rooms = [own, other].map(|r| ctx.access.open(ctx.log, r).room());
+        let (kept, dead) = if rooms[0] >= rooms[1] { (own, other) } else { (other, own) };
+        let new = if self.write_over(ctx, kept, fit, &all) {
+            kept
+        } else {
+            let new = self.write_elements(ctx, fit, all);
+            self.kill(ctx, kept);
+            new
         };
-        self.directory.join(hash, new, count);
-        true
-    }
-
-    /// Writes elements over one of two leaves, in the room of whose object they fit; the other leaf dies.
-    fn take_in<'e, I: Iterator<Item = (u8, LeafElement<'e>)>>(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        both: [Ref; 2],
-        elements: &impl Fn() -> I,
-    ) -> Option<Ref> {
-        let (count, bytes, longest) = sizes(elements());
-        let needed = leaf_bytes(count, bytes, longest);
-        let rooms = both.map(|r| ctx.access.open(ctx.log, r).room());
-        let (kept, dead) = if rooms[0] >= rooms[1] { (both[0], both[1]) } else { (both[1], both[0]) };
-        let room = rooms[0].max(rooms[1]);
-        debug_assert!(kept != dead && count <= COUNT_MAX, "{count} elements of {kept:?} and {dead:?}");
-        if needed > room {
-            return None;
-        }
-        self.change_object(ctx, kept, |object| {
-            let (bytes, has) = (capacity(needed, limit(count, bytes)).min(room), object.value().len());
-            if bytes < has {
-                object.shorten_value(bytes);
-            } else {
-                assert!(object.resize_value(bytes), "a leaf of {has} bytes gets {bytes} of {room}");
-            }
-            let mut leaf = PackedLeafMut::init(object.value_mut()).expect("room for a head");
-            for (tag, element) in elements() {
-                leaf.push_element(tag, element).expect("the leaf has room for all of them");
-            }
-        });
         self.kill(ctx, dead);
-        Some(kept)
+        self.directory.join(hash, Some(new), count);
+        true
     }
 }
 

@@ -59,7 +59,7 @@ type LeafHashes = SmallVec<[u64; MEMBERS_MAX]>;
 pub struct SortedSet {
     index: MemberIndex,
     tree: Tree,
-    /// Bytes of all objects: leaves, and members of their own.
+    /// Bytes of all objects, leaves and members of their own, that are in use: what the log counts as alive.
     object_bytes: u64,
     /// Most members of a leaf.
     members_max: usize,
@@ -523,8 +523,8 @@ impl SortedSet {
         let number = LeafElement::Elsewhere(head.r.bits());
         let found = self.find_element(ctx.read(), hash64(ctx.seed, head.key), |element| element == number);
         let Some(pos) = found.map(|found| found.pos) else { return false };
+        self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
         let new = ctx.relocate(head.r);
-        self.object_bytes -= head.bytes as u64;
         self.count_in(ctx.read(), new);
         let mut object = ctx.access.open_mut(ctx.log, self.tree.counted.leaf_ref(pos.leaf));
         leaf::set_number(object.value_mut(), pos.index, new.bits());
@@ -613,7 +613,7 @@ impl SortedSet {
             assert_eq!(object.owner(), Owner::Collection(id.number()), "an object carries its collection's id");
             assert!(key.is_empty() || object.key() == key, "a leaf carries its number");
             assert!(live.insert(r), "an object has one place only");
-            bytes += object.bytes() as u64;
+            bytes += object.live_bytes() as u64;
         };
         for leaf in self.tree.leaves() {
             own(self.tree.counted.leaf_ref(leaf), kinds::NODE, &leaf.number().to_le_bytes());

@@ -3,14 +3,15 @@
 //!
 //! ```text
 //!   put ---- in place: free room, and the scale has a difference for the score
-//!     |----- written anew: a quarter of free room, up to the limit of a leaf of such members
+//!     |----- made longer: half as much again, in the room of its object, which is the limit of a leaf of such members
 //!     `----- split: half of the bytes each; at an end of the tree nearly all stay, so that members in order leave full leaves
 //!   taken out ---- joined with a neighbour, if both have at most 3/4 of a leaf
-//!            `---- written anew, if more than a third of it is free room
+//!            `---- made shorter, if more than 3/8 of it is free room
 //! ```
 //! The members that go to a leaf of another number are repointed in the index, half of a leaf for each half a leaf of
-//! insertions. The old objects are dead at once. The largest piece of work is a leaf split and another one made: below 20 us
-//! for 128 members.
+//! insertions. A leaf keeps its object as long as that has the room: a split writes one object, that of the new leaf. The
+//! room that a leaf does not fill counts as dead, and a drain leaves it behind. The largest piece of work is a leaf split and
+//! another one made: below 20 us for 128 members.
 //!
 //! Not here: which members are put and taken out (`SortedSet`), and where they belong (`tree`).
 
@@ -24,10 +25,10 @@ use super::scores::in_order;
 use super::tree::{Probe, TreePos};
 use super::{LeafHashes, MEMBERS_MAX, SortedSet};
 use crate::counted_tree::Leaf;
-use crate::leaf_table::{ELEMENT_MAX, LIMIT_MAX, limit};
+use crate::leaf_table::{ELEMENT_MAX, Fit, LIMIT_MAX, limit};
 use crate::{ReadCtx, WriteCtx, kinds};
 
-/// A leaf of at least this many bytes is written anew when a third of it is free room.
+/// A leaf of at least this many bytes is made shorter when 3/8 of it are free room: growing leaves a third.
 const TRIM_FROM: usize = 256;
 /// Of a leaf that is split at an end of the tree, 1/16 goes to the new leaf.
 const END_PART: usize = 16;
@@ -38,11 +39,6 @@ const LEAVES_MANY: usize = 16;
 type Copied = SmallVec<[u8; LIMIT_MAX]>;
 /// The members of a leaf while it is written anew.
 type Members<'a> = SmallVec<[LeafMember<'a>; MEMBERS_MAX]>;
-
-/// The capacity of a leaf that needs `needed` bytes and is going to grow: a quarter more, up to its limit.
-fn capacity(needed: usize, limit: usize) -> usize {
-    (needed + needed / 4).min(limit.max(needed))
-}
 
 impl SortedSet {
     /// The object of a leaf that is about to change: every change in place goes through here, and every other one through
@@ -82,8 +78,8 @@ impl SortedSet {
     fn put_first(&mut self, ctx: &mut WriteCtx<'_>, member: LeafMember<'_>) -> Leaf {
         debug_assert!(self.tree.counted.first().is_none(), "no leaf is there yet");
         let LeafBytes { needed, members } = LeafBytes::of([member].into_iter());
-        let room = capacity(needed, limit(1, members));
-        let r = self.write_leaf(ctx, self.tree.counted.upcoming(), room, |value| {
+        let fit = Fit::growing(needed, limit(1, members));
+        let r = self.write_leaf(ctx, self.tree.counted.upcoming(), fit, |value| {
             leaf::write(value, [member].into_iter());
         });
         let leaf = self.tree.counted.insert_after(None, r, 1, in_order(member.key));
@@ -101,7 +97,7 @@ impl SortedSet {
         if let (Some(needed), true) = (leaf::bytes_with(old, member), few)
             && needed <= most
         {
-            self.replace_leaf(ctx, pos.leaf, capacity(needed, most), |value| leaf::copy(value, old));
+            self.refill(ctx, pos.leaf, Fit::growing(needed, most), |value| leaf::copy(value, old));
             assert!(self.put_here(ctx, pos, member), "a leaf that was made larger has room");
             return pos;
         }
@@ -109,7 +105,8 @@ impl SortedSet {
         members.insert(pos.index, member);
         let LeafBytes { needed, .. } = LeafBytes::of(members.iter().copied());
         if few && needed <= most {
-            self.refill(ctx, pos.leaf, &members, (needed, capacity(needed, most)));
+            let members = members.iter().copied();
+            self.refill(ctx, pos.leaf, Fit::growing(needed, most), |value| leaf::write(value, members));
             self.tree.counted.add(pos.leaf, 1);
             return pos;
         }
@@ -118,37 +115,38 @@ impl SortedSet {
         if self.put_here(ctx, pos, member) { pos } else { self.put_anew(ctx, pos, member) }
     }
 
-    /// Gives a leaf these members, in the bytes that it has, or as a new object of `capacity` bytes if they are too few.
-    fn refill(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        leaf: Leaf,
-        members: &[LeafMember<'_>],
-        (needed, capacity): (usize, usize),
-    ) {
-        debug_assert!(!members.is_empty() && needed <= capacity, "{needed} bytes in {capacity}");
+    /// Gives a leaf other bytes, which `fill` writes: where it lies if its object has the room, else in another object.
+    fn refill(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, fit: Fit, fill: impl FnOnce(&mut [u8])) {
         let mut object = self.leaf_mut(ctx, leaf);
-        if object.value().len() >= needed {
-            return leaf::write(object.value_mut(), members.iter().copied());
+        let Some(bytes) = fit.value_in(object.read().room()) else {
+            return self.replace_leaf(ctx, leaf, fit, fill);
+        };
+        let (before, has) = (object.read().live_bytes() as u64, object.value().len());
+        if bytes < has {
+            object.shorten_value(bytes);
+        } else {
+            assert!(object.resize_value(bytes), "a leaf of {has} bytes gets {bytes}");
         }
-        self.replace_leaf(ctx, leaf, capacity, |value| leaf::write(value, members.iter().copied()));
+        fill(object.value_mut());
+        let after = object.read().live_bytes() as u64;
+        self.object_bytes = self.object_bytes + after - before;
     }
 
     /// Writes the object of a leaf anew and kills the old one.
-    fn replace_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    fn replace_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, fit: Fit, fill: impl FnOnce(&mut [u8])) {
         let old = self.tree.counted.leaf_ref(leaf);
-        let new = self.write_leaf(ctx, leaf, bytes, fill);
+        let new = self.write_leaf(ctx, leaf, fit, fill);
         debug_assert!(new != old, "an object of its own");
         self.tree.counted.set_ref(leaf, new);
         self.kill(ctx, old);
     }
 
-    /// Writes the object of a leaf, of `bytes` bytes, which `fill` fills.
-    fn write_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Ref {
+    /// Writes the object of a leaf, whose value `fill` fills.
+    fn write_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, fit: Fit, fill: impl FnOnce(&mut [u8])) -> Ref {
         debug_assert!(!self.freeing, "a set that dies is not changed");
         let number = leaf.number().to_le_bytes();
         let new = NewObject::new(kinds::NODE, Owner::Collection(ctx.id.number()), &number, b"");
-        let new = NewObject { value: NewValue::Stale(bytes), room: bytes, class: SegmentClass::Ordinary, ..new };
+        let new = NewObject { value: NewValue::Stale(fit.value), room: fit.room, class: SegmentClass::Ordinary, ..new };
         let r = ctx.appender.append(ctx.log, &new);
         fill(ctx.access.open_mut(ctx.log, r).value_mut());
         self.count_in(ctx.read(), r)
@@ -156,13 +154,13 @@ impl SortedSet {
 
     /// Counts an object that was written just now.
     pub(super) fn count_in(&mut self, reader: ReadCtx<'_>, r: Ref) -> Ref {
-        self.object_bytes += reader.access.open(reader.log, r).bytes() as u64;
+        self.object_bytes += reader.access.open(reader.log, r).live_bytes() as u64;
         r
     }
 
     /// Marks an object of the set dead.
     pub(super) fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
-        self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
+        self.object_bytes -= ctx.access.open(ctx.log, r).live_bytes() as u64;
         ctx.access.kill(ctx.log, r);
     }
 
@@ -188,7 +186,7 @@ impl SortedSet {
         let (low, high) = members.split_at(cut);
         let (stays, goes) = if at_start { (high, low) } else { (low, high) };
         let new = self.add_leaf(ctx, leaf, goes, at_start, at_start || at_end);
-        self.keep(ctx, leaf, stays, at_start || at_end);
+        self.keep(ctx, leaf, stays);
         if at_start {
             self.tree.begin_as(new, leaf);
             self.tree.begin(ctx.read(), leaf);
@@ -214,8 +212,8 @@ impl SortedSet {
         let most = limit(members.len(), bytes);
         debug_assert!(!members.is_empty(), "no leaf is empty");
         let many = at_end && self.tree.counted.leaves() >= LEAVES_MANY;
-        let room = if many { most.max(needed) } else { capacity(needed, most) };
-        let r = self.write_leaf(ctx, self.tree.counted.upcoming(), room, |value| {
+        let fit = Fit::growing(needed, most).at_least(if many { most } else { 0 });
+        let r = self.write_leaf(ctx, self.tree.counted.upcoming(), fit, |value| {
             leaf::write(value, members.iter().copied());
         });
         let counted = &mut self.tree.counted;
@@ -224,17 +222,13 @@ impl SortedSet {
         counted.insert_after(after, r, members.len() as u32, separator)
     }
 
-    /// Leaves some of its members to a leaf that was split; `as_is` if it shall keep its bytes.
-    fn keep(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, members: &[LeafMember<'_>], as_is: bool) {
+    /// Leaves some of its members to a leaf that was split.
+    fn keep(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, members: &[LeafMember<'_>]) {
         let LeafBytes { needed, members: bytes } = LeafBytes::of(members.iter().copied());
-        let room = capacity(needed, limit(members.len(), bytes));
+        let fit = Fit::growing(needed, limit(members.len(), bytes));
         let gone = self.tree.counted.count_of(leaf) as i64 - members.len() as i64;
         debug_assert!(gone > 0, "a leaf that was split has lost members");
-        if as_is {
-            self.refill(ctx, leaf, members, (needed, room));
-        } else {
-            self.replace_leaf(ctx, leaf, room, |value| leaf::write(value, members.iter().copied()));
-        }
+        self.refill(ctx, leaf, fit, |value| leaf::write(value, members.iter().copied()));
         self.tree.counted.add(leaf, -gone);
     }
 
@@ -289,7 +283,7 @@ impl SortedSet {
         }
     }
 
-    /// Follows removals from a leaf: joins it with a neighbour, or writes it anew without its free room.
+    /// Follows removals from a leaf: joins it with a neighbour, or makes it shorter.
     pub(super) fn reshape(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf) {
         let opened = self.tree.open(ctx.read(), leaf);
         let (count, used) = (opened.len(), leaf::bytes_used(opened));
@@ -304,15 +298,10 @@ impl SortedSet {
                 return self.join(ctx, low, high);
             }
         }
-        if all >= TRIM_FROM && room > all / 3 {
-            self.rewrite(ctx, leaf, used + used / 8);
+        if all >= TRIM_FROM && room > all * 3 / 8 {
+            let copied = self.copied(ctx.read(), leaf);
+            self.refill(ctx, leaf, Fit::shrunk(used), |value| leaf::copy(value, ScoredLeaf::open(&copied)));
         }
-    }
-
-    /// Writes a leaf anew with `bytes` bytes.
-    fn rewrite(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, bytes: usize) {
-        let copied = self.copied(ctx.read(), leaf);
-        self.replace_leaf(ctx, leaf, bytes, |value| leaf::copy(value, ScoredLeaf::open(&copied)));
     }
 
     /// Makes one leaf of two neighbours, if it is not nearly full then.
@@ -329,7 +318,7 @@ impl SortedSet {
         }
         let gone = leaves[1].len();
         debug_assert_eq!(members.len(), leaves[0].len() + gone, "the members of both");
-        self.replace_leaf(ctx, low, capacity(needed, most), |value| leaf::write(value, members.iter().copied()));
+        self.refill(ctx, low, Fit::shrunk(needed), |value| leaf::write(value, members.iter().copied()));
         self.repoint(ctx, &members[leaves[0].len()..], high, low);
         self.remove_leaf(ctx, high);
         self.tree.counted.add(low, gone as i64);
@@ -351,7 +340,7 @@ impl SortedSet {
             value.truncate(used);
             leaf::copy(&mut value, ScoredLeaf::open(&copied));
         }
-        let bytes = ctx.access.open(ctx.log, old).bytes() as u64;
+        let bytes = ctx.access.open(ctx.log, old).live_bytes() as u64;
         let new = ctx.relocate_with(old, &value);
         self.tree.counted.set_ref(leaf, new);
         self.object_bytes -= bytes;

@@ -1,40 +1,22 @@
 //! Small hashes, sets and sorted sets: what OBJECT ENCODING answers follows from the settings, once and for all; where the
 //! elements lie follows from bytes; the order in which a small hash came is kept.
 
+mod one_store;
+
 use std::sync::Arc;
 
-use varve_store::{Limits, LogGeometry, Options, Store, StoreWorker, Tx, Type, ZAdd};
+use varve_store::{Key, Limits, Store, StoreWorker, Tx, Type, ZAdd, ZAdded};
 
-const NOW: i64 = 1_000_000;
 /// Bytes of a value that no setting takes for small.
 const LONG: usize = 100;
 
 fn store() -> (Arc<Store>, StoreWorker) {
-    let geometry = LogGeometry {
-        segment_bytes: 1 << 20,
-        piece_bytes: 64 << 10,
-        extent_min_bytes: 256 << 10,
-        release_bytes: 64 << 10,
-        reserve_bytes: 1 << 30,
-    };
-    let options = Options { databases: 1, workers: 1, shards: 4, seed: 5, geometry, ..Options::default() };
-    let store = Store::new(&options).expect("an address range");
-    let mut worker = store.worker(0);
-    worker.set_now(NOW);
-    (store, worker)
+    one_store::store(&Limits::default())
 }
 
-/// Runs with the shard of the key "key" held; returns what `run` gives and the key's encoding afterwards.
-fn on<R>(worker: &mut StoreWorker, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>) -> R) -> (R, &'static str) {
-    let (store, local) = worker.parts();
-    let _inside = store.gate().enter(local.id());
-    let mut tx = Tx::new(store, local, 0);
-    let key = tx.key(b"key");
-    assert!(tx.try_hold(&[tx.shard_of(key.hash)]));
-    let done = run(&mut tx, &key);
-    let encoding = tx.object(&key).map_or("none", |object| object.encoding);
-    tx.finish();
-    (done, encoding)
+/// Runs on the key "key"; returns what `run` gives and the key's encoding afterwards.
+fn on<R>(worker: &mut StoreWorker, run: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> (R, &'static str) {
+    one_store::on(worker, "key", run)
 }
 
 fn set_field(worker: &mut StoreWorker, field: &str, value: &[u8]) -> &'static str {
@@ -143,14 +125,39 @@ fn a_sorted_set_of_long_members_is_one_object_and_keeps_the_sign_of_zero() {
 }
 
 #[test]
-fn a_sorted_set_beyond_the_settings_has_a_number_of_members_in_one_object() {
+fn a_sorted_set_beyond_the_settings_is_one_object_up_to_a_number_of_bytes() {
     let (store, mut worker) = store();
-    for n in 0..=256 {
+    let mut last_small = 0;
+    for n in 0..1000u32 {
         let encoding = on(&mut worker, |tx, key| {
-            tx.zset_add(key, format!("{n:05}").as_bytes(), 1.0, ZAdd::default()).expect("a sorted set");
+            tx.zset_add(key, format!("{n:010}").as_bytes(), 1.0, ZAdd::default()).expect("a sorted set");
         });
-        assert_eq!((encoding.1 == "listpack", is_big(&mut worker)), (n < 128, n == 256), "{n}");
+        assert_eq!(encoding.1 == "listpack", n < 128, "{n}");
+        if !is_big(&mut worker) {
+            last_small = n;
+        }
     }
+    // Ten bytes, a tag and a size; equal scores take nothing.
+    assert_eq!(last_small, ((8 << 10) - 16) / 12 - 1, "members of a small one, from 0");
+    store.verify();
+}
+
+#[test]
+fn a_small_sorted_set_gets_wider_scores_than_it_has_bytes_for() {
+    let (store, mut worker) = store();
+    let mut add = |n: u32, score: f64| {
+        on(&mut worker, |tx, key| tx.zset_add(key, format!("{n:010}").as_bytes(), score, ZAdd::default()).expect("one"))
+    };
+    for n in 0..650 {
+        add(n, 7.0);
+    }
+    assert_eq!(add(3, 1.0 / 3.0), (ZAdded::Updated(1.0 / 3.0), "skiplist"));
+    assert_eq!(add(4, 7.0), (ZAdded::Same(7.0), "skiplist"));
+    assert!(is_big(&mut worker), "650 scores of eight bytes are too many");
+    let rank = |worker: &mut StoreWorker, n: u32| {
+        on(worker, |tx, key| tx.zset_rank(key, format!("{n:010}").as_bytes(), false).expect("a sorted set")).0
+    };
+    assert_eq!((rank(&mut worker, 3), rank(&mut worker, 0)), (Some((0, 1.0 / 3.0)), Some((1, 7.0))));
     store.verify();
 }
 

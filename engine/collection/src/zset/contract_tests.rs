@@ -3,9 +3,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use varve_packed::node::{Grow, NodeMut};
 use varve_segment::{Log, LogGeometry};
 
+use super::small::{SmallMembers, SmallZset};
 use super::*;
 
 const ID: CollectionId = CollectionId::new(5);
@@ -35,23 +35,23 @@ fn set(work: impl FnOnce(&mut SortedSet, &mut WriteCtx<'_>)) {
 fn a_score_is_a_number() {
     let none = "no score is NaN";
     set(|set, ctx| stops(none, || set.add(ctx, b"x", f64::NAN, ZAdd::default())));
-    stops(none, || packed::pair_bytes(b"x", f64::NAN));
-    stops(none, || packed::insert(&mut NodeMut::init(&mut [0; 40], Grow::Back).unwrap(), b"x", f64::NAN));
     stops("NaN has no place in the order", || order_key(f64::NAN));
 }
 
 #[test]
-fn a_small_set_is_pairs_of_members_that_differ() {
+fn a_small_set_is_members_that_differ_in_order() {
+    let members: [(&[u8], f64); 2] = [(b"x", 1.5), (b"y", 2.5)];
     let mut bytes = [0; 60];
-    let mut node = NodeMut::init(&mut bytes, Grow::Back).unwrap();
-    packed::insert(&mut node, b"x", 1.5).unwrap();
-    packed::insert(&mut node, b"y", 2.5).unwrap();
-    stops("a member is there once", || packed::insert(&mut node, b"x", 3.5));
-    stops("positions 2..1 of 2", || packed::remove_span(&mut node, (2, 1)));
-    stops("positions 1..3 of 2", || packed::remove_span(&mut node, (1, 3)));
-    stops("2 pairs from 1 of 2", || packed::walk(node.node(), 1, false, 2, &mut |_, _| ()));
-    node.pop_back();
-    stops("entries come in pairs", || packed::push(&mut node, b"z", 9.5));
+    SmallMembers::of(1, members.into_iter()).write(&mut bytes);
+    stops("a member is there once", || small::insert(&mut bytes.clone(), 1, (b"x", 3.5)));
+    stops("the member of this rank", || small::set_score(&mut bytes.clone(), 1, 1, (b"x", 3.5)));
+    let set = SmallZset::open(&bytes);
+    stops("2..1 of 2", || set.without((2, 1)));
+    stops("1..3 of 2", || set.without((1, 3)));
+    stops("Some(2) of 2", || set.with(1, Some(2), (b"z", 1.0)));
+    stops("2 members from 1 of 2", || set.walk(1, false, 2, &mut |_, _| ()));
+    stops("members in order, none twice", || SmallMembers::of(1, members.into_iter().rev()).write(&mut [0; 60]));
+    stops("the tag is of the member's hash", || set.verify(2));
 }
 
 #[test]

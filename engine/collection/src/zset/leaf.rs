@@ -140,6 +140,35 @@ impl<'a> ScoredLeaf<'a> {
         partition(0, self.len(), is_below)
     }
 
+    /// The members that have this order key: from the first to behind the last.
+    #[inline]
+    pub(super) fn run_of(&self, order_key: u64) -> (usize, usize) {
+        let from = self.below(order_key, false);
+        // Mostly there is none of this key, or one.
+        let mut to = from;
+        while to < self.len() && in_order(self.key(to)) == order_key {
+            to += 1;
+            if to - from == 4 {
+                return (from, self.below(order_key, true));
+            }
+        }
+        (from, to)
+    }
+
+    /// Whether the member at an index stays where it is in this leaf with the score of another key.
+    #[inline]
+    pub(super) fn stays(&self, index: usize, key: u64) -> bool {
+        let order_key = in_order(key);
+        (index == 0 || in_order(self.key(index - 1)) < order_key)
+            && (index + 1 == self.len() || order_key < in_order(self.key(index + 1)))
+    }
+
+    /// Whether the leaf's scale has a difference for this key.
+    #[inline]
+    pub(super) fn has_difference(&self, key: u64) -> bool {
+        self.scale.difference(key).is_some()
+    }
+
     /// The member at an index, without its score.
     #[inline]
     pub(super) fn element(&self, index: usize) -> LeafElement<'a> {

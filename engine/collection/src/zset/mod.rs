@@ -1,7 +1,7 @@
 //! Sorted sets: members with scores, in the order of (score, member).
 //!
 //! ```text
-//!   small     one packed node of pairs, in order               `packed`
+//!   small     one leaf, in its key's object                   `small`, `leaf`
 //!   big       SortedSet
 //!             +-- tree     (score, member) -> leaf, counted     `tree`, `fingerprints`
 //!             |             leaf: some dozens of members, packed `leaf`, `scores`; made and joined by `reshape`
@@ -18,9 +18,9 @@ mod contract_tests;
 mod fingerprints;
 mod index;
 mod leaf;
-pub mod packed;
 mod reshape;
 mod scores;
+pub mod small;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -86,11 +86,8 @@ impl Found<'_> {
     /// before it.
     #[inline]
     fn stays(&self, key: u64) -> bool {
-        let (at, leaf, order_key) = (self.pos.index, &self.leaf, in_order(key));
-        at > 0
-            && at + 1 < leaf.len()
-            && in_order(leaf.key(at - 1)) < order_key
-            && order_key < in_order(leaf.key(at + 1))
+        let at = self.pos.index;
+        at > 0 && at + 1 < self.leaf.len() && self.leaf.stays(at, key)
     }
 
     /// The number of the member's object, if it has one.

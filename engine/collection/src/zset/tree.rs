@@ -108,7 +108,7 @@ impl Probe<'_> {
         let (from, to) = match *self {
             Probe::Key(key) => return leaf.below(key, false),
             Probe::PastKey(key) => return leaf.below(key, true),
-            Probe::Element(key, _) => run_of(leaf, key),
+            Probe::Element(key, _) => leaf.run_of(key),
             Probe::Member(_) | Probe::PastMember(_) => (0, leaf.len()),
         };
         leaf.partition(from, to, |element| match *self {
@@ -117,21 +117,6 @@ impl Probe<'_> {
             Probe::Key(_) | Probe::PastKey(_) => false,
         })
     }
-}
-
-/// The members of a leaf that have this key: from the first to behind the last.
-#[inline]
-fn run_of(leaf: ScoredLeaf<'_>, key: u64) -> (usize, usize) {
-    let from = leaf.below(key, false);
-    // Mostly there is none of this key, or one.
-    let mut to = from;
-    while to < leaf.len() && in_order(leaf.key(to)) == key {
-        to += 1;
-        if to - from == 4 {
-            return (from, leaf.below(key, true));
-        }
-    }
-    (from, to)
 }
 
 /// The place of a member, or between two.

@@ -1,7 +1,7 @@
 //! Changing a collection: a key is opened for a change once, and what changes it asks for the [`Writable`] that came of it.
 //!
 //! ```text
-//! open_mut --> Writable --+-- small   edit_packed, edit_integers, edit_leaf, shrink; outgrow, make_big
+//! open_mut --> Writable --+-- small   edit_packed, edit_integers, edit_leaf, change_value, shrink; outgrow, make_big
 //!                         `-- big     change_big, change_near;            make_small
 //! no key   --> put_small, put_big --> Writable
 //! ```
@@ -13,6 +13,7 @@
 //! here counts a change.
 
 use varve_base::Ref;
+use varve_collection::zset::small::SmallZset;
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::Full;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
@@ -81,6 +82,19 @@ impl Tx<'_> {
     pub(super) fn open_mut_inlined(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<Writable>, WrongType> {
         let Some(Opened { at, link }) = self.open_inlined(k, ty)? else { return Ok(None) };
         Ok(Some(Writable { key: self.before(at), link }))
+    }
+
+    /// The bytes of a small collection, its free room included.
+    pub(super) fn small_value(&self, w: &Writable) -> &[u8] {
+        debug_assert!(!w.is_big(), "a big collection is no value");
+        self.object_at(w.key.found).value()
+    }
+
+    /// A sorted set.
+    #[inline]
+    pub(super) fn scored(&self, w: &Writable) -> SmallZset<'_> {
+        debug_assert!(!w.is_big(), "a big collection has many leaves");
+        SmallZset::open(self.object_at(w.key.found).value())
     }
 
     /// A packed value.
@@ -156,9 +170,35 @@ impl Tx<'_> {
     /// Changes a leaf in the room that it has.
     #[inline]
     pub(super) fn change_leaf<R>(&mut self, w: &Writable, change: impl FnOnce(&mut PackedLeafMut<'_>) -> R) -> R {
+        self.change_value(w, |value| change(&mut PackedLeafMut::open(value)))
+    }
+
+    /// Changes a small value in the bytes that it has.
+    #[inline]
+    pub(super) fn change_value<R>(&mut self, w: &Writable, change: impl FnOnce(&mut [u8]) -> R) -> R {
         debug_assert!(!w.is_big(), "a big collection has many leaves");
         let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
-        change(&mut PackedLeafMut::open(object.value_mut()))
+        change(object.value_mut())
+    }
+
+    /// Writes a small value anew, in the bytes that it has if `needed` are not more, else in `bytes` bytes, which
+    /// `fill` fills.
+    pub(super) fn write_anew(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Writable,
+        (needed, bytes): (usize, usize),
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        debug_assert!(needed <= bytes, "{needed} bytes in {bytes}");
+        if needed <= self.object_at(w.key.found).value().len() {
+            return self.change_value(w, fill);
+        }
+        self.with_scratch(bytes, |tx, scratch| {
+            fill(scratch);
+            let encoding = Encoding::of(tx.object_at(w.key.found).tag());
+            tx.replace_value(k, w, encoding, scratch);
+        });
     }
 
     /// Changes a packed value. Before `edit` runs the node has room for `more` bytes of entries beyond those that it has,

@@ -1,15 +1,15 @@
 //! Sorted sets to read: members with a score each, in the order of (score, member).
 //!
 //! ```text
-//! small      | member | score | member | score | ...       one node, in order     `varve_collection::zset::packed`
+//! small      one leaf in the key's object, in order                               `varve_collection::zset::small`
 //! big        SortedSet: packed leaves by (score, member), and an index of the members
 //! ```
 //! A range is first found, as positions counted from the low end (two searches, or none for a range by rank), and what is
 //! done with it is done by position. What changes a sorted set is in `zsets_mut`.
 
 use varve_collection::ReadCtx;
-use varve_collection::zset::{SortedSet, ZRange, ZShown, packed};
-use varve_packed::node::Node;
+use varve_collection::zset::small::SmallZset;
+use varve_collection::zset::{SortedSet, ZRange, ZShown};
 
 use super::Tx;
 use super::draw::{Lot, Pick};
@@ -22,7 +22,8 @@ use crate::state::types::{Type, WrongType};
 /// A sorted set to read, its shard held.
 #[derive(Clone, Copy)]
 pub(super) enum ZsetView<'a> {
-    Packed(Node<'a>),
+    /// A small sorted set, and the seed of hashes.
+    Small(SmallZset<'a>, u64),
     Big(&'a SortedSet, ReadCtx<'a>),
 }
 
@@ -34,14 +35,14 @@ impl<'a> ZsetView<'a> {
                 let (collection, ctx) = big(held, store, opened.at, link);
                 ZsetView::Big(collection.zset(), ctx)
             }
-            None => ZsetView::Packed(Node::open(small(held, store, opened.at))),
+            None => ZsetView::Small(SmallZset::open(small(held, store, opened.at)), store.seed()),
         }
     }
 
     /// Number of members.
     pub(super) fn len(&self) -> usize {
         match self {
-            ZsetView::Packed(node) => packed::len(*node),
+            ZsetView::Small(set, _) => set.len(),
             ZsetView::Big(set, _) => set.len(),
         }
     }
@@ -50,7 +51,7 @@ impl<'a> ZsetView<'a> {
     #[inline]
     fn score(&self, member: &[u8]) -> Option<f64> {
         match *self {
-            ZsetView::Packed(node) => packed::find(node, member).map(|(_, _, score)| score),
+            ZsetView::Small(set, seed) => set.find(seed, member).map(|(_, score)| score),
             ZsetView::Big(set, ctx) => set.score(ctx, member),
         }
     }
@@ -58,7 +59,7 @@ impl<'a> ZsetView<'a> {
     /// A member's rank from the low end, and its score.
     fn rank(&self, member: &[u8]) -> Option<(u64, f64)> {
         match *self {
-            ZsetView::Packed(node) => packed::find(node, member).map(|(_, rank, score)| (rank as u64, score)),
+            ZsetView::Small(set, seed) => set.find(seed, member).map(|(rank, score)| (rank as u64, score)),
             ZsetView::Big(set, ctx) => set.rank(ctx, member),
         }
     }
@@ -66,7 +67,7 @@ impl<'a> ZsetView<'a> {
     /// The positions of a range, from the low end; `rev` turns ranks only.
     pub(super) fn span(&self, range: &ZRange<'_>, rev: bool) -> (u64, u64) {
         match *self {
-            ZsetView::Packed(node) => packed::span(node, range, rev),
+            ZsetView::Small(set, _) => set.span(range, rev),
             ZsetView::Big(set, ctx) => set.span(ctx, range, rev),
         }
     }
@@ -79,7 +80,7 @@ impl<'a> ZsetView<'a> {
         }
         let first = if rev { to - 1 } else { from };
         match *self {
-            ZsetView::Packed(node) => packed::walk(node, first, rev, to - from, &mut show),
+            ZsetView::Small(set, _) => set.walk(first, rev, to - from, &mut show),
             ZsetView::Big(set, ctx) => set.walk(ctx, first, rev, to - from, show),
         }
     }
@@ -90,7 +91,7 @@ impl<'a> ZsetView<'a> {
 
     fn lot(&self) -> Lot<'a> {
         match *self {
-            ZsetView::Packed(node) => Lot::Numbers(packed::len(node)),
+            ZsetView::Small(set, _) => Lot::Numbers(set.len()),
             ZsetView::Big(set, ctx) => Lot::Ranks(set, ctx),
         }
     }
@@ -98,7 +99,7 @@ impl<'a> ZsetView<'a> {
     /// Shows the member with an id of [`ZsetView::lot`].
     fn show(&self, id: u64, show: &mut dyn FnMut(&[u8], f64)) {
         match *self {
-            ZsetView::Packed(node) => packed::walk(node, id, false, 1, show),
+            ZsetView::Small(set, _) => set.walk(id, false, 1, show),
             ZsetView::Big(set, ctx) => set.walk(ctx, id, false, 1, show),
         }
     }
@@ -206,7 +207,7 @@ impl Tx<'_> {
         Ok((to - from) as usize)
     }
 
-    /// ZSCAN's step: emits some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A packed
+    /// ZSCAN's step: emits some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A small
     /// set is shown whole. For readers: counts a hit or miss.
     ///
     /// # Errors
@@ -220,8 +221,8 @@ impl Tx<'_> {
     ) -> Result<u64, WrongType> {
         Ok(match self.zset_view(k)? {
             Some(ZsetView::Big(set, ctx)) => set.scan(ctx, cursor, count, emit),
-            Some(ZsetView::Packed(node)) => {
-                packed::for_each(node, emit);
+            Some(ZsetView::Small(set, _)) => {
+                set.for_each(emit);
                 0
             }
             None => 0,

@@ -7,19 +7,19 @@
 //! Until it is outgrown a small one keeps a score of -0 as 0: redis-server's listpack has integers there.
 
 use varve_collection::Collection;
-use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge, packed};
-use varve_packed::node::{Grow, Node, NodeMut, buffer_bytes};
+use varve_collection::zset::small::{self, SmallMembers, SmallZset};
+use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge};
 
-use super::writable::{Writable, sum_up_to};
+use super::writable::Writable;
 use super::zsets::{ZsetView, cut};
 use super::{Found, Tx};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
+use crate::state::shapes::SMALL_ENTRIES_MAX;
 use crate::state::types::{Type, WrongType};
 
-/// Most members of a sorted set beyond the limits that is one object: a node is searched from its front.
-const OUTGROWN_MEMBERS_MAX: usize = 256;
-const ROOM: &str = "the node has the room that was asked for";
+/// Members of one command that are looked at for the room that a small sorted set gets at once.
+const AHEAD_MAX: usize = SMALL_ENTRIES_MAX as usize;
 
 /// The sorted set at a key, to change; without one, the first member makes it.
 struct ZsetViewMut<'t, 's> {
@@ -107,15 +107,16 @@ impl<'s> Tx<'s> {
             a.1.partial_cmp(&b.1).expect("no score is NaN").then_with(|| a.0.as_ref().cmp(b.0.as_ref()))
         });
         let longest = items.iter().map(|(member, _)| member.as_ref().len()).max().expect("there are some");
-        let bytes = items.iter().map(|(member, score)| packed::pair_bytes(member.as_ref(), *score)).sum();
         let encoding = self.encoding_of_new(items.len(), longest);
         let is_outgrown = encoding == Encoding::Outgrown;
-        if is_one_object(self, items.len(), bytes, is_outgrown) {
-            put_packed(self, k, old, encoding, bytes, |node| {
-                for (member, score) in &*items {
-                    packed::push(node, member.as_ref(), kept(*score, is_outgrown)).expect(ROOM);
-                }
-            });
+        let all = items.iter().map(|(member, score)| (member.as_ref(), kept(*score, is_outgrown)));
+        // More are not small, whatever their bytes.
+        let few = (items.len() <= AHEAD_MAX).then(|| SmallMembers::of(self.store.seed(), all));
+        let most = self.bytes_max(Type::Zset, is_outgrown);
+        if let Some((members, bytes)) = few.and_then(|members| members.bytes().map(|bytes| (members, bytes)))
+            && bytes <= most
+        {
+            put_members(self, k, old, encoding, bytes, &members);
         } else {
             self.put_big(k, old, Type::Zset, |ctx| {
                 Collection::Zset(Box::new(SortedSet::build(ctx, items.len(), |push| {
@@ -156,10 +157,11 @@ impl ZsetViewMut<'_, '_> {
         ahead: &(impl Iterator<Item = (&'m [u8], f64)> + Clone),
     ) -> ZAdded {
         let ZsetViewMut { tx, k, w } = self;
-        let ahead = |most| sum_up_to(most, ahead.clone().map(|(member, score)| packed::pair_bytes(member, score)));
+        let ahead =
+            |members: &SmallMembers<'_>| members.bytes_with(ahead.clone().take(AHEAD_MAX)).unwrap_or(usize::MAX);
         let outcome = match w {
             Some(w) if w.is_big() => add_big(tx, &w, member, score, how),
-            Some(w) => add_packed(tx, k, w, (member, score), how, &ahead),
+            Some(w) => add_small(tx, k, w, (member, score), how, &ahead),
             None if how.xx => ZAdded::Refused,
             None => {
                 new_zset(tx, k, (member, score), &ahead);
@@ -181,13 +183,14 @@ impl ZsetViewMut<'_, '_> {
                 (set.remove(ctx, member), set.len())
             })
         } else {
-            tx.edit_packed(k, &mut w, 0, |node| {
-                let found = packed::find(node.node(), member);
-                if let Some((pos, ..)) = found {
-                    packed::remove(node, pos);
-                }
-                (found.is_some(), packed::len(node.node()))
-            })
+            let set = tx.scored(&w);
+            let (found, len) = (set.find(tx.store.seed(), member), set.len());
+            // The last one dies with its key.
+            if let (Some((at, _)), true) = (found, len > 1) {
+                tx.change_value(&w, |value| small::remove(value, at));
+                tx.shrink(k, &mut w);
+            }
+            (found.is_some(), len - usize::from(found.is_some()))
         };
         if removed {
             after_removal(tx, k, &w, 1, left);
@@ -221,8 +224,8 @@ impl ZsetViewMut<'_, '_> {
                 ((to - from) as usize, set.take_span(ctx, (from, to), rev, emit))
             })
         } else {
-            let (from, to) = span(packed::len(tx.packed(&w)) as u64);
-            ((to - from) as usize, take_packed(tx, k, &mut w, (from, to), rev, emit))
+            let (from, to) = span(tx.scored(&w).len() as u64);
+            ((to - from) as usize, take_small(tx, k, &mut w, (from, to), rev, emit))
         };
         if taken > 0 {
             after_removal(tx, k, &w, taken, left);
@@ -231,8 +234,8 @@ impl ZsetViewMut<'_, '_> {
     }
 }
 
-/// Removes the members at some positions of a packed set, but not all: those go with the key. Gives how many are left.
-fn take_packed(
+/// Removes the members at some positions of a small set, but not all: those go with the key. Gives how many are left.
+fn take_small(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     w: &mut Writable,
@@ -240,19 +243,25 @@ fn take_packed(
     rev: bool,
     emit: &mut dyn FnMut(&[u8], f64),
 ) -> usize {
-    let left = packed::len(tx.packed(w)) - (to - from) as usize;
+    let set = tx.scored(w);
+    let left = set.len() - (to - from) as usize;
     if from == to {
         return left;
     }
-    let first = if rev { to - 1 } else { from };
+    set.walk(if rev { to - 1 } else { from }, rev, to - from, emit);
     if left == 0 {
-        packed::walk(tx.packed(w), first, rev, to - from, emit);
         return 0;
     }
-    tx.edit_packed(k, w, 0, |node| {
-        packed::walk(node.node(), first, rev, to - from, emit);
-        packed::remove_span(node, (from, to));
-    });
+    if to - from == 1 {
+        tx.change_value(w, |value| small::remove(value, from as usize));
+    } else {
+        tx.with_scratch(0, |tx, old| {
+            old.extend_from_slice(tx.small_value(w));
+            let kept = SmallZset::open(old).without((from, to));
+            tx.change_value(w, |value| kept.write(value));
+        });
+    }
+    tx.shrink(k, w);
     left
 }
 
@@ -272,11 +281,6 @@ fn fits(tx: &Tx<'_>, members: usize, longest: usize) -> bool {
     members as u64 <= shape.entries() && longest as u64 <= shape.value_bytes()
 }
 
-/// True if a sorted set of this number of members and bytes of entries lies in its key's object.
-fn is_one_object(tx: &Tx<'_>, members: usize, bytes: usize, is_outgrown: bool) -> bool {
-    bytes <= tx.bytes_max(Type::Zset, is_outgrown) && (!is_outgrown || members <= OUTGROWN_MEMBERS_MAX)
-}
-
 /// The score that a small sorted set keeps.
 fn kept(score: f64, is_outgrown: bool) -> f64 {
     if is_outgrown { score } else { score + 0.0 }
@@ -287,26 +291,34 @@ fn add_big(tx: &mut Tx<'_>, w: &Writable, member: &[u8], score: f64, how: ZAdd) 
     tx.change_big(w, |collection, ctx| collection.zset_mut().add(ctx, member, score, how))
 }
 
-/// Adds a member to a small sorted set, or changes its score; `ahead` gives the bytes, up to a number, that the command is
-/// going to add next.
-fn add_packed(
+/// Bytes that a sorted set of some members and of those that its command is going to add next would have.
+type Ahead<'a> = &'a dyn Fn(&SmallMembers<'_>) -> usize;
+
+/// Adds a member to a small sorted set, or changes its score.
+fn add_small(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     mut w: Writable,
     (member, score): (&[u8], f64),
     how: ZAdd,
-    ahead: &dyn Fn(usize) -> usize,
+    ahead: Ahead<'_>,
 ) -> ZAdded {
-    let node = tx.packed(&w);
-    let Some((_, _, old)) = packed::find(node, member) else {
+    let (seed, set) = (tx.store.seed(), tx.scored(&w));
+    let Some((at, old)) = set.find(seed, member) else {
         if how.xx {
             return ZAdded::Refused;
         }
-        if !fits(tx, packed::len(node) + 1, member.len()) && !tx.is_outgrown(&w) {
+        if !fits(tx, set.len() + 1, member.len()) && !tx.is_outgrown(&w) {
             outgrow(tx, k, &mut w);
         }
-        if !w.is_big() && insert(tx, k, &mut w, (member, score), ahead) {
-            return ZAdded::Added(score);
+        if !w.is_big() {
+            let stored = (member, kept(score, tx.is_outgrown(&w)));
+            if tx.change_value(&w, |value| small::insert(value, seed, stored))
+                || put_anew(tx, k, &mut w, None, stored, ahead)
+            {
+                return ZAdded::Added(score);
+            }
+            spread(tx, k, &mut w);
         }
         return add_big(tx, &w, member, score, how);
     };
@@ -314,73 +326,74 @@ fn add_packed(
         Verdict::Put(new) => new,
         Verdict::Leave(outcome) => return outcome,
     };
-    let stored = kept(new, tx.is_outgrown(&w));
-    let more = packed::pair_bytes(member, stored).saturating_sub(packed::pair_bytes(member, old));
-    tx.edit_packed(k, &mut w, more, |node| {
-        let (pos, ..) = packed::find(node.node(), member).expect("found just now");
-        packed::remove(node, pos);
-        packed::insert(node, member, stored).expect(ROOM);
-    });
+    let stored = (member, kept(new, tx.is_outgrown(&w)));
+    if !tx.change_value(&w, |value| small::set_score(value, seed, at, stored))
+        && !put_anew(tx, k, &mut w, Some(at), stored, ahead)
+    {
+        // Scores that have become wider are too many bytes.
+        spread(tx, k, &mut w);
+        add_big(tx, &w, member, new, ZAdd::default());
+    }
     ZAdded::Updated(new)
 }
 
-/// Adds a member that a small sorted set does not have. False, and the set has become a big one, if it may not have as many
-/// bytes.
-fn insert(
+/// Writes a small sorted set anew with a new member, and without that of rank `without`. False, and nothing is done, if it may
+/// not have as many bytes.
+#[cold]
+fn put_anew(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     w: &mut Writable,
-    (member, score): (&[u8], f64),
-    ahead: &dyn Fn(usize) -> usize,
+    without: Option<usize>,
+    item: (&[u8], f64),
+    ahead: Ahead<'_>,
 ) -> bool {
-    let is_outgrown = tx.is_outgrown(w);
-    let (stored, most) = (kept(score, is_outgrown), tx.bytes_max(Type::Zset, is_outgrown));
-    let bytes = packed::pair_bytes(member, stored);
-    let node = tx.packed(w);
-    let sum = node.bytes() + bytes;
-    if !is_one_object(tx, packed::len(node) + 1, sum, is_outgrown) {
-        spread(tx, k, w);
+    if !small::has_place(item.0) {
         return false;
     }
-    if node.room() < bytes {
-        let more = ahead(most - sum).min(most - sum);
-        if more > 0 {
-            tx.resize(k, w, buffer_bytes(sum + more));
-        }
-    }
-    tx.edit_packed(k, w, bytes, |node| packed::insert(node, member, stored).expect(ROOM));
-    true
+    let most = tx.bytes_max(Type::Zset, tx.is_outgrown(w));
+    tx.with_scratch(0, |tx, old| {
+        old.extend_from_slice(tx.small_value(w));
+        let members = SmallZset::open(old).with(tx.store.seed(), without, item);
+        let Some(needed) = members.bytes().filter(|&needed| needed <= most) else { return false };
+        let wished = match ahead(&members) {
+            all if all > needed => all,
+            _ => needed + needed / 4,
+        };
+        tx.write_anew(k, w, (needed, wished.min(most)), |value| members.write(value));
+        true
+    })
 }
 
 /// Makes the key a sorted set of one member, with room for what `ahead` says.
-fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, (member, score): (&[u8], f64), ahead: &dyn Fn(usize) -> usize) {
+fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, (member, score): (&[u8], f64), ahead: Ahead<'_>) {
     let encoding = tx.encoding_of_new(1, member.len());
-    let stored = kept(score, encoding == Encoding::Outgrown);
-    let (bytes, most) = (packed::pair_bytes(member, stored), tx.bytes_max(Type::Zset, encoding == Encoding::Outgrown));
-    if bytes <= most {
-        let room = bytes + ahead(most - bytes).min(most - bytes);
-        put_packed(tx, k, None, encoding, room, |node| {
-            packed::push(node, member, stored).expect(ROOM);
-        });
-    } else {
-        tx.put_big(k, None, Type::Zset, |ctx| {
-            Collection::Zset(Box::new(SortedSet::build(ctx, 1, |push| push(member, score))))
-        });
+    let is_outgrown = encoding == Encoding::Outgrown;
+    let (stored, most) = (kept(score, is_outgrown), tx.bytes_max(Type::Zset, is_outgrown));
+    let members = SmallMembers::of(tx.store.seed(), std::iter::once((member, stored)));
+    match members.bytes() {
+        Some(needed) if needed <= most => {
+            put_members(tx, k, None, encoding, ahead(&members).clamp(needed, most), &members);
+        }
+        _ => {
+            tx.put_big(k, None, Type::Zset, |ctx| {
+                Collection::Zset(Box::new(SortedSet::build(ctx, 1, |push| push(member, score))))
+            });
+        }
     }
 }
 
-/// Makes the key a packed sorted set, in the place of whatever it held: `fill` is given a node with room for `bytes` of
-/// entries.
-fn put_packed(
+/// Makes the key a small sorted set in `bytes` bytes, in the place of whatever it held.
+fn put_members(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     old: Option<Found>,
     encoding: Encoding,
     bytes: usize,
-    fill: impl FnOnce(&mut NodeMut<'_>),
+    members: &SmallMembers<'_>,
 ) {
-    tx.with_scratch(buffer_bytes(bytes), |tx, scratch| {
-        fill(&mut NodeMut::init(scratch, Grow::Back).expect("an empty node fits"));
+    tx.with_scratch(bytes, |tx, scratch| {
+        members.write(scratch);
         tx.put_small(k, old, Type::Zset, encoding, scratch);
     });
 }
@@ -389,18 +402,16 @@ fn put_packed(
 #[cold]
 fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.outgrow(w);
-    let node = tx.packed(w);
-    if !is_one_object(tx, packed::len(node), node.bytes(), true) {
+    if tx.scored(w).copied_bytes() > tx.bytes_max(Type::Zset, true) {
         spread(tx, k, w);
     }
 }
 
-/// Makes a packed sorted set a big one.
+/// Makes a small sorted set a big one.
 #[cold]
 fn spread(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.make_big(k, w, |ctx, old| {
-        Collection::Zset(Box::new(SortedSet::build(ctx, packed::len(Node::open(old)), |push| {
-            packed::for_each(Node::open(old), push)
-        })))
+        let old = SmallZset::open(old);
+        Collection::Zset(Box::new(SortedSet::build(ctx, old.len(), |push| old.for_each(push))))
     });
 }

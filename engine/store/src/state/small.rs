@@ -1,7 +1,8 @@
-//! The value of a small collection: a packed node, a set of integers or a packed leaf, each the whole buffer, free room
-//! included.
+//! The value of a small collection: a packed node, a set of integers, a packed leaf or a leaf of members in the order of
+//! their scores, each the whole buffer, free room included.
 
 use varve_base::hash::hash64;
+use varve_collection::zset::small::SmallZset;
 use varve_packed::intset::IntSet;
 use varve_packed::leaf::{LeafElement, PackedLeaf, pair};
 use varve_packed::node::{Grow, Node, PackedEntry};
@@ -13,12 +14,14 @@ use super::types::{SmallForm, Type};
 /// The value of a small collection.
 #[derive(Clone, Copy)]
 pub(crate) enum Small<'a> {
-    /// Lists and sorted sets.
+    /// Lists.
     Packed(Node<'a>),
     /// Sets of nothing but integers.
     Integers(IntSet<'a>),
     /// Hashes, and sets that have other members too.
     Leaf(PackedLeaf<'a>),
+    /// Sorted sets.
+    Scored(SmallZset<'a>),
 }
 
 impl<'a> Small<'a> {
@@ -27,7 +30,8 @@ impl<'a> Small<'a> {
         let value = object.value();
         match (Type::of_kind(object.kind()).row().small, Encoding::of(object.tag())) {
             (SmallForm::Plain, _) | (_, Encoding::Big) => None,
-            (SmallForm::Entries | SmallForm::Scored, _) => Some(Small::Packed(Node::open(value))),
+            (SmallForm::Entries, _) => Some(Small::Packed(Node::open(value))),
+            (SmallForm::Scored, _) => Some(Small::Scored(SmallZset::open(value))),
             (SmallForm::Members, Encoding::Small) => Some(Small::Integers(IntSet::open(value))),
             (SmallForm::Members | SmallForm::Fields, _) => Some(Small::Leaf(PackedLeaf::open(value))),
         }
@@ -39,6 +43,7 @@ impl<'a> Small<'a> {
             Small::Packed(node) => node.len(),
             Small::Integers(set) => set.len(),
             Small::Leaf(leaf) => leaf.len(),
+            Small::Scored(set) => set.len(),
         }
     }
 
@@ -48,6 +53,7 @@ impl<'a> Small<'a> {
             Small::Packed(node) => node.needed_bytes(0),
             Small::Integers(set) => set.copied_bytes(),
             Small::Leaf(leaf) => leaf.copied_bytes(),
+            Small::Scored(set) => set.copied_bytes(),
         }
     }
 
@@ -59,6 +65,7 @@ impl<'a> Small<'a> {
             Small::Packed(node) => node.copy_into(out, grow),
             Small::Integers(set) => set.copy_into(out),
             Small::Leaf(leaf) => leaf.copy_into(out),
+            Small::Scored(set) => return set.copy_into(out),
         };
         copied.expect("the copy has the bytes that it asked for");
     }
@@ -69,10 +76,7 @@ impl<'a> Small<'a> {
         assert!(self.len() > 0, "a small value of {form:?} is empty");
         match (self, form) {
             (Small::Packed(node), SmallForm::Entries) => node.verify(),
-            (Small::Packed(node), SmallForm::Scored) => {
-                node.verify();
-                assert!(node.len().is_multiple_of(2), "{} entries of members and scores", node.len());
-            }
+            (Small::Scored(set), SmallForm::Scored) => set.verify(seed),
             (Small::Integers(set), SmallForm::Members) => set.verify(),
             (Small::Leaf(leaf), SmallForm::Members | SmallForm::Fields) => {
                 leaf.verify();

@@ -36,7 +36,7 @@ pub(crate) enum SmallForm {
     Plain,
     /// A packed node, one entry an element.
     Entries,
-    /// A packed node, two entries an element: a member and its score.
+    /// A leaf of members in the order of their scores.
     Scored,
     /// A packed leaf of fields and values.
     Fields,

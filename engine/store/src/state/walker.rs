@@ -17,10 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varve_base::Ref;
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::zset;
 use varve_collection::{Collection, ReadCtx};
 use varve_packed::leaf::PackedLeaf;
-use varve_packed::node::{Node, PackedEntry};
+use varve_packed::node::PackedEntry;
 use varve_segment::{Object, Pin};
 
 use super::key::{Place, database_of};
@@ -178,8 +177,6 @@ impl<'a> Before<'a> {
             (Some(Collection::List(list)), _) => list.len(),
             (Some(Collection::Hash(table) | Collection::Set(table)), _) => table.len() as u64,
             (Some(Collection::Zset(set)), _) => set.len() as u64,
-            // A node has an entry for each field and each value.
-            (None, Some(Small::Packed(node))) if self.ty() != Type::List => node.len() as u64 / 2,
             (None, Some(small)) => small.len() as u64,
             (None, None) => 1,
         }
@@ -201,19 +198,15 @@ impl<'a> Before<'a> {
         match (self.collection, Small::of(&self.object)) {
             (Some(collection), _) => self.for_each_of(collection, show),
             (None, None) => show(ValuePart::Whole(self.object.value())),
-            (None, Some(Small::Packed(node))) => self.for_each_packed(node, show),
+            (None, Some(Small::Packed(node))) => {
+                node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
+            }
+            (None, Some(Small::Scored(set))) => set.for_each(|member, score| show(ValuePart::Scored(member, score))),
             (None, Some(Small::Leaf(leaf))) => self.for_each_packed_leaf(leaf, show),
             (None, Some(Small::Integers(integers))) => {
                 integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
             }
         }
-    }
-
-    fn for_each_packed(&self, node: Node<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
-        if self.ty() == Type::Zset {
-            return zset::packed::for_each(node, |member, score| show(ValuePart::Scored(member, score)));
-        }
-        node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
     }
 
     fn for_each_packed_leaf(&self, leaf: PackedLeaf<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {

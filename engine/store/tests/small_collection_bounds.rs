@@ -1,45 +1,23 @@
 //! Settings of any size leave small collections small: whatever the limits allow, one that is searched and converted by a
 //! single command has no more than `SMALL_ENTRIES_MAX` entries and `SMALL_BYTES_MAX` bytes.
 
+mod one_store;
+
 use std::sync::Arc;
 
 use varve_store::{
-    Limits, LogGeometry, Options, PerType, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, SmallLimits, Store, StoreWorker, Tx,
-    ZAdd,
+    Key, Limits, PerType, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, SmallLimits, Store, StoreWorker, Tx, ZAdd,
 };
 
-const NOW: i64 = 1_000_000;
-
 fn store() -> (Arc<Store>, StoreWorker) {
-    let geometry = LogGeometry {
-        segment_bytes: 1 << 20,
-        piece_bytes: 64 << 10,
-        extent_min_bytes: 256 << 10,
-        release_bytes: 64 << 10,
-        reserve_bytes: 1 << 30,
-    };
-    let options = Options { databases: 1, workers: 1, shards: 4, seed: 5, geometry, ..Options::default() };
-    let store = Store::new(&options).expect("an address range");
     let all = u64::MAX;
     let small = PerType::new(|_| SmallLimits { entries: all, value_bytes: all });
-    let limits = Limits { small, ..Limits::default() };
-    store.shapes().set(&limits);
-    let mut worker = store.worker(0);
-    worker.set_now(NOW);
-    (store, worker)
+    one_store::store(&Limits { small, ..Limits::default() })
 }
 
-/// Runs with the key's shard held, and tells the key's encoding afterwards.
-fn on(worker: &mut StoreWorker, key: &str, run: impl FnOnce(&mut Tx<'_>, &varve_store::Key<'_>)) -> &'static str {
-    let (store, local) = worker.parts();
-    let _inside = store.gate().enter(local.id());
-    let mut tx = Tx::new(store, local, 0);
-    let key = tx.key(key.as_bytes());
-    assert!(tx.try_hold(&[tx.shard_of(key.hash)]));
-    run(&mut tx, &key);
-    let encoding = tx.object(&key).expect("it is there").encoding;
-    tx.finish();
-    encoding
+/// Runs with the key's shard held; returns the key's encoding afterwards.
+fn on(worker: &mut StoreWorker, key: &str, run: impl FnOnce(&mut Tx<'_>, &Key<'_>)) -> &'static str {
+    one_store::on(worker, key, run).1
 }
 
 fn add(worker: &mut StoreWorker, kind: &str, from: u64, to: u64, bytes: usize) -> &'static str {

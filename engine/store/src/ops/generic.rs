@@ -217,7 +217,7 @@ impl Tx<'_> {
         let now_ms = self.local.now_ms();
         let shard = self.held.at(p.shard);
         let object = shard.open(self.store.log(), p.r);
-        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).body.memory());
+        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).memory());
         Some(ObjectInfo {
             ty: Type::of_kind(object.kind()),
             encoding: encoding_of(&object),

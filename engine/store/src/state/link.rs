@@ -113,6 +113,11 @@ impl Root {
     pub(crate) fn held_bytes(&self) -> usize {
         self.body.table_bytes() + size_of::<Root>()
     }
+
+    /// Bytes of the root, its tables and its objects in the log.
+    pub(crate) fn memory(&self) -> usize {
+        self.body.memory() + size_of::<Root>()
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use varve_store::{Key, Limits, LogGeometry, Options, Store, StoreWorker, Tx};
 
 /// The time at which these stores begin, in ms of Unix time.
-pub const NOW: i64 = 1_000_000;
+pub(crate) const NOW: i64 = 1_000_000;
 
 /// A store with these limits of small collections.
-pub fn store(limits: &Limits) -> (Arc<Store>, StoreWorker) {
+pub(crate) fn store(limits: &Limits) -> (Arc<Store>, StoreWorker) {
     let geometry = LogGeometry {
         segment_bytes: 1 << 20,
         piece_bytes: 64 << 10,
@@ -25,7 +25,11 @@ pub fn store(limits: &Limits) -> (Arc<Store>, StoreWorker) {
 }
 
 /// Runs with the shard of a key held; returns what `run` gives and the key's encoding afterwards, "none" without the key.
-pub fn on<R>(worker: &mut StoreWorker, key: &str, run: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> (R, &'static str) {
+pub(crate) fn on<R>(
+    worker: &mut StoreWorker,
+    key: &str,
+    run: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R,
+) -> (R, &'static str) {
     let (store, local) = worker.parts();
     let _inside = store.gate().enter(local.id());
     let mut tx = Tx::new(store, local, 0);

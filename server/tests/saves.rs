@@ -91,14 +91,15 @@ fn fill(client: &mut Client) {
             assert!(!client.cmd(&line).is_error(), "{line}");
         }
     }
-    for n in 0..3000 {
+    // Long enough to be saved over several holds of their shards.
+    for n in 0..10_000 {
         client.queue(&["RPUSH", "big list", &format!("element {n}")]);
         client.queue(&["SADD", "big set", &format!("member {n}")]);
         client.queue(&["HSET", "big hash", &format!("field {n}"), &n.to_string()]);
         client.queue(&["ZADD", "big zset", &format!("{n}.25"), &format!("member {n}")]);
     }
     client.flush().expect("it is sent");
-    (0..12_000).for_each(|_| assert!(!client.read().expect("a reply").is_error()));
+    (0..40_000).for_each(|_| assert!(!client.read().expect("a reply").is_error()));
     client.cmd("SETRANGE large 700000 end");
     client.cmd("SELECT 5");
     client.cmd("SET other database");
@@ -148,14 +149,18 @@ fn a_save_is_of_one_instant_whatever_is_changed_meanwhile() {
         client.queue(&["SET", &format!("new:{n}"), "new"]);
         client.queue(&["RENAME", &format!("key:{n}"), &format!("renamed:{}", 2999 - n)]);
     }
-    client.queue(&["LPOP", "big list"]);
+    for n in 0..2000 {
+        client.queue(&["LPOP", "big list"]);
+        client.queue(&["SREM", "big set", &format!("member {}", n * 5)]);
+        client.queue(&["HSET", "big hash", &format!("field {}", n * 3), "changed", &format!("new {n}"), "field"]);
+    }
     client.queue(&["DEL", "big set"]);
     client.queue(&["RENAME", "big hash", "gone"]);
     client.queue(&["ZADD", "big zset", "3", "one"]);
     client.queue(&["SWAPDB", "0", "5"]);
     client.queue(&["FLUSHDB"]);
     client.flush().expect("it is sent");
-    (0..9006).for_each(|_| assert!(client.read().is_ok()));
+    (0..15_005).for_each(|_| assert!(client.read().is_ok()));
     assert_ne!(digest(&mut client), saved);
     wait_for_save(&mut client);
     assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
@@ -285,6 +290,84 @@ fn flushall_cancels_a_save() {
     let replies = client.cmd("EXEC");
     assert!(format!("{replies:?}").contains("Background saving scheduled") || !replies.is_error(), "{replies:?}");
     wait_until("it is saved behind the transaction", || dir.file().exists());
+}
+
+#[test]
+fn whoever_asks_for_a_save_behind_flushall_has_one() {
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("save 3600 1").start().expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("DEBUG POPULATE 500 key 40");
+    client.cmd("CONFIG SET rdb-key-save-delay 10000");
+    // The save that FLUSHALL cancels has not ended when the next one is asked for, nor has its own.
+    let lines = [
+        ("BGSAVE", "Background saving started"),
+        ("FLUSHALL", "OK"),
+        ("SAVE", "OK"),
+        ("SET a 1", "OK"),
+        ("FLUSHALL", "OK"),
+        ("BGSAVE", "Background saving started"),
+        ("SET b 2", "OK"),
+        ("FLUSHALL", "OK"),
+        ("SET c 3", "OK"),
+        ("SAVE", "OK"),
+    ];
+    lines.iter().for_each(|(line, _)| client.queue(&line.split(' ').collect::<Vec<_>>()));
+    client.flush().expect("it is sent");
+    for (line, reply) in lines {
+        assert_eq!(text(client.read().expect("a reply")), reply, "{line}");
+    }
+    let second = peer(&dir);
+    assert_eq!(text(second.client().cmd("GET c")), "3");
+    assert_eq!(second.client().cmd("DBSIZE"), RespValue::Integer(1));
+}
+
+#[test]
+fn a_save_goes_where_it_was_when_it_began() {
+    let (dir, other) = (Dir::new(), Dir::new());
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("enable-protected-configs yes").start();
+    let server = server.expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("DEBUG POPULATE 100 key 10");
+    client.cmd("CONFIG SET rdb-key-save-delay 2000");
+    assert_eq!(text(client.cmd("BGSAVE")), "Background saving started");
+    assert_eq!(text(client.call(&["CONFIG", "SET", "dir", &other.0.display().to_string()]).expect("a reply")), "OK");
+    assert_eq!(field(&mut client, "rdb_bgsave_in_progress"), "1");
+    wait_for_save(&mut client);
+    assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(dir.file().exists() && !other.file().exists());
+    assert_eq!(fs::read_dir(&dir.0).expect("the directory").count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn the_use_of_keys_is_saved_as_the_policy_looks_at_it() {
+    for (policy, option, object, value) in
+        [("allkeys-lfu", "FREQ", "FREQ", 77), ("volatile-lru", "IDLETIME", "IDLETIME", 50_000)]
+    {
+        let dir = Dir::new();
+        let with_policy = |start: Launch| launch(start, &dir.0).config(format!("maxmemory-policy {policy}"));
+        // A counter of uses falls by itself.
+        let with_policy = |start: Launch| with_policy(start).config("lfu-decay-time 0").start().expect("it starts");
+        let first = with_policy(Launch::binary(PROGRAM));
+        let mut client = first.client();
+        client.cmd("SET from value");
+        let RespValue::Bulk(payload) = client.cmd("DUMP from") else { panic!("a payload") };
+        let number = value.to_string();
+        client.queue(&[b"RESTORE".as_slice(), b"k", b"0", &payload, option.as_bytes(), number.as_bytes()]);
+        client.flush().expect("it is sent");
+        assert_eq!(text(client.read().expect("a reply")), "OK");
+        let is_kept = |client: &mut Client| {
+            let RespValue::Integer(now) = client.cmd(&format!("OBJECT {object} k")) else { panic!("a number") };
+            assert!((value..value + 300).contains(&now), "{policy}: {now}");
+        };
+        is_kept(&mut client);
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+        let second = with_policy(Launch::peer());
+        let mut peer_client = second.client();
+        is_kept(&mut peer_client);
+        assert_eq!(text(peer_client.cmd("SAVE")), "OK");
+        is_kept(&mut with_policy(Launch::binary(PROGRAM)).client());
+    }
 }
 
 #[test]

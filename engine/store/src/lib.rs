@@ -31,6 +31,7 @@ pub use ops::{
     AddError, Ahead, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp, SetView,
     SetViews, SetsInParts, Tx, Unpublished,
 };
+pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::form::StringForm;
@@ -48,7 +49,7 @@ pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
-pub use state::walker::{Before, ValuePart, Walker};
+pub use state::walker::{Before, PartSink, ValuePart, Walker};
 pub use state::watch::{self, Watcher};
 pub use state::wheel;
 pub use varve_collection::list::End as ListEnd;

@@ -57,7 +57,7 @@ fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let store = Arc::clone(ctx.state.store());
     // In a transaction the gate is held already.
     let _alone = (!ctx.conn.session().is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
-    if save && !persist::save_alone(ctx.state) {
+    if save && !persist::save_alone(ctx.state, ctx.store) {
         return Err(errors::SAVE_FAILED);
     }
     if flush {

@@ -44,6 +44,11 @@ impl RdbBuffer {
         self.bytes.len()
     }
 
+    /// Bytes that it has memory for.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

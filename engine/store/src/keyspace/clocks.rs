@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::store::Store;
 use super::worker::WorkerState;
-use crate::state::clock::{Lfu, seconds};
+use crate::state::clock::{Lfu, UseMeter, seconds};
 use crate::state::policy::{Eviction, Policy};
 
 impl WorkerState {
@@ -50,6 +50,11 @@ impl Store {
     /// The policy that makes room at the limit.
     pub fn policy(&self) -> Policy {
         self.limit().policy()
+    }
+
+    /// How the policy of now looks at the use of keys.
+    pub fn use_meter(&self) -> UseMeter {
+        self.limit().use_meter()
     }
 
     /// Sets the bytes that connections' buffers use, which the limit covers.

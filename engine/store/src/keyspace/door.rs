@@ -13,6 +13,8 @@
 //! Not a change: the clock of a key (its last use), and what reclaim does. It moves an object, drops the free room of a
 //! small collection, moves the table of a big one, and frees what no key leads to; what a key holds stays the same.
 
+use std::sync::Arc;
+
 use varve_base::Ref;
 use varve_collection::{Collection, ReadCtx, WriteCtx};
 use varve_index::{IndexEntry, IndexTable};
@@ -24,7 +26,7 @@ use crate::state::counts::Counts;
 use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
-use crate::state::walker::{Before, Walking};
+use crate::state::walker::Before;
 use crate::state::wheel::Wheel;
 
 /// Proof that the walker of a walk under way has seen the object that is about to change.
@@ -68,10 +70,20 @@ impl Shard {
         }
     }
 
-    /// Shows the walker of the walk that is under way an object.
-    pub(super) fn show_walker(&self, ground: &Ground, r: Ref) {
-        let Some(walker) = self.walking.as_ref().and_then(Walking::walker) else { return };
-        walker.before(&self.shown(ground, r));
+    /// Shows the walker of the walk that is under way an object; of a long collection, its elements from now on. Gives the
+    /// number of bytes that were copied for it, about.
+    pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref) -> usize {
+        let Some((walking, walker)) = self.walking.as_ref().and_then(|it| Some((it, it.walker()?))) else { return 0 };
+        let old = self.shown(ground, r);
+        if !old.is_long(ground.readers().bounds()) {
+            walker.before(&old);
+            return old.bytes_to_show();
+        }
+        let walk = Arc::clone(walking.walk());
+        if let Some(sink) = walk.sink_of(&old) {
+            self.begin_long(ground, r, &walk, sink);
+        }
+        0
     }
 
     /// An object as a walker is shown it.

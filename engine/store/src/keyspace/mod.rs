@@ -9,7 +9,8 @@
 //! | `guards` | the shards that a command holds |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
 //! | `expiry` | the end of a key whose time has come |
-//! | `walk`, `walking`, `verify` | the keyspace as a whole, the steps of a walk, what must hold |
+//! | `walk`, `walking`, `long_values` | the keyspace as a whole, the steps of a walk, those over long collections |
+//! | `verify` | what must hold |
 
 mod clocks;
 pub(crate) mod databases;
@@ -18,6 +19,7 @@ mod expiry;
 pub mod gate;
 pub(crate) mod ground;
 pub(crate) mod guards;
+mod long_values;
 mod report;
 mod roots;
 pub(crate) mod shard;

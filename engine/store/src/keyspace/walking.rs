@@ -13,11 +13,14 @@ use varve_base::Ref;
 use super::ground::Ground;
 use super::shard::Shard;
 use super::store::Store;
+use super::worker::{StoreWorker, WorkerState};
 use crate::state::key::Place;
 use crate::state::walker::{Walk, Walker, Walking};
 
 /// Refs of a bucket and of its overflow, mostly.
 const BUCKET_REFS: usize = 16;
+/// Bytes of values after which a step passes no further bucket.
+const STEP_BYTES: usize = 64 << 10;
 
 impl Store {
     /// Begins a walk: the walker is shown each key that is there now, once, by the steps of the walk or before the key
@@ -49,11 +52,23 @@ impl Store {
         self.walks() && self.walk().try_lock().is_some_and(|walk| walk.as_ref().is_some_and(|walk| walk.may_go_on()))
     }
 
-    /// Passes up to `buckets` buckets of one shard; false at the end of the walk, and without one. A shard or a walk that
+    /// True while nothing that can wait is to remove a key: the walker of the walk under way has no room for it.
+    pub(crate) fn walker_is_full(&self) -> bool {
+        self.walks()
+            && self
+                .walk()
+                .try_lock()
+                .is_some_and(|walk| walk.as_ref().is_some_and(|walk| walk.walker().is_some_and(Walker::is_full)))
+    }
+
+    /// Shows some more elements of a long collection, or passes up to `buckets` buckets of one shard; false at the end of the walk, and without one. A shard or a walk that
     /// is in other hands is left for the next call.
-    pub fn walk_step(&self, buckets: usize) -> bool {
+    pub(crate) fn walk_step(&self, worker: &mut WorkerState, buckets: usize) -> bool {
         let Some(mut under_way) = self.walk().try_lock() else { return true };
         let Some(walk) = &*under_way else { return false };
+        if self.long_step(worker, walk) {
+            return true;
+        }
         let place = walk.cursor();
         let Some(cell) = self.cells().get(place.shard()) else {
             walk.report_end();
@@ -63,9 +78,10 @@ impl Store {
         };
         let Some(mut shard) = cell.lock.try_lock() else { return true };
         let mut next = Some(place.position());
+        let mut bytes = 0;
         for _ in 0..buckets {
-            let Some(from) = next else { break };
-            next = shard.pass_bucket(self.ground(), from);
+            let Some(from) = next.filter(|_| bytes < STEP_BYTES) else { break };
+            next = shard.pass_bucket(self.ground(), from, &mut bytes);
         }
         match next {
             Some(position) => walk.pass(Place::new(place.shard(), position)),
@@ -77,9 +93,9 @@ impl Store {
         true
     }
 
-    /// Shows the walker of the walk that is under way nothing more. Its steps go on to the end.
-    pub fn abandon_walk(&self) {
-        if let Some(walk) = &*self.walk().lock() {
+    /// Shows this walker nothing more. The steps of its walk go on to the end; another walk is left alone.
+    pub fn abandon_walk(&self, walker: &dyn Walker) {
+        if let Some(walk) = self.walk().lock().as_ref().filter(|walk| walk.is_of(walker)) {
             walk.abandon();
         }
     }
@@ -88,6 +104,7 @@ impl Store {
     /// have its mark taken away. Under the gate alone.
     pub(crate) fn end_walk(&self) {
         let Some(walk) = self.walk().lock().take() else { return };
+        walk.drop_long();
         self.walks.store(false, Relaxed);
         for cell in self.cells() {
             cell.lock.lock().walking = None;
@@ -98,10 +115,21 @@ impl Store {
     }
 }
 
+impl StoreWorker {
+    /// Makes a step of the walk that is under way: shows its walker some more elements of a long collection, or passes up to
+    /// `buckets` buckets; false at the end of the walk, and without one. The background makes such steps by itself while
+    /// the walker has room.
+    pub fn walk_step(&mut self, buckets: usize) -> bool {
+        let (store, worker) = self.parts();
+        store.walk_step(worker, buckets)
+    }
+}
+
 impl Shard {
     /// Shows the walker the objects of the bucket at a position that have no mark, and takes the marks of the others
     /// away; gives the position behind the bucket, None at the end. The walk passes it before the shard is released.
-    fn pass_bucket(&mut self, ground: &Ground, from: u64) -> Option<u64> {
+    /// Adds the bytes that were copied for the walker to `bytes`.
+    fn pass_bucket(&mut self, ground: &Ground, from: u64, bytes: &mut usize) -> Option<u64> {
         let log = ground.log();
         let mut refs = SmallVec::<[Ref; BUCKET_REFS]>::new();
         let hashes = self.hashes(log, ground.seed());
@@ -115,7 +143,7 @@ impl Shard {
             if self.open(log, r).saved() {
                 self.set_mark(log, r, false);
             } else {
-                self.show_walker(ground, r);
+                *bytes += self.show_walker(ground, r);
             }
         }
         next

@@ -53,6 +53,38 @@ impl Lfu {
     }
 }
 
+/// How a key was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// Seconds since its last use.
+    Idle(u64),
+    /// The logarithmic counter of its uses.
+    Count(u8),
+}
+
+/// How a policy looks at the use of keys.
+#[derive(Clone, Copy, Debug)]
+pub struct UseMeter(pub(super) MeasuredUse);
+
+/// The part of a key's use that counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum MeasuredUse {
+    Nothing,
+    Idle,
+    Count(Lfu),
+}
+
+impl UseMeter {
+    /// The use that a clock states.
+    pub(crate) fn read(self, clock: u32, now_ms: i64) -> Option<KeyUse> {
+        match self.0 {
+            MeasuredUse::Nothing => None,
+            MeasuredUse::Idle => Some(KeyUse::Idle(u64::from(idle_s(clock, now_ms)))),
+            MeasuredUse::Count(lfu) => Some(KeyUse::Count(lfu.counter(clock, now_ms))),
+        }
+    }
+}
+
 /// Minutes modulo 2^16.
 pub(crate) fn minutes(now_ms: i64) -> u32 {
     (now_ms / 60_000) as u32 & 0xffff

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::clock::Lfu;
+use super::clock::{Lfu, MeasuredUse, UseMeter};
 
 /// The policy that makes room when the limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +192,16 @@ impl Limit {
         let on = self.lfu.load(Relaxed) & LFU_ON;
         let factor = u64::from(eviction.lfu_log_factor) << 32;
         self.lfu.store(on | factor | u64::from(eviction.lfu_decay_min), Relaxed);
+    }
+
+    /// How the policy looks at the use of keys.
+    pub(crate) fn use_meter(&self) -> UseMeter {
+        let by_idle = self.policy().measure() == Measure::Idle;
+        UseMeter(match self.lfu() {
+            Some(lfu) => MeasuredUse::Count(lfu),
+            None if by_idle => MeasuredUse::Idle,
+            None => MeasuredUse::Nothing,
+        })
     }
 
     /// How uses are counted, if they are.

@@ -10,21 +10,38 @@
 //! So an object that is written during a walk is born marked if its place is ahead, and unmarked if its place has been
 //! passed, wherever its value comes from: RENAME shows the value under its old name.
 //!
-//! Not here: the calls (`keyspace/door.rs`), the steps of a walk (`keyspace/walking.rs`).
+//! ```text
+//! a long collection   met by the walk, or about to change --reader begins--> waits --some elements a step--> all shown
+//! ```
+//! The elements of a collection that is too long for one hold of its shard are shown over several, one collection after
+//! the other and before the walk goes on: a reader keeps them as they were (`state/readers.rs`).
+//!
+//! Not here: the calls (`keyspace/door.rs`), the steps of a walk (`keyspace/walking.rs`, `keyspace/long_values.rs`).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varve_base::Ref;
+use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::{Collection, ReadCtx};
 use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::PackedEntry;
 use varve_segment::{Object, Pin};
 
+use super::clock::{KeyUse, UseMeter};
 use super::key::{Place, database_of};
+use super::readers::{CollectionReader, ReadBounds};
 use super::small::{Small, members_of, pairs_of};
 use super::types::{SmallForm, Type};
+
+/// Elements, and bytes of them, up to which a walk shows a collection whole: a bucket of the index may have seven of them,
+/// which are shown in one hold of the shard, some 200 us.
+const WHOLE_ELEMENTS: u64 = 1024;
+const WHOLE_BYTES: u64 = 64 << 10;
+/// Bytes of a member of a sorted set and its score, on average.
+const ZSET_ELEMENT_BYTES: usize = 32;
 
 /// Is shown each object once, as it was when the walk began. Called with the object's shard held: it may take locks that
 /// are leaves, and waits for nothing.
@@ -32,6 +49,10 @@ pub trait Walker: Send + Sync {
     /// The walk has come to the object, or the object is about to change or to be removed. Its bytes, and its elements,
     /// are as they were when the walk began. A key whose time has come is shown like any other.
     fn before(&self, old: &Before<'_>);
+
+    /// The walk has come to a collection that is too long for one hold of its shard, or it is about to change or to be
+    /// removed. Gives the receiver of its elements, None if they are not wanted.
+    fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>>;
 
     /// Every database is about to be emptied at once: the walk ends, and nothing more is shown.
     fn before_all(&self);
@@ -44,6 +65,31 @@ pub trait Walker: Send + Sync {
     fn has_room(&self) -> bool {
         true
     }
+
+    /// True while nothing that can wait is to remove a key that has not been shown: eviction, sweeps.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// Receives the elements of a long collection as they were when the walk began. Dropped before its end, it receives no
+/// more: the walk was abandoned.
+pub trait PartSink: Send {
+    /// An element. The collection's shard is held.
+    fn part(&mut self, part: ValuePart<'_>);
+
+    /// Some elements have been given, and no shard is held.
+    fn hold_ended(&mut self);
+
+    /// All elements have been given. No shard is held.
+    fn end(self: Box<Self>);
+}
+
+/// A collection whose elements are on their way to a walker.
+pub(crate) struct LongValue {
+    pub(crate) reader: CollectionReader,
+    pub(crate) sink: Box<dyn PartSink>,
+    pub(crate) scratch: CompressScratch,
 }
 
 /// A walk under way.
@@ -52,6 +98,8 @@ pub(crate) struct Walk {
     /// Places before this one have been passed. It changes with the shard of the place locked, so that who holds a shard
     /// knows of each of its places on which side it is.
     cursor: AtomicU64,
+    /// Collections that are to be shown over several holds, in the order in which they were met.
+    long: RankedMutex<VecDeque<LongValue>>,
     /// The walker is shown nothing more: what is left of the walk takes the marks away.
     abandoned: AtomicBool,
 }
@@ -59,7 +107,8 @@ pub(crate) struct Walk {
 impl Walk {
     /// A walk that begins.
     pub(crate) fn new(walker: Arc<dyn Walker>) -> Walk {
-        Walk { walker, cursor: AtomicU64::new(0), abandoned: AtomicBool::new(false) }
+        let long = RankedMutex::new(Rank::Leaf, VecDeque::new());
+        Walk { walker, cursor: AtomicU64::new(0), long, abandoned: AtomicBool::new(false) }
     }
 
     /// The place from which on nothing has been passed.
@@ -73,9 +122,46 @@ impl Walk {
         self.cursor.store(to.0, Relaxed);
     }
 
+    /// True if it is the walk of this walker.
+    pub(crate) fn is_of(&self, walker: &dyn Walker) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.walker), walker)
+    }
+
     /// Shows the walker nothing more.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Relaxed);
+        self.drop_long();
+    }
+
+    /// The receiver of a long collection's elements, if the walker wants them.
+    pub(crate) fn sink_of(&self, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
+        Arc::clone(&self.walker).before_long(old)
+    }
+
+    /// Has a long collection shown behind those that wait.
+    pub(crate) fn add_long(&self, long: LongValue) {
+        self.long.lock().push_back(long);
+    }
+
+    /// The long collection that is to be shown next; the caller has the walk in hand, and puts it back unless all was shown.
+    pub(crate) fn take_long(&self) -> Option<LongValue> {
+        self.long.lock().pop_front()
+    }
+
+    /// Puts a long collection back, of which more is to be shown, unless the walk was abandoned.
+    pub(crate) fn put_long(&self, long: LongValue) {
+        self.long.lock().push_front(long);
+        // Whoever has abandoned the walk meanwhile has not found it there.
+        if self.abandoned.load(Relaxed) {
+            self.drop_long();
+        }
+    }
+
+    /// Ends the readers of all long collections.
+    pub(crate) fn drop_long(&self) {
+        // Outside of the lock: a reader that ends takes another one.
+        let dropped = std::mem::take(&mut *self.long.lock());
+        drop(dropped);
     }
 
     /// The walker, unless the walk was abandoned.
@@ -90,6 +176,7 @@ impl Walk {
 
     /// Reports the end of the walk to the walker.
     pub(crate) fn report_end(&self) {
+        debug_assert!(self.long.lock().is_empty(), "long collections are shown before the walk goes on");
         self.walker.ended();
     }
 }
@@ -115,6 +202,11 @@ impl Walking {
     /// The walker, unless the walk was abandoned.
     pub(crate) fn walker(&self) -> Option<&dyn Walker> {
         self.walk.walker()
+    }
+
+    /// The walk.
+    pub(crate) fn walk(&self) -> &Arc<Walk> {
+        &self.walk
     }
 }
 
@@ -171,6 +263,11 @@ impl<'a> Before<'a> {
         self.object.expiry_ms()
     }
 
+    /// How the key was used, as far as `uses` looks at that; `now_ms` is Unix time.
+    pub fn last_use(&self, uses: UseMeter, now_ms: i64) -> Option<KeyUse> {
+        uses.read(self.object.clock(), now_ms)
+    }
+
     /// Number of elements of a collection, members or fields; 1 for a string.
     pub fn len(&self) -> u64 {
         match (self.collection, Small::of(&self.object)) {
@@ -185,6 +282,27 @@ impl<'a> Before<'a> {
     /// False: there is no key without a value.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// True if the elements are too many, or too large, to be shown in one hold of the shard.
+    pub(crate) fn is_long(&self, bounds: ReadBounds) -> bool {
+        let (len, bytes) = match self.collection {
+            Some(Collection::List(list)) => (list.len(), list.object_bytes()),
+            Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
+            // Sorted sets have no readers over several holds.
+            Some(Collection::Zset(_)) | None => return false,
+        };
+        len > WHOLE_ELEMENTS.min(bounds.hold_elements as u64) || bytes > WHOLE_BYTES
+    }
+
+    /// Bytes of the value that are copied when it is shown, about.
+    pub(crate) fn bytes_to_show(&self) -> usize {
+        match self.collection {
+            Some(Collection::List(list)) => list.object_bytes() as usize,
+            Some(Collection::Hash(table) | Collection::Set(table)) => table.object_bytes() as usize,
+            Some(Collection::Zset(set)) => set.len() * ZSET_ELEMENT_BYTES,
+            None => self.object.value().len(),
+        }
     }
 
     /// The bytes of a large string, readable after the shard is let go until the pin is dropped. None for all other values.

@@ -90,18 +90,23 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         reclaim_step(store, worker),
         Step::more(store.log().release_step(RELEASE_BYTES)),
         page_cache::step(store, worker.now_ms()),
-        sweep::step(store),
+        sweep_step(store),
         collections_step(store, worker),
         sweep::drop_detached_step(store),
-        walk_step(store),
+        walk_step(store, worker),
     ];
     steps.into_iter().any(Step::is_left)
 }
 
+/// Removes some keys of a database that was flushed, unless the walk under way has no room for them: they can wait.
+fn sweep_step(store: &Store) -> Step {
+    if store.database_map().owes_sweep() && store.walker_is_full() { Step::Done } else { sweep::step(store) }
+}
+
 /// Passes some buckets, if a walk is under way and its walker has room. Where the walk or the shard is busy, another round
 /// tries again.
-fn walk_step(store: &Store) -> Step {
-    Step::more(store.owes_walk() && store.walk_step(WALK_BUCKETS))
+fn walk_step(store: &Store, worker: &mut WorkerState) -> Step {
+    Step::more(store.owes_walk() && store.walk_step(worker, WALK_BUCKETS))
 }
 
 /// A step of each kind that collections owe. Three leaf locks are taken for it, so it is asked first whether any is owed.

@@ -50,7 +50,7 @@ pub(crate) fn operations(ty: Type) -> std::ops::Range<u8> {
 
 pub(crate) struct World {
     pub(crate) store: Arc<Store>,
-    workers: Vec<StoreWorker>,
+    pub(crate) workers: Vec<StoreWorker>,
     pub(crate) model: BTreeMap<Name, (Plain, Option<i64>)>,
     pub(crate) now: i64,
     done: u32,

@@ -3,6 +3,8 @@
 //!
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
+mod long;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,7 +14,10 @@ use crate::all_types::value::Plain;
 use crate::all_types::{Name, Op, World};
 use crate::setting;
 use varve_base::rng::Rng;
-use varve_store::{Before, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Type, ValuePart, Walker};
+use varve_store::{
+    Before, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StringForm, Ttl, Type, ValuePart,
+    Walker,
+};
 
 /// A walker that remembers what it was shown.
 #[derive(Default)]
@@ -20,11 +25,16 @@ struct Recorder {
     recorded: Mutex<Recorded>,
     /// The steps of the walk are to wait.
     full: AtomicBool,
+    /// And so is whatever removes keys and can wait.
+    is_full: AtomicBool,
 }
 
 #[derive(Default)]
 struct Recorded {
     shown: Vec<Shown>,
+    /// Values among them that were shown over several holds, and the most elements of one hold.
+    long: usize,
+    most: u64,
     /// How often everything was about to be emptied.
     all: usize,
     /// How often a walk has come to its end.
@@ -39,9 +49,20 @@ struct Shown {
 
 impl Walker for Recorder {
     fn before(&self, old: &Before<'_>) {
+        let mut value = Plain::empty(old.ty());
+        let mut parts = 0;
+        old.for_each(&mut |part| {
+            parts += 1;
+            add_part(&mut value, part);
+        });
+        assert_eq!(old.len(), parts, "the number of parts is known before they are shown");
+        self.add(old, value);
+    }
+
+    fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let name = (u32::from(old.db()), old.key().to_vec());
-        let shown = Shown { name, value: plain(old), expiry: old.expiry_ms() };
-        self.recorded.lock().expect("no panic").shown.push(shown);
+        let shown = Shown { name, value: Plain::empty(old.ty()), expiry: old.expiry_ms() };
+        Some(Box::new(Long { shown, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
     }
 
     fn before_all(&self) {
@@ -55,9 +76,49 @@ impl Walker for Recorder {
     fn has_room(&self) -> bool {
         !self.full.load(Relaxed)
     }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
+    }
+}
+
+/// A long collection that is being shown.
+struct Long {
+    shown: Shown,
+    parts: u64,
+    len: u64,
+    /// The most elements of one hold, and those before the hold.
+    most: u64,
+    before: u64,
+    recorder: Arc<Recorder>,
+}
+
+impl PartSink for Long {
+    fn part(&mut self, part: ValuePart<'_>) {
+        self.parts += 1;
+        add_part(&mut self.shown.value, part);
+    }
+
+    fn hold_ended(&mut self) {
+        self.most = self.most.max(self.parts - self.before);
+        self.before = self.parts;
+    }
+
+    fn end(self: Box<Self>) {
+        assert_eq!(self.len, self.parts, "the number of parts is known before they are shown");
+        let mut recorded = self.recorder.recorded.lock().expect("no panic");
+        recorded.long += 1;
+        recorded.most = recorded.most.max(self.most);
+        recorded.shown.push(self.shown);
+    }
 }
 
 impl Recorder {
+    fn add(&self, old: &Before<'_>, value: Plain) {
+        let name = (u32::from(old.db()), old.key().to_vec());
+        self.recorded.lock().expect("no panic").shown.push(Shown { name, value, expiry: old.expiry_ms() });
+    }
+
     fn take(&self) -> Recorded {
         std::mem::take(&mut self.recorded.lock().expect("no panic"))
     }
@@ -78,26 +139,19 @@ impl Recorder {
     }
 }
 
-fn plain(old: &Before<'_>) -> Plain {
-    let mut value = Plain::empty(old.ty());
-    let mut parts = 0;
-    old.for_each(&mut |part| {
-        parts += 1;
-        match (&mut value, part) {
-            (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
-            (Plain::List(list), ValuePart::Element(element)) => list.push_back(element.to_vec()),
-            (Plain::Set(set), ValuePart::Element(member)) => assert!(set.insert(member.to_vec()), "a member twice"),
-            (Plain::Hash(hash), ValuePart::Pair(field, value)) => {
-                assert!(hash.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
-            }
-            (Plain::Zset(zset), ValuePart::Scored(member, score)) => {
-                assert!(zset.insert(member.to_vec(), score).is_none(), "a member twice");
-            }
-            (value, part) => panic!("{part:?} of {value:?}"),
+fn add_part(value: &mut Plain, part: ValuePart<'_>) {
+    match (value, part) {
+        (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
+        (Plain::List(list), ValuePart::Element(element)) => list.push_back(element.to_vec()),
+        (Plain::Set(set), ValuePart::Element(member)) => assert!(set.insert(member.to_vec()), "a member twice"),
+        (Plain::Hash(hash), ValuePart::Pair(field, value)) => {
+            assert!(hash.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
         }
-    });
-    assert_eq!(old.len(), parts, "the number of parts is known before they are shown");
-    value
+        (Plain::Zset(zset), ValuePart::Scored(member, score)) => {
+            assert!(zset.insert(member.to_vec(), score).is_none(), "a member twice");
+        }
+        (value, part) => panic!("{part:?} of {value:?}"),
+    }
 }
 
 /// Begins a walk with a walker that remembers. The background leaves its steps to the test.
@@ -108,24 +162,38 @@ fn begin(store: &Store) -> Arc<Recorder> {
 }
 
 /// Walks to the end.
-fn end(store: &Store) {
-    assert!((0..1_000_000).any(|_| !store.walk_step(8)), "a walk ends");
+fn end(worker: &mut StoreWorker) {
+    assert!((0..1_000_000).any(|_| !worker.walk_step(8)), "a walk ends");
 }
 
-/// The keys of the model: value and expiry.
-type Model = BTreeMap<Name, (Plain, Option<i64>)>;
+/// The model as a walker is shown it.
+struct Model {
+    /// Value and expiry of each key, by the physical number of its database.
+    keys: BTreeMap<Name, (Plain, Option<i64>)>,
+    /// The databases; others are being swept, and their keys are nobody's.
+    databases: Vec<u16>,
+}
+
+fn model(world: &World) -> Model {
+    let databases = world.store.physical_databases();
+    let numbered = |((db, key), value): (&Name, &(Plain, Option<i64>))| {
+        ((u32::from(databases[*db as usize]), key.clone()), value.clone())
+    };
+    Model { keys: world.model.iter().map(numbered).collect(), databases }
+}
 
 /// Compares what a walk has shown with the model of when it began. Keys whose time had come by then may still have been
 /// there; a walk that was cut short by FLUSHALL has shown some.
 fn check(world: &World, began_ms: i64, old: &Model, recorded: &Recorded) {
     let lives = |expiry: &Option<i64>| expiry.is_none_or(|at| at > began_ms);
+    let is_ours = |shown: &&Shown| old.databases.iter().any(|&db| u32::from(db) == shown.name.0);
     let mut shown = BTreeSet::new();
-    for Shown { name, value, expiry } in recorded.shown.iter().filter(|shown| lives(&shown.expiry)) {
+    for Shown { name, value, expiry } in recorded.shown.iter().filter(is_ours).filter(|shown| lives(&shown.expiry)) {
         assert!(shown.insert(name), "{name:?} is shown twice");
-        let (old_value, old_expiry) = old.get(name).unwrap_or_else(|| panic!("{name:?} was not there"));
+        let (old_value, old_expiry) = old.keys.get(name).unwrap_or_else(|| panic!("{name:?} was not there"));
         assert_eq!((value, expiry), (old_value, old_expiry), "{name:?} is shown as it was not");
     }
-    let all = old.iter().filter(|(_, (_, expiry))| lives(expiry)).map(|(name, _)| name);
+    let all = old.keys.iter().filter(|(_, (_, expiry))| lives(expiry)).map(|(name, _)| name);
     let missing: Vec<&Name> = all.filter(|name| !shown.contains(name)).collect();
     assert!(recorded.all > 0 || missing.is_empty(), "{missing:?} are not shown, at {}", world.now);
 }
@@ -133,39 +201,38 @@ fn check(world: &World, began_ms: i64, old: &Model, recorded: &Recorded) {
 #[test]
 fn a_walk_beside_random_operations_shows_the_keys_of_its_beginning() {
     let first = setting("VARVE_SEED", 1);
-    let mut count = 0;
+    let (mut count, mut long) = (0, 0);
     for seed in first..first + setting("VARVE_WORLDS", 12) {
         println!("VARVE_SEED={seed}");
         let mut rng = Rng::seeded(seed);
         let mut byte = || rng.next_u64() as u8;
         let mut world = World::new(byte());
+        // Many collections take several holds.
+        world.store.set_read_bounds(ReadBounds { long_elements: 6, hold_elements: 2 });
         let mut walk: Option<(Arc<Recorder>, i64, Model)> = None;
         for n in 0..3000 {
             let op = Op { what: byte(), one: byte(), two: byte(), number: byte() };
-            // After FLUSHDB and SWAPDB the physical numbers of databases are no longer the logical ones.
-            if op.what % 64 == 60 || op.what % 64 == 59 && op.number >= 8 {
-                continue;
-            }
             world.apply(op);
             match &walk {
-                None if n % 8 == 0 => walk = Some((begin(&world.store), world.now, world.model.clone())),
+                None if n % 8 == 0 => walk = Some((begin(&world.store), world.now, model(&world))),
                 // One step for some ten operations: a walk meets most keys after they have changed.
-                Some((recorder, began_ms, old)) if byte() < 24 && !world.store.walk_step(1) => {
+                Some((recorder, began_ms, old)) if byte() < 24 && !world.workers[0].walk_step(1) => {
                     let recorded = recorder.take();
                     check(&world, *began_ms, old, &recorded);
                     count += recorded.shown.len();
+                    long += recorded.long;
                     walk = None;
                 }
                 _ => {}
             }
         }
-        end(&world.store);
+        end(&mut world.workers[0]);
         if let Some((recorder, began_ms, old)) = walk {
             check(&world, began_ms, &old, &recorder.take());
         }
         world.verify();
     }
-    assert!(count > 1000, "{count} objects were shown");
+    assert!(count > 1000 && long > 20, "{count} objects were shown, {long} of them over several holds");
 }
 
 /// Renames from either side of the walk to either side of it.
@@ -176,7 +243,7 @@ fn a_value_that_is_renamed_across_the_walk_is_shown_once_under_its_old_name() {
     all.iter().for_each(|key| set(&mut worker, 0, key, Ttl::Clear));
     let recorder = begin(&store);
     while recorder.count() < all.len() / 2 {
-        assert!(store.walk_step(1));
+        assert!(worker.walk_step(1));
     }
     let passed = recorder.names();
     let ahead: Vec<&Vec<u8>> = all.difference(&passed).collect();
@@ -198,7 +265,7 @@ fn a_value_that_is_renamed_across_the_walk_is_shown_once_under_its_old_name() {
         rename(&mut worker, &from, &[b"other ", &[n as u8][..], &from].concat());
     }
     store.verify();
-    end(&store);
+    end(&mut worker);
     assert_eq!(names(&recorder.take()), all);
     store.verify();
 }
@@ -210,15 +277,15 @@ fn a_walk_that_is_abandoned_shows_nothing_more_and_the_next_one_waits_for_its_en
     let recorder = begin(&store);
     (0..100).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
     assert_eq!(names(&recorder.take()), (0..100).map(key).collect(), "they are shown as they are changed");
-    store.abandon_walk();
+    store.abandon_walk(&*recorder);
     (0..300).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
     store.verify();
     assert!(!store.begin_walk(recorder.clone()), "marks are still to be taken away");
-    end(&store);
+    end(&mut worker);
     assert!(recorder.take().shown.is_empty(), "the walker is shown nothing more");
     store.verify();
     let recorder = begin(&store);
-    end(&store);
+    end(&mut worker);
     assert_eq!(names(&recorder.take()), (0..300).map(key).collect());
 }
 
@@ -291,7 +358,7 @@ fn keys_that_expire_or_are_evicted_are_shown() {
     let recorder = begin(&store);
     work_off(&mut worker, 3000);
     assert_eq!(names(&recorder.take()), (0..300).map(key).collect());
-    end(&store);
+    end(&mut worker);
     (0..3000).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
     let recorder = begin(&store);
     store.set_limit(store.used_memory() / 2, Policy::AllKeysRandom);

@@ -8,7 +8,7 @@
 //! Not here: reading the file (`load.rs`).
 
 use varve_commands::dump::Insertion;
-use varve_rdb::ValueReader;
+use varve_rdb::{LastUse, ValueReader};
 use varve_store::{Key, StoreWorker, Tx};
 
 use super::state::batch::{Batch, Entry};
@@ -98,6 +98,12 @@ fn insert_one(
         && let Some(at) = entry.expiry_ms
     {
         tx.set_expiry(&k, Some(at));
+    }
+    // As in redis-server, only what the policy of now looks at is taken over.
+    match entry.last_use {
+        Some(LastUse::Idle(seconds)) => tx.set_idle(&k, seconds),
+        Some(LastUse::Freq(counter)) => tx.set_freq(&k, counter),
+        None => {}
     }
     tx.loaded(&k);
     filled.map(|()| true)

@@ -197,11 +197,11 @@ impl<'s> Reading<'s> {
                     let batch = batch.get_or_insert_with(|| Batch::new(dialect));
                     let (start, middle) = (batch.bytes.len(), batch.bytes.len() + head.key.len());
                     batch.bytes.extend_from_slice(head.key);
-                    let (type_number, expiry_ms) = (head.type_number, head.expiry_ms);
+                    let (type_number, expiry_ms, last_use) = (head.type_number, head.expiry_ms, head.access);
                     reader.raw_value(&mut batch.bytes).map_err(|error| error.to_string())?;
                     let value = middle..batch.bytes.len();
                     let (key, offset) = (start..middle, reader.offset());
-                    batch.entries.push(Entry { db: *db, key, value, type_number, expiry_ms, offset });
+                    batch.entries.push(Entry { db: *db, key, value, type_number, expiry_ms, last_use, offset });
                     return Ok(Some(batch.entries.len()));
                 }
                 Event::End => return Ok(None),

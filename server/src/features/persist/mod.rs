@@ -51,11 +51,18 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
 /// `SAVE`: replies when the file is on disk.
 fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
-    match save::begin(ctx.state, ctx.store, Purpose::File(Some(waiter))) {
-        Ok(_) => {
-            ctx.conn.wait(WaitReasons::SAVE);
-            Ok(After::Wait)
-        }
+    begin(ctx, Some(waiter))?;
+    ctx.conn.wait(WaitReasons::SAVE);
+    Ok(After::Wait)
+}
+
+/// Begins a save that a client asks for, which may wait for its end, or has it begin behind one that gives way to it.
+fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<()> {
+    if ctx.state.persist().queue(waiter) {
+        return Ok(());
+    }
+    match save::begin(ctx.state, ctx.store, Purpose::File(waiter.into_iter().collect())) {
+        Ok(()) => Ok(()),
         Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),
         Err(NotBegun::NoThread) => Err(errors::SAVE_FAILED),
     }
@@ -75,26 +82,22 @@ fn bgsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     let persist = ctx.state.persist();
     let (in_exec, is_rewriting) = (ctx.conn.session().is_in_exec(), persist.is_rewriting());
-    if persist.under_way().is_some() && !is_rewriting {
+    let waits = !persist.may_begin();
+    if waits && !is_rewriting {
         return Err(errors::SAVE_UNDER_WAY);
     }
-    if is_rewriting && !in_exec && ctx.args.len() == 1 {
+    if waits && !in_exec && ctx.args.len() == 1 {
         return Err(errors::REWRITE_BEFORE_SAVE);
     }
-    if in_exec || is_rewriting {
+    if in_exec || waits {
         persist.schedule();
         ctx.out.simple("Background saving scheduled");
         return Ok(After::Done);
     }
-    match save::begin(ctx.state, ctx.store, Purpose::File(None)) {
-        Ok(_) => {
-            tracing::info!("Background saving started");
-            ctx.out.simple("Background saving started");
-            Ok(After::Done)
-        }
-        Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),
-        Err(NotBegun::NoThread) => Err(errors::SAVE_FAILED),
-    }
+    begin(ctx, None)?;
+    tracing::info!("Background saving started");
+    ctx.out.simple("Background saving started");
+    Ok(After::Done)
 }
 
 const BGSAVE: ServerCommand = ServerCommand::new(

@@ -6,19 +6,27 @@ use std::sync::Arc;
 use varve_store::StoreWorker;
 
 use super::aof;
-use super::save::{self, Purpose};
+use super::save::{self, NotBegun, Purpose};
 use crate::config::Config;
 use crate::state::ServerState;
 
 /// Begins a save if one is due. The worker is outside the gate.
 pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
     if state.persist().is_due() || is_reached(state, config) {
-        // If another one has begun in between, or there was no thread, it is tried again.
-        if save::begin(state, worker, Purpose::File(None)).is_ok() {
-            tracing::info!("Background saving started");
-        }
+        begin_due(state, worker);
     }
     aof::tick(state, worker, config);
+}
+
+fn begin_due(state: &Arc<ServerState>, worker: &mut StoreWorker) {
+    let waiters = state.persist().take_waiting();
+    match save::begin(state, worker, Purpose::File(waiters.clone())) {
+        Ok(()) if waiters.is_empty() => tracing::info!("Background saving started"),
+        Ok(()) => {}
+        // It is tried again.
+        Err(NotBegun::UnderWay) => state.persist().put_waiting(waiters),
+        Err(NotBegun::NoThread) => save::reply(state, &waiters, false),
+    }
 }
 
 /// Called behind each turn, outside the gate: follows FLUSHALL, and CONFIG SET appendonly.
@@ -34,13 +42,13 @@ pub(crate) fn follow(state: &Arc<ServerState>, worker: &mut StoreWorker, config:
 /// there are save points the file is to be as empty as the store, which redis-server sees to before it replies.
 #[cold]
 fn flushed(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) {
-    save::cancel(state);
+    save::cancel(state, state.store().flushes());
     if config.save.points.is_empty() {
         return;
     }
     state.persist().set_saved(state.store().totals().changes);
     // The save that was cancelled may still be about to remove its file.
-    if save::begin(state, worker, Purpose::File(None)).is_err() {
+    if save::begin(state, worker, Purpose::AfterFlush).is_err() {
         state.persist().schedule();
     }
 }

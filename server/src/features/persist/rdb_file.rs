@@ -5,16 +5,18 @@
 //!   temp-PID.side.rdb       pieces while many wait ---^
 //!        any failure: both removed, and dump.rdb is the old one
 //! ```
-//! Compressing a piece takes several times as long as writing it. While many wait, they go to the side file as they are.
+//! Compressing a piece takes several times as long as writing it. While many wait, they go to the side file as they are;
+//! and so do entries that come between two parts of a long collection's entry, which stand in a row.
 //! Not here: what is written (`state/snapshot.rs`), who waits for it (`save.rs`).
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use varve_rdb::{RdbBuffer, Writer, format};
 
 use crate::config::{Config, SaveSettings, path_of};
+use crate::system::disk::{self, Disk, DiskFile};
 
 /// Bytes after which what was written is synced, where that is done on the way: a sync at the end of gigabytes keeps
 /// everybody waiting who writes to the same disk.
@@ -23,30 +25,59 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// Bytes of the side file that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
 
+/// Where a save puts its file: absolute, since the working directory may change while it is written.
+#[derive(Clone, Debug)]
+pub(super) struct SavePlace {
+    disk: Arc<dyn Disk>,
+    /// The folder of the temporary files.
+    folder: PathBuf,
+    /// The path of the file.
+    file: PathBuf,
+}
+
+impl SavePlace {
+    /// This file, and temporary ones in this folder.
+    pub(super) fn new(disk: Arc<dyn Disk>, folder: PathBuf, file: PathBuf) -> SavePlace {
+        SavePlace { disk, folder, file }
+    }
+
+    /// The place that the configuration names, as the working directory is now.
+    ///
+    /// # Errors
+    /// The working directory is gone.
+    pub(super) fn of(config: &Config) -> io::Result<SavePlace> {
+        let folder = std::env::current_dir()?;
+        let file = folder.join(file_name(config));
+        Ok(SavePlace::new(Arc::new(disk::System), folder, file))
+    }
+}
+
 /// A file under its temporary name. Dropped, it is removed.
 #[derive(Debug)]
 struct TempFile {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
-    file: File,
+    file: Box<dyn DiskFile>,
     /// Bytes since the last sync; None if syncs wait for the end.
     unsynced: Option<u64>,
     kept: bool,
 }
 
 impl TempFile {
-    /// Makes the file in the working directory; with `syncs`, it is synced as it grows.
-    fn create(kind: &str, syncs: bool) -> io::Result<TempFile> {
-        let path = PathBuf::from(format!("temp-{}{kind}.rdb", std::process::id()));
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
-        Ok(TempFile { path, file, unsynced: syncs.then_some(0), kept: false })
+    /// Makes the file; with `syncs`, it is synced as it grows.
+    fn create(place: &SavePlace, kind: &str, syncs: bool) -> io::Result<TempFile> {
+        let path = place.folder.join(format!("temp-{}{kind}.rdb", std::process::id()));
+        let file = place.disk.create(&path)?;
+        Ok(TempFile { disk: Arc::clone(&place.disk), path, file, unsynced: syncs.then_some(0), kept: false })
     }
 
     /// Syncs the file, gives it its name in the place of the file that has it, and syncs the directory.
     fn keep_as(mut self, name: &Path) -> io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.path, name)?;
+        self.file.sync()?;
+        self.disk.rename(&self.path, name)?;
         self.kept = true;
-        sync_directory(name)
+        // The name of a file outlives a crash of the machine once its directory is synced.
+        self.disk.sync_dir(name.parent().unwrap_or(Path::new("/")))
     }
 }
 
@@ -54,7 +85,7 @@ impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.kept {
             // A file that cannot be removed could not be written either, and the log has said so.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }
@@ -66,25 +97,25 @@ impl Write for TempFile {
             *unsynced += written as u64;
             if *unsynced >= SYNC_BYTES {
                 *unsynced = 0;
-                self.file.sync_data()?;
+                self.file.sync()?;
             }
         }
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }
 
 /// The file of a save, and its side file once there is one.
+#[derive(Debug)]
 pub(super) struct SaveFile {
+    place: SavePlace,
     writer: Writer<TempFile>,
     side: Option<TempFile>,
-    /// The entry that the next piece continues stands in the side file.
-    in_side: bool,
-    /// The next piece continues the last one.
-    goes_on: bool,
+    /// The entry of a long collection has begun, and its next part stands behind the last one.
+    is_in_entry: bool,
 }
 
 impl SaveFile {
@@ -92,9 +123,10 @@ impl SaveFile {
     ///
     /// # Errors
     /// Those of the file system; so with all that write.
-    pub(super) fn create(settings: &SaveSettings, syncs_as_it_grows: bool) -> io::Result<SaveFile> {
-        let temp = TempFile::create("", syncs_as_it_grows)?;
-        Ok(SaveFile { writer: Writer::new(temp, settings.sums), side: None, in_side: false, goes_on: false })
+    pub(super) fn create(place: SavePlace, settings: &SaveSettings, syncs_as_it_grows: bool) -> io::Result<SaveFile> {
+        let temp = TempFile::create(&place, "", syncs_as_it_grows)?;
+        let writer = Writer::new(temp, settings.sums);
+        Ok(SaveFile { place, writer, side: None, is_in_entry: false })
     }
 
     /// Writes the header and the fields about the file.
@@ -103,47 +135,61 @@ impl SaveFile {
         self.writer.put(about)
     }
 
-    /// Writes a piece and empties it: compressed, or if many wait as it is to the side file. A piece that continues
-    /// another one goes where that went.
-    pub(super) fn put(&mut self, piece: &mut RdbBuffer, many_wait: bool, goes_on: bool) -> io::Result<()> {
-        self.in_side = if self.goes_on { self.in_side } else { many_wait };
-        self.goes_on = goes_on;
-        if !self.in_side {
-            return self.writer.put(piece);
+    /// Writes some entries and empties the buffer: compressed, or if many wait as they are to the side file. That has
+    /// whatever comes while an entry is written in parts as well.
+    pub(super) fn put(&mut self, entries: &mut RdbBuffer, many_wait: bool) -> io::Result<()> {
+        if !many_wait && !self.is_in_entry {
+            return self.writer.put(entries);
         }
-        let side = match &mut self.side {
-            Some(side) => side,
-            None => self.side.insert(TempFile::create(".side", false)?),
-        };
-        side.write_all(piece.bytes())?;
-        piece.clear();
+        self.side()?.write_all(entries.bytes())?;
+        entries.clear();
         Ok(())
     }
 
-    /// Writes the bytes of a large string behind the piece that ends with its head.
-    pub(super) fn put_large(&mut self, bytes: &[u8]) -> io::Result<()> {
-        debug_assert!(self.goes_on, "its head has been written");
-        self.goes_on = false;
-        match &mut self.side {
-            Some(side) if self.in_side => side.write_all(bytes),
-            _ => self.writer.put_raw(bytes),
+    /// Writes the next part of the entry of a long collection and empties the buffer; with `goes_on`, another part follows.
+    pub(super) fn put_part(&mut self, part: &mut RdbBuffer, many_wait: bool, goes_on: bool) -> io::Result<()> {
+        self.is_in_entry = goes_on;
+        if !many_wait {
+            return self.writer.put(part);
         }
+        self.writer.put_raw(part.bytes())?;
+        part.clear();
+        Ok(())
+    }
+
+    /// Writes the entry of a large string: what stands in front of its bytes, and these.
+    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &[u8]) -> io::Result<()> {
+        if self.is_in_entry {
+            let side = self.side()?;
+            side.write_all(head.bytes())?;
+            return side.write_all(bytes);
+        }
+        self.writer.put(head)?;
+        self.writer.put_raw(bytes)
+    }
+
+    fn side(&mut self) -> io::Result<&mut TempFile> {
+        if self.side.is_none() {
+            self.side = Some(TempFile::create(&self.place, ".side", false)?);
+        }
+        Ok(self.side.as_mut().expect("it was made"))
     }
 
     /// Appends the side file, ends the file, and gives it its name.
-    pub(super) fn keep_as(self, name: &Path) -> io::Result<()> {
-        let SaveFile { mut writer, side, .. } = self;
-        if let Some(mut side) = side {
-            side.file.rewind()?;
-            let mut bytes = vec![0; COPY_BYTES];
+    pub(super) fn keep(self) -> io::Result<()> {
+        let SaveFile { place, mut writer, side, is_in_entry } = self;
+        debug_assert!(!is_in_entry, "an entry has all of its parts");
+        if let Some(side) = &side {
+            let (mut from, mut bytes) = (place.disk.read(&side.path)?, vec![0; COPY_BYTES]);
             loop {
-                match side.file.read(&mut bytes)? {
+                match from.read(&mut bytes)? {
                     0 => break,
                     count => writer.put_raw(&bytes[..count])?,
                 }
             }
         }
-        writer.end()?.keep_as(name)
+        drop(side);
+        writer.end()?.keep_as(&place.file)
     }
 }
 
@@ -152,22 +198,167 @@ pub(super) fn file_name(config: &Config) -> PathBuf {
     path_of(&config.save.file)
 }
 
-/// The name of a file outlives a crash of the machine once its directory is synced.
-fn sync_directory(name: &Path) -> io::Result<()> {
-    let parent = name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use parking_lot::Mutex;
+    use varve_base::rng::Rng;
+    use varve_rdb::{Event, Kind, Reader};
+
     use super::*;
+    use crate::system::disk::failing::{Call, FailingDisk};
 
     #[test]
     fn a_file_that_is_not_kept_is_removed() {
-        let temp = TempFile::create(".test", true).expect("the working directory of tests is writable");
+        let folder = std::env::temp_dir();
+        let place = SavePlace { disk: Arc::new(disk::System), file: folder.join("x.rdb"), folder };
+        let temp = TempFile::create(&place, ".test", true).expect("a folder for temporary files");
         let path = temp.path.clone();
         assert!(path.exists());
         drop(temp);
         assert!(!path.exists());
+    }
+
+    const OLD: &[u8] = b"the file of before";
+
+    /// A disk with a file of before, on which nothing is under way.
+    fn disk() -> (FailingDisk, SavePlace) {
+        let disk = FailingDisk::default();
+        let place = SavePlace { disk: Arc::new(disk.clone()), folder: "/d".into(), file: "/d/dump.rdb".into() };
+        let mut old = disk.create(&place.file).expect("no fault yet");
+        assert_eq!(old.write(OLD).expect("no fault yet"), OLD.len());
+        old.sync().expect("no fault yet");
+        disk.sync_dir(&place.folder).expect("no fault yet");
+        (disk, place)
+    }
+
+    fn entries(from: usize, count: usize) -> RdbBuffer {
+        let mut buffer = RdbBuffer::new(true);
+        for n in from..from + count {
+            buffer.begin(Kind::String, format!("key {n}").as_bytes(), None, None);
+            buffer.string(&[b'v'; 300]);
+        }
+        buffer
+    }
+
+    /// A save with all that there may be: entries, parts of one with others in between, a large string, a crowd.
+    fn save(place: &SavePlace) -> io::Result<()> {
+        let mut file = SaveFile::create(place.clone(), &Config::default().save, true)?;
+        file.begin(&mut RdbBuffer::new(false))?;
+        file.put(&mut entries(0, 500), false)?;
+        let mut part = RdbBuffer::new(false);
+        part.begin(Kind::List, b"list", None, None);
+        part.count(2);
+        part.string(b"first");
+        file.put_part(&mut part, false, true)?;
+        file.put(&mut entries(500, 500), false)?;
+        let mut head = RdbBuffer::new(false);
+        head.begin(Kind::String, b"large", None, None);
+        head.count(100_000);
+        file.put_large(&mut head, &[b'l'; 100_000])?;
+        part.string(b"second");
+        file.put_part(&mut part, true, false)?;
+        file.put(&mut entries(1000, 300), true)?;
+        file.put(&mut entries(1300, 300), false)?;
+        file.keep()
+    }
+
+    fn contents(disk: &FailingDisk, path: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        disk.read(Path::new(path)).ok()?.read_to_end(&mut bytes).expect("a disk in memory");
+        Some(bytes)
+    }
+
+    /// The file of a save on a disk that does not fail, and the number of its calls.
+    fn whole() -> (Vec<u8>, u64) {
+        let (disk, place) = disk();
+        let calls = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&calls);
+        disk.set_fault(move |number, _| {
+            count.store(number + 1, Relaxed);
+            None
+        });
+        save(&place).expect("no fault");
+        (contents(&disk, "/d/dump.rdb").expect("it is there"), calls.load(Relaxed))
+    }
+
+    #[test]
+    fn entries_between_two_parts_of_another_one_stand_behind_it() {
+        let (bytes, _) = whole();
+        let mut reader = Reader::new(&bytes[..]);
+        let (mut keys, mut parts) = (Vec::new(), Vec::new());
+        loop {
+            match reader.next_event().expect("a file that can be read") {
+                Event::Key(head) => keys.push(head.key.to_vec()),
+                Event::Part(varve_rdb::Part::Element(element)) => parts.push(element.to_vec()),
+                Event::End => break,
+                _ => {}
+            }
+        }
+        assert_eq!((keys.len(), parts), (1602, vec![b"first".to_vec(), b"second".to_vec()]));
+        assert_eq!(keys[500], b"list");
+    }
+
+    #[test]
+    fn a_save_that_fails_at_any_call_leaves_the_old_file_and_no_other() {
+        let (new, calls) = whole();
+        for fails in 0..calls {
+            let (disk, place) = disk();
+            let failed = Arc::new(Mutex::new(None));
+            let kind = Arc::clone(&failed);
+            disk.set_fault(move |number, call| {
+                (number == fails).then(|| {
+                    *kind.lock() = Some(call);
+                    io::Error::from_raw_os_error(libc::EIO)
+                })
+            });
+            let saved = save(&place).is_ok();
+            disk.heal();
+            let failed = failed.lock().expect("the call was made");
+            let now = contents(&disk, "/d/dump.rdb").expect("there always is one");
+            // The side file may stay. Behind the sync of the directory the new file has its name already.
+            assert_eq!(saved, failed == Call::Remove, "call {fails}");
+            assert!(now == if saved || failed == Call::SyncDir { &new[..] } else { OLD }, "call {fails}");
+            assert!(saved || contents(&disk, &temp(".side")).is_none(), "call {fails}");
+            assert_eq!(contents(&disk, &temp("")), None, "call {fails}");
+        }
+    }
+
+    fn temp(kind: &str) -> String {
+        format!("/d/temp-{}{kind}.rdb", std::process::id())
+    }
+
+    #[test]
+    fn a_crash_at_any_call_of_a_save_leaves_the_old_file_or_the_new_one_whole() {
+        let (new, calls) = whole();
+        let mut rng = Rng::seeded(7);
+        let (mut old_ones, mut new_ones) = (0, 0);
+        for ends in 0..=calls {
+            for _ in 0..20 {
+                let (disk, place) = disk();
+                disk.set_fault(move |number, _| (number >= ends).then(|| io::Error::from_raw_os_error(libc::EIO)));
+                let saved = save(&place).is_ok();
+                let crashed = disk.crash(&mut rng);
+                let now = contents(&crashed, "/d/dump.rdb").expect("there always is one");
+                assert!(now == OLD || now == new, "a crash at call {ends} leaves {} bytes", now.len());
+                assert!(!saved || now == new, "what was reported as saved is there");
+                if now == new { new_ones += 1 } else { old_ones += 1 }
+            }
+        }
+        assert!(old_ones > 20 && new_ones > 20, "{old_ones} and {new_ones}");
+    }
+
+    #[test]
+    fn a_disk_that_is_full_has_its_room_again() {
+        let (new, _) = whole();
+        for room in (OLD.len()..new.len()).step_by(new.len() / 23) {
+            let (disk, place) = disk();
+            disk.set_room(Some(room));
+            let error = save(&place).expect_err("there is no room");
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert!(contents(&disk, "/d/dump.rdb").expect("it is there") == OLD);
+            assert_eq!(contents(&disk, &temp("")), None);
+        }
     }
 }

@@ -16,10 +16,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use varve_rdb::RdbBuffer;
-use varve_store::{Store, StoreWorker};
+use varve_store::StoreWorker;
 
 use super::aof::rewrite::{self, Base};
-use super::rdb_file::{SaveFile, file_name};
+use super::rdb_file::{SaveFile, SavePlace};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
@@ -29,8 +29,6 @@ use crate::system::{error_text, version};
 
 /// How often a save that is slowed down looks whether it is over.
 const DELAY_STEP: Duration = Duration::from_millis(10);
-/// Bytes of a piece up to which its buffer is used again.
-const USUAL_BYTES: usize = 1 << 20;
 /// Buckets that a walk passes at a time while nobody else runs.
 const ALONE_BUCKETS: usize = 64;
 
@@ -44,10 +42,12 @@ pub(super) enum NotBegun {
 }
 
 /// The purpose of the walk of a save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The file that a start loads; a client may wait for it.
-    File(Option<Waiter>),
+    /// The file that a start loads; these clients wait for it.
+    File(Vec<Waiter>),
+    /// That file, for FLUSHALL: nobody waits, and clients who ask for a save do not find that one is under way.
+    AfterFlush,
     /// The base of a rewrite of the append-only file.
     Base,
 }
@@ -64,39 +64,43 @@ struct Job {
 }
 
 /// Begins a save. The worker is outside the gate.
-pub(super) fn begin(
-    state: &Arc<ServerState>,
-    worker: &mut StoreWorker,
-    purpose: Purpose,
-) -> Result<JoinHandle<()>, NotBegun> {
-    worker.exclusive(|_| begin_alone(state, purpose))
+pub(super) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, purpose: Purpose) -> Result<(), NotBegun> {
+    worker.exclusive(|_| begin_alone(state, purpose)).map(drop)
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.
-fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<()>, NotBegun> {
+fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<Outcome>, NotBegun> {
     let (store, config) = (state.store(), state.config().snapshot());
+    let place = SavePlace::of(&config);
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
-    let (mut base, waiter) = match purpose {
-        Purpose::File(waiter) => (None, waiter),
-        Purpose::Base => (None, None),
-    };
+    let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
+    let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
+    let mut base = None;
     let instant = || {
         let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
-        let is_rewrite = purpose == Purpose::Base;
         base = (walks && is_rewrite).then(|| rewrite::at_instant(state, &config));
-        walks.then(|| UnderWay { snapshot, is_rewrite, waiter, began: Instant::now(), changes, keys })
+        walks.then(|| UnderWay {
+            snapshot,
+            is_rewrite,
+            gives_way,
+            waiters,
+            flushes: store.flushes(),
+            began: Instant::now(),
+            changes,
+            keys,
+        })
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
     let job = Job { snapshot, counts, used_bytes: store.used_memory(), config, base };
     let saver = Arc::clone(state);
-    let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, &job));
+    let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, place, &job));
     thread.map_err(|error| {
         tracing::warn!("Can't save in background: {}", error_text(&error));
-        cancel(state);
-        if purpose == Purpose::Base {
+        cancel(state, u64::MAX);
+        if is_rewrite {
             let aof = &state.persist().aof;
             aof.rewrites.end(Outcome::Failed, aof.waits_for_base());
         }
@@ -107,49 +111,54 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
 
 /// Saves, and returns when the file is on disk: true then. The worker is alone behind the gate: nothing is changed
 /// meanwhile, and nobody is served.
-pub(crate) fn save_alone(state: &Arc<ServerState>) -> bool {
-    cancel(state);
-    finish_walk(state.store(), None);
+pub(crate) fn save_alone(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
+    cancel(state, u64::MAX);
+    finish_walk(worker, None);
     while state.persist().under_way().is_some() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let Ok(thread) = begin_alone(state, Purpose::File(None)) else { return false };
+    let Ok(thread) = begin_alone(state, Purpose::File(Vec::new())) else { return false };
     if let Some(snapshot) = state.persist().under_way() {
-        finish_walk(state.store(), Some(&snapshot));
+        finish_walk(worker, Some(&snapshot));
     }
-    thread.join().expect("the saver ends by returning");
-    state.persist().facts().last_ok
+    thread.join().expect("the saver ends by returning") == Outcome::Saved
 }
 
 /// Makes all the steps that are left of the walk that is under way, as far as its snapshot has room.
-fn finish_walk(store: &Store, snapshot: Option<&Snapshot>) {
-    while store.walk_step(ALONE_BUCKETS) {
+fn finish_walk(worker: &mut StoreWorker, snapshot: Option<&Snapshot>) {
+    while worker.walk_step(ALONE_BUCKETS) {
         while snapshot.is_some_and(|snapshot| !varve_store::Walker::has_room(snapshot)) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// Gives the save that is under way up: its file is removed, and it ends with its walk.
-pub(super) fn cancel(state: &ServerState) {
-    if let Some(snapshot) = state.persist().under_way() {
-        state.store().abandon_walk();
+/// Gives the save that is under way up, if its instant lies before this count of FLUSHALLs: its file is removed, and it
+/// ends with its walk.
+pub(super) fn cancel(state: &ServerState, flushes: u64) {
+    if let Some(snapshot) = state.persist().give_up(flushes) {
+        state.store().abandon_walk(&*snapshot);
         snapshot.abandon();
     }
 }
 
 /// The saver's thread.
-fn save(state: &ServerState, job: &Job) {
-    let written = write(job);
+fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome {
+    let place = match &job.base {
+        None => place,
+        Some(Ok(base)) => base.save_place(),
+        Some(Err(error)) => Err(io::Error::other(error.to_string())),
+    };
+    let written = place.and_then(|place| write(place, job));
     if written.is_err() {
-        state.store().abandon_walk();
+        state.store().abandon_walk(&*job.snapshot);
         job.snapshot.abandon();
     }
     if let Some(base) = &job.base {
         let outcome = rewrite::end(state, base, written);
         while let Next::Piece(_) = job.snapshot.next() {}
         let _ = state.persist().finish(outcome, now_s());
-        return;
+        return outcome;
     }
     let outcome = match written {
         Ok(true) => {
@@ -167,40 +176,34 @@ fn save(state: &ServerState, job: &Job) {
     };
     while let Next::Piece(_) = job.snapshot.next() {}
     let ended = state.persist().finish(outcome, now_s());
-    if let Some(waiter) = ended.waiter {
-        state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved: outcome == Outcome::Saved });
-    } else if outcome == Outcome::Saved {
-        tracing::info!("Background saving terminated with success");
-    } else if outcome == Outcome::Failed {
-        tracing::warn!("Background saving error");
+    match outcome {
+        _ if !ended.waiters.is_empty() => reply(state, &ended.waiters, outcome == Outcome::Saved),
+        Outcome::Saved => tracing::info!("Background saving terminated with success"),
+        Outcome::Failed => tracing::warn!("Background saving error"),
+        Outcome::Cancelled => {}
+    }
+    outcome
+}
+
+/// Has clients that wait for the end of a save replied to.
+pub(super) fn reply(state: &ServerState, waiters: &[Waiter], saved: bool) {
+    for waiter in waiters {
+        state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved });
     }
 }
 
 /// Writes the file; false if the snapshot was cut short.
-fn write(job: &Job) -> io::Result<bool> {
+fn write(place: SavePlace, job: &Job) -> io::Result<bool> {
     let settings = &job.config.save;
-    let path = match &job.base {
-        None => file_name(&job.config),
-        Some(base) => base.as_ref().map_err(|error| io::Error::other(error.to_string()))?.temp()?,
-    };
     let syncs = match &job.base {
         None => settings.syncs_as_it_grows,
         Some(_) => job.config.append.syncs_base_as_it_grows,
     };
-    let mut file = SaveFile::create(settings, syncs)?;
+    let mut file = SaveFile::create(place, settings, syncs)?;
     file.begin(&mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
-            Next::Piece(Piece::Entries { mut encoded, keys, goes_on }) => {
-                let is_usual = encoded.len() <= USUAL_BYTES;
-                file.put(&mut encoded, job.snapshot.is_crowded(), goes_on)?;
-                // The buffer of a large element is as large.
-                if is_usual {
-                    job.snapshot.give_back(encoded);
-                }
-                keys
-            }
-            Next::Piece(Piece::Large(pin)) => file.put_large(&pin).map(|()| 0)?,
+            Next::Piece(piece) => put(&mut file, piece, &job.snapshot)?,
             Next::End(End::Whole) => break,
             Next::End(End::Emptied) => return Ok(false),
         };
@@ -214,8 +217,30 @@ fn write(job: &Job) -> io::Result<bool> {
     if job.snapshot.is_over() {
         return Ok(false);
     }
-    file.keep_as(&path)?;
+    file.keep()?;
     Ok(true)
+}
+
+/// Writes a piece, and gives the number of its entries.
+fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usize> {
+    let many_wait = snapshot.is_crowded();
+    let (buffer, keys) = match piece {
+        Piece::Entries { mut encoded, keys } => {
+            file.put(&mut encoded, many_wait)?;
+            (encoded, keys)
+        }
+        Piece::Part { mut encoded, goes_on } => {
+            file.put_part(&mut encoded, many_wait, goes_on)?;
+            (encoded, usize::from(!goes_on))
+        }
+        Piece::Large { mut head, bytes } => {
+            file.put_large(&mut head, &bytes)?;
+            head.clear();
+            (head, 1)
+        }
+    };
+    snapshot.give_back(buffer);
+    Ok(keys)
 }
 
 /// The fields about the file, and the databases' sizes, which a reader makes room for.

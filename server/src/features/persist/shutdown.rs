@@ -74,13 +74,13 @@ pub(crate) fn end(
     // A file that is being loaded holds all there is.
     let saves = options.save.unwrap_or(!config.save.points.is_empty()) && !state.persist().loading.is_on();
     if !saves {
-        save::cancel(state);
+        save::cancel(state, u64::MAX);
         state.stop();
         return true;
     }
-    worker.exclusive(|_| {
+    worker.exclusive(|worker| {
         tracing::info!("Saving the final RDB snapshot before exiting.");
-        let saved = save::save_alone(state);
+        let saved = save::save_alone(state, worker);
         if !saved && !options.force {
             tracing::warn!("Error trying to save the DB, can't exit.");
             return false;

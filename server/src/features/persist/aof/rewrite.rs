@@ -21,6 +21,7 @@ use varve_exec::CmdResult;
 use varve_exec::journal::Cut;
 use varve_store::StoreWorker;
 
+use super::super::rdb_file::SavePlace;
 use super::super::save::{self, NotBegun, Purpose};
 use super::super::state::Outcome;
 use super::super::state::aof::{Order, Rebase};
@@ -110,13 +111,13 @@ pub(in super::super) fn at_instant(state: &Arc<ServerState>, config: &Config) ->
 }
 
 impl Base {
-    /// The RDB file that the walk is written to: in the folder of the append-only file, which is made.
+    /// Where the walk is written to: an RDB file in the folder of the append-only file, which is made.
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub(in super::super) fn temp(&self) -> io::Result<PathBuf> {
+    pub(in super::super) fn save_place(&self) -> io::Result<SavePlace> {
         self.place.disk.make_dir(&self.place.folder)?;
-        Ok(self.temp_named("rdb"))
+        Ok(SavePlace::new(Arc::clone(&self.place.disk), self.place.folder.clone(), self.temp_named("rdb")))
     }
 
     fn temp_named(&self, end: &str) -> PathBuf {
@@ -269,6 +270,6 @@ fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     aof.rewrites.schedule(false);
     if persist.is_rewriting() {
         tracing::info!("The rewrite of the append-only file that is under way is given up");
-        save::cancel(state);
+        save::cancel(state, u64::MAX);
     }
 }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use varve_aof::Form;
 use varve_exec::journal::{Cut, Journal, Reached};
 
-use super::batch::Batches;
+use super::batch::{Batches, Waits};
 use super::rewrites::{RewriteFacts, Rewrites};
 
 /// Something that the thread is to do.
@@ -89,6 +89,12 @@ pub(crate) struct CommandPiece {
     /// Place of the first one in the file, bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl Waits for CommandPiece {
+    fn bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
 }
 
 /// The thread of the file, and how it is reached.

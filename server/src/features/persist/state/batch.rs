@@ -1,7 +1,7 @@
 //! Entries of a file on their way from the thread that reads it to the workers, which insert them.
 //!
 //! ```text
-//!  loader: reads the file, cuts it into entries    batch, batch .. at most QUEUE_MAX    workers: decode, insert
+//!  loader: reads the file, cuts it into entries    batch, batch .. up to QUEUE_BYTES   workers: decode, insert
 //!                          push (waits for room) ------------------------------------> take, then done
 //! ```
 //! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do.
@@ -13,14 +13,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
-use varve_rdb::Dialect;
+use varve_rdb::{Dialect, LastUse};
 
 /// Bytes of a batch: some milliseconds of one worker.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 /// Why loading ends early when the server does.
 pub(crate) const SERVER_ENDS: &str = "the server ends";
-/// Batches that wait.
-const QUEUE_MAX: usize = 16;
+/// Bytes of batches that wait; one that has more waits alone, since a value is read whole.
+const QUEUE_BYTES: usize = 8 << 20;
 
 /// One entry of a batch.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     pub(crate) type_number: u8,
     /// Milliseconds of Unix time.
     pub(crate) expiry_ms: Option<i64>,
+    /// When the key was used, if the file says it.
+    pub(crate) last_use: Option<LastUse>,
     /// Offset in the file behind the entry.
     pub(crate) offset: u64,
 }
@@ -51,6 +53,18 @@ impl Batch {
     }
 }
 
+/// Something that waits to be inserted.
+pub(crate) trait Waits {
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize;
+}
+
+impl Waits for Batch {
+    fn bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Batches<T = Batch> {
@@ -63,6 +77,7 @@ pub(crate) struct Batches<T = Batch> {
 #[derive(Debug)]
 struct Queue<T> {
     waiting: VecDeque<T>,
+    waiting_bytes: usize,
     /// Batches that were taken and are not done.
     taken: usize,
     /// Why an entry could not be inserted.
@@ -71,22 +86,24 @@ struct Queue<T> {
 
 impl<T> Default for Batches<T> {
     fn default() -> Batches<T> {
-        let queue = Queue { waiting: VecDeque::new(), taken: 0, refused: None };
+        let queue = Queue { waiting: VecDeque::new(), waiting_bytes: 0, taken: 0, refused: None };
         Batches { queue: Mutex::new(queue), changed: Condvar::new(), any: AtomicBool::new(false) }
     }
 }
 
-impl<T> Batches<T> {
+impl<T: Waits> Batches<T> {
     /// Puts a batch, once there is room.
     ///
     /// # Errors
     /// Why an entry of an earlier one could not be inserted.
     pub(crate) fn push(&self, batch: T) -> Result<(), String> {
         let mut queue = self.queue.lock();
-        while queue.waiting.len() >= QUEUE_MAX && queue.refused.is_none() {
+        let bytes = batch.bytes();
+        while !queue.waiting.is_empty() && queue.waiting_bytes + bytes > QUEUE_BYTES && queue.refused.is_none() {
             self.changed.wait(&mut queue);
         }
         queue.refused.clone().map_or(Ok(()), Err)?;
+        queue.waiting_bytes += bytes;
         queue.waiting.push_back(batch);
         self.any.store(true, Relaxed);
         Ok(())
@@ -117,7 +134,10 @@ impl<T> Batches<T> {
         }
         let mut queue = self.queue.lock();
         let batch = queue.waiting.pop_front();
-        queue.taken += usize::from(batch.is_some());
+        if let Some(batch) = &batch {
+            queue.taken += 1;
+            queue.waiting_bytes -= batch.bytes();
+        }
         self.any.store(!queue.waiting.is_empty(), Relaxed);
         self.changed.notify_all();
         batch
@@ -132,5 +152,49 @@ impl<T> Batches<T> {
             queue.refused.get_or_insert(reason);
         }
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    impl Waits for Vec<u8> {
+        fn bytes(&self) -> usize {
+            self.len()
+        }
+    }
+
+    #[test]
+    fn batches_wait_up_to_their_bytes_and_a_large_one_alone() {
+        let (batches, pushed) = (Arc::new(Batches::<Vec<u8>>::default()), Arc::new(AtomicUsize::new(0)));
+        let lengths = [QUEUE_BYTES / 2, QUEUE_BYTES / 2, 1, 3 * QUEUE_BYTES, 2];
+        let loader = {
+            let (batches, pushed) = (Arc::clone(&batches), Arc::clone(&pushed));
+            std::thread::spawn(move || {
+                for length in lengths {
+                    batches.push(vec![0; length]).expect("nobody refuses");
+                    pushed.fetch_add(1, SeqCst);
+                }
+                batches.finish()
+            })
+        };
+        let mut inserted = 0;
+        while inserted < lengths.len() {
+            let Some(batch) = batches.take() else {
+                std::thread::yield_now();
+                continue;
+            };
+            assert_eq!(batch.len(), lengths[inserted]);
+            let waits: usize = batches.queue.lock().waiting.iter().map(Vec::len).sum();
+            assert!(waits <= QUEUE_BYTES || batches.queue.lock().waiting.len() == 1, "{waits} bytes wait");
+            inserted += 1;
+            batches.done(Ok(()));
+        }
+        assert_eq!(loader.join().expect("no panic"), Ok(()));
+        assert_eq!((pushed.load(SeqCst), batches.queue.lock().waiting_bytes), (lengths.len(), 0));
     }
 }

@@ -37,8 +37,12 @@ pub(crate) struct UnderWay {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The base of a rewrite of the append-only file is written, and no file of a save.
     pub(crate) is_rewrite: bool,
-    /// The client that waits for its end; nobody waits for a background save.
-    pub(crate) waiter: Option<Waiter>,
+    /// The clients that wait for its end; nobody waits for a background save.
+    pub(crate) waiters: Vec<Waiter>,
+    /// FLUSHALL has asked for it, or it was given up: whoever asks for a save has one behind it.
+    pub(crate) gives_way: bool,
+    /// The store's count of FLUSHALLs at the instant.
+    pub(crate) flushes: u64,
     pub(crate) began: Instant,
     /// The store's count of changes at the instant.
     pub(crate) changes: u64,
@@ -144,6 +148,8 @@ struct Saves {
     under_way: Option<UnderWay>,
     /// One is to begin as soon as it can.
     scheduled: bool,
+    /// Clients that wait for the end of the next one.
+    waiting: Vec<Waiter>,
     last_s: u64,
     last_try_s: u64,
     last_took_s: Option<u64>,
@@ -160,6 +166,7 @@ impl Persist {
         let saves = Saves {
             under_way: None,
             scheduled: false,
+            waiting: Vec::new(),
             last_s: now_s,
             last_try_s: 0,
             last_took_s: None,
@@ -196,15 +203,51 @@ impl Persist {
         if outcome == Outcome::Saved {
             (saves.last_s, saves.saved_changes) = (now_s, ended.changes);
         }
-        if ended.waiter.is_none() {
+        if ended.waiters.is_empty() {
             saves.last_took_s = Some(ended.began.elapsed().as_secs());
         }
         match outcome {
             Outcome::Saved => self.failed.store(false, Relaxed),
-            Outcome::Failed if ended.waiter.is_none() => self.failed.store(true, Relaxed),
+            Outcome::Failed if ended.waiters.is_empty() => self.failed.store(true, Relaxed),
             Outcome::Failed | Outcome::Cancelled => {}
         }
         ended
+    }
+
+    /// Gives the save that is under way up, and gives its snapshot: if its instant lies before this count of FLUSHALLs.
+    pub(crate) fn give_up(&self, flushes: u64) -> Option<Arc<Snapshot>> {
+        let mut saves = self.saves.lock();
+        let under_way = saves.under_way.as_mut().filter(|save| save.flushes < flushes)?;
+        under_way.gives_way = true;
+        Some(Arc::clone(&under_way.snapshot))
+    }
+
+    /// Has a save begin behind the one that is under way if that gives way, for this client or for nobody; false if it
+    /// does not, or none is under way. A client also waits for the end of a rewrite.
+    pub(crate) fn queue(&self, waiter: Option<Waiter>) -> bool {
+        let mut saves = self.saves.lock();
+        let is_behind = |save: &UnderWay| save.gives_way || save.is_rewrite && waiter.is_some();
+        let waits = saves.under_way.as_ref().is_some_and(is_behind);
+        if waits {
+            saves.waiting.extend(waiter);
+            saves.scheduled |= waiter.is_none();
+        }
+        waits
+    }
+
+    /// True if another save may be begun, or have its turn behind one that gives way.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.saves.lock().under_way.as_ref().is_none_or(|save| save.gives_way)
+    }
+
+    /// Takes the clients that wait for the next save.
+    pub(crate) fn take_waiting(&self) -> Vec<Waiter> {
+        std::mem::take(&mut self.saves.lock().waiting)
+    }
+
+    /// These clients wait for the next save.
+    pub(crate) fn put_waiting(&self, waiters: Vec<Waiter>) {
+        self.saves.lock().waiting.extend(waiters);
     }
 
     /// The snapshot of the save that is under way.
@@ -222,10 +265,10 @@ impl Persist {
         self.saves.lock().scheduled = true;
     }
 
-    /// True if one was scheduled and none is under way.
+    /// True if one was scheduled, or is waited for, and none is under way.
     pub(crate) fn is_due(&self) -> bool {
         let saves = self.saves.lock();
-        saves.scheduled && saves.under_way.is_none()
+        (saves.scheduled || !saves.waiting.is_empty()) && saves.under_way.is_none()
     }
 
     /// The changes since the last save and the seconds since then, if a save point may begin a save now.
@@ -269,8 +312,8 @@ impl Persist {
         let saves = self.saves.lock();
         let running = saves.under_way.as_ref().filter(|save| !save.is_rewrite);
         SaveFacts {
-            in_background: running.is_some_and(|save| save.waiter.is_none()),
-            running_s: running.filter(|save| save.waiter.is_none()).map(|save| save.began.elapsed().as_secs()),
+            in_background: running.is_some_and(|save| save.waiters.is_empty()),
+            running_s: running.filter(|save| save.waiters.is_empty()).map(|save| save.began.elapsed().as_secs()),
             keys_done: running.map_or(0, |save| save.snapshot.keys()),
             keys_total: running.map_or(0, |save| save.keys),
             last_s: saves.last_s,
@@ -280,5 +323,40 @@ impl Persist {
             saved_changes: saves.saved_changes,
             queued_bytes: self.queued.read(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_store::{Options, Store};
+
+    use super::*;
+
+    /// A FLUSHALL that is followed late: another worker has begun a save behind it meanwhile.
+    #[test]
+    fn flushall_gives_up_the_saves_of_before_it_alone() {
+        let persist = Persist::new(0, false, Aof::new(Vec::new()));
+        let store = Store::new(&Options::default()).expect("an address range");
+        let begin = |flushes| {
+            let snapshot = Arc::new(Snapshot::new(&store, false, persist.queued()));
+            let save = UnderWay {
+                snapshot,
+                waiters: Vec::new(),
+                gives_way: false,
+                is_rewrite: false,
+                flushes,
+                began: Instant::now(),
+                changes: 0,
+                keys: 0,
+            };
+            assert!(persist.begin(0, || Some(save)).is_some());
+        };
+        begin(1);
+        assert!(persist.give_up(1).is_none(), "its instant lies behind that FLUSHALL");
+        assert!(!persist.queue(None), "nobody waits for a turn behind it");
+        assert!(persist.give_up(2).is_some());
+        assert!(persist.queue(None) && !persist.is_due());
+        persist.finish(Outcome::Cancelled, 1);
+        assert!(persist.is_due() && !persist.queue(None));
     }
 }

@@ -1,10 +1,13 @@
 //! A snapshot under way: the entries of a walk on their way from the workers to the thread that writes the file.
 //!
 //! ```text
-//!  workers, a shard held        open piece --256 KB--> full pieces ------> the saver's thread
-//!    steps of the walk ---+     (RDB entries, nothing compressed)          compresses, sums, writes
-//!    keys about to change +     spare buffers <----------------------------- emptied
+//!  workers, a shard held        piece in the worker's hands --256 KB--> full pieces --> the saver's thread
+//!    steps of the walk ---+     (RDB entries, nothing compressed)                    compresses, sums, writes
+//!    keys about to change +     pieces with room, spare buffers <----------------------- emptied
 //! ```
+//! The queue is locked to take a piece and to put it back, never while an entry is encoded. A collection that takes
+//! several holds of its shard has pieces of its own.
+//!
 //! ```text
 //!  bytes on their way      0 ........... half .............. all
 //!  steps of the walk       go on         wait               wait
@@ -12,10 +15,11 @@
 //!  saver                   compresses    writes as it is, to a side file that is appended at the end
 //! ```
 //! So a writer waits only where the disk is slower than the overwriting. A large string is not copied: its piece is a pin.
-//! A key whose time has come is left out: whoever loads the file would not keep it.
+//! A key whose time has come is saved as in redis-server, but left out where there is no room: expiry waits for none, and
+//! whoever loads the file does not keep it.
 //!
-//! A piece begins with the database of its first entry, unless it continues an entry: pieces may stand in the file in any
-//! order, but one that continues stands behind the one before it.
+//! A piece of entries, and the first one of a long collection, begins with the database: pieces may stand in the file in
+//! any order, but those of one collection stand in a row.
 //!
 //! Not here: files (`save.rs`), when a snapshot is made (`points.rs`).
 
@@ -26,21 +30,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_commands::dump::{kind_of, put_count, put_part};
-use varve_rdb::RdbBuffer;
-use varve_store::{Before, Pin, Store, Walker};
+use varve_commands::dump::{kind_of, put_count, put_part, put_value};
+use varve_rdb::{LastUse, RdbBuffer};
+use varve_store::{Before, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
 /// Bytes that may be on their way to the file. Half of it is for keys that are about to change.
 const QUEUE_BYTES: usize = 64 << 20;
-/// Emptied buffers that are kept.
+/// Emptied buffers that are kept, and bytes of such a buffer.
 const SPARE_MAX: usize = 8;
+const SPARE_BYTES: usize = 1 << 20;
 
 /// See the module's picture.
 pub(crate) struct Snapshot {
     /// Logical databases by their physical numbers at the instant; None for those that were being swept.
     databases: Box<[Option<u32>]>,
+    /// How the policy of the instant looks at the use of keys.
+    uses: UseMeter,
     compress: bool,
     queue: Mutex<Queue>,
     arrived: Condvar,
@@ -60,22 +67,45 @@ impl std::fmt::Debug for Snapshot {
 
 #[derive(Default)]
 struct Queue {
-    open: RdbBuffer,
-    /// Entries of the open piece.
-    open_keys: usize,
-    /// Database of the open piece's last entry; None while it is empty.
-    db: Option<u32>,
+    /// Pieces with room that no worker has in its hands: as many as workers have met here at most.
+    open: Vec<OpenPiece>,
     full: VecDeque<Piece>,
     spare: Vec<RdbBuffer>,
     end: Option<End>,
 }
 
-/// Some entries, or the value of one.
+/// A piece that is being filled with entries.
+struct OpenPiece {
+    encoded: RdbBuffer,
+    keys: usize,
+    /// Database of its last entry; None while it is empty.
+    db: Option<u32>,
+}
+
+impl OpenPiece {
+    /// Appends what stands in front of a value.
+    fn head(&mut self, db: u32, old: &Before<'_>, uses: UseMeter) {
+        if self.db != Some(db) {
+            self.encoded.select_db(u64::from(db));
+            self.db = Some(db);
+        }
+        self.keys += 1;
+        let last_use = old.last_use(uses, now_ms()).map(|last_use| match last_use {
+            KeyUse::Idle(seconds) => LastUse::Idle(seconds),
+            KeyUse::Count(counter) => LastUse::Freq(counter),
+        });
+        self.encoded.begin(kind_of(old.ty()), old.key(), old.expiry_ms(), last_use);
+    }
+}
+
+/// Some entries, or a part of one.
 pub(crate) enum Piece {
-    /// Entries; with `goes_on`, the next piece continues the last of them.
-    Entries { encoded: RdbBuffer, keys: usize, goes_on: bool },
-    /// The bytes of a large string, whose head ends the piece before.
-    Large(Pin),
+    /// Entries.
+    Entries { encoded: RdbBuffer, keys: usize },
+    /// A part of the entry of a long collection; with `goes_on`, the next part follows in a later piece.
+    Part { encoded: RdbBuffer, goes_on: bool },
+    /// The entry of a large string: all that stands in front of its bytes, and these.
+    Large { head: RdbBuffer, bytes: Pin },
 }
 
 /// Bytes on their way to the file, of whichever snapshot is under way.
@@ -122,9 +152,10 @@ impl QueuedBytes {
 impl Piece {
     fn bytes(&self) -> usize {
         match self {
-            Piece::Entries { encoded, .. } => encoded.len(),
-            // The value lies where it lay: its memory is counted as the key's.
-            Piece::Large(_) => 0,
+            // Of a large string the value lies where it lay: its memory is counted as the key's.
+            Piece::Entries { encoded, .. } | Piece::Part { encoded, .. } | Piece::Large { head: encoded, .. } => {
+                encoded.len()
+            }
         }
     }
 }
@@ -151,11 +182,11 @@ impl Snapshot {
         let physical = store.physical_databases();
         let mut databases = vec![None; usize::from(physical.iter().copied().max().unwrap_or(0)) + 1];
         (0..).zip(&physical).for_each(|(db, number)| databases[usize::from(*number)] = Some(db));
-        let queue = Queue { open: RdbBuffer::new(compress), ..Queue::default() };
         Snapshot {
             databases: databases.into(),
+            uses: store.use_meter(),
             compress,
-            queue: Mutex::new(queue),
+            queue: Mutex::default(),
             arrived: Condvar::new(),
             queued_bytes: Arc::clone(queued_bytes),
             keys: AtomicU64::new(0),
@@ -190,7 +221,8 @@ impl Snapshot {
     pub(crate) fn give_back(&self, buffer: RdbBuffer) {
         debug_assert!(buffer.is_empty(), "what is in it has been written");
         let mut queue = self.queue.lock();
-        if queue.spare.len() < SPARE_MAX {
+        // The buffer of a large element is as large.
+        if queue.spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES {
             queue.spare.push(buffer);
         }
     }
@@ -198,10 +230,16 @@ impl Snapshot {
     /// Drops what is on its way and what is still to come. The walk goes on to its end (`Store::abandon_walk`).
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Relaxed);
-        let mut queue = self.queue.lock();
-        for piece in queue.full.drain(..) {
-            self.queued_bytes.sub(piece.bytes());
-        }
+        self.drop_full();
+    }
+
+    fn drop_full(&self) {
+        let full = {
+            let _leaf = rank::enter(Rank::Leaf);
+            std::mem::take(&mut self.queue.lock().full)
+        };
+        // A pin that goes takes locks.
+        full.iter().for_each(|piece| self.queued_bytes.sub(piece.bytes()));
     }
 
     /// True if the snapshot has ended without all of its entries, or was given up.
@@ -220,38 +258,63 @@ impl Snapshot {
         self.queued_bytes.is_half_full()
     }
 
-    /// Closes the open piece; with `goes_on`, in the middle of an entry.
-    fn close(&self, queue: &mut Queue, goes_on: bool) {
-        let fresh = queue.spare.pop().unwrap_or_else(|| RdbBuffer::new(self.compress));
-        let encoded = std::mem::replace(&mut queue.open, fresh);
-        let keys = std::mem::take(&mut queue.open_keys);
-        queue.db = None;
-        self.push(queue, Piece::Entries { encoded, keys, goes_on });
+    /// The logical database of a key that is to be saved.
+    fn database_of(&self, old: &Before<'_>) -> Option<u32> {
+        // The keys of a database that is being swept are nobody's.
+        let db = self.databases.get(usize::from(old.db())).copied().flatten()?;
+        let drops = self.queued_bytes.is_full() && old.expiry_ms().is_some_and(|at| at <= now_ms());
+        (!drops && !self.abandoned.load(Relaxed)).then_some(db)
     }
 
-    /// Encodes a value. A large collection goes over many pieces, so that the saver has something to do before its end.
-    fn value(&self, old: &Before<'_>, queue: &mut Queue) {
-        put_count(old, &mut queue.open);
-        old.for_each(&mut |part| {
-            if queue.open.len() >= PIECE_BYTES {
-                self.close(queue, true);
-            }
-            put_part(part, &mut queue.open);
-        });
+    /// A piece with room, which the caller fills and puts back.
+    fn take_open(&self) -> OpenPiece {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut queue = self.queue.lock();
+        queue.open.pop().unwrap_or_else(|| OpenPiece { encoded: self.fresh(&mut queue), keys: 0, db: None })
+    }
+
+    /// Puts a piece back, which is on its way to the file once it is full.
+    fn put_open(&self, piece: OpenPiece) {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut queue = self.queue.lock();
+        if piece.encoded.len() >= PIECE_BYTES {
+            self.push(&mut queue, Piece::Entries { encoded: piece.encoded, keys: piece.keys });
+        } else {
+            queue.open.push(piece);
+        }
+    }
+
+    /// A buffer for a new piece.
+    fn take_buffer(&self) -> RdbBuffer {
+        let _leaf = rank::enter(Rank::Leaf);
+        self.fresh(&mut self.queue.lock())
+    }
+
+    fn fresh(&self, queue: &mut Queue) -> RdbBuffer {
+        queue.spare.pop().unwrap_or_else(|| RdbBuffer::new(self.compress))
+    }
+
+    /// Sends a piece on its way.
+    fn send(&self, piece: Piece) {
+        let _leaf = rank::enter(Rank::Leaf);
+        self.push(&mut self.queue.lock(), piece);
     }
 
     fn push(&self, queue: &mut Queue, piece: Piece) {
-        self.queued_bytes.add(piece.bytes());
-        queue.full.push_back(piece);
-        self.arrived.notify_one();
+        // A piece that was encoded when the saver gave up goes nowhere.
+        if !self.abandoned.load(Relaxed) {
+            self.queued_bytes.add(piece.bytes());
+            queue.full.push_back(piece);
+            self.arrived.notify_one();
+        }
     }
 
     fn end(&self, end: End) {
         let _leaf = rank::enter(Rank::Leaf);
         let mut queue = self.queue.lock();
         debug_assert!(queue.end.is_none(), "a walk ends once");
-        if !queue.open.is_empty() {
-            self.close(&mut queue, false);
+        for OpenPiece { encoded, keys, .. } in std::mem::take(&mut queue.open) {
+            self.push(&mut queue, Piece::Entries { encoded, keys });
         }
         queue.end = Some(end);
         self.arrived.notify_one();
@@ -260,41 +323,32 @@ impl Snapshot {
 
 impl Walker for Snapshot {
     fn before(&self, old: &Before<'_>) {
-        // The keys of a database that is being swept are nobody's.
-        let Some(&Some(db)) = self.databases.get(usize::from(old.db())) else { return };
-        if old.expiry_ms().is_some_and(|at| at <= now_ms()) {
-            return;
-        }
-        let _leaf = rank::enter(Rank::Leaf);
-        let mut queue = self.queue.lock();
-        if self.abandoned.load(Relaxed) {
-            return;
-        }
-        if queue.db != Some(db) {
-            queue.open.select_db(u64::from(db));
-            queue.db = Some(db);
-        }
+        let Some(db) = self.database_of(old) else { return };
         self.keys.fetch_add(1, Relaxed);
-        queue.open_keys += 1;
-        match old.pin() {
-            Some(pin) => {
-                head(old, &mut queue.open);
-                queue.open.count(pin.len() as u64);
-                self.close(&mut queue, true);
-                self.push(&mut queue, Piece::Large(pin));
-            }
-            None => {
-                head(old, &mut queue.open);
-                self.value(old, &mut queue);
-                if queue.open.len() >= PIECE_BYTES {
-                    self.close(&mut queue, false);
-                }
-            }
-        }
+        let Some(bytes) = old.pin() else {
+            let mut piece = self.take_open();
+            piece.head(db, old, self.uses);
+            put_value(old, &mut piece.encoded);
+            return self.put_open(piece);
+        };
+        let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
+        piece.head(db, old, self.uses);
+        piece.encoded.count(bytes.len() as u64);
+        self.send(Piece::Large { head: piece.encoded, bytes });
+    }
+
+    fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
+        let db = self.database_of(old)?;
+        self.keys.fetch_add(1, Relaxed);
+        let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
+        piece.head(db, old, self.uses);
+        put_count(old, &mut piece.encoded);
+        Some(Box::new(LongEntry { encoded: piece.encoded, snapshot: self }))
     }
 
     fn before_all(&self) {
         self.end(End::Emptied);
+        self.drop_full();
     }
 
     fn ended(&self) {
@@ -304,10 +358,35 @@ impl Walker for Snapshot {
     fn has_room(&self) -> bool {
         !self.queued_bytes.is_half_full()
     }
+
+    fn is_full(&self) -> bool {
+        self.queued_bytes.is_full()
+    }
 }
 
-fn head(old: &Before<'_>, to: &mut RdbBuffer) {
-    to.begin(kind_of(old.ty()), old.key(), old.expiry_ms(), None);
+/// The entry of a long collection, whose elements come over several holds of its shard.
+struct LongEntry {
+    snapshot: Arc<Snapshot>,
+    /// The piece that is being filled.
+    encoded: RdbBuffer,
+}
+
+impl PartSink for LongEntry {
+    fn part(&mut self, part: ValuePart<'_>) {
+        put_part(part, &mut self.encoded);
+    }
+
+    fn hold_ended(&mut self) {
+        if self.encoded.len() >= PIECE_BYTES {
+            let encoded = std::mem::replace(&mut self.encoded, self.snapshot.take_buffer());
+            self.snapshot.send(Piece::Part { encoded, goes_on: true });
+        }
+    }
+
+    fn end(self: Box<Self>) {
+        let LongEntry { snapshot, encoded } = *self;
+        snapshot.send(Piece::Part { encoded, goes_on: false });
+    }
 }
 
 fn now_ms() -> i64 {

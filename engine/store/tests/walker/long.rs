@@ -1,0 +1,233 @@
+//! Collections that take several holds of their shard, changed in every way while a walk shows them: it shows them as they
+//! were when it began. The index grows at every step.
+
+use std::collections::BTreeMap;
+
+use varve_store::{ListEnd, ReadBounds, StoreWorker, Ttl, Tx, Type};
+
+use super::{Recorder, begin, key, set, store, work_off};
+use crate::all_types::value::Plain;
+
+/// Elements of a collection: far more than a hold shows.
+const ELEMENTS: usize = 3000;
+/// Elements of a hold, at the end of whose leaf it ends.
+const HOLD: usize = 64;
+const BIG: &[u8] = b"big";
+const TYPES: [Type; 3] = [Type::Hash, Type::Set, Type::List];
+const NOW: i64 = 1_000_000;
+
+fn element(n: usize) -> Vec<u8> {
+    format!("element {n}").into_bytes()
+}
+
+/// The collection as it is made.
+fn original(ty: Type) -> Plain {
+    let mut value = Plain::empty(ty);
+    for n in 0..ELEMENTS {
+        match &mut value {
+            Plain::Hash(hash) => _ = hash.insert(element(n), element(n + 1)),
+            Plain::Set(set) => _ = set.insert(element(n)),
+            Plain::List(list) => list.push_back(element(n)),
+            Plain::String(_) | Plain::Zset(_) => unreachable!("types that take several holds"),
+        }
+    }
+    value
+}
+
+fn with<R>(worker: &mut StoreWorker, keys: &[&[u8]], work: impl FnOnce(&mut Tx<'_>) -> R) -> R {
+    worker.inside(0, |tx| {
+        let shards = keys.iter().map(|key| tx.shard_of(tx.key(key).hash)).collect::<varve_store::ShardSet>();
+        tx.hold(&shards);
+        work(tx)
+    })
+}
+
+/// Adds elements of these numbers, or changes those that are there.
+fn add(worker: &mut StoreWorker, ty: Type, numbers: std::ops::Range<usize>, suffix: &str) {
+    for n in numbers {
+        let value = [&element(n + 1)[..], suffix.as_bytes()].concat();
+        with(worker, &[BIG], |tx| {
+            let k = tx.key(BIG);
+            match ty {
+                Type::Hash => _ = tx.hash_set(&k, [(&element(n)[..], &value[..])].into_iter()).expect("a hash"),
+                Type::Set => _ = tx.set_add(&k, [&element(n)[..]]).expect("a set"),
+                _ => _ = tx.list_push(&k, ListEnd::Back, [&element(n)[..]].into_iter(), false).expect("a list"),
+            }
+        });
+    }
+}
+
+fn take(worker: &mut StoreWorker, ty: Type, numbers: impl Iterator<Item = usize>) {
+    for n in numbers {
+        with(worker, &[BIG], |tx| {
+            let k = tx.key(BIG);
+            match ty {
+                Type::Hash => _ = tx.hash_remove(&k, [&element(n)[..]].into_iter()).expect("a hash"),
+                Type::Set => _ = tx.set_remove(&k, [&element(n)[..]]).expect("a set"),
+                _ if n % 2 == 0 => _ = tx.list_pop(&k, ListEnd::Back, |_| ()).expect("a list"),
+                _ => _ = tx.list_remove(&k, &element(n), 1, ListEnd::Front).expect("a list"),
+            }
+        });
+    }
+}
+
+/// One way in which a collection may change while it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    Elements,
+    AllElements,
+    Rename,
+    /// It is renamed, and another one is made under its name.
+    Moved,
+    Delete,
+    Replace,
+    Expire,
+    FlushDatabase,
+    SwapAndFlush,
+    FlushAll,
+}
+
+const CHANGES: [Change; 11] = [
+    Change::Nothing,
+    Change::Elements,
+    Change::AllElements,
+    Change::Rename,
+    Change::Moved,
+    Change::Delete,
+    Change::Replace,
+    Change::Expire,
+    Change::FlushDatabase,
+    Change::SwapAndFlush,
+    Change::FlushAll,
+];
+
+fn change(worker: &mut StoreWorker, ty: Type, change: Change) {
+    let store = std::sync::Arc::clone(worker.store());
+    let rename = |worker: &mut StoreWorker| {
+        with(worker, &[BIG, b"other name"], |tx| assert!(tx.rename(&tx.key(BIG), &tx.key(b"other name"))));
+    };
+    match change {
+        Change::Nothing => {}
+        Change::Elements => {
+            add(worker, ty, 0..ELEMENTS / 3, "changed");
+            take(worker, ty, (0..ELEMENTS).step_by(7));
+            add(worker, ty, ELEMENTS..ELEMENTS + 500, "");
+        }
+        Change::AllElements => {
+            take(worker, ty, 0..ELEMENTS);
+            add(worker, ty, 0..ELEMENTS / 2, "again");
+        }
+        Change::Rename => rename(worker),
+        Change::Moved => {
+            rename(worker);
+            add(worker, ty, 0..200, "new");
+        }
+        Change::Delete => with(worker, &[BIG], |tx| assert!(tx.remove(&tx.key(BIG)))),
+        Change::Replace => set(worker, 0, BIG, Ttl::Clear),
+        Change::Expire => {
+            with(worker, &[BIG], |tx| assert!(tx.set_expiry(&tx.key(BIG), Some(NOW + 1))));
+            worker.set_now(NOW + 10);
+            with(worker, &[BIG], |tx| assert!(!tx.exists(&tx.key(BIG))));
+        }
+        Change::FlushDatabase => worker.exclusive(|worker| store.flush_db(worker, 0)),
+        Change::SwapAndFlush => worker.exclusive(|worker| {
+            store.swap_db(0, 1);
+            store.flush_db(worker, 1);
+        }),
+        Change::FlushAll => worker.exclusive(|worker| store.flush_all(worker)),
+    }
+}
+
+/// A walk over one collection and some keys, which changes when `at` steps have been made.
+fn walk(ty: Type, what: Change, at: usize) {
+    let (store, mut worker) = store();
+    store.set_read_bounds(ReadBounds { long_elements: ELEMENTS as u64, hold_elements: HOLD });
+    worker.set_now(NOW);
+    add(&mut worker, ty, 0..ELEMENTS, "");
+    (0..100).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    let recorder = begin(&store);
+    let mut steps = 0;
+    let mut grown = 1000;
+    // FLUSHALL ends the walk, unless somebody reads.
+    while (steps < at || what == Change::FlushAll && !store.has_readers()) && worker.walk_step(1) {
+        steps += 1;
+        (0..8).for_each(|n| set(&mut worker, 0, &key(grown + n), Ttl::Clear));
+        grown += 8;
+    }
+    change(&mut worker, ty, what);
+    store.verify();
+    while worker.walk_step(1) {
+        (0..8).for_each(|n| set(&mut worker, 0, &key(grown + n), Ttl::Clear));
+        grown += 8;
+        if grown % 256 == 0 {
+            // Reclaim, freeing of what was removed, growth.
+            work_off(&mut worker, NOW + 10);
+        }
+    }
+    store.verify();
+    let recorded = recorder.take();
+    let case = format!("{ty:?}, {what:?} at step {at}");
+    let mut shown = BTreeMap::new();
+    for one in recorded.shown {
+        assert!(shown.insert(one.name.clone(), one.value).is_none(), "{case}: {:?} is shown twice", one.name);
+    }
+    let big = shown.keys().find(|(_, key)| key == BIG).cloned().unwrap_or_else(|| panic!("{case}: it is not shown"));
+    assert!(shown.remove(&big) == Some(original(ty)), "{case}: it is shown as it was not");
+    assert_eq!(recorded.all, 0, "{case}: while a collection is read nothing goes at once");
+    assert_eq!(shown.len(), 100, "{case}: the keys of the beginning are shown, and no other");
+    assert_eq!(recorded.long, 1, "{case}: it takes several holds");
+    // A node of a list has some 600 of them.
+    assert!(recorded.most < 1024, "{case}: {} elements in one hold", recorded.most);
+    work_off(&mut worker, NOW + 20);
+    assert!(!store.has_readers(), "{case}: the reader has ended");
+    store.verify();
+}
+
+#[test]
+fn a_long_collection_is_shown_as_it_was_whatever_becomes_of_it() {
+    for ty in TYPES {
+        for what in CHANGES {
+            let steps: &[usize] = if what == Change::FlushAll { &[0] } else { &[0, 13, 17, 25] };
+            steps.iter().for_each(|&at| walk(ty, what, at));
+        }
+    }
+}
+
+#[test]
+fn a_walk_that_is_abandoned_lets_long_collections_go() {
+    let (store, mut worker) = store();
+    store.set_read_bounds(ReadBounds { long_elements: ELEMENTS as u64, hold_elements: HOLD });
+    add(&mut worker, Type::List, 0..ELEMENTS, "");
+    let recorder = begin(&store);
+    add(&mut worker, Type::List, 0..1, "");
+    assert!(worker.walk_step(1) && worker.walk_step(1), "it is being shown");
+    assert!(store.has_readers());
+    store.abandon_walk(&*recorder);
+    work_off(&mut worker, NOW);
+    assert!(!store.has_readers(), "the background has its reader forgotten");
+    super::end(&mut worker);
+    assert_eq!(recorder.take().shown.len(), 0);
+    store.verify();
+}
+
+#[test]
+fn nothing_that_can_wait_removes_keys_while_the_walker_is_full() {
+    let (store, mut worker) = store();
+    (0..2000).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    set(&mut worker, 1, b"other", Ttl::Clear);
+    let recorder = begin(&store);
+    let removes = |recorder: &Recorder, worker: &mut StoreWorker| {
+        let before = recorder.count();
+        work_off(worker, NOW);
+        recorder.count() > before
+    };
+    recorder.is_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    worker.exclusive(|worker| store.flush_db(worker, 0));
+    assert!(!removes(&recorder, &mut worker), "a sweep waits");
+    store.set_limit(1, varve_store::Policy::AllKeysRandom);
+    assert!(!removes(&recorder, &mut worker), "eviction waits");
+    recorder.is_full.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert!(removes(&recorder, &mut worker), "both go on");
+    store.verify();
+}

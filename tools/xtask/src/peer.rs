@@ -52,6 +52,8 @@ const UNITS: &[&str] = &[
     "unit/lazyfree",
     "unit/other",
     "integration/corrupt-dump",
+    "integration/rdb",
+    "integration/dismiss-mem",
     "integration/convert-zipmap-hash-on-load",
     "integration/convert-ziplist-hash-on-load",
     "integration/convert-ziplist-zset-on-load",

@@ -63,7 +63,7 @@ impl fmt::Display for ReadFault {
             ReadFault::Empty => f.write_str("a collection has no elements"),
             ReadFault::Odd(why) => f.write_str(why),
             ReadFault::Checksum(file, bytes) => {
-                write!(f, "the checksum is {file:016x}, that of the bytes {bytes:016x}")
+                write!(f, "RDB CRC error: the checksum is {file:016x}, that of the bytes {bytes:016x}")
             }
         }
     }

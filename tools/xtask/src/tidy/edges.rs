@@ -32,7 +32,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("tools/testkit", &[]),
     ("tools/loops", &["varve-store", "varve-protocol", "varve-exec", "varve-commands", "varve-testkit"]),
     ("tools/bench", &["varve-base", "varve-store", "varve-testkit"]),
-    ("tools/check", &["varve-rdb"]),
+    ("tools/check", &["varve-rdb", "varve-aof"]),
     ("tools/xtask", &[]),
     (
         "tests",

@@ -170,6 +170,20 @@ fn what_draws_leads_to_the_same_elsewhere() {
     }
 }
 
+/// A million members would otherwise be a million effects, all made while the shard is held.
+#[test]
+fn members_that_are_popped_together_leave_few_effects() {
+    let (mut ours, copy) = (Ours::new(), Copy::start());
+    let members = (0..300).map(|n| format!("member:{n}").into_bytes());
+    let add: Words = ["SADD", "s"].map(|word| word.as_bytes().to_vec()).into_iter().chain(members).collect();
+    ours.run(1, &add);
+    ours.run(1, &words("SPOP s 200"));
+    let bytes = ours.stream();
+    let removals = bytes.windows(4).filter(|window| window == b"SREM").count();
+    assert_eq!(removals, 4, "64 members at most go with each");
+    assert_eq!(copy.apply(&bytes), ours.digest());
+}
+
 #[test]
 fn evicted_keys_are_deleted_elsewhere() {
     let (mut ours, copy) = (Ours::new(), Copy::start());

@@ -225,6 +225,8 @@ impl<R: Read> CommandReader<R> {
 pub struct Found<'b> {
     /// Where it begins, bytes from the first command.
     pub start: usize,
+    /// Where it ends.
+    pub end: usize,
     /// Its name.
     pub name: &'b [u8],
 }
@@ -236,7 +238,8 @@ pub fn nth_command(commands: &[u8], nth: usize) -> Option<Found<'_>> {
         let mut frame = Frame::default();
         let Step::Whole = frame.advance(&commands[start..]) else { return None };
         if left == 0 {
-            return Some(Found { start, name: &commands[start..][frame.name?] });
+            let (end, name) = (start + frame.seen, &commands[start..][frame.name?]);
+            return Some(Found { start, end, name });
         }
         start += frame.seen;
     }
@@ -411,9 +414,9 @@ mod tests {
     #[test]
     fn a_command_is_found_by_its_number() {
         let commands = [request(&[b"SET", b"k", b"*1\r\n"]), request(&[b"PING"])].concat();
-        assert_eq!(nth_command(&commands, 0), Some(Found { start: 0, name: b"SET" }));
         let second = commands.len() - request(&[b"PING"]).len();
-        assert_eq!(nth_command(&commands, 1), Some(Found { start: second, name: b"PING" }));
+        assert_eq!(nth_command(&commands, 0), Some(Found { start: 0, end: second, name: b"SET" }));
+        assert_eq!(nth_command(&commands, 1), Some(Found { start: second, end: commands.len(), name: b"PING" }));
         assert_eq!(nth_command(&commands, 2), None);
     }
 

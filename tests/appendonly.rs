@@ -363,6 +363,14 @@ fn the_file_is_switched_on_and_off_while_the_server_runs() {
     }
     client.cmd("CONFIG SET appendonly yes");
     wait_rewrite(&mut client);
+    // In a transaction a rewrite is scheduled: it begins behind it.
+    for line in ["MULTI", "SET k v", "BGREWRITEAOF"] {
+        client.cmd(line);
+    }
+    let replies = client.cmd("EXEC");
+    let scheduled = &replies.elements().expect("the replies")[1];
+    assert_eq!(scheduled.text(), "Background append only file rewriting scheduled");
+    wait_rewrite(&mut client);
     client.cmd("SET kept v");
     let known = digest(&server);
     server.signal("KILL").expect("a signal");

@@ -31,6 +31,10 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         (b"QUICKLIST-PACKED-THRESHOLD", 3) => ctx.state.store().shapes().set_list_alone(threshold(args.get(2))?),
         (b"SET-ACTIVE-EXPIRE", 3) => ctx.state.store().set_active_expire(args.get(2) != b"0"),
         (b"PAUSE-CRON", 3) => ctx.state.pause_ticks(args.get(2) != b"0"),
+        (b"AOF-FLUSH-SLEEP", 3) => {
+            let micros = varve_base::number::parse_i64(args.get(2)).and_then(|micros| u64::try_from(micros).ok());
+            ctx.state.persist().aof.set_write_delay(Duration::from_micros(micros.unwrap_or(0)));
+        }
         (b"REPLYBUFFER", 4) if args.is(2, "RESIZING") => {
             ctx.state.keep_outputs(args.get(3) == b"0");
         }

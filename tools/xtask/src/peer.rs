@@ -54,6 +54,8 @@ const UNITS: &[&str] = &[
     "integration/corrupt-dump",
     "integration/rdb",
     "integration/dismiss-mem",
+    "integration/aof",
+    "integration/aof-multi-part",
     "integration/convert-zipmap-hash-on-load",
     "integration/convert-ziplist-hash-on-load",
     "integration/convert-ziplist-zset-on-load",
@@ -129,7 +131,7 @@ fn prepare() -> Result<PathBuf, String> {
         ["-xzf".as_ref(), archive.as_os_str(), "--strip-components=1".as_ref(), "-C".as_ref(), suite.as_os_str()];
     crate::shell::run(&mut command("tar", &args))?;
     symlink(fs::canonicalize(&server).map_err(io)?, suite.join("src/redis-server")).map_err(io)?;
-    for tool in ["redis-cli", "redis-benchmark"] {
+    for tool in ["redis-cli", "redis-benchmark", "redis-check-aof"] {
         symlink(Path::new("/usr/bin").join(tool), suite.join("src").join(tool)).map_err(io)?;
     }
     fs::create_dir_all(suite.join("shims")).map_err(io)?;

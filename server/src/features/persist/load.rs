@@ -50,7 +50,10 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
         Err(_) if state.is_stopping() => Ok(()),
         Err(reason) => {
             tracing::warn!("{reason}");
-            tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
+            // As redis-server does it: the reason is the last line where the append-only file is not loaded.
+            if !config.append.on {
+                tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
+            }
             Err(reason)
         }
     }

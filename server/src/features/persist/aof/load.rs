@@ -102,10 +102,9 @@ fn adopt_old_file(config: &Config, place: &Place, manifest: &mut Manifest) -> Re
 fn sizes(place: &Place, manifest: &Manifest) -> Result<Vec<u64>, String> {
     let size = |entry: &Entry| {
         let name = shown(&entry.name);
-        let size = place.disk.size(&place.path(&entry.name)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => format!("Fatal error: the AOF file {name} doesn't exist"),
-            _ => format!("Unable to obtain the AOF file {name} length. stat: {}", error_text(&error)),
-        })?;
+        let size = place.disk.size(&place.path(&entry.name));
+        let size =
+            size.map_err(|error| format!("Unable to obtain the AOF file {name} length. stat: {}", error_text(&error)))?;
         match entry.length {
             Some(length) if size < length => {
                 Err(format!("Fatal error: the AOF file {name} has {size} bytes, and its manifest lists {length}"))

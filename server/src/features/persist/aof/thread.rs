@@ -109,6 +109,7 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         let wait = keeper.wait(syncing, Instant::now());
         keeper.take(wait);
         orders.try_iter().for_each(|order| keeper.obey(order));
+        std::thread::sleep(aof.write_delay());
         if keeper.turn(syncing, Instant::now()).is_err() {
             tracing::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
             std::process::exit(1);

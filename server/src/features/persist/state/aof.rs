@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -77,6 +77,8 @@ pub(crate) struct Aof {
     /// The file has no base yet: what is in its folder does not count.
     waits_for_base: AtomicBool,
     pub(crate) rewrites: Rewrites,
+    /// Microseconds that the thread waits before it writes (DEBUG AOF-FLUSH-SLEEP).
+    write_delay_us: AtomicU64,
     sleepers: Box<[Sleeper]>,
     thread: Mutex<Thread>,
     /// Commands of a file on their way to the worker that runs them.
@@ -126,6 +128,7 @@ impl Aof {
             switching: AtomicBool::new(false),
             waits_for_base: AtomicBool::new(false),
             rewrites: Rewrites::default(),
+            write_delay_us: AtomicU64::new(0),
             sleepers,
             thread: Mutex::default(),
             pieces: Batches::default(),
@@ -203,6 +206,16 @@ impl Aof {
                 return self.reached(Reached { synced: taken.end, released: taken.end });
             }
         }
+    }
+
+    /// Slows writing down, for tests.
+    pub(crate) fn set_write_delay(&self, delay: Duration) {
+        self.write_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// How long the thread waits before it writes.
+    pub(crate) fn write_delay(&self) -> Duration {
+        Duration::from_micros(self.write_delay_us.load(Ordering::Relaxed))
     }
 
     /// CONFIG SET may have begun or ended the file.

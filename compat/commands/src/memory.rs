@@ -6,10 +6,10 @@
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx, WideCtx};
 use varve_protocol::Args;
-use varve_store::{ProcessMemory, SegmentState as State, Store};
+use varve_store::{LogStats, ProcessMemory, Store};
 
 use crate::grammar::{help, integer, is};
-use crate::segments::Census;
+use crate::segments::utilisation;
 
 use Figure::{Number, Part, Text};
 
@@ -76,14 +76,9 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(store: &Store, now_ms: i64) -> Figures {
+    /// Looks at all segments, through `log`.
+    fn of(store: &Store, log: &LogStats, now_ms: i64) -> Figures {
         let keys = store.counts_of_all().iter().map(|(keys, _)| keys).sum();
-        let log = store.log().stats();
-        let (mut run_bytes, mut retired_bytes) = (0, 0);
-        for info in store.log().segments() {
-            run_bytes += if matches!(info.state, State::Extent | State::Retired) { info.used } else { 0 };
-            retired_bytes += if info.state == State::Retired { info.used } else { 0 };
-        }
         let used = store.used_memory();
         let process = store.process();
         Figures {
@@ -94,8 +89,8 @@ impl Figures {
             buffers: store.outside_bytes().saturating_sub(process.startup_used),
             segments: u64::from(log.segments),
             runs: u64::from(log.runs),
-            run_bytes,
-            retired_bytes,
+            run_bytes: log.run_bytes,
+            retired_bytes: log.retired_bytes,
             kept: log.cached_bytes,
             opened: log.opened_bytes,
             keys,
@@ -179,8 +174,9 @@ enum Figure {
 /// MEMORY STATS: all figures of redis-server in its order, since clients read them by type, then the log's own. Those of
 /// parts that there are not (replicas, a cluster, an append-only file, scripts) are 0.
 fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let f = Figures::of(ctx.store, ctx.worker.now_ms());
-    let figures = [&f.of_redis()[..], &of_the_log(ctx.store, &f)].concat();
+    let log = ctx.store.log().stats();
+    let f = Figures::of(ctx.store, &log, ctx.worker.now_ms());
+    let figures = [&f.of_redis()[..], &of_the_log(ctx.store, &log, &f)].concat();
     ctx.out.map(figures.len());
     for (name, figure) in figures {
         ctx.out.bulk(name.as_bytes());
@@ -194,20 +190,19 @@ fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 /// The figures that redis-server does not have.
-fn of_the_log(store: &Store, f: &Figures) -> Vec<(&'static str, Figure)> {
-    let census = Census::of(store);
+fn of_the_log(store: &Store, log: &LogStats, f: &Figures) -> Vec<(&'static str, Figure)> {
     let (cost, totals) = (store.reclaim_cost(), store.totals());
     vec![
         ("segments.count", Number(f.segments)),
         ("segments.bytes", Number(f.appended)),
         ("segments.dead-bytes", Number(f.dead())),
-        ("segments.open", Number(census.open)),
-        ("segments.sealed", Number(census.sealed)),
-        ("segments.draining", Number(census.draining)),
-        ("segments.runs", Number(census.runs)),
+        ("segments.open", Number(log.open_segments.into())),
+        ("segments.sealed", Number(log.sealed_segments.into())),
+        ("segments.draining", Number(log.draining_segments.into())),
+        ("segments.runs", Number((log.runs - log.retired_runs).into())),
         ("segments.run-bytes", Number(f.run_bytes)),
         ("segments.kept-bytes", Number(f.kept)),
-        ("segments.utilisation", Text(census.utilisation())),
+        ("segments.utilisation", Text(utilisation(log))),
         ("reclaim.victims", Number(cost.victims)),
         ("reclaim.live-bytes", Number(cost.live_bytes)),
         ("reclaim.moved-objects", Number(totals.moved)),
@@ -226,7 +221,7 @@ const MEMORY_STATS: Command = Command::new(
 
 /// MEMORY DOCTOR
 fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let text = diagnosis(&Figures::of(ctx.store, ctx.worker.now_ms()));
+    let text = diagnosis(&Figures::of(ctx.store, &ctx.store.log().stats(), ctx.worker.now_ms()));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -343,7 +338,7 @@ const MEMORY_PURGE: Command = Command::new(
 /// MEMORY MALLOC-STATS
 fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let log = ctx.store.log().stats();
-    let (census, cost) = (Census::of(ctx.store), ctx.store.reclaim_cost());
+    let cost = ctx.store.reclaim_cost();
     let lines = [
         ("used bytes", log.used_bytes),
         ("live bytes", log.live_bytes),
@@ -353,8 +348,8 @@ fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
         ("segments free below the last in use", u64::from(log.free_segments)),
         ("large objects", u64::from(log.runs)),
         ("segments of large objects", u64::from(log.extent_segments)),
-        ("segments full or closed", census.sealed),
-        ("segments being drained", census.draining),
+        ("segments full or closed", log.sealed_segments.into()),
+        ("segments being drained", log.draining_segments.into()),
         ("segments drained", cost.victims),
         ("live bytes in those", cost.live_bytes),
         ("opened bytes", log.opened_bytes),
@@ -365,7 +360,7 @@ fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     for (name, value) in lines {
         text.push_str(&format!("  {name}: {value}\n"));
     }
-    text.push_str(&format!("  segments by tenths of live bytes: {}\n", census.utilisation()));
+    text.push_str(&format!("  segments by tenths of live bytes: {}\n", utilisation(&log)));
     text.push_str(&format!("  sum of the drained segments' utilisation: {:.2}\n", cost.cost));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())

@@ -1,4 +1,4 @@
-//! SEGMENTS: the table of the segment log, for tools that draw it, and the census that MEMORY tells of.
+//! SEGMENTS: the table of the segment log, for tools that draw it.
 //!
 //! ```text
 //! SEGMENTS [LIST]   one map a segment: segment, state, class, used, live-bytes, live-objects, age, pins
@@ -9,61 +9,15 @@
 use varve_catalog::{Flags, Group, Row, one_of, word};
 use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
 use varve_protocol::Reply;
-use varve_store::{SegmentClass, SegmentInfo, SegmentState as State, Store};
+use varve_store::{LogStats, SegmentClass, SegmentInfo, SegmentState as State};
 
 use crate::grammar::{help, is};
 
 pub(crate) const ROWS: FileRows = &[SEGMENTS];
 
-/// Classes of utilisation in the census.
-pub(crate) const TENTHS: usize = 10;
-
-/// How many segments there are of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Being appended to.
-    pub open: u64,
-    /// Full or closed early.
-    pub sealed: u64,
-    /// Being drained.
-    pub draining: u64,
-    /// Large values.
-    pub runs: u64,
-    /// Large values that died and are given back in steps.
-    pub retired: u64,
-    /// Open, sealed and draining segments by utilisation: live over used bytes, in tenths.
-    pub tenths: [u64; TENTHS],
-}
-
-impl Census {
-    /// Looks at all segments.
-    pub fn of(store: &Store) -> Census {
-        let mut census = Census::default();
-        store.log().segments().iter().for_each(|info| census.count(info));
-        census
-    }
-
-    fn count(&mut self, info: &SegmentInfo) {
-        let cell = match info.state {
-            State::Open => &mut self.open,
-            State::Sealed => &mut self.sealed,
-            State::Draining => &mut self.draining,
-            State::Extent => &mut self.runs,
-            State::Retired => &mut self.retired,
-            State::Free | State::Tail => return,
-        };
-        *cell += 1;
-        if matches!(info.state, State::Open | State::Sealed | State::Draining) && info.used > 0 {
-            // Pieces that are out count as live whole, and their bytes as used only later.
-            let live = info.live_bytes.min(info.used);
-            self.tenths[((live * TENTHS as u64 / info.used) as usize).min(TENTHS - 1)] += 1;
-        }
-    }
-
-    /// The counts by utilisation, from 0-10% on, as one text.
-    pub fn utilisation(&self) -> String {
-        self.tenths.map(|count| count.to_string()).join(",")
-    }
+/// The classes of utilisation as one text, from 0-10% on.
+pub fn utilisation(log: &LogStats) -> String {
+    log.tenths.map(|count| count.to_string()).join(",")
 }
 
 /// SEGMENTS [LIST | HELP]
@@ -135,38 +89,5 @@ fn class(class: SegmentClass) -> &'static str {
         SegmentClass::Ordinary => "ordinary",
         SegmentClass::Volatile => "volatile",
         SegmentClass::Survivor => "survivor",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_census_counts_states_and_tenths() {
-        let info = |state, used, live_bytes| SegmentInfo {
-            segment: 1,
-            state,
-            class: SegmentClass::Ordinary,
-            used,
-            live_bytes,
-            live_objects: 1,
-            sealed: 0,
-            age: 0,
-            pins: 0,
-        };
-        let mut census = Census::default();
-        for segment in [
-            info(State::Open, 10, 65536),
-            info(State::Sealed, 100, 0),
-            info(State::Sealed, 100, 95),
-            info(State::Draining, 100, 29),
-            info(State::Extent, 1000, 1000),
-            info(State::Tail, 0, 0),
-        ] {
-            census.count(&segment);
-        }
-        assert_eq!((census.open, census.sealed, census.draining, census.runs, census.retired), (1, 2, 1, 1, 0));
-        assert_eq!(census.utilisation(), "1,0,1,0,0,0,0,0,0,2");
     }
 }

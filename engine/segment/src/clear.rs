@@ -16,7 +16,7 @@ impl Log {
         let mut runs = Vec::new();
         let mut space = self.shared.space.lock();
         let table = &self.shared.memory.table;
-        for id in space.segments(table).map(|(id, _)| id).collect::<Vec<u32>>() {
+        for id in space.segments(table, 0).map(|(id, _)| id).collect::<Vec<u32>>() {
             let entry = table.entry(id);
             match entry.state() {
                 SegmentState::Open => {

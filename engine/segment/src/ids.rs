@@ -215,12 +215,16 @@ impl Ids {
         sum >= all && u64::from(longest) >= row
     }
 
-    /// The numbers in use, in stretches, by number.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+    /// The numbers in use from this one on, in stretches, by number.
+    pub(crate) fn taken(&self, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
         let sides = [(0..self.low, &self.below), (self.high..self.max, &self.above)];
-        sides.into_iter().flat_map(|(side, free)| {
-            let begins = std::iter::once(side.start).chain(free.by_place.iter().map(|(first, count)| first + count));
-            let ends = free.by_place.keys().copied().chain(std::iter::once(side.end));
+        sides.into_iter().flat_map(move |(side, free)| {
+            let start = side.start.max(from);
+            let covering = free.by_place.range(..=start).next_back().map(|(first, count)| first + count);
+            let behind = || free.by_place.range(start.saturating_add(1)..);
+            let begins = std::iter::once(covering.map_or(start, |end| end.max(start)));
+            let begins = begins.chain(behind().map(|(first, count)| first + count));
+            let ends = behind().map(|(first, _)| *first).chain(std::iter::once(side.end));
             begins.zip(ends).map(|(begin, end)| begin..end).filter(|stretch| !stretch.is_empty())
         })
     }
@@ -318,9 +322,12 @@ mod tests {
                 let free = naive.taken.iter().filter(|t| !**t).count();
                 prop_assert_eq!((ids.free_in_use() + ids.in_middle()) as usize, free);
                 prop_assert!(ids.have(free as u64, 1) == (free > 0) && !ids.have(free as u64 + 1, 0));
-                let mut taken = [false; MAX as usize];
-                ids.taken().for_each(|stretch| taken[stretch.start as usize..stretch.end as usize].fill(true));
-                prop_assert_eq!(taken, naive.taken);
+                for from in [0, 1, MAX / 2, MAX - 1, MAX] {
+                    let mut taken = [false; MAX as usize];
+                    ids.taken(from).for_each(|stretch| taken[stretch.start as usize..stretch.end as usize].fill(true));
+                    prop_assert!(taken[..from as usize].iter().all(|taken| !taken));
+                    prop_assert_eq!(&taken[from as usize..], &naive.taken[from as usize..]);
+                }
             }
         }
     }

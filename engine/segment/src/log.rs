@@ -111,8 +111,20 @@ pub struct LogStats {
     pub segments: u32,
     /// Of these, open.
     pub open_segments: u32,
+    /// Of these, sealed.
+    pub sealed_segments: u32,
+    /// Of these, draining.
+    pub draining_segments: u32,
+    /// Open, sealed and draining segments by utilisation: live over used bytes, in tenths.
+    pub tenths: [u64; TENTHS],
     /// Large objects in segments of their own.
     pub runs: u32,
+    /// Of these, such that died and are given back in steps.
+    pub retired_runs: u32,
+    /// Bytes of large objects.
+    pub run_bytes: u64,
+    /// Of these, of those that died.
+    pub retired_bytes: u64,
     /// Segments that those take.
     pub extent_segments: u32,
     /// Free segments among those in use, the middle of the range left out.
@@ -123,6 +135,41 @@ pub struct LogStats {
     pub cached_bytes: u64,
     /// Bytes of memory of the segment table.
     pub table_bytes: u64,
+}
+
+/// Classes of segments by utilisation.
+const TENTHS: usize = 10;
+/// Segments that a report looks at in one hold of the lock: some ten microseconds.
+const SEGMENTS_AT_ONCE: usize = 512;
+
+impl LogStats {
+    /// Counts a segment, of an extent the first one of `count`.
+    fn count(&mut self, info: &SegmentInfo, count: u32) {
+        self.live_bytes += info.live_bytes;
+        self.live_objects += info.live_objects;
+        match info.state {
+            SegmentState::Open => self.open_segments += 1,
+            SegmentState::Sealed => self.sealed_segments += 1,
+            SegmentState::Draining => self.draining_segments += 1,
+            SegmentState::Extent | SegmentState::Retired => {
+                self.runs += 1;
+                self.run_bytes += info.used;
+                self.extent_segments += count;
+                if info.state == SegmentState::Retired {
+                    self.retired_runs += 1;
+                    self.retired_bytes += info.used;
+                }
+                return;
+            }
+            SegmentState::Free | SegmentState::Tail => return,
+        }
+        self.segments += 1;
+        // Pieces that are out count as live whole, and their bytes as used only later.
+        let live_bytes = info.live_bytes.min(info.used);
+        if let Some(tenth) = (live_bytes * TENTHS as u64).checked_div(info.used) {
+            self.tenths[(tenth as usize).min(TENTHS - 1)] += 1;
+        }
+    }
 }
 
 impl Log {
@@ -260,39 +307,41 @@ impl Log {
         self.shared.space.lock().opened(&self.shared.memory) as u64
     }
 
-    /// The log in figures. Looks at all segments: for reports that somebody asks for by hand, and for checks.
+    /// The log in figures. Looks at all segments: for reports that somebody asks for by hand, and for checks. It is of one
+    /// instant where nothing is written meanwhile.
     pub fn stats(&self) -> LogStats {
-        let space = self.shared.space.lock();
-        let mut stats = LogStats {
-            used_bytes: self.used_bytes(),
-            free_segments: space.ids.free_in_use(),
-            opened_bytes: space.opened(&self.shared.memory) as u64,
-            table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
-            ..LogStats::default()
+        let mut stats = {
+            let space = self.shared.space.lock();
+            LogStats {
+                used_bytes: self.used_bytes(),
+                free_segments: space.ids.free_in_use(),
+                opened_bytes: space.opened(&self.shared.memory) as u64,
+                table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
+                cached_bytes: self.cached_bytes() as u64,
+                ..LogStats::default()
+            }
         };
-        let kept = |entry: &SegmentEntry| {
-            let units = u64::from(entry.cached.load(Ordering::Relaxed).count_ones());
-            units * self.shared.memory.geometry.release_bytes as u64
-        };
-        stats.cached_bytes = space.cached_segments().iter().map(|&id| kept(self.shared.memory.table.entry(id))).sum();
-        for (_, entry) in space.segments(&self.shared.memory.table) {
-            stats.cached_bytes += kept(entry);
-            stats.live_bytes += entry.live().bytes();
-            stats.live_objects += entry.live().objects().max(0) as u64;
-            match entry.state() {
-                SegmentState::Open => {
-                    stats.segments += 1;
-                    stats.open_segments += 1;
+        self.each_segment(|id, entry, seals| {
+            stats.count(&info(id, entry, seals), entry.extent_len.load(Ordering::Relaxed));
+        });
+        stats
+    }
+
+    /// Shows the segments in use, by number, and how many were sealed so far; of an extent the first segment. All segments of
+    /// a large store are looked at for longer than an append may wait, so the lock is let go behind each
+    /// [`SEGMENTS_AT_ONCE`].
+    fn each_segment(&self, mut show: impl FnMut(u32, &SegmentEntry, u64)) {
+        let mut next = Some(0);
+        while let Some(from) = next.take() {
+            let space = self.shared.space.lock();
+            for (seen, (id, entry)) in space.segments(&self.shared.memory.table, from).enumerate() {
+                if seen == SEGMENTS_AT_ONCE {
+                    next = Some(id);
+                    break;
                 }
-                SegmentState::Sealed | SegmentState::Draining => stats.segments += 1,
-                SegmentState::Extent | SegmentState::Retired => {
-                    stats.runs += 1;
-                    stats.extent_segments += entry.extent_len.load(Ordering::Relaxed);
-                }
-                SegmentState::Free | SegmentState::Tail => {}
+                show(id, entry, space.seals);
             }
         }
-        stats
     }
 
     /// How many segments have been sealed so far: a segment's age is counted in these.
@@ -312,8 +361,9 @@ impl Log {
 
     /// All segments in use, by number; of an extent the first one.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        let space = self.shared.space.lock();
-        space.segments(&self.shared.memory.table).map(|(id, entry)| info(id, entry, space.seals)).collect()
+        let mut all = Vec::new();
+        self.each_segment(|id, entry, seals| all.push(info(id, entry, seals)));
+        all
     }
 
     /// Memory that is kept for new segments.
@@ -430,5 +480,42 @@ pub(crate) fn info(segment: u32, entry: &SegmentEntry, seals: u64) -> SegmentInf
         sealed,
         age: seals.saturating_sub(sealed),
         pins: entry.pins.load(Ordering::Relaxed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_count_states_and_tenths() {
+        let info = |state, used, live_bytes| SegmentInfo {
+            segment: 1,
+            state,
+            class: SegmentClass::Ordinary,
+            used,
+            live_bytes,
+            live_objects: 1,
+            sealed: 0,
+            age: 0,
+            pins: 0,
+        };
+        let mut stats = LogStats::default();
+        for segment in [
+            info(SegmentState::Open, 10, 65536),
+            info(SegmentState::Sealed, 100, 0),
+            info(SegmentState::Sealed, 100, 95),
+            info(SegmentState::Draining, 100, 29),
+            info(SegmentState::Extent, 1000, 1000),
+            info(SegmentState::Retired, 500, 0),
+            info(SegmentState::Tail, 0, 0),
+        ] {
+            stats.count(&segment, 3);
+        }
+        let segments = (stats.segments, stats.open_segments, stats.sealed_segments, stats.draining_segments);
+        assert_eq!(segments, (4, 1, 2, 1));
+        assert_eq!(stats.tenths, [1, 0, 1, 0, 0, 0, 0, 0, 0, 2]);
+        let runs = (stats.runs, stats.retired_runs, stats.extent_segments, stats.run_bytes, stats.retired_bytes);
+        assert_eq!(runs, (2, 1, 6, 1500, 500));
     }
 }

@@ -531,10 +531,14 @@ impl Space {
         self.classes.iter().flat_map(|class| class.parked.iter().map(|piece| (piece.at, piece.end)))
     }
 
-    /// Segments in use, by number; of an extent the first one. Free stretches cost nothing, but this looks at every
-    /// segment that is not free: for reports and checks, never for what runs often.
-    pub(crate) fn segments<'a>(&'a self, table: &'a SegmentTable) -> impl Iterator<Item = (u32, &'a SegmentEntry)> {
-        self.ids.taken().flat_map(move |stretch| {
+    /// Segments in use from number `from` on, by number; of an extent the first one. Free stretches cost nothing, but this
+    /// looks at every segment that is not free: for reports and checks, never for what runs often.
+    pub(crate) fn segments<'a>(
+        &'a self,
+        table: &'a SegmentTable,
+        from: u32,
+    ) -> impl Iterator<Item = (u32, &'a SegmentEntry)> {
+        self.ids.taken(from).flat_map(move |stretch| {
             let mut next = stretch.start;
             std::iter::from_fn(move || {
                 let id = next;

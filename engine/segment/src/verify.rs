@@ -27,7 +27,7 @@ impl Log {
         let (mut used, mut cached) = (0, 0);
         let table = &self.shared.memory.table;
         let (mut sealed, mut extents, mut granules) = (0, 0, 0);
-        let in_use = space.segments(table).map(|(id, _)| id);
+        let in_use = space.segments(table, 0).map(|(id, _)| id);
         for id in in_use.chain(space.cached_segments().iter().copied()) {
             cached += table.entry(id).cached.load(Ordering::Relaxed).count_ones() as usize;
         }
@@ -36,7 +36,7 @@ impl Log {
             cached * self.shared.memory.geometry.release_bytes <= self.cached_bytes(),
             "kept memory of all segments"
         );
-        for (id, entry) in space.segments(&self.shared.memory.table) {
+        for (id, entry) in space.segments(&self.shared.memory.table, 0) {
             assert_eq!(entry.out.load(Ordering::Relaxed), 0, "segment {id} has pieces out");
             used += entry.used.load(Ordering::Relaxed);
             match entry.state() {

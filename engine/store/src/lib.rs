@@ -56,4 +56,6 @@ pub use varve_collection::list::End as ListEnd;
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;
 pub use varve_packed::node::PackedEntry;
-pub use varve_segment::{FilledExtent, LogGeometry, OpenExtent, Pin, SegmentClass, SegmentInfo, SegmentState};
+pub use varve_segment::{
+    FilledExtent, LogGeometry, LogStats, OpenExtent, Pin, SegmentClass, SegmentInfo, SegmentState,
+};

@@ -53,6 +53,8 @@ fn decisions_look_at_few_segments_however_many_there_are() {
         fill(&log, segments);
         let (sum, (live, extents)) = looks(&log, || log.unreclaimable_bytes());
         assert_eq!((sum, extents), (0, 0), "the sums are at hand");
+        let in_one_hold = log.shared.space.lock().segments(&log.shared.memory.table, 0).count();
+        assert_eq!((log.segments().len(), log.stats().segments as usize), (in_one_hold, in_one_hold));
         let exact = log.live_bytes();
         assert!(live >= exact && live <= exact + segments as u64 * 16 + 64, "{live} of {exact} bytes live");
         assert_eq!(looks(&log, || log.has_addresses(1 << 20)), (0, true));

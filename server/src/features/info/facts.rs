@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use varve_base::hist::Counts;
-use varve_commands::segments::Census;
-use varve_store::{Defragged, ReclaimCost};
+use varve_store::{Defragged, LogStats, ReclaimCost};
 
 use crate::config::Config;
 use crate::features::persist::state::SaveFacts;
@@ -143,7 +142,7 @@ pub(crate) struct BackgroundFacts {
     pub(crate) holds: Counts,
     /// By how much expired keys are late.
     pub(crate) expiry_lag: Counts,
-    pub(crate) census: Census,
+    pub(crate) log: LogStats,
     pub(crate) cost: ReclaimCost,
     pub(crate) moved_objects: u64,
 }

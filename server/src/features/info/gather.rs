@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
-use varve_commands::segments::Census;
 use varve_exec::Command;
 
 use super::about::about;
@@ -160,7 +159,7 @@ fn background(state: &ServerState) -> BackgroundFacts {
         rounds: store.rounds.read(),
         holds,
         expiry_lag: store.expiry_lag.read(),
-        census: Census::of(store),
+        log: store.log().stats(),
         cost: store.reclaim_cost(),
         moved_objects: store.totals().moved,
     }

@@ -1,5 +1,6 @@
 //! One function a section. The order of the fields is Redis's.
 
+use varve_commands::segments::utilisation;
 use varve_store::Defragged;
 
 use super::facts::Facts;
@@ -304,16 +305,16 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
         let text = format!("count={count},p50_us={p50:.3},p99_us={p99:.3},p99.99_us={p9999:.3},max_us={max:.3}");
         out.put(name, text);
     }
-    let (census, cost) = (&background.census, &background.cost);
+    let (log, cost) = (&background.log, &background.cost);
     let states = [
-        ("segments_open", census.open),
-        ("segments_sealed", census.sealed),
-        ("segments_draining", census.draining),
-        ("segments_runs", census.runs),
-        ("segments_retired", census.retired),
+        ("segments_open", log.open_segments),
+        ("segments_sealed", log.sealed_segments),
+        ("segments_draining", log.draining_segments),
+        ("segments_runs", log.runs - log.retired_runs),
+        ("segments_retired", log.retired_runs),
     ];
     states.iter().for_each(|(name, count)| out.put(name, count));
-    out.put("segments_utilisation", census.utilisation());
+    out.put("segments_utilisation", utilisation(log));
     out.put("reclaim_policy", facts.config.reclaim.name());
     out.put("reclaim_victims", cost.victims);
     out.put("reclaim_cost", format!("{:.3}", cost.cost));

@@ -447,7 +447,7 @@ impl Running<'_> {
             ctx.keys = &work.keys[request.keys.clone()];
             let mark = ctx.out.mark();
             ctx.session.begin_request(request.end - request.start);
-            if (!plain || d.flags.has(Flags::DENYOOM)) && !is_admitted(d, denied, observers, &mut ctx, &mut clock) {
+            if !may_run(plain, d, denied, observers, &mut ctx, &mut clock) {
                 self.next += 1;
                 continue;
             }
@@ -608,13 +608,9 @@ fn hand_on(ctx: &mut Ctx<'_, '_>) {
     ctx.tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
 }
 
-/// Whether a command on keys may run: authentication, and room for what its arguments may need, made with no shard held.
+/// Room for what the arguments of a command on keys may need, made with no shard held.
 #[inline]
-fn admitted(d: &Command, denied: Denied, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    checks::allowed(d, ctx.session, denied)?;
-    if !d.flags.has(Flags::DENYOOM) {
-        return Ok(());
-    }
+fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let bytes = bytes_to_admit(ctx.session.argument_bytes(), ctx.args.len(), ctx.keys.len());
     let start = slow.has_monitor().then(Instant::now);
     let admitted = !ctx.bodies.denied() && ctx.tx.admit(bytes).is_ok();
@@ -698,16 +694,30 @@ fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool)
     blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, insists))
 }
 
-/// Whether a command is [`admitted`]; one that is not has been answered.
-#[inline]
-fn is_admitted(
+/// Whether a command may run: the session may, and there is room. One that may not has been answered.
+#[inline(always)]
+fn may_run(
+    plain: bool,
     d: &'static Command,
     denied: Denied,
     observers: &mut Observers,
     ctx: &mut Ctx<'_, '_>,
     clock: &mut SharedTime,
 ) -> bool {
-    let admitted = admitted(d, denied, &mut observers.slow, ctx);
+    (plain || is_allowed(d, denied, observers, ctx))
+        && (!d.flags.has(Flags::DENYOOM) || is_admitted(d, observers, ctx, clock))
+}
+
+/// Whether the session may run a command; one that it may not has been answered.
+#[inline]
+fn is_allowed(d: &'static Command, denied: Denied, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) -> bool {
+    checks::allowed(d, ctx.session, denied).map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
+}
+
+/// Whether a command is [`admitted`]; one that is not has been answered.
+#[inline]
+fn is_admitted(d: &'static Command, observers: &mut Observers, ctx: &mut Ctx<'_, '_>, clock: &mut SharedTime) -> bool {
+    let admitted = admitted(&mut observers.slow, ctx);
     clock.skip(ctx.tx.take_room_ns());
     admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }

@@ -111,7 +111,11 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
 }
 
 /// Admits `bytes` more against the limit, making room if that may be: the next part of a body, or a copy of a request. The
-/// worker holds nothing and is outside the gate. None, and nothing is done, while another worker is alone behind it.
+/// worker holds nothing and is outside the gate. None, and nothing is done, where room must be made and another worker is
+/// alone behind the gate.
 pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
+    if worker.store().has_room(bytes as u64) {
+        return Some(true);
+    }
     worker.try_inside(0, |tx| tx.admit(bytes as u64).is_ok())
 }

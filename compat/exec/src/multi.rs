@@ -11,7 +11,7 @@
 //! A queued command is a copy of its arguments. How EXEC runs them is batch/transaction.rs; what is watched lies in the shards
 //! (the store's watchers), and the session remembers which keys that were.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
@@ -111,7 +111,7 @@ impl Multi {
 pub(crate) struct Watching {
     pub(crate) watcher: Watcher,
     /// Logical databases and keys.
-    keys: HashSet<(u32, Box<[u8]>)>,
+    keys: BTreeSet<(u32, Box<[u8]>)>,
     /// Bytes that the keys take.
     bytes: usize,
 }

@@ -62,6 +62,44 @@ pub(crate) struct PartPos {
     pub(crate) side: u8,
 }
 
+/// The wanted entries at home in one home: an iterator, so that the question which one it is stands in the caller's loop. A
+/// closure that is passed down is called, not inlined, where many ask the same: 30 instructions for each look for a key.
+pub(crate) struct Candidates<'p, W> {
+    part: &'p Part,
+    home: u64,
+    wanted: W,
+    look: Look<'p>,
+}
+
+impl<W: Wanted> Iterator for Candidates<'_, W> {
+    type Item = (PartPos, Word);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(PartPos, Word)> {
+        loop {
+            let Look { bucket, at, place, .. } = self.look;
+            if let Some(cell) = self.look.cells.next() {
+                let spot = PartPos { home: self.home as u32, at, place, cell: cell as u8, side: 0 };
+                return Some((spot, bucket.get(cell)));
+            }
+            if place == BucketKind::Home && !bucket.is_linked() {
+                return None;
+            }
+            self.look = self.part.next_look(self.home, (place, at), self.wanted)?;
+        }
+    }
+}
+
+/// A bucket that is looked through for entries at home in one home.
+struct Look<'p> {
+    bucket: &'p Bucket,
+    /// The candidates that are left in it.
+    cells: Mask,
+    /// As in [`PartPos`].
+    at: u32,
+    place: BucketKind,
+}
+
 /// Which cells of a bucket are candidates, those that hold nothing included.
 pub(crate) trait Wanted: Copy {
     fn among(self, head: &BucketHead) -> Mask;
@@ -218,47 +256,39 @@ impl Part {
         std::iter::successors(self.bucket(home).chain(), |&id| self.pool.get(id).chain())
     }
 
-    /// Looks through the wanted entries at home in `home`.
+    /// The wanted entries at home in `home`.
     #[inline(always)]
-    pub(crate) fn find(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Word) -> bool) -> Option<PartPos> {
+    pub(crate) fn candidates<W: Wanted>(&self, home: u64, wanted: W) -> Candidates<'_, W> {
         let bucket = self.bucket(home);
-        for cell in wanted.among(bucket.head()) & bucket.head().native() {
-            if is_it(bucket.get(cell)) {
-                return Some(PartPos {
-                    home: home as u32,
-                    at: home as u32,
-                    place: BucketKind::Home,
-                    cell: cell as u8,
-                    side: 0,
-                });
-            }
-        }
-        if bucket.is_linked() { self.find_beyond(home, wanted, is_it) } else { None }
+        let cells = wanted.among(bucket.head()) & bucket.head().native();
+        let look = Look { bucket, cells, at: home as u32, place: BucketKind::Home };
+        Candidates { part: self, home, wanted, look }
     }
 
-    /// Kept apart so that the common case stays small where it is inlined.
+    /// The bucket with entries of `home` behind the one at this place, if there is one. Kept apart so that the common case
+    /// stays small where it is inlined.
     #[inline(never)]
-    fn find_beyond(&self, home: u64, wanted: impl Wanted, mut is_it: impl FnMut(Word) -> bool) -> Option<PartPos> {
-        let spot = |at, place, cell| Some(PartPos { home: home as u32, at, place, cell: cell as u8, side: 0 });
-        if let Some(at) = self.extension(home) {
-            let bucket = self.bucket(at);
-            for cell in wanted.among(bucket.head()) & bucket.head().foreign() {
-                // The tag may be another home's: what is not at home here must not be found, else its removal would
-                // be counted here. The caller's question decides it, as it is about one entry.
-                if is_it(bucket.get(cell)) {
-                    return spot(at as u32, BucketKind::Extension, cell);
+    fn next_look(&self, home: u64, (place, at): (BucketKind, u32), wanted: impl Wanted) -> Option<Look<'_>> {
+        let is_linked = place != BucketKind::Home || self.bucket(home).is_linked();
+        debug_assert!(is_linked, "nothing lies behind bucket {home}");
+        let next = match place {
+            BucketKind::Home => {
+                if let Some(at) = self.extension(home) {
+                    let bucket = self.bucket(at);
+                    // The tag may be another home's: what is not at home here must not be found, else its removal would
+                    // be counted here. The caller's question decides it, as it is about one entry.
+                    let cells = wanted.among(bucket.head()) & bucket.head().foreign();
+                    return Some(Look { bucket, cells, at: at as u32, place: BucketKind::Extension });
                 }
+                self.bucket(home).chain()
             }
-        }
-        for id in self.chain(home) {
-            let bucket = self.pool.get(id);
-            for cell in wanted.among(bucket.head()) & bucket.head().valid() {
-                if is_it(bucket.get(cell)) {
-                    return spot(id, BucketKind::Chain, cell);
-                }
-            }
-        }
-        None
+            BucketKind::Extension => self.bucket(home).chain(),
+            BucketKind::Chain => self.pool.get(at).chain(),
+        };
+        let at = next?;
+        let bucket = self.pool.get(at);
+        let cells = wanted.among(bucket.head()) & bucket.head().valid();
+        Some(Look { bucket, cells, at, place: BucketKind::Chain })
     }
 
     /// The bucket of a spot that came from outside.

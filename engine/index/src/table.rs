@@ -165,18 +165,24 @@ impl<E: IndexCell> IndexTable<E> {
     }
 
     #[inline(always)]
-    fn find_wanted(&self, position: u64, wanted: impl Wanted, mut is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
+    fn wanted(&self, position: u64, wanted: impl Wanted) -> impl Iterator<Item = (IndexEntry, E)> {
         let side = self.side(position);
         let part = &self.parts[side];
-        let spot = part.find(part.home(position), wanted, |word| is_it(E::of(word)))?;
-        Some(IndexEntry(PartPos { side: side as u8, ..spot }))
+        let candidates = part.candidates(part.home(position), wanted);
+        candidates.map(move |(spot, word)| (IndexEntry(PartPos { side: side as u8, ..spot }), E::of(word)))
+    }
+
+    /// The entries that may have this hash: those with the same tag and, in nearly all cases, the same hash.
+    #[inline(always)]
+    pub fn candidates(&self, hash: u64) -> impl Iterator<Item = (IndexEntry, E)> {
+        self.wanted(position(hash), Tag(hash as u16))
     }
 
     /// The entry with this hash of which `is_it` says so. It is asked for candidates with the same tag and, in nearly
     /// all cases, the same hash; it must say yes to an entry of this hash only.
     #[inline]
-    pub fn find(&self, hash: u64, is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
-        self.find_wanted(position(hash), Tag(hash as u16), is_it)
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
+        self.candidates(hash).find(|&(_, r)| is_it(r)).map(|(entry, _)| entry)
     }
 
     /// The entry with this hash and exactly this reference.
@@ -187,9 +193,10 @@ impl<E: IndexCell> IndexTable<E> {
 
     /// The entry of which `is_it` says so, by 48 bits of its hash: `position << 12 | tag & 0xfff`. `is_it` must say yes
     /// only to an entry whose hash has these bits.
-    pub fn find_partial(&self, bits48: u64, is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
+    pub fn find_partial(&self, bits48: u64, mut is_it: impl FnMut(E) -> bool) -> Option<IndexEntry> {
         debug_assert!(bits48 >> 48 == 0);
-        self.find_wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff), is_it)
+        let mut candidates = self.wanted(bits48 >> 12 & (POSITIONS - 1), TagPart(bits48 as u16 & 0x0fff));
+        candidates.find(|&(_, r)| is_it(r)).map(|(entry, _)| entry)
     }
 
     /// The reference of an entry.

@@ -28,8 +28,8 @@ pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
-    AddError, Ahead, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp, SetView,
-    SetViews, SetsInParts, Tx, Unpublished,
+    AddError, Ahead, ElementLine, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp,
+    SetView, SetViews, SetsInParts, Tx, Unpublished,
 };
 pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};

@@ -11,7 +11,7 @@
 use varve_base::mem::Line;
 use varve_catalog::DRAWN;
 use varve_protocol::Args;
-use varve_store::{Ahead, Tx};
+use varve_store::{Ahead, ElementLine, Tx};
 
 use super::parse::{Request, Work};
 use crate::ctx::KeyArg;
@@ -24,6 +24,8 @@ const KEYS_MIN: usize = 2;
 pub(super) struct Prefetcher {
     /// Places that were noted and not asked for yet: none between two passes.
     lines: Vec<Line>,
+    /// Places of elements' objects, which are asked for behind the buckets, each with the line behind it.
+    objects: Vec<Line>,
     elements: Vec<Ahead>,
 }
 
@@ -55,11 +57,13 @@ impl Prefetcher {
         self.fetch_objects();
     }
 
-    /// Matches the tags of keys and notes where their objects are.
+    /// Matches the tags of keys and notes where their objects are. Of commands in a row on one key, as a queue's or a
+    /// leaderboard's are, the first one is enough.
     #[inline(always)]
     pub(super) fn find_objects(&mut self, tx: &mut Tx<'_>, keys: &[KeyArg]) {
+        let mut last = None;
         for key in keys {
-            if tx.try_hold_one(tx.shard_of(key.hash)) {
+            if last.replace(key.hash) != Some(key.hash) && tx.try_hold_one(tx.shard_of(key.hash)) {
                 self.lines.extend(tx.object_line(key.hash));
             }
         }
@@ -108,12 +112,19 @@ impl Prefetcher {
                     self.elements.push(element);
                     self.lines.extend(lines);
                 }
-            } else if let Some((element, line)) = tx.bucket_line(collection, args_of(request).get(at)) {
-                self.elements.push(element);
-                self.lines.push(line);
+            } else {
+                match tx.element_named(collection, args_of(request).get(at)) {
+                    Some(ElementLine::Bucket(element, line)) => {
+                        self.elements.push(element);
+                        self.lines.push(line);
+                    }
+                    Some(ElementLine::Object(line)) => self.objects.push(line),
+                    None => {}
+                }
             }
         }
         self.lines.drain(..).for_each(|line| line.fetch());
+        self.lines.append(&mut self.objects);
         let mut held = None;
         for element in &self.elements {
             if held == Some(element.shard()) || tx.try_hold_one(element.shard()) {

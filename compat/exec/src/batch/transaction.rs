@@ -389,11 +389,11 @@ impl Transaction {
     ) {
         let Held { tx, keys } = held;
         let mut ctx = Ctx::of_owned(self.exec, tx, out, session);
-        let mut shards = ShardSet::default();
+        let (mut shards, mut start) = (ShardSet::default(), Instant::now());
         for range in &keys.ranges {
             // A transaction whose watched keys were touched has keys, and an empty queue.
             let Some(queued) = self.queue.get(self.next) else { break };
-            let (mark, start) = (ctx.out.mark(), Instant::now());
+            let mark = ctx.out.mark();
             let command = table.of(queued.row);
             ctx.set_call(command, queued.args(), &keys.keys[range.clone()]);
             if self.alone && matches!(command.exec, Exec::Keys(_)) {
@@ -403,7 +403,10 @@ impl Transaction {
             let result = invoke(command, &mut ctx, table, &mut batch.observers);
             ctx.tx.assert_reported();
             self.next += 1;
-            let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), ctx.tx.now_ms());
+            // One reading of the clock ends a command and begins the next.
+            let end = Instant::now();
+            let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), ctx.tx.now_ms());
+            start = end;
             let Ctx { row, args, tx, session, out, .. } = &mut ctx;
             let ran = Ran { row, args: *args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session, muted: self.muted };

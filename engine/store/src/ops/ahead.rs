@@ -6,6 +6,9 @@
 //! pass 2   object -> root -> bucket of the element     (for commands that name an element, or draw one)
 //! pass 3   bucket -> the element's object
 //! ```
+//! A collection's table of some kilobytes is in the cache as long as anybody asks for its elements: then pass 2 goes on to
+//! the element's object, and there is no pass 3.
+//!
 //! The members that SPOP draws follow from the worker's next random numbers: the passes take the numbers that are going
 //! to come.
 //!
@@ -25,13 +28,27 @@ pub struct GuessedCollection {
     shard: u16,
     id: CollectionId,
     place: u32,
+    /// Its table is so small that it is read without being fetched.
+    has_small_table: bool,
 }
+
+/// The bytes up to which a collection's table is small: a part of the first-level cache.
+const SMALL_TABLE_BYTES: usize = 16 << 10;
 
 /// An element that a command will look for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
     collection: GuessedCollection,
     sought: Sought,
+}
+
+/// A line to fetch for an element that a command names.
+#[derive(Clone, Copy, Debug)]
+pub enum ElementLine {
+    /// Its bucket's, which a later pass reads.
+    Bucket(Ahead, Line),
+    /// Its object's.
+    Object(Line),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,33 +64,31 @@ impl Tx<'_> {
     #[inline]
     pub fn object_line(&self, hash: u64) -> Option<Line> {
         let shard = self.held.at(self.held.position(self.store.shard_of(hash)));
-        let mut line = None;
-        shard.index().find(hash, |r| {
-            line = Some(self.store.log().line(r));
-            true
-        });
-        line
+        let (_, r) = shard.index().candidates(hash).next()?;
+        Some(self.store.log().line(r))
     }
 
     /// The big collection of the key with this hash, if it has one; the shard must be held.
     pub fn collection(&self, key_hash: u64) -> Option<GuessedCollection> {
         let id = self.store.shard_of(key_hash);
         let shard = self.held.at(self.held.position(id));
-        let mut object = None;
-        shard.index().find(key_hash, |r| {
-            object = Some(r);
-            true
-        });
-        let link = shard.link_of(self.store.log(), object?)?;
-        Some(GuessedCollection { shard: id as u16, id: link.id, place: link.place })
+        let (_, r) = shard.index().candidates(key_hash).next()?;
+        let link = shard.link_of(self.store.log(), r)?;
+        let body = &shard.peek_root(link.place, link.id)?.body;
+        let has_small_table = body.table_bytes() <= SMALL_TABLE_BYTES;
+        Some(GuessedCollection { shard: id as u16, id: link.id, place: link.place, has_small_table })
     }
 
-    /// Where the bucket of an element is. The shard must be held.
+    /// The first line to fetch for an element. The shard must be held.
     #[inline]
-    pub fn bucket_line(&self, collection: GuessedCollection, element: &[u8]) -> Option<(Ahead, Line)> {
+    pub fn element_named(&self, collection: GuessedCollection, element: &[u8]) -> Option<ElementLine> {
         let hash = hash64(self.store.seed(), element);
-        let line = self.collection_at(collection)?.table_line(hash)?;
-        Some((Ahead { collection, sought: Sought::Named(hash) }, line))
+        let body = self.collection_at(collection)?;
+        if collection.has_small_table {
+            return body.object_line(self.store.log(), hash).map(ElementLine::Object);
+        }
+        let line = body.table_line(hash)?;
+        Some(ElementLine::Bucket(Ahead { collection, sought: Sought::Named(hash) }, line))
     }
 
     /// The worker's random numbers from here on.
@@ -81,7 +96,7 @@ impl Tx<'_> {
         self.local.coming_draws()
     }
 
-    /// The bucket line of the element that a number draws, like [`Tx::bucket_line`], with a second bucket that may be
+    /// The bucket line of the element that a number draws, like [`Tx::element_named`], with a second bucket that may be
     /// looked at.
     #[inline]
     pub fn drawn_lines(&self, collection: GuessedCollection, number: u64) -> Option<(Ahead, [Line; 2])> {

@@ -51,7 +51,7 @@ mod writable;
 mod zsets;
 mod zsets_mut;
 
-pub use ahead::{Ahead, GuessedCollection};
+pub use ahead::{Ahead, ElementLine, GuessedCollection};
 pub use draw::Pick;
 pub use hashes_mut::AddError;
 pub use lists::ListPart;
@@ -329,15 +329,14 @@ impl<'s> Tx<'s> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let entry = shard.index().find(k.hash, |r| {
+        for (entry, r) in shard.index().candidates(k.hash) {
             let object = shard.open(self.store.log(), r);
-            let is_it = k.is_of(&object);
-            if is_it {
-                found = Some((r, object.expiry_ms()));
+            if k.is_of(&object) {
+                found = Some((entry, r, object.expiry_ms()));
+                break;
             }
-            is_it
-        })?;
-        let (r, due) = found.expect("what was found was looked at");
+        }
+        let (entry, r, due) = found?;
         if is_over(due, self.local.now_ms()) && self.overdue != Overdue::Alive {
             self.meet_overdue(at, entry);
             return None;

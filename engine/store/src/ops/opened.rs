@@ -57,15 +57,14 @@ impl Tx<'_> {
         let at = self.held.position(store.shard_of(k.hash));
         let shard = self.held.at(at);
         let mut found = None;
-        let entry = shard.index().find(k.hash, |r| {
+        for (entry, r) in shard.index().candidates(k.hash) {
             let object = shard.open(store.log(), r);
-            let is_it = k.is_of(&object);
-            if is_it {
-                found = Some((r, object));
+            if k.is_of(&object) {
+                found = Some((entry, r, object));
+                break;
             }
-            is_it
-        });
-        let (Some(entry), Some((r, object))) = (entry, found) else { return Ok(None) };
+        }
+        let Some((entry, r, object)) = found else { return Ok(None) };
         if is_over(object.expiry_ms(), self.local.now_ms()) && self.overdue != Overdue::Alive {
             self.meet_overdue(at, entry);
             return Ok(None);

@@ -277,7 +277,7 @@ impl Batch {
         let out_max = out.len() + TURN_REPLY_BYTES;
         let outside = LargeSlices(&slices);
         let outside = if bodies.is_empty() { LargeSlices::NONE } else { &outside };
-        let tail = self.parse(worker, table, parser, session.db(), input, outside, parsed);
+        let tail = self.parse(worker, table, parser, session, input, outside, parsed);
         let mut running =
             Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0, spent_ns: 0 };
         let stop = running.all();
@@ -314,7 +314,7 @@ impl Batch {
                 Tail::Error(error) => self.end_by(error, session, out),
             },
         };
-        Turn { consumed, commands: done, state }
+        Turn { consumed, commands: self.work.count_commands(done), state }
     }
 
     /// The state of a connection of whose requests `done` have run when something stopped the turn.
@@ -383,6 +383,7 @@ impl Running<'_> {
             let stop = match request.command {
                 Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => self.on_shards(first),
                 Err(Unresolved::Foreign) => Some(Stop::Foreign),
+                Err(Unresolved::Empty) => self.empty(),
                 command => {
                     if let Some(stop) = stands_back(
                         self.out.len() > self.out_max,
@@ -488,6 +489,16 @@ impl Running<'_> {
         clock.settle(&observers.stats);
         ctx.tx.finish();
         stop
+    }
+
+    /// Ends a request without a word: for CLIENT REPLY SKIP and CLIENT CACHING it is the command that they were for, although
+    /// nobody counts or answers it.
+    #[cold]
+    fn empty(&mut self) -> Option<Stop> {
+        self.next += 1;
+        self.session.end_caching_of_unknown();
+        self.session.drop_reply();
+        None
     }
 
     /// Answers a request that names no command that can run.

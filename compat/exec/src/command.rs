@@ -186,6 +186,8 @@ const FOREIGN_WORDS: [&[u8]; 2] = [b"post", b"host:"];
 /// Why a request names no command that can run.
 #[derive(Clone, Copy, Debug)]
 pub enum Unresolved {
+    /// The request has no word. It is no command, and has no reply.
+    Empty,
     /// The request is a line of another protocol: the connection ends without a reply.
     Foreign,
     /// No command has this name.
@@ -296,7 +298,7 @@ impl Unresolved {
     #[cold]
     pub fn error(&self, args: Args<'_>) -> CommandError {
         match self {
-            Unresolved::Command | Unresolved::Foreign => unknown_command(args),
+            Unresolved::Command | Unresolved::Foreign | Unresolved::Empty => unknown_command(args),
             Unresolved::Subcommand => {
                 let container = args.get(0).to_ascii_uppercase();
                 let sub = shown(args.get(1), SHOWN_MAX);

@@ -13,6 +13,7 @@ use crate::command::{Command, CommandTable, Exec, Unresolved};
 use crate::ctx::KeyArg;
 use crate::large_arguments::ParsedLarge;
 use crate::pause::Pause;
+use crate::session::Session;
 
 /// One parsed request.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(super) struct Work {
     alone: bool,
     /// The keys' objects were asked for already.
     pub(super) fetched: bool,
+    /// Requests without a word among them.
+    empty: usize,
 }
 
 /// Arguments for which there is room from one turn to the next, whatever came once.
@@ -63,18 +66,21 @@ impl Batch {
     /// An inline request with quotes is unescaped in place, and one with bodies that lie elsewhere cannot be parsed twice:
     /// such a request makes a turn of its own. If it cannot run, the first gets its bytes back ([`Work::restore`]), and of
     /// the second it is kept where its arguments are: `parsed` is that of an earlier turn.
+    ///
+    /// An empty request is passed over, unless it ends what CLIENT REPLY SKIP or CLIENT CACHING has begun.
     #[allow(clippy::too_many_arguments, reason = "the parts of a turn, borrowed apart")]
     pub(super) fn parse(
         &mut self,
         worker: &StoreWorker,
         table: &CommandTable,
         parser: &mut Parser,
-        db: u32,
+        session: &Session,
         input: &mut [u8],
         outside: &LargeSlices<'_>,
         parsed: Option<ParsedLarge>,
     ) -> Tail {
         self.recent.follow(table);
+        let db = session.db();
         let Batch { work, recent, preparsed, .. } = self;
         if !preparsed.take_resumed() {
             work.clear(worker);
@@ -113,7 +119,12 @@ impl Batch {
                     work.resolve(worker, (table, recent), db, bytes, outside, at, first);
                     at += consumed;
                 }
-                Parsed::Empty { consumed } => at += consumed,
+                Parsed::Empty { consumed } => {
+                    if !session.ends_quietly() {
+                        work.add_empty(at..at + consumed);
+                    }
+                    at += consumed;
+                }
                 Parsed::Incomplete { want } => break Tail::Partial { want },
                 Parsed::Error(error) => break Tail::Error(error),
             }
@@ -140,6 +151,7 @@ impl Work {
         self.original.clear();
         self.names_elements = false;
         self.fetched = false;
+        self.empty = 0;
         self.parsed_bytes = 0;
         self.database_changes = worker.store().database_changes();
     }
@@ -235,6 +247,24 @@ impl Work {
             keys: first_key..self.keys.len(),
             command,
         });
+    }
+
+    /// How many of the first `done` requests are commands.
+    #[inline]
+    pub(super) fn count_commands(&self, done: usize) -> usize {
+        if self.empty == 0 {
+            return done;
+        }
+        self.requests[..done].iter().filter(|request| !matches!(request.command, Err(Unresolved::Empty))).count()
+    }
+
+    /// Takes a request without a word at these bytes of the input.
+    #[cold]
+    fn add_empty(&mut self, at: Range<usize>) {
+        self.empty += 1;
+        let (spans, keys) = (self.spans.len(), self.keys.len());
+        let command = Err(Unresolved::Empty);
+        self.requests.push(Request { start: at.start, end: at.end, spans: spans..spans, keys: keys..keys, command });
     }
 
     /// Inside the gate: hashes the keys from request `from` on again if, since they were parsed, a database came to stand

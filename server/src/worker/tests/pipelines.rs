@@ -112,6 +112,34 @@ fn replies_that_are_off_or_skipped() {
     }
 }
 
+/// A request without a word is the one that CLIENT REPLY SKIP and CLIENT CACHING were for. It is no command all the same.
+#[test]
+fn an_empty_request_ends_what_holds_for_one_command() {
+    let server = Server::start(1, "");
+    let cases = [
+        ("CLIENT REPLY SKIP\r\n\r\nECHO a\r\n", "$1\r\na\r\n"),
+        ("CLIENT REPLY SKIP\r\n*0\r\nECHO a\r\n", "$1\r\na\r\n"),
+        ("CLIENT REPLY SKIP\r\nECHO x\r\n\r\nECHO a\r\n", "$1\r\na\r\n"),
+        ("CLIENT REPLY SKIP\r\nMULTI\r\n\r\nPING\r\nEXEC\r\n", "+QUEUED\r\n*1\r\n+PONG\r\n"),
+        ("CLIENT REPLY OFF\r\n\r\nECHO x\r\nCLIENT REPLY ON\r\n", "+OK\r\n"),
+    ];
+    for (requests, replies) in cases {
+        let mut client = server.connect();
+        client.send(requests.as_bytes());
+        client.expect(replies.as_bytes());
+        client.ask(&["ECHO", "end"], "$3\r\nend\r\n");
+    }
+    let mut client = prepared(&server, &["CLIENT TRACKING ON OPTIN"]);
+    let before = server.state().total(|stats| &stats.commands);
+    client.send(&[&b"CLIENT CACHING YES\r\n\r\n\r\n"[..], &request(&["GET", "k"])].concat());
+    client.expect(b"+OK\r\n_\r\n");
+    wait_until("its commands are counted", || server.state().total(|stats| &stats.commands) >= before + 2);
+    assert_eq!(server.state().total(|stats| &stats.commands), before + 2);
+    // The key is not remembered: nobody is told of the change.
+    server.connect().ask(&["SET", "k", "v"], "+OK\r\n");
+    client.ask(&["ECHO", "end"], "$3\r\nend\r\n");
+}
+
 /// CLIENT CACHING holds for one command, whatever becomes of it, but for those of the CLIENT family.
 #[test]
 fn caching_ends_with_the_next_command() {

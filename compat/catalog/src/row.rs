@@ -68,7 +68,7 @@ pub struct Row {
     pub behaviour: Behaviour,
     /// Arguments that logs and MONITOR do not show.
     pub secret: Secret,
-    /// Its cost is not constant: each call is timed by itself. Derived.
+    /// Each call is timed by itself: its cost is not constant, or it may wait. Derived.
     pub timed: bool,
     /// Dense number, containers and subcommands in one sequence from 0: an index for counters.
     pub id: u16,
@@ -295,7 +295,8 @@ impl Row {
         }
         let behind_name = (range.first, range.last) == (1, 1) && self.arity.unsigned_abs() > 1;
         self.one_key = behind_name && !movable && holds_keys;
-        self.timed = !self.flags.has(Flags::FAST) && !self.behaviour.has(Behaviour::CONSTANT_TIME);
+        let is_constant = self.flags.has(Flags::FAST) || self.behaviour.has(Behaviour::CONSTANT_TIME);
+        self.timed = !is_constant || self.flags.has(Flags::BLOCKING);
         self
     }
 }

@@ -472,7 +472,7 @@ impl Running<'_> {
             clock.ran(d);
             if apart {
                 clock.skip(ctx.tx.take_room_ns());
-                self.spent_ns += took(clock.settle(&observers.stats), d, &mut observers.slow, &mut ctx);
+                self.spent_ns += took(&mut clock, d, observers, &mut ctx);
             }
             if ctx.tx.has_ready() {
                 blocking::serve_ready(&mut ctx.tx, observers);
@@ -740,9 +740,13 @@ fn refuse(refusal: &CommandError, d: &'static Command, observers: &mut Observers
     observers.refused(d, refusal, ctx.session, ctx.out);
 }
 
-/// A command that is timed by itself took this long; returns the nanoseconds.
-fn took(nanos: u64, d: &Command, slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> u64 {
-    slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
+/// Counts a command that is timed by itself; returns its nanoseconds. One that waits is noted as slow when it is served.
+fn took(clock: &mut SharedTime, d: &Command, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) -> u64 {
+    if ctx.session.is_blocked() {
+        return clock.settle_waiting(&observers.stats);
+    }
+    let nanos = clock.settle(&observers.stats);
+    observers.slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
     ctx.tx.pass_ms(whole_ms(nanos));
     nanos
 }

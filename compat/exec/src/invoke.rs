@@ -164,7 +164,7 @@ impl Observers {
         }
         let Some(session) = caller.session() else {
             // The call was counted when its client began to wait.
-            self.stats.of(row).nanos.add(ran.nanos.unwrap_or_default());
+            self.stats.count_served(row, ran.nanos.unwrap_or_default());
             if let Some(tx) = tx {
                 tx.assert_reported();
                 tx.hand_on();
@@ -182,9 +182,13 @@ impl Observers {
         if let Some(seen) = self.monitored.as_mut().filter(|_| !ends) {
             seen.extend(Seen::new(row, args, session.db()));
         }
-        if let Some(nanos) = ran.nanos {
-            self.stats.count(row, 1, nanos);
-            self.slow.note(row, args, now_ms, nanos);
+        match ran.nanos {
+            Some(nanos) if session.is_blocked() => self.stats.count_waiting(row, nanos),
+            Some(nanos) => {
+                self.stats.count(row, 1, nanos);
+                self.slow.note(row, args, now_ms, nanos);
+            }
+            None => {}
         }
         session.note_command(row);
         if ran.is_pending || session.is_blocked() {

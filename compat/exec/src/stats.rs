@@ -92,8 +92,29 @@ impl CommandStats {
         let stat = self.of(d);
         stat.calls.add(calls);
         stat.nanos.add(nanos);
+        self.record(stat, nanos / calls.max(1), calls);
+    }
+
+    /// Counts a call that waits, for keys or for a time, and took `nanos` until then: its duration is known when it is
+    /// served.
+    pub(crate) fn count_waiting(&self, d: &Row, nanos: u64) {
+        let stat = self.of(d);
+        stat.calls.add(1);
+        stat.nanos.add(nanos);
+    }
+
+    /// Counts the serving of a call that has waited, and was counted then.
+    pub(crate) fn count_served(&self, d: &Row, nanos: u64) {
+        let stat = self.of(d);
+        stat.nanos.add(nanos);
+        self.record(stat, nanos, 1);
+    }
+
+    /// Puts calls of this duration into a command's histogram.
+    #[inline]
+    fn record(&self, stat: &CommandStat, nanos: u64, calls: u64) {
         if self.tracking.load(Ordering::Relaxed) {
-            stat.latency.get_or_init(Hist::new).record_many_ns(nanos / calls.max(1), calls);
+            stat.latency.get_or_init(Hist::new).record_many_ns(nanos, calls);
         }
     }
 
@@ -164,6 +185,8 @@ pub enum SpikeEvent {
     Command,
     /// A command that is flagged as fast.
     FastCommand,
+    /// Serving a client that waited.
+    Unblocking,
     /// Making room for a command by evicting keys.
     Eviction,
 }
@@ -175,13 +198,17 @@ pub struct Slow {
     micros: i64,
     /// `latency-monitor-threshold`, milliseconds; 0: nobody asks.
     spike_ms: u64,
+    /// A command that took less is of no interest to either: the lower one of the two, nanoseconds.
+    noted_ns: u64,
     commands: Vec<SlowCommand>,
     spikes: Vec<Spike>,
 }
 
 impl Default for Slow {
     fn default() -> Slow {
-        Slow { micros: 10_000, spike_ms: 0, commands: Vec::new(), spikes: Vec::new() }
+        let mut slow = Slow { micros: 0, spike_ms: 0, noted_ns: 0, commands: Vec::new(), spikes: Vec::new() };
+        slow.set(10_000, 0);
+        slow
     }
 }
 
@@ -189,6 +216,9 @@ impl Slow {
     /// Sets the two thresholds: microseconds, negative for none; milliseconds, 0 for none.
     pub fn set(&mut self, micros: i64, spike_ms: u64) {
         (self.micros, self.spike_ms) = (micros, spike_ms);
+        let slow_ns = u64::try_from(micros).map_or(u64::MAX, |micros| micros.saturating_mul(1000));
+        let spike_ns = if spike_ms > 0 { spike_ms.saturating_mul(1_000_000) } else { u64::MAX };
+        self.noted_ns = slow_ns.min(spike_ns);
     }
 
     /// True if every command must be timed by itself, cheap as it may be.
@@ -206,10 +236,31 @@ impl Slow {
     /// A command took so long; `now_ms` is its time, milliseconds of Unix time.
     #[inline]
     pub fn note(&mut self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) {
-        self.note_spike(SpikeEvent::of(d), now_ms, nanos);
-        if self.micros >= 0 && nanos / 1000 >= self.micros as u64 && !d.flags.has(Flags::SKIP_SLOWLOG) {
-            self.commands.push(slow_command(d, args, now_ms / 1000, nanos / 1000));
+        if nanos >= self.noted_ns {
+            self.note_long(d, args, now_ms, nanos);
         }
+    }
+
+    #[cold]
+    fn note_long(&mut self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) {
+        self.note_spike(SpikeEvent::of(d), now_ms, nanos);
+        self.commands.extend(self.slow_command(d, args, now_ms, nanos));
+    }
+
+    /// Another client's command that waited was served in this time: its entry for the slow log if it is slow, which is
+    /// that client's.
+    #[inline]
+    pub(crate) fn note_served(&mut self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) -> Option<Box<SlowCommand>> {
+        if nanos < self.noted_ns {
+            return None;
+        }
+        self.note_spike(SpikeEvent::Unblocking, now_ms, nanos);
+        self.slow_command(d, args, now_ms, nanos).map(Box::new)
+    }
+
+    fn slow_command(&self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) -> Option<SlowCommand> {
+        let is_slow = self.micros >= 0 && nanos / 1000 >= self.micros as u64 && !d.flags.has(Flags::SKIP_SLOWLOG);
+        is_slow.then(|| slow_command(d, args, now_ms / 1000, nanos / 1000))
     }
 
     /// Something took so long.

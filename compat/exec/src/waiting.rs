@@ -11,7 +11,7 @@ use varve_protocol::{Args, OwnedArgs, Reply, Resp};
 use varve_store::{Key, StoreWorker, Tx, Type, Waiter};
 
 use crate::errors::{CmdResult, CommandError};
-use crate::stats::CommandStats;
+use crate::stats::{CommandStats, SlowCommand};
 
 /// The command of a waiter.
 pub(crate) struct Task {
@@ -66,6 +66,8 @@ pub struct Served {
     pub client: u64,
     /// The whole reply.
     pub reply: Vec<u8>,
+    /// The entry of its command in the slow log, if serving it took long.
+    pub slow: Option<Box<SlowCommand>>,
 }
 
 /// The command of a waiter.

@@ -221,7 +221,7 @@ impl Core {
         let filed = self.store.awaited();
         for served in all {
             if served.worker == self.index {
-                self.serve_waiter(&served, filed);
+                self.serve_waiter(served, filed);
             } else {
                 self.state.workers()[served.worker].send(Message::Served { served, filed });
             }
@@ -229,10 +229,12 @@ impl Core {
     }
 
     /// Gives its reply to a client that waited for keys; it leaves when the append-only file is synced up to `filed`.
-    pub(super) fn serve_waiter(&mut self, served: &Served, filed: u64) {
+    pub(super) fn serve_waiter(&mut self, served: Served, filed: u64) {
         let Some(who) = self.unblock(served.client, |_, out| out.raw(&served.reply)) else { return };
-        if let Some(conn) = self.conns.get_mut(who) {
-            self.filed.stand_by(conn, &self.state.persist().aof, filed);
+        let Some(conn) = self.conns.get_mut(who) else { return };
+        self.filed.stand_by(conn, &self.state.persist().aof, filed);
+        if let Some(slow) = served.slow {
+            self.log_slow(who.conn, [*slow]);
         }
     }
 

@@ -304,7 +304,7 @@ impl Worker {
                 Message::Adopt(newcomer) => self.adopt(newcomer),
                 Message::Ask(gather) => self.core.answer(&gather),
                 Message::Gathered(gather) => self.core.gathered(&gather),
-                Message::Served { served, filed } => self.core.serve_waiter(&served, filed),
+                Message::Served { served, filed } => self.core.serve_waiter(served, filed),
                 Message::Saved { conn, saved } => self.core.saved(conn, saved),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();

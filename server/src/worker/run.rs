@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
 use varve_exec::pause::Pause;
+use varve_exec::stats::SlowCommand;
 use varve_exec::{Caller, Command, Ran};
 use varve_protocol::{Args, LargeArgument, Reply};
 
@@ -172,15 +173,21 @@ impl Core {
     #[inline]
     fn note_slow(&mut self, id: ConnId) {
         if let Some(slow) = self.batch.slow().take_commands() {
-            let conn = &self.conns[id];
-            let mut log = self.state.slowlog();
-            for command in slow {
-                let (peer, name) = (conn.socket().ends().peer(), conn.session().name().to_vec());
-                log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
-            }
+            self.log_slow(id, slow);
         }
         if let Some(spikes) = self.batch.slow().take_spikes() {
             self.state.latency().add_all(&spikes);
+        }
+    }
+
+    /// Puts commands of a connection into the slow log.
+    #[cold]
+    pub(super) fn log_slow(&self, id: ConnId, slow: impl IntoIterator<Item = SlowCommand>) {
+        let conn = &self.conns[id];
+        let mut log = self.state.slowlog();
+        for command in slow {
+            let (peer, name) = (conn.socket().ends().peer(), conn.session().name().to_vec());
+            log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
         }
     }
 

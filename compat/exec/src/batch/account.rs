@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use varve_catalog::Row;
+
 use crate::command::Command;
 use crate::stats::CommandStats;
 
@@ -58,6 +60,18 @@ impl SharedTime {
 
     /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
     pub(super) fn settle(&mut self, stats: &CommandStats) -> u64 {
+        self.settle_by(stats, CommandStats::count)
+    }
+
+    /// Like [`SharedTime::settle`], where one command has run, which waits.
+    #[cold]
+    pub(super) fn settle_waiting(&mut self, stats: &CommandStats) -> u64 {
+        debug_assert_eq!(self.ran, 1, "a command that may wait is timed by itself");
+        self.settle_by(stats, |stats, d, _, nanos| stats.count_waiting(d, nanos))
+    }
+
+    #[inline]
+    fn settle_by(&mut self, stats: &CommandStats, count: impl Fn(&CommandStats, &Row, u64, u64)) -> u64 {
         if self.ran == 0 {
             self.start = Instant::now();
             return 0;
@@ -69,7 +83,7 @@ impl SharedTime {
         let holds = std::mem::take(&mut self.let_go) + 1;
         stats.holds.record_many_ns(nanos / holds, holds);
         for (d, calls) in self.runs.drain(..).chain(self.last.map(|d| (d, self.same))) {
-            stats.count(d, calls, each * calls);
+            count(stats, d, calls, each * calls);
         }
         (self.last, self.same, self.ran) = (None, 0, 0);
         nanos

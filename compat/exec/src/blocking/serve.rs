@@ -74,13 +74,14 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
     out.set_resp(task.resp);
     let mark = out.mark();
     let result = task.resume.resume(tx, args, key, out);
-    let nanos = Some(start.elapsed().as_nanos() as u64);
-    let ran = Ran { row: task.row, args, result, mark, nanos, now_ms: tx.now_ms(), is_pending: false };
+    let (nanos, now_ms) = (start.elapsed().as_nanos() as u64, tx.now_ms());
+    let slow = observers.slow.note_served(task.row, args, now_ms, nanos);
+    let ran = Ran { row: task.row, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
     observers.after(ran, Caller::Waiter, Some(tx), out);
     let reply = out.since(mark).collect::<Vec<_>>().concat();
     out.truncate(mark);
     let Waiting { worker, client, .. } = waiter.who();
-    Served { worker, client, reply }
+    Served { worker, client, reply, slow }
 }
 
 /// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been

@@ -221,6 +221,9 @@ fn advice(event: Event) -> &'static str {
         Event::FastCommand => {
             "Fast commands are held up by the machine: other processes, swapping, a busy host. Or their values are large."
         }
+        Event::Unblocking => {
+            "Clients that wait are served with much at once: smaller elements or counts would spare it."
+        }
         Event::Expire => "Many keys end at the same time: spread their times to live.",
         Event::Evict => "Commands wait for room: a larger maxmemory, or shorter lives for keys, would spare them that.",
         Event::Background => "Background steps were held up: are there more workers than processors?",

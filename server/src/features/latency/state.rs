@@ -20,6 +20,8 @@ pub(crate) const SAMPLES: usize = 160;
 pub(crate) enum Event {
     Command,
     FastCommand,
+    /// Serving a client that waited.
+    Unblocking,
     /// Removing keys whose time has come, in the background.
     Expire,
     /// Making room by evicting keys.
@@ -29,13 +31,15 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    const ALL: [Event; 5] = [Event::Command, Event::FastCommand, Event::Expire, Event::Evict, Event::Background];
+    const ALL: [Event; 6] =
+        [Event::Command, Event::FastCommand, Event::Unblocking, Event::Expire, Event::Evict, Event::Background];
 
     /// The name by which LATENCY knows it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Event::Command => "command",
             Event::FastCommand => "fast-command",
+            Event::Unblocking => "command-unblocking",
             Event::Expire => "expire-cycle",
             Event::Evict => "eviction-cycle",
             Event::Background => "background-cycle",
@@ -48,6 +52,7 @@ impl From<SpikeEvent> for Event {
         match event {
             SpikeEvent::Command => Event::Command,
             SpikeEvent::FastCommand => Event::FastCommand,
+            SpikeEvent::Unblocking => Event::Unblocking,
             SpikeEvent::Eviction => Event::Evict,
         }
     }

@@ -4,6 +4,7 @@ use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use super::{Client, Server, request, wait_until};
+use crate::features;
 
 /// Blocked clients, as INFO counts them.
 fn blocked(server: &Server) -> u64 {
@@ -145,6 +146,52 @@ fn a_reply_that_is_not_wanted_is_dropped() {
     wait_blocked(&server, 1);
     pusher.ask(&["RPUSH", "a", "x"], ":1\r\n");
     popper.expect(b"+PONG\r\n");
+}
+
+/// Calls of a command, and those whose duration its histogram has, of all workers.
+fn calls_and_durations(server: &Server, name: &str) -> (u64, u64) {
+    let commands = features::commands().commands();
+    let row = commands.iter().find(|command| command.name == name).expect("a command");
+    let stats = server.state().workers().iter().map(|worker| worker.commands().of(row));
+    let durations = stats.clone().filter_map(|stat| stat.latency.get()).map(|durations| durations.read().count());
+    (stats.map(|stat| stat.calls.get()).sum(), durations.sum())
+}
+
+/// Whether a command that waited was slow is known when it is served, and it is so for its client. One whose time is up
+/// was never slow.
+#[test]
+fn a_command_that_waited_is_slow_when_it_is_served() {
+    let server = Server::start(2, "slowlog-log-slower-than 0\n");
+    let mut pusher = server.connect();
+    let logged = |server: &Server| {
+        let log = server.state().slowlog();
+        log.iter().filter(|entry| entry.name == b"waits").map(|entry| entry.command.args.clone()).collect::<Vec<_>>()
+    };
+    let waiting = [
+        (&["BLPOP", "a", "0"][..], "*2\r\n$1\r\na\r\n$1\r\nx\r\n"),
+        (&["BLMOVE", "a", "b", "LEFT", "LEFT", "0"], "$1\r\nx\r\n"),
+        (&["BLPOP", "nothing", "0.01"], "*-1\r\n"),
+        (&["WAIT", "1", "10"], ":0\r\n"),
+    ];
+    for (words, reply) in waiting {
+        let name = words[0].to_ascii_lowercase();
+        let mut popper = server.connect();
+        popper.ask(&["CLIENT", "SETNAME", "waits"], "+OK\r\n");
+        let (calls, durations) = calls_and_durations(&server, &name);
+        let is_served = words[1] == "a";
+        popper.send(&request(words));
+        if is_served {
+            wait_blocked(&server, 1);
+            assert_eq!(calls_and_durations(&server, &name), (calls + 1, durations), "{name} waits");
+            assert!(logged(&server).iter().all(|args| args[0] != words[0].as_bytes()), "{name} is not served");
+            pusher.ask(&["RPUSH", "a", "x"], ":1\r\n");
+        }
+        popper.expect(reply.as_bytes());
+        let served = u64::from(is_served);
+        assert_eq!(calls_and_durations(&server, &name), (calls + 1, durations + served), "{name} has ended");
+        let found = logged(&server).into_iter().filter(|args| args.iter().eq(words.iter().map(|word| word.as_bytes())));
+        assert_eq!(found.count(), served as usize, "{name}");
+    }
 }
 
 /// Many clients take from one key, each from a thread of its own, while others push: every element comes out once.

@@ -339,15 +339,20 @@ impl Reply {
 
     /// A text and its format, three letters (`txt`, `mkd`); a plain string in RESP2.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
-        assert!(format.len() == 3, "a format has three letters");
-        if self.resp == Resp::V2 {
-            return self.bulk(text);
-        }
-        self.head(b'=', text.len() as i64 + 4);
-        self.put(format.as_bytes());
-        self.put(b":");
+        self.begin_verbatim(format, text.len());
         self.put(text);
         self.put(b"\r\n");
+    }
+
+    /// The beginning of a text of `len` bytes like that of [`Reply::verbatim`]. The text follows, then a line end.
+    pub fn begin_verbatim(&mut self, format: &str, len: usize) {
+        assert!(format.len() == 3, "a format has three letters");
+        if self.resp == Resp::V2 {
+            return self.head(b'$', len as i64);
+        }
+        self.head(b'=', len as i64 + 4);
+        self.put(format.as_bytes());
+        self.put(b":");
     }
 
     /// An integer of any size, as its digits; a string in RESP2.

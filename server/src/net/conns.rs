@@ -6,7 +6,7 @@
 //! A number is used again after its connection has ended, so a connection is noted as [`ConnRef`]: the client's id shows
 //! whether the number has changed hands.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use slab::Slab;
@@ -18,6 +18,8 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 #[derive(Debug, Default)]
 pub(crate) struct Conns {
     all: Slab<Box<Conn>>,
+    /// Numbers by the client's id, the order of coming: a walk over all goes on at an id, whoever came or left meanwhile.
+    by_client: BTreeMap<u64, ConnId>,
     ready: VecDeque<ConnRef>,
 }
 
@@ -29,19 +31,29 @@ impl Conns {
 
     /// Adds a connection, which was made for the next number.
     pub(crate) fn add(&mut self, conn: Conn) {
-        let id = conn.who().conn;
+        let ConnRef { conn: id, client } = conn.who();
         let key = self.all.insert(Box::new(conn));
         assert_eq!(id, ConnId(key), "a connection is made for the next number");
+        let before = self.by_client.insert(client, id);
+        assert!(before.is_none(), "client {client} has one connection");
     }
 
     /// Takes a connection out.
     pub(crate) fn remove(&mut self, id: ConnId) -> Box<Conn> {
-        self.all.remove(id.0)
+        let conn = self.all.remove(id.0);
+        self.by_client.remove(&conn.who().client);
+        conn
     }
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
+        self.by_client.clear();
+    }
+
+    /// The connection that came first among those whose client's id is at least `client`.
+    pub(crate) fn first_from(&self, client: u64) -> Option<ConnRef> {
+        self.by_client.range(client..).next().map(|(&client, &conn)| ConnRef { conn, client })
     }
 
     /// Number of connections.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   asking worker            every worker                       asking worker
-//!   Ask(gather) ----------> answer for own connections
-//!   client: Waiting         missing -= 1; at 0: Gathered -----> combine, reply, client: Open
+//!   Ask(gather) ----------> answer for own connections,
+//!   client: Waiting         a slice of them a turn
+//!                           missing -= 1; at 0: Gathered -----> combine, a slice a turn; reply, client: Open
 //! ```
 //!
 //! The client's later requests wait meanwhile. Where the asking worker is the only one, all of this happens in place.
@@ -26,10 +27,19 @@ pub(crate) struct Asker {
 /// The answers so far.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Connections' ids and lines.
-    pub(crate) lines: Vec<(u64, String)>,
+    /// The lines of each worker's connections.
+    pub(crate) lines: Vec<Lines>,
     /// Connections closed, clients unblocked.
     pub(crate) killed: u64,
+}
+
+/// The lines of a worker's connections.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// Connections' ids, ascending, and lines.
+    pub(crate) all: Vec<(u64, String)>,
+    /// Bytes of all lines, without their ends.
+    pub(crate) bytes: usize,
 }
 
 /// One question under way.

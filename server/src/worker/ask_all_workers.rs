@@ -1,6 +1,17 @@
 //! A worker's answers to questions about all connections, and the reply that they come to where they were asked.
+//!
+//! ```text
+//!   questions:  walk: connections in order of their clients' ids ----> answered      a slice of 250 us a turn for all of
+//!               merge: the lines of all workers, in the same order --> reply         them, the next one first
+//! ```
+//! A hundred thousand connections are a quarter of a second of CLIENT LIST: in slices it delays nobody. So the answer is no
+//! picture of one instant. Who leaves meanwhile may be in it, and who comes may not.
 
+use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
 use varve_catalog::Row;
 use varve_exec::CmdResult;
@@ -10,11 +21,54 @@ use varve_protocol::Reply;
 use super::core::Core;
 use crate::errors;
 use crate::features::clients;
-use crate::features::clients::state::{Kill, Question};
-use crate::features::pubsub::state::ConnId;
+use crate::features::clients::state::{Filter, Kill, Question};
+use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
-use crate::state::ask_all_workers::{Answers, Asker, Gather};
+use crate::state::ask_all_workers::{Answers, Asker, Gather, Lines};
 use crate::state::mail::Message;
+
+/// Time that answers to questions take of a turn of the loop.
+const SLICE: Duration = Duration::from_micros(250);
+/// Connections or lines between two readings of the clock.
+const CLOCK_EVERY: usize = 8;
+
+/// The questions that a worker has to go on with.
+#[derive(Debug, Default)]
+pub(super) struct Questions(VecDeque<Step>);
+
+impl Questions {
+    /// True if there are any.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    Walk(Walk),
+    Merge(Merge),
+}
+
+/// A walk over this worker's connections.
+#[derive(Debug)]
+struct Walk {
+    gather: Arc<Gather>,
+    /// The least id of a client that was not looked at.
+    next: u64,
+    lines: Lines,
+    killed: u64,
+}
+
+/// The lines of all workers on their way into one text.
+#[derive(Debug)]
+struct Merge {
+    gather: Arc<Gather>,
+    parts: Vec<Peekable<IntoIter<(u64, String)>>>,
+    /// Bytes of the whole text.
+    bytes: usize,
+    text: Reply,
+}
 
 impl Core {
     /// Puts a connection's question to all workers; the connection waits.
@@ -36,23 +90,27 @@ impl Core {
         self.answer(&gather);
     }
 
-    /// Answers for this worker's connections. The last worker to answer tells the asking one.
+    /// Answers for this worker's connections: at once, or, where all of them are looked at, in the slices of this turn and
+    /// the next ones.
     pub(super) fn answer(&mut self, gather: &Arc<Gather>) {
-        let mine = match &gather.question {
-            Question::List(filter) => {
-                let conns = self.conns.iter().filter(|conn| filter.admits(conn));
-                let lines = conns.map(|conn| (conn.session().id(), clients::line(conn, self.now.unix_ms))).collect();
-                Answers { lines, killed: 0 }
-            }
+        match &gather.question {
             Question::Unblock { client, error } => {
-                Answers { lines: Vec::new(), killed: u64::from(self.unblock_client(*client, *error)) }
+                let killed = u64::from(self.unblock_client(*client, *error));
+                self.answered(gather, Lines::default(), killed);
             }
-            Question::Paused => Answers::default(),
-            Question::Kill(kill) => Answers { lines: Vec::new(), killed: self.kill(kill, gather.asker.conn.client) },
-        };
+            Question::Paused => self.answered(gather, Lines::default(), 0),
+            Question::List(_) | Question::Kill(_) => {
+                let gather = Arc::clone(gather);
+                self.questions.0.push_back(Step::Walk(Walk { gather, next: 0, lines: Lines::default(), killed: 0 }));
+            }
+        }
+    }
+
+    /// This worker's part is complete. The last worker to answer tells the asking one.
+    fn answered(&mut self, gather: &Arc<Gather>, lines: Lines, killed: u64) {
         let last = gather.answer(|answers| {
-            answers.lines.extend(mine.lines);
-            answers.killed += mine.killed;
+            answers.lines.push(lines);
+            answers.killed += killed;
         });
         if !last {
             return;
@@ -64,35 +122,122 @@ impl Core {
         }
     }
 
-    /// Closes the connections that match; the asking one gets its reply first. Returns their number.
-    fn kill(&mut self, kill: &Kill, asker: u64) -> u64 {
-        let matching = self.conns.iter().filter(|conn| kill.filter.admits(conn));
-        let matching: Vec<ConnId> = matching.map(|conn| conn.who().conn).collect();
-        let mut killed = 0;
-        for id in matching {
-            let session = self.conns[id].session_mut();
-            if session.id() != asker {
-                self.close(id);
-                killed += 1;
-            } else if !kill.skip_me {
-                session.end_after_reply();
-                killed += 1;
-            }
+    /// Goes on with the questions for one slice.
+    #[inline]
+    pub(super) fn go_on_answering(&mut self) {
+        if self.questions.any() {
+            self.answer_slice(Instant::now() + SLICE);
         }
-        killed
     }
 
-    /// All answers are in: replies to the connection that asked, if it is still there, and lets it go on.
-    pub(super) fn gathered(&mut self, gather: &Gather) {
+    #[cold]
+    fn answer_slice(&mut self, until: Instant) {
+        while let Some(step) = self.questions.0.pop_front() {
+            let rest = match step {
+                Step::Walk(walk) => self.walk(walk, until).map(Step::Walk),
+                Step::Merge(merge) => self.merge(merge, until).map(Step::Merge),
+            };
+            if let Some(rest) = rest {
+                // Those behind it have their turn first: a short question does not wait for the end of a long one.
+                self.questions.0.push_back(rest);
+                return;
+            }
+            if Instant::now() >= until {
+                return;
+            }
+        }
+    }
+
+    /// Looks at connections until the time is up; what is left to do then.
+    fn walk(&mut self, mut walk: Walk, until: Instant) -> Option<Walk> {
+        let gather = Arc::clone(&walk.gather);
+        let mut looked = 0;
+        while let Some(who) = self.conns.first_from(walk.next) {
+            walk.next = who.client + 1;
+            match &gather.question {
+                Question::List(filter) => self.list(who, filter, &mut walk.lines),
+                Question::Kill(kill) => walk.killed += u64::from(self.kill(who, kill, gather.asker.conn.client)),
+                Question::Paused | Question::Unblock { .. } => unreachable!("answered at once"),
+            }
+            looked += 1;
+            if looked % CLOCK_EVERY == 0 && Instant::now() >= until {
+                return Some(walk);
+            }
+        }
+        self.answered(&gather, walk.lines, walk.killed);
+        None
+    }
+
+    /// Adds the line of a connection that is asked for.
+    fn list(&self, who: ConnRef, filter: &Filter, lines: &mut Lines) {
+        let conn = &self.conns[who.conn];
+        if filter.admits(conn) {
+            let line = clients::line(conn, self.now.unix_ms);
+            lines.bytes += line.len();
+            lines.all.push((who.client, line));
+        }
+    }
+
+    /// Closes a connection if it matches; the asking one gets its reply first. True if it ends.
+    fn kill(&mut self, who: ConnRef, kill: &Kill, asker: u64) -> bool {
+        if !kill.filter.admits(&self.conns[who.conn]) {
+            return false;
+        }
+        if who.client != asker {
+            self.close(who.conn);
+            return true;
+        }
+        if !kill.skip_me {
+            self.conns[who.conn].session_mut().end_after_reply();
+        }
+        !kill.skip_me
+    }
+
+    /// All answers are in: replies to the connection that asked, lines in slices.
+    pub(super) fn gathered(&mut self, gather: &Arc<Gather>) {
+        let answers = gather.take();
+        if !matches!(gather.question, Question::List(_)) {
+            return self.reply_gathered(gather, &answers, None);
+        }
+        let bytes = answers.lines.iter().map(|lines| lines.bytes + lines.all.len()).sum();
+        let parts = answers.lines.into_iter().map(|lines| lines.all.into_iter().peekable()).collect();
+        let merge = Merge { gather: Arc::clone(gather), parts, bytes, text: Reply::new() };
+        self.questions.0.push_back(Step::Merge(merge));
+    }
+
+    /// Puts lines behind one another until the time is up; what is left to do then. Replies when all are there.
+    fn merge(&mut self, mut merge: Merge, until: Instant) -> Option<Merge> {
+        let mut written = 0;
+        loop {
+            let heads =
+                merge.parts.iter_mut().filter_map(|part| part.peek().map(|(client, _)| *client).zip(Some(part)));
+            let Some((_, first)) = heads.min_by_key(|(client, _)| *client) else { break };
+            let (_, line) = first.next().expect("it was peeked at");
+            merge.text.raw(line.as_bytes());
+            merge.text.raw(b"\n");
+            written += 1;
+            if written % CLOCK_EVERY == 0 && Instant::now() >= until {
+                return Some(merge);
+            }
+        }
+        let Merge { gather, bytes, text, .. } = merge;
+        debug_assert_eq!(text.len(), bytes, "the lines are as long as they were said to be");
+        self.reply_gathered(&gather, &Answers::default(), Some(text));
+        None
+    }
+
+    /// Replies to the connection that asked, if it is still there, and lets it go on.
+    fn reply_gathered(&mut self, gather: &Gather, answers: &Answers, text: Option<Reply>) {
         let who = gather.asker.conn;
         let Some(conn) = self.conns.get_mut(who) else { return };
         assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
         conn.requests_mut().set_running(0);
+        let answer = Answer { question: &gather.question, killed: answers.killed, text };
         let stats = self.batch.stats();
         match conn.take_deferred() {
             Some(mut deferred) => {
                 let answered = deferred.questions.pop_front().expect("a question was asked");
-                write_answer(gather, stats, answered.asked, answered.wanted, &mut deferred.reply);
+                answer.write(stats, answered.asked, answered.wanted, &mut deferred.reply);
                 deferred.reply.append(answered.replies);
                 if deferred.questions.is_empty() {
                     conn.write_output(|out| out.append(deferred.reply));
@@ -103,7 +248,7 @@ impl Core {
             None => {
                 let asked = conn.session().last_command().expect("a command asked");
                 let wanted = !conn.session_mut().drop_reply();
-                conn.write_output(|out| write_answer(gather, stats, asked, wanted, out));
+                conn.write_output(|out| answer.write(stats, asked, wanted, out));
             }
         }
         if let Some(question) = conn.next_question() {
@@ -117,35 +262,41 @@ impl Core {
     }
 }
 
-/// Writes the reply that the answers come to, if the client wants it; an error counts with the command that asked.
-fn write_answer(gather: &Gather, stats: &CommandStats, asked: &Row, wanted: bool, out: &mut Reply) {
-    let mark = out.mark();
-    if let Err(error) = combine(gather, out) {
-        stats.fail(asked, &error, mark, out);
-    }
-    if !wanted {
-        out.truncate(mark);
-    }
+/// The result of all answers.
+struct Answer<'g> {
+    question: &'g Question,
+    /// Connections closed, clients unblocked.
+    killed: u64,
+    /// The lines of CLIENT LIST.
+    text: Option<Reply>,
 }
 
-/// Writes the reply that the answers come to.
-fn combine(gather: &Gather, out: &mut Reply) -> CmdResult {
-    let mut answers = gather.take();
-    match &gather.question {
-        Question::List(_) => {
-            answers.lines.sort_unstable_by_key(|(id, _)| *id);
-            let mut text = String::new();
-            for (_, line) in &answers.lines {
-                text.push_str(line);
-                text.push('\n');
-            }
-            out.verbatim("txt", text.as_bytes());
+impl Answer<'_> {
+    /// Writes the reply, if the client wants it; an error counts with the command that asked.
+    fn write(self, stats: &CommandStats, asked: &Row, wanted: bool, out: &mut Reply) {
+        let mark = out.mark();
+        if let Err(error) = self.reply(out) {
+            stats.fail(asked, &error, mark, out);
         }
-        Question::Unblock { .. } => out.integer(answers.killed as i64),
-        Question::Paused => out.ok(),
-        Question::Kill(kill) if !kill.old_form => out.integer(answers.killed as i64),
-        Question::Kill(_) if answers.killed > 0 => out.simple("OK"),
-        Question::Kill(_) => return Err(errors::NO_CLIENT),
+        if !wanted {
+            out.truncate(mark);
+        }
     }
-    Ok(())
+
+    fn reply(self, out: &mut Reply) -> CmdResult {
+        match self.question {
+            Question::List(_) => {
+                let text = self.text.expect("the lines were put together");
+                out.begin_verbatim("txt", text.len());
+                out.append(text);
+                out.raw(b"\r\n");
+            }
+            Question::Unblock { .. } => out.integer(self.killed as i64),
+            Question::Paused => out.ok(),
+            Question::Kill(kill) if !kill.old_form => out.integer(self.killed as i64),
+            Question::Kill(_) if self.killed > 0 => out.simple("OK"),
+            Question::Kill(_) => return Err(errors::NO_CLIENT),
+        }
+        Ok(())
+    }
 }

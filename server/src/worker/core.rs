@@ -10,6 +10,7 @@ use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
+use super::ask_all_workers::Questions;
 use super::resting::Resting;
 use crate::config::{Config, ShutdownOptions};
 use crate::errors;
@@ -65,6 +66,8 @@ pub(super) struct Core {
     pub(super) resting: Resting,
     /// The connections whose replies wait for the append-only file.
     pub(super) filed: WaitingForFile,
+    /// Questions about all connections that are not answered yet.
+    pub(super) questions: Questions,
     /// Runs the commands of a file that is being loaded.
     replay: Option<Box<Replay>>,
     /// Turns in a row that ended because a shard was busy.
@@ -97,6 +100,7 @@ impl Core {
             now: Now::read(),
             resting: Resting::default(),
             filed: WaitingForFile::default(),
+            questions: Questions::default(),
             replay: None,
             busy: 0,
             state,

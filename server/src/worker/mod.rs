@@ -220,6 +220,7 @@ impl Worker {
             if mail_came {
                 self.read_mail();
             }
+            self.core.go_on_answering();
             self.core.now = Now::read();
             self.tick.add_busy(self.core.now.instant - woken);
             self.core.end_waits();
@@ -264,7 +265,8 @@ impl Worker {
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
         let core = &mut self.core;
-        if core.conns.any_ready() || core.owes_delivery() || !core.may_rest() || !core.may_wait_for_file() {
+        let owes = core.conns.any_ready() || core.owes_delivery() || core.questions.any();
+        if owes || !core.may_rest() || !core.may_wait_for_file() {
             return Some(Duration::ZERO);
         }
         let background = background_due_ms.map(|due| {

@@ -9,6 +9,7 @@ mod limits;
 mod pause;
 mod pipelines;
 mod pubsub;
+mod questions;
 mod reading;
 mod strangers;
 mod timeouts;

@@ -1,28 +1,17 @@
 //! Memory goes back: after mass deletion, after mass expiry, with no command; and MEMORY PURGE, DOCTOR and
 //! `active_defrag_*` tell and do what they say.
 //!
-//! No clock decides: what must come about is looked for for up to 30 s. How soon it is, `cargo xtask bench giveback` tells.
+//! No clock decides: what must come about is looked for for up to a minute. How soon it is, `cargo xtask bench giveback` tells.
 
 #![forbid(unsafe_code)]
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use varve_testkit::{Client, Launch, Server};
+use varve_testkit::{Client, Launch, Server, figure, until};
 
 /// Bytes that a process may keep beside a part of its peak.
 const BESIDE_BYTES: u64 = 16 << 20;
 
 fn start() -> Server {
     Launch::varve().config("io-threads 2").start().expect("varve-server starts")
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < end, "{what}: not within 30 s");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Sends the requests in pipelines; none may fail.
@@ -67,12 +56,6 @@ fn write(n: usize) -> Vec<Vec<u8>> {
     }
 }
 
-fn field(client: &mut Client, section: &str, name: &str) -> u64 {
-    let info = client.cmd(&format!("INFO {section}")).text();
-    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim_end().parse().ok());
-    value.unwrap_or_else(|| panic!("INFO {section} has no number {name}"))
-}
-
 /// Issue 4: resident memory below 15% of its peak + 16 MB once 90% are deleted.
 #[test]
 fn memory_returns_after_mass_deletion() {
@@ -80,13 +63,13 @@ fn memory_returns_after_mass_deletion() {
     let server = start();
     let mut client = server.client();
     send(&mut client, (0..KEYS).map(write));
-    let full = field(&mut client, "memory", "used_memory");
+    let full = figure(&mut client, "used_memory");
     send(&mut client, (0..KEYS).filter(|n| n % 10 != 3).map(|n| words(&[b"UNLINK", &key(n)])));
     let memory = || server.memory().expect("its memory");
     until("resident memory falls", || memory().resident <= memory().peak * 15 / 100 + BESIDE_BYTES);
     assert_eq!(client.cmd("DBSIZE").integer(), Some(KEYS as i64 / 10));
     // Of what is not data: little is left beside what lives.
-    until("what died is drained", || field(&mut client, "memory", "used_memory") < full / 4);
+    until("what died is drained", || figure(&mut client, "used_memory") < full / 4);
     assert_eq!(client.cmd("DEBUG VERIFY").text(), "OK");
 }
 
@@ -95,12 +78,12 @@ fn memory_returns_after_keys_expire_together() {
     const KEYS: usize = 50_000;
     let server = start();
     let mut client = server.client();
-    let before = field(&mut client, "memory", "used_memory");
+    let before = figure(&mut client, "used_memory");
     send(&mut client, (0..KEYS).map(|n| words(&[b"SET", &key(n), &[b'v'; 200], b"PX", b"2500"])));
     send(&mut client, (0..100).map(|n| words(&[b"SET", format!("stays {n}").as_bytes(), b"value"])));
     until("all are gone", || client.cmd("DBSIZE").integer() == Some(100));
-    until("and drained", || field(&mut client, "memory", "used_memory") < before + (2 << 20));
-    assert_eq!(field(&mut client, "stats", "expired_keys"), KEYS as u64);
+    until("and drained", || figure(&mut client, "used_memory") < before + (2 << 20));
+    assert_eq!(figure(&mut client, "expired_keys"), KEYS as u64);
     assert_eq!(client.cmd("DEBUG VERIFY").text(), "OK");
 }
 
@@ -139,15 +122,15 @@ fn active_defragmentation_is_counted() {
     for line in ["active-defrag-ignore-bytes 1mb", "active-defrag-threshold-lower 2", "activedefrag yes"] {
         assert_eq!(client.cmd(&format!("CONFIG SET {line}")).text(), "OK");
     }
-    assert_eq!(field(&mut client, "stats", "active_defrag_hits"), 0, "nothing is dead yet");
+    assert_eq!(figure(&mut client, "active_defrag_hits"), 0, "nothing is dead yet");
     send(&mut client, (0..KEYS).step_by(10).map(|n| words(&[b"DEL", &key(n)])));
-    until("objects are moved", || field(&mut client, "stats", "active_defrag_hits") > 1000);
-    assert!(field(&mut client, "stats", "active_defrag_key_hits") > 1000);
-    until("it ends", || field(&mut client, "memory", "active_defrag_running") == 0);
-    assert!(field(&mut client, "stats", "total_active_defrag_time") > 0);
-    assert_eq!(field(&mut client, "stats", "current_active_defrag_time"), 0);
+    until("objects are moved", || figure(&mut client, "active_defrag_hits") > 1000);
+    assert!(figure(&mut client, "active_defrag_key_hits") > 1000);
+    until("it ends", || figure(&mut client, "active_defrag_running") == 0);
+    assert!(figure(&mut client, "total_active_defrag_time") > 0);
+    assert_eq!(figure(&mut client, "current_active_defrag_time"), 0);
     assert_eq!(client.cmd("CONFIG RESETSTAT").text(), "OK");
-    assert_eq!(field(&mut client, "stats", "active_defrag_hits"), 0);
+    assert_eq!(figure(&mut client, "active_defrag_hits"), 0);
 }
 
 /// A value of a few hundred kilobytes takes what it is long, not the huge pages that its run begins and ends in.

@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use varve_testkit::{Client, Launch, Server};
+use varve_testkit::{Client, Launch, Server, until};
 
 const MB: u64 = 1 << 20;
 
@@ -50,14 +50,6 @@ fn undisturbed(other: &mut Client) {
 
 fn resident(server: &Server) -> u64 {
     server.memory().expect("its memory").resident
-}
-
-fn until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + limit;
-    while !done() {
-        assert!(Instant::now() < end, "{what}: not within {limit:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Requests that lose the protocol, and what is answered before the connection ends.
@@ -164,9 +156,7 @@ fn half_requests_leave_nothing_behind() {
                 assert_eq!(rest("half a request", &mut stream), b"", "nothing was asked");
             }
         }
-        until("the connections are gone", Duration::from_secs(30), || {
-            other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
-        });
+        until("the connections are gone", || other.cmd("INFO clients").text().contains("connected_clients:1\r\n"));
         *round = resident(&server);
     }
     assert!(after[2] <= after[0] + 4 * MB, "resident after each hundred: {after:?}");
@@ -293,7 +283,7 @@ fn the_limits_of_query_and_output_close_who_passes_them() {
         let mut silent = connect(&server);
         silent.write_all(&requests).expect("sent");
         // Not by the number of clients, in which it may not stand yet; and reading would drain what waits.
-        until("the silent client is closed", Duration::from_secs(30), || {
+        until("the silent client is closed", || {
             server.log().matches("overcoming of output buffer limits").count() > nth
         });
         println!("closed for '{limit}' after {:?}", begin.elapsed());
@@ -323,7 +313,7 @@ fn connections_wait_while_there_are_no_descriptors() {
         client.write_all(b"PING\r\n").expect("sent");
     }
     let complaints = || server.log().matches("Accepting client connection").count();
-    until("the server is out of descriptors", Duration::from_secs(20), || complaints() > 0);
+    until("the server is out of descriptors", || complaints() > 0);
     let cpu = server.cpu_ns().expect("its time");
     std::thread::sleep(Duration::from_secs(1));
     let spent = server.cpu_ns().expect("its time") - cpu;
@@ -337,9 +327,7 @@ fn connections_wait_while_there_are_no_descriptors() {
         assert_eq!(&pong, b"+PONG\r\n");
     }
     drop(clients);
-    until("the connections are gone", Duration::from_secs(30), || {
-        other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
-    });
+    until("the connections are gone", || other.cmd("INFO clients").text().contains("connected_clients:1\r\n"));
 }
 
 #[test]
@@ -375,8 +363,6 @@ fn ten_thousand_idle_connections() {
     println!("CPU of a second of idling: {:.1} ms", idle_cpu as f64 / 1e6);
     assert!(idle_cpu < 50_000_000, "idle connections cost {idle_cpu} ns of CPU a second");
     drop(idle);
-    until("the connections are gone", Duration::from_secs(30), || {
-        other.cmd("INFO clients").text().contains("connected_clients:1\r\n")
-    });
+    until("the connections are gone", || other.cmd("INFO clients").text().contains("connected_clients:1\r\n"));
     undisturbed(&mut other);
 }

@@ -6,9 +6,9 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use varve_testkit::{Client, Launch, RespValue, Server};
+use varve_testkit::{Client, Launch, RespValue, Server, figure, until};
 
 /// Clients of each kind.
 const OF_EACH: usize = 400;
@@ -34,21 +34,6 @@ fn start() -> Server {
     let raised = Command::new("prlimit").args(["--pid", &me, &format!("--nofile={wanted}:")]).status();
     assert!(raised.is_ok_and(|status| status.success()), "this test needs {wanted} open files");
     Launch::varve().config("io-threads 4").start().expect("varve-server starts")
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A field of INFO.
-fn figure(client: &mut Client, field: &str) -> u64 {
-    let info = client.cmd("INFO everything").text();
-    let line = info.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("INFO has no {field}"))
 }
 
 /// A client of this kind whose requests were run as far as they get.

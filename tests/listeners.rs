@@ -6,9 +6,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use varve_testkit::{Client, Launch, Server};
+use varve_testkit::{Client, Launch, Server, figure, until};
 
 /// Listeners of each kind.
 const OF_EACH: usize = 500;
@@ -27,21 +27,6 @@ fn subscribe(server: &Server) -> TcpStream {
     let mut confirmed = [0; "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n".len()];
     stream.read_exact(&mut confirmed).expect("confirmed");
     stream
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A field of INFO.
-fn figure(client: &mut Client, field: &str) -> u64 {
-    let info = client.cmd("INFO everything").text();
-    let line = info.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("INFO has no {field}"))
 }
 
 /// Reads from all of these until each has everything or is closed, and adds what comes to `read`. The number of those that

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use varve_testkit::{Client, Launch, RespValue, Server};
+use varve_testkit::{Client, Launch, RespValue, Server, figure, until};
 
 /// Members of the set: its reply is far larger than what sockets hold.
 const MEMBERS: usize = 600_000;
@@ -52,20 +52,6 @@ fn read_members(stream: &mut BufReader<TcpStream>, count: usize, members: &mut H
         let text = line(stream);
         assert_eq!(length, format!("${}", text.len()));
         assert!(members.insert(text), "a member twice");
-    }
-}
-
-fn figure(client: &mut Client, field: &str) -> u64 {
-    let info = client.cmd("INFO everything").text();
-    let line = info.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("INFO has no {field}"))
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -7,6 +7,7 @@
 //! process CPU time and resident memory of a process, read from /proc
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! replica what a server sends to its replicas: the stream of write commands
+//! watch   waiting for what a server does by itself, and the figures of INFO
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -21,9 +22,11 @@ pub mod replica;
 pub mod seed;
 pub mod server;
 pub mod value;
+pub mod watch;
 
 pub use client::Client;
 pub use replica::Replica;
 pub use seed::Random;
 pub use server::{Launch, Server};
 pub use value::RespValue;
+pub use watch::{figure, until};

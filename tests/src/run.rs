@@ -16,6 +16,8 @@ const MEMORY: usize = 20_000;
 const SHOWN: usize = 25;
 /// Of those, shown whatever they are on.
 const JUST_BEFORE: usize = 2;
+/// Bytes up to which our collections beyond the settings stay in their key's object: none, few, some, the default.
+const SMALL_BYTES: [&str; 4] = ["8192", "0", "150", "700"];
 /// Commands that change more than the keys in their arguments: shown with any mismatch.
 const FAR_REACHING: &[&str] = &["select", "swapdb", "flushdb", "flushall", "reset", "hello", "quit", "config"];
 
@@ -135,6 +137,7 @@ impl<'s> Pair<'s> {
         let (our_client, their_client) = (ours.client(), theirs.client());
         let mut pair = Pair { ours, theirs, our_client, their_client, memory: VecDeque::new(), plan };
         pair.greet()?;
+        pair.draw_small_bytes()?;
         pair.reset_statistics(0)?;
         Ok(pair)
     }
@@ -148,6 +151,14 @@ impl<'s> Pair<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Draws from the seed how many bytes our collections may have in their key's object, so that runs meet every form of
+    /// every type. The peer's replies do not depend on it.
+    fn draw_small_bytes(&mut self) -> Result<(), String> {
+        let bytes = SMALL_BYTES[self.plan.seed as usize % SMALL_BYTES.len()];
+        let reply = self.our_client.call(&["DEBUG", "SMALL-BYTES", bytes]).map_err(|error| error.to_string())?;
+        if reply.is_error() { Err(format!("DEBUG SMALL-BYTES {bytes}: {reply:?}")) } else { Ok(()) }
     }
 
     /// Sends one command to both and compares the replies.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use varve_exec::CmdResult;
 use varve_exec::WideCtx;
+use varve_store::{Shapes, Type};
 
 use crate::config;
 use crate::errors;
@@ -29,6 +30,7 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         (b"PANIC", 2) => panic!("called by DEBUG PANIC"),
         (b"CONFIG-REWRITE-FORCE-ALL", 2) => ctx.state.config().rewrite(true)?,
         (b"QUICKLIST-PACKED-THRESHOLD", 3) => ctx.state.store().shapes().set_list_alone(threshold(args.get(2))?),
+        (b"SMALL-BYTES", 3) => small_bytes(ctx.state.store().shapes(), args.get(2))?,
         (b"SET-ACTIVE-EXPIRE", 3) => ctx.state.store().set_active_expire(args.get(2) != b"0"),
         (b"PAUSE-CRON", 3) => ctx.state.pause_ticks(args.get(2) != b"0"),
         (b"AOF-FLUSH-SLEEP", 3) => {
@@ -103,6 +105,14 @@ fn threshold(text: &[u8]) -> CmdResult<u64> {
         Some(bytes) => Ok(bytes),
         None => Err(errors::THRESHOLD),
     }
+}
+
+/// `DEBUG SMALL-BYTES bytes`, which redis-server does not have: hashes, sets and sorted sets beyond the settings of small ones
+/// lie in their key's object up to this number of bytes. For tests that are to meet each form, and each change of form.
+fn small_bytes(shapes: &Shapes, text: &[u8]) -> CmdResult {
+    let bytes = config::memory(text).and_then(|bytes| usize::try_from(bytes).ok()).ok_or(errors::THRESHOLD)?;
+    [Type::Hash, Type::Set, Type::Zset].iter().for_each(|&ty| shapes.small(ty).set_outgrown_bytes(bytes));
+    Ok(())
 }
 
 /// Runs the subcommands that need the keyspace at rest, or nothing at all.

@@ -16,7 +16,7 @@
 //! | hset | HSET of a field that is new half the time | values in place, elements appended |
 //! | hfew, hmany | HGET, HSET, HDEL and HSET again, of hashes of 10 fields of 100 B, and of 200 of 8 B | fields in a leaf of the key's object |
 //! | sfew, smany | SISMEMBER, SREM and SADD again, of sets of 10 and of 200 members of 16 B | members in a leaf of the key's object |
-//! | zfew, zmany | ZSCORE, ZRANK, ZADD, ZREM and ZADD again, of sorted sets of 10 and of 120 members of 16 B | members in a node of the key's object |
+//! | zfew, zmany | ZSCORE, ZRANK, ZADD, ZREM and ZADD again, of sorted sets of 10 and of 120 members of 16 B | members in a leaf of the key's object |
 //! | spop | SPOP of a set of 40 000 | members drawn and killed |
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |

@@ -31,7 +31,7 @@ use crate::state::shapes::SMALL_BYTES_MAX;
 use crate::state::small::Small;
 use crate::state::types::{Type, WrongType};
 
-/// A small value of at most this many bytes is not written anew only because it has become too large for what it holds.
+/// A small value of at most this many bytes is not made shorter because it has become too large for what it holds.
 const SHRINK_FROM: usize = 256;
 
 /// A key that may be changed: the walker of a walk under way has seen it as it was.
@@ -196,8 +196,7 @@ impl Tx<'_> {
         }
         self.with_scratch(bytes, |tx, scratch| {
             fill(scratch);
-            let encoding = Encoding::of(tx.object_at(w.key.found).tag());
-            tx.replace_value(k, w, encoding, scratch);
+            tx.put_value(k, w, scratch);
         });
     }
 
@@ -254,7 +253,7 @@ impl Tx<'_> {
         self.edit_integers(k, w, has, edit)
     }
 
-    /// Writes a small value anew whose free room is most of it.
+    /// Makes a small value shorter whose free room is most of it.
     pub(super) fn shrink(&mut self, k: &Key<'_>, w: &mut Writable) {
         let object = self.object_at(w.key.found);
         let Some(small) = Small::of(&object) else { return };
@@ -264,16 +263,32 @@ impl Tx<'_> {
         }
     }
 
-    /// Writes a small value anew in `bytes` bytes.
+    /// Writes a small value anew in `bytes` bytes, where it lies if its object has the room. Room that it does not fill
+    /// counts as dead, and a drain leaves it behind.
     #[cold]
     pub(super) fn resize(&mut self, k: &Key<'_>, w: &mut Writable, bytes: usize) {
         self.with_scratch(bytes, |tx, scratch| {
             let object = tx.object_at(w.key.found);
             let small = Small::of(&object).expect("a small collection");
             small.copy_into(scratch, Type::of_kind(object.kind()).grows_at());
-            let encoding = Encoding::of(object.tag());
-            tx.replace_value(k, w, encoding, scratch);
+            tx.put_value(k, w, scratch);
         });
+    }
+
+    /// Gives a small collection another value of its form: where it lies if the object has the room, else in another object.
+    fn put_value(&mut self, k: &Key<'_>, w: &mut Writable, value: &[u8]) {
+        let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
+        let (has, room) = (object.value().len(), object.read().room());
+        if object.pinned() || value.len() > room {
+            let encoding = Encoding::of(object.read().tag());
+            return self.replace_value(k, w, encoding, value);
+        }
+        if value.len() < has {
+            object.shorten_value(value.len());
+        } else {
+            assert!(object.resize_value(value.len()), "a value of {has} bytes gets {} of {room}", value.len());
+        }
+        object.value_mut().copy_from_slice(value);
     }
 
     /// A value that is being sent from where it lies cannot change there.
@@ -457,7 +472,7 @@ impl Tx<'_> {
 
 /// Most of a small value's bytes are free room.
 fn is_sparse(has: usize, needs: usize) -> bool {
-    has > SHRINK_FROM && needs * 4 < has
+    has > SHRINK_FROM && needs * 2 < has
 }
 
 /// The sum of these numbers of bytes; those behind the one with which it reaches `most` are not looked at.

@@ -23,6 +23,7 @@ mod point;
 mod publish;
 mod reclaim;
 mod report;
+mod save;
 mod sizes;
 mod tails;
 mod turns;
@@ -132,6 +133,12 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Seconds and memory of BGSAVE and of loading, and what GETs and SETs wait meanwhile
+    Save {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+    },
     /// How long GETs wait at half load while the server grows, reclaims, expires, deletes
     Tails {
         /// Half a second a scene, a smaller set to delete
@@ -181,6 +188,7 @@ fn main() -> ExitCode {
         Experiment::Engine { quick, threads } => engine::run(threads, quick),
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
+        Experiment::Save { quick } => save::run(quick),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),

@@ -1,0 +1,225 @@
+//! `save`: what files cost: BGSAVE, loading at start, and what clients wait meanwhile, beside the peer.
+//!
+//! | part | what is measured |
+//! |---|---|
+//! | save | BGSAVE of a server at rest: seconds, MB of the file a second; memory that it took beside the data |
+//! | load | the start with that file: seconds, MB of the file a second, with one worker and with two |
+//! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, under `appendfsync everysec` |
+//! | always | SETs a second of 50 clients that wait for `appendfsync always` |
+//!
+//! Memory beside the data is what the server says of it (`rdb_last_cow_size`) and the growth of its resident bytes; the
+//! peer's copied pages are its child's. A request counts from when it was due ([`crate::pace`]).
+
+use crate::load::{self, Load, Op, Order, Sizes, Traffic};
+use crate::pace::{self, Stream};
+use crate::point;
+use crate::report::Table;
+use crate::turns::{must, push};
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use varve_base::hist::Hist;
+use varve_testkit::client::Client;
+use varve_testkit::{Launch, Random, Server};
+
+const KEY_BYTES: usize = 16;
+const CLIENTS: usize = 50;
+const MB: f64 = 1e6;
+
+struct Scale {
+    keys: u64,
+    value_bytes: usize,
+    /// Elements of one hash, one list and one set, and of the hash as many fields.
+    elements: u64,
+    /// GETs a second, and SETs.
+    rate: f64,
+    time: Duration,
+    /// SETs that are to be synced each.
+    synced: u64,
+}
+
+/// Runs all parts.
+///
+/// # Errors
+/// When a server cannot be started, is lost, or answers an error.
+pub(crate) fn run(quick: bool) -> io::Result<()> {
+    let scale = if quick {
+        let time = Duration::from_millis(500);
+        Scale { keys: 20_000, value_bytes: 100, elements: 20_000, rate: 2000.0, time, synced: 500 }
+    } else {
+        let time = Duration::from_secs(20);
+        Scale { keys: 4_000_000, value_bytes: 200, elements: 2_000_000, rate: 10_000.0, time, synced: 20_000 }
+    };
+    let mut saves = Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]);
+    let mut loads = Table::new(&["file MB", "seconds", "MB/s"]);
+    let mut tails = Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]);
+    let mut synced = Table::new(&["SETs/s"]);
+    for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
+        let server = launch().config("io-threads 2").start()?;
+        fill(&server, &scale)?;
+        saves.add(name.to_owned(), save(&server)?);
+        for threads in [1, 2] {
+            // The peer's threads have no part in loading.
+            if name == "varve" || threads == 1 {
+                let launch = launch().config(format!("io-threads {threads}"));
+                loads.add(format!("{name}, {threads} threads"), load_file(&server, launch)?);
+            }
+        }
+        for (scene, saving) in [("at rest", false), ("BGSAVE", true)] {
+            wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
+        }
+        drop(server);
+        let appending = |fsync: &str| launch().config("appendonly yes").config(format!("appendfsync {fsync}")).start();
+        let server = appending("everysec")?;
+        fill(&server, &scale)?;
+        wait(&server, &scale, false, &format!("{name}, everysec"), &mut tails)?;
+        drop(server);
+        synced.add(name.to_owned(), vec![always(&appending("always")?, &scale)?]);
+    }
+    saves.save("save")?;
+    loads.save("save-load")?;
+    tails.save("save-tails")?;
+    synced.save("save-always")
+}
+
+fn fill(server: &Server, scale: &Scale) -> io::Result<()> {
+    let load = Load {
+        op: Op::Set,
+        keys: scale.keys,
+        key_bytes: KEY_BYTES,
+        sizes: Sizes::fixed(scale.value_bytes),
+        order: Order::Sequence(0),
+        connections: 4,
+        pipeline: 100,
+        requests: scale.keys,
+        seed: 1,
+    };
+    point::refuse_errors(&load::run(server.address(), &load)?)?;
+    let mut next = 0_u64;
+    let plan = Traffic { connections: 1, pipeline: 100, requests: scale.elements * 3 };
+    let outcome = load::drive(server.address(), plan, &mut |out| {
+        let (number, element) = (next / 3, format!("element {}", next / 3));
+        match next % 3 {
+            0 => push(out, &[b"HSET", b"long hash", element.as_bytes(), number.to_string().as_bytes()]),
+            1 => push(out, &[b"SADD", b"long set", element.as_bytes()]),
+            _ => push(out, &[b"RPUSH", b"long list", element.as_bytes()]),
+        }
+        next += 1;
+    })?;
+    point::refuse_errors(&outcome)
+}
+
+/// A field of INFO persistence, as a number.
+fn field(client: &mut Client, name: &str) -> io::Result<f64> {
+    let info = must(client, "INFO persistence")?.text();
+    let value = info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse().ok());
+    value.ok_or_else(|| io::Error::other(format!("INFO persistence has no number {name}")))
+}
+
+/// One BGSAVE; the most that the server was resident meanwhile, in bytes.
+fn bgsave(server: &Server, client: &mut Client) -> io::Result<u64> {
+    must(client, "BGSAVE")?;
+    let mut most = 0;
+    while field(client, "rdb_bgsave_in_progress")? > 0.0 {
+        most = most.max(server.memory()?.resident);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let status = must(client, "INFO persistence")?.text();
+    if status.contains("rdb_last_bgsave_status:ok") { Ok(most) } else { Err(io::Error::other("a save failed")) }
+}
+
+fn save(server: &Server) -> io::Result<Vec<f64>> {
+    let mut client = server.client();
+    let (before, start) = (server.memory()?.resident, Instant::now());
+    let most = bgsave(server, &mut client)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let megabytes = fs::metadata(server.dir().join("dump.rdb"))?.len() as f64 / MB;
+    let beside = field(&mut client, "rdb_last_cow_size")? / MB;
+    Ok(vec![megabytes, seconds, megabytes / seconds, beside, most.saturating_sub(before) as f64 / MB])
+}
+
+/// Starts a server that loads the file of another one.
+fn load_file(saved: &Server, launch: Launch) -> io::Result<Vec<f64>> {
+    let server = launch.config(format!("dir {}", saved.dir().display())).start()?;
+    let mut client = server.client();
+    while field(&mut client, "loading")? > 0.0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Both log how long it took.
+    let log = server.log();
+    let seconds = log
+        .lines()
+        .find_map(|line| line.split_once("DB loaded from disk: ")?.1.split_whitespace().next()?.parse::<f64>().ok());
+    let seconds = seconds.ok_or_else(|| io::Error::other(format!("no file was loaded:\n{log}")))?;
+    let megabytes = fs::metadata(saved.dir().join("dump.rdb"))?.len() as f64 / MB;
+    Ok(vec![megabytes, seconds, megabytes / seconds])
+}
+
+/// The times that GETs and SETs wait at a fixed rate; with `saving`, while one save follows the other.
+fn wait(server: &Server, scale: &Scale, saving: bool, name: &str, to: &mut Table) -> io::Result<()> {
+    let (gets, sets) = (Hist::new(), Hist::new());
+    let (mut random, mut other) = (Random::new(2), Random::new(3));
+    let key = |random: &mut Random| {
+        let mut key = vec![0; KEY_BYTES];
+        load::write_key(&mut key, random.below(scale.keys as usize) as u64);
+        key
+    };
+    let value = vec![b'w'; scale.value_bytes];
+    let mut get = |out: &mut Vec<u8>| push(out, &[b"GET", &key(&mut random)]);
+    let mut set = |out: &mut Vec<u8>| match other.below(20) {
+        // The long collections change as well while they are saved.
+        0 => {
+            let element = format!("element {}", other.below(scale.elements as usize));
+            push(out, &[b"HSET", b"long hash", element.as_bytes(), b"changed"]);
+        }
+        _ => push(out, &[b"SET", &key(&mut other), &value]),
+    };
+    let requests = (scale.rate * scale.time.as_secs_f64()) as u64;
+    let stream =
+        |write, times| Stream { connections: CLIENTS, rate: scale.rate, first: Duration::ZERO, requests, write, times };
+    let (over, mut saves) = (AtomicBool::new(false), Ok(0));
+    let errors = std::thread::scope(|scope| {
+        let saver = saving.then(|| scope.spawn(|| save_on(server, &over)));
+        let errors = pace::run(server.address(), &mut [stream(&mut get, &gets), stream(&mut set, &sets)]);
+        over.store(true, Relaxed);
+        if let Some(saver) = saver {
+            saves = saver.join().expect("it returns what fails");
+        }
+        errors
+    })?;
+    if errors > 0 {
+        return Err(io::Error::other(format!("{errors} replies were errors")));
+    }
+    let saves = f64::from(saves?);
+    for (what, times) in [("GET", gets.read()), ("SET", sets.read())] {
+        let percents = [50.0, 99.0, 99.9].map(|percent| times.percentile_ns(percent) as f64 / 1000.0);
+        to.add(format!("{name}: {what}"), [&percents[..], &[times.max_ns() as f64 / 1000.0, saves]].concat());
+    }
+    Ok(())
+}
+
+/// Saves until it is over; the number of saves.
+fn save_on(server: &Server, over: &AtomicBool) -> io::Result<u32> {
+    let (mut client, mut saves) = (server.client(), 0);
+    while !over.load(Relaxed) {
+        bgsave(server, &mut client)?;
+        saves += 1;
+    }
+    Ok(saves)
+}
+
+/// SETs a second whose replies wait until they are synced.
+fn always(server: &Server, scale: &Scale) -> io::Result<f64> {
+    let (value, mut next) = (vec![b'v'; scale.value_bytes], 0);
+    let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.synced };
+    let start = Instant::now();
+    let outcome = load::drive(server.address(), plan, &mut |out| {
+        let mut key = vec![0; KEY_BYTES];
+        load::write_key(&mut key, next);
+        next += 1;
+        push(out, &[b"SET", &key, &value]);
+    })?;
+    point::refuse_errors(&outcome)?;
+    Ok(scale.synced as f64 / start.elapsed().as_secs_f64())
+}

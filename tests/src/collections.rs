@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! {l} {h} {s} {z}  a key of that type, now and then of another      {l+} {s+} {z+}  one or several
+//! {g}              a key of a sorted set of positions               {pm+}  triples of longitude, latitude, member
+//! {p}              a longitude and a latitude                       {r}    a length and its unit    {e}  a length
 //! {q}              a key of a sorted set whose scores are all 0: ranges of members mean something there only
 //! {v} {f} {m}      an element, a field, a member                    {v+} {f+} {m+}  one to several, rarely hundreds
 //! {fv+}            pairs of field and value                         {xm+}  pairs of score and member
@@ -123,6 +125,28 @@ const SORTED: &[&str] = &[
     "sort {z} by nosort {?desc} alpha",
 ];
 
+const GEO: &[&str] = &[
+    "geoadd {g} {?nx|xx} {?ch} {pm+}",
+    "geoadd {g} {pm+}",
+    "geoadd {g} {pm+}",
+    "zrem {g} {m+}",
+    "geopos {g} {m+}",
+    "geohash {g} {m+}",
+    "geodist {g} {m} {m} {?m|KM|ft|mi|x}",
+    "geosearch {g} fromlonlat {p} byradius {r} {?withcoord} {?withdist} {?withhash} {?count {n}} {?asc|desc}",
+    "geosearch {g} frommember {m} byradius {r} {?withdist} {?asc|desc} {?count {n}} {?any}",
+    "geosearch {g} fromlonlat {p} bybox {e} {r} {?withcoord} {?withdist} {?withhash} {?asc|desc}",
+    "geosearch {g} frommember {m} bybox {e} {r} {?withdist} {?count {n} any} {?asc|desc}",
+    "geosearch {g} {?frommember {m}} {?fromlonlat {p}} {?bybox {e} {r}} {?byradius {r}}",
+    "geosearchstore {g} {g} fromlonlat {p} byradius {r} {?count {n}} {?asc|desc} {?storedist}",
+    "geosearchstore {g} {g} frommember {m} bybox {e} {r} {?withdist} {?storedist}",
+    "georadius {g} {p} {r} {?withcoord} {?withdist} {?withhash} {?count {n}} {?asc|desc} {?store {g}} {?storedist {g}}",
+    "georadiusbymember {g} {m} {r} {?withdist} {?withhash} {?count {n} any} {?asc|desc} {?storedist {g}} {?store {g}}",
+    "georadius_ro {g} {p} {r} {?withcoord} {?asc|desc} {?store {g}}",
+    "georadiusbymember_ro {g} {m} {r} {?withdist} {?count {n}}",
+    "zrange {g} 0 -1 withscores",
+];
+
 /// Settings that force encodings through their limits.
 const LIMITS: &[&str] = &[
     "config set list-max-listpack-size {-1|-2|-3|-5|1|2|5|100|16384|0}",
@@ -189,6 +213,32 @@ fn score(random: &mut Random) -> Arg {
     }
 }
 
+/// A longitude and a latitude: near a few places, so that searches find something, everywhere, or nowhere. With seven
+/// digits, hardly any two are equally far from a third: the order of those would be chance.
+fn position(random: &mut Random) -> [Arg; 2] {
+    let mut degrees =
+        |middle: f64, around: f64| middle + (random.below(20_000_001) as f64 / 10_000_000.0 - 1.0) * around;
+    let (longitude, latitude) = match degrees(0.0, 5.0) {
+        x if x < 0.0 => (degrees(13.4, 0.3), degrees(38.1, 0.3)),
+        x if x < 2.0 => (degrees(179.9, 0.2), degrees(-17.0, 1.0)),
+        x if x < 2.8 => (degrees(-20.0, 10.0), degrees(82.0, 3.1)),
+        x if x < 4.8 => (degrees(0.0, 180.0), degrees(0.0, 85.05)),
+        _ => (degrees(0.0, 200.0), degrees(0.0, 100.0)),
+    };
+    let text =
+        |degrees: f64| if random.one_in(100) { spell::float(random) } else { format!("{degrees:.7}").into_bytes() };
+    [longitude, latitude].map(text)
+}
+
+/// A length of any size, from a metre to the earth's, and now and then no number.
+fn length(random: &mut Random) -> Arg {
+    match random.below(40) {
+        0 => spell::float(random),
+        1 => random.pick(&["0", "-1", "x", "inf", "1e300"]).as_bytes().to_vec(),
+        size => format!("{:.3}", 10_f64.powf(size as f64 / 5.0)).into_bytes(),
+    }
+}
+
 fn several(random: &mut Random) -> usize {
     match random.below(40) {
         0 => 100 + random.below(500),
@@ -205,22 +255,22 @@ fn pool(random: &mut Random) -> usize {
 /// Which collections the commands are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Types {
-    wanted: [bool; 4],
+    wanted: [bool; 5],
     alone: bool,
 }
 
-const NAMES: [&str; 4] = ["lists", "hashes", "sets", "sorted"];
+const NAMES: [&str; 5] = ["lists", "hashes", "sets", "sorted", "geo"];
 
 impl Types {
     /// All of them, among all other commands.
-    pub const ALL: Types = Types { wanted: [true; 4], alone: false };
+    pub const ALL: Types = Types { wanted: [true; 5], alone: false };
 
     /// Those named, all if none is; with `alone` no other commands at all.
     #[must_use]
     pub fn named(names: &[String]) -> Types {
         let wanted = NAMES.map(|name| names.iter().any(|n| n == name));
         let none = !wanted.contains(&true);
-        Types { wanted: if none { [true; 4] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
+        Types { wanted: if none { [true; 5] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
     }
 
     pub(crate) fn alone(self) -> bool {
@@ -229,7 +279,7 @@ impl Types {
 
     /// A pick of these is a pick of types, sorted sets with the greatest weight.
     fn tables(self) -> Vec<&'static [&'static str]> {
-        let all = [(LISTS, 5), (HASHES, 4), (SETS, 4), (SORTED, 6)];
+        let all = [(LISTS, 5), (HASHES, 4), (SETS, 4), (SORTED, 6), (GEO, 3)];
         let wanted = all.iter().zip(self.wanted).filter(|(_, wanted)| *wanted);
         wanted.flat_map(|((table, weight), _)| std::iter::repeat_n(*table, *weight)).collect()
     }
@@ -302,7 +352,7 @@ fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
         return args.push(chosen);
     }
     let (name, many) = mark.strip_suffix('+').map_or((mark, false), |name| (name, true));
-    if let ("l" | "h" | "s" | "z" | "q", letter) = (name, name.chars().next().unwrap_or('k')) {
+    if let ("l" | "h" | "s" | "z" | "q" | "g", letter) = (name, name.chars().next().unwrap_or('k')) {
         let count = if many { 1 + random.below(3) } else { 1 };
         return args.extend((0..count).map(|_| key(random, letter)));
     }
@@ -313,6 +363,12 @@ fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
             "v" | "f" | "m" => args.push(element(random, pool)),
             "fv" => args.extend([element(random, pool), element(random, pool)]),
             "xm" => args.extend([score(random), element(random, pool)]),
+            "pm" => args.extend(position(random).into_iter().chain([element(random, pool)])),
+            "p" => args.extend(position(random)),
+            "r" => {
+                args.extend([length(random), random.pick(&["m", "m", "km", "KM", "ft", "mi", "x"]).as_bytes().to_vec()])
+            }
+            "e" => args.push(length(random)),
             "x" => args.push(score(random)),
             "i" => args.push(spell::small(random)),
             "j" => args.push(random.pick(&["0", "1", "3", "-1", "-4", "20", "-50", "x"]).as_bytes().to_vec()),
@@ -360,14 +416,14 @@ fn tokens(template: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ABOUT, HASHES, LIMITS, LISTS, SETS, SORTED, fill, tokens};
+    use super::{ABOUT, GEO, HASHES, LIMITS, LISTS, SETS, SORTED, fill, tokens};
     use varve_testkit::Random;
 
     #[test]
     fn every_template_can_be_filled() {
         assert_eq!(tokens("a {?b {c} d} {e|f}"), ["a", "{?b {c} d}", "{e|f}"]);
         let mut random = Random::new(1);
-        for template in [LISTS, HASHES, SETS, SORTED, LIMITS, ABOUT].concat() {
+        for template in [LISTS, HASHES, SETS, SORTED, GEO, LIMITS, ABOUT].concat() {
             for _ in 0..200 {
                 let mut args = Vec::new();
                 fill(&mut random, template, &mut args);

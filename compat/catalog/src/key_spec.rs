@@ -11,6 +11,9 @@ pub enum Begin {
     Keyword(&'static str, i16),
     /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
     SortStore,
+    /// After the last STORE or STOREDIST from this argument on, if that is this word; replies tell it as
+    /// [`Begin::Keyword`]. One key: the words of GEORADIUS.
+    LastStore(&'static str, i16),
     /// It cannot be told from the arguments.
     Unknown,
 }

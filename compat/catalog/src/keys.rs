@@ -102,6 +102,7 @@ fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
             (1..=last).rev().find(|at| args.is(*at, word)).map(|at| at + 1)
         }
         Begin::SortStore => sort_store(args),
+        Begin::LastStore(word, from) => last_store(args, word, usize::from(from.unsigned_abs())),
         Begin::Unknown => None,
     }
 }
@@ -117,6 +118,19 @@ fn sort_store(args: Args<'_>) -> Option<usize> {
         } else if args.is(at, "LIMIT") {
             at += 2;
         } else if args.is(at, "GET") || args.is(at, "BY") {
+            at += 1;
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The destination of a GEORADIUS: behind its last STORE or STOREDIST, if that is the `word`.
+fn last_store(args: Args<'_>, word: &str, mut at: usize) -> Option<usize> {
+    let mut found = None;
+    while at + 1 < args.len() {
+        if args.is(at, "STORE") || args.is(at, "STOREDIST") {
+            found = args.is(at, word).then_some(at + 1);
             at += 1;
         }
         at += 1;
@@ -194,5 +208,28 @@ mod tests {
         const BACK: &[KeySpec] =
             &[KeySpec { begin: Begin::Keyword("KEYS", -2), find: ALL, flags: KeyFlags::RW, notes: "" }];
         assert_eq!(keys(BACK, "migrate h p keys 0 9 keys a b").unwrap(), "a b");
+    }
+
+    #[test]
+    fn the_last_destination_counts() {
+        let stored = |word| KeySpec {
+            begin: Begin::LastStore(word, 6),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            flags: KeyFlags::OW,
+            notes: "",
+        };
+        let specs = &[KeySpec::one(1, KeyFlags::RO), stored("STORE"), stored("STOREDIST")];
+        for (request, found) in [
+            ("georadius k 1 1 1 m", "k"),
+            ("georadius k 1 1 1 m store a", "k a"),
+            ("georadius k 1 1 1 m withdist STOREDIST a asc", "k a"),
+            ("georadius k 1 1 1 m store a store b", "k b"),
+            ("georadius k 1 1 1 m store a storedist b", "k b"),
+            ("georadius k 1 1 1 m storedist a store b", "k b"),
+            ("georadius k 1 1 1 m store store", "k store"),
+            ("georadius k 1 1 1 m store", "k"),
+        ] {
+            assert_eq!(keys(specs, request).unwrap(), found, "{request}");
+        }
     }
 }

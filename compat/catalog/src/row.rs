@@ -97,6 +97,7 @@ pub enum Group {
     Pubsub,
     Server,
     SortedSet,
+    Geo,
     Cluster,
 }
 
@@ -115,6 +116,7 @@ impl Group {
             Group::Server => "server",
             Group::Cluster => "cluster",
             Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
         }
     }
 }

@@ -31,6 +31,19 @@ pub(crate) const FREQUENCY_WITHOUT_LFU: CommandError = CommandError::new(
     &"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.",
 );
+pub(crate) const GEO_ANY: CommandError = CommandError::new(&"ERR the ANY argument requires COUNT argument");
+pub(crate) const GEO_COUNT: CommandError = CommandError::new(&"ERR COUNT must be > 0");
+pub(crate) const GEO_HEIGHT: CommandError = CommandError::new(&"ERR need numeric height");
+pub(crate) const GEO_NO_MEMBER: CommandError = CommandError::new(&"ERR could not decode requested zset member");
+pub(crate) const GEO_RADIUS: CommandError = CommandError::new(&"ERR need numeric radius");
+pub(crate) const GEO_RADIUS_NEGATIVE: CommandError = CommandError::new(&"ERR radius cannot be negative");
+pub(crate) const GEO_RADIUS_STORE_WITH: CommandError =
+    CommandError::new(&"ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+pub(crate) const GEO_SIDE_NEGATIVE: CommandError = CommandError::new(&"ERR height or width cannot be negative");
+pub(crate) const GEO_STORE_WITH: CommandError =
+    CommandError::new(&"ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+pub(crate) const GEO_UNIT: CommandError = CommandError::new(&"ERR unsupported unit provided. please use M, KM, FT, MI");
+pub(crate) const GEO_WIDTH: CommandError = CommandError::new(&"ERR need numeric width");
 pub(crate) const IDLE_TIME_RANGE: CommandError = CommandError::new(&"ERR Invalid IDLETIME value, must be >= 0");
 pub(crate) const IDLE_TIME_UNDER_LFU: CommandError = CommandError::new(
     &"ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
@@ -94,6 +107,16 @@ pub(crate) const ZADD_ONE_PAIR: CommandError =
 /// A number is not between these two.
 pub(crate) fn not_between(low: i64, high: i64) -> CommandError {
     CommandError::owned(format!("ERR value is out of range, value must between {low} and {high}"))
+}
+
+/// A search by position says neither or both of two things, as the command that was sent as `name`.
+pub(crate) fn geo_exactly_one(of: &str, name: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR exactly one of ", of.as_bytes(), b" can be specified for ", name].concat())
+}
+
+/// A longitude and a latitude are not on the map.
+pub(crate) fn no_position(longitude: f64, latitude: f64) -> CommandError {
+    CommandError::owned(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"))
 }
 
 /// The command `name` needs a key to read.

@@ -312,7 +312,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
             typed("index", 1, out);
             number("index", at.into(), out);
         }
-        Begin::Keyword(word, from) => {
+        Begin::Keyword(word, from) | Begin::LastStore(word, from) => {
             typed("keyword", 2, out);
             pair("keyword", word, out);
             number("startfrom", from.into(), out);

@@ -24,6 +24,7 @@ mod db;
 mod digest;
 mod errors;
 mod generic;
+mod geo;
 mod hash;
 mod introspect;
 mod list;
@@ -45,6 +46,7 @@ pub const FAMILIES: &[&[FileRows]] = &[
     hash::ROWS,
     set::ROWS,
     zset::ROWS,
+    geo::ROWS,
     generic::ROWS,
     blocking::ROWS,
     dump::ROWS,

@@ -36,6 +36,11 @@ fn sorted_sets_as_the_peer_replies() {
 }
 
 #[test]
+fn positions_as_the_peer_replies() {
+    check(include_str!("data/peer_geo.txt"));
+}
+
+#[test]
 fn sets_as_the_peer_replies() {
     check(include_str!("data/peer_set.txt"));
 }

@@ -26,6 +26,7 @@ const UNITS: &[&str] = &[
     "unit/type/hash",
     "unit/type/set",
     "unit/type/zset",
+    "unit/geo",
     "unit/sort",
     "unit/keyspace",
     "unit/dump",

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
-use varve_exec::notify::{Class, Effect};
+use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::{Key, ZAdd, ZAdded};
@@ -108,7 +108,7 @@ impl Options {
 
 /// The counts of an addition: its members by what became of them.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     added: i64,
     updated: i64,
     /// The score of the last one, unless it was refused.
@@ -126,8 +126,9 @@ impl Tally {
         Ok(())
     }
 
+    /// Counts one member.
     #[inline(always)]
-    fn count(&mut self, outcome: ZAdded) {
+    pub(crate) fn count(&mut self, outcome: ZAdded) {
         self.last = match outcome {
             ZAdded::Added(score) => {
                 self.added += 1;
@@ -142,13 +143,13 @@ impl Tally {
         };
     }
 
+    /// Reports the addition, which is done `again` so, and answers it.
     #[inline(always)]
-    fn reply(self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, how: ZAdd, changed: bool) {
-        if self.added + self.updated > 0 {
-            ctx.did(
-                key,
-                Effect::sent(Class::Zset, if how.incr { "zincr" } else { "zadd" }, (self.added + self.updated) as u64),
-            );
+    pub(crate) fn reply(self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, how: ZAdd, changed: bool, again: Again<'_>) {
+        let changes = self.added + self.updated;
+        if changes > 0 {
+            let event = if how.incr { "zincr" } else { "zadd" };
+            ctx.did(key, Effect::new(Class::Zset, event, changes as u64, again));
         }
         match self.last {
             Some(score) if how.incr => ctx.out.double(score),
@@ -166,7 +167,7 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
         let (key, mut tally) = (ctx.key(1), Tally::default());
         let member = ctx.args.get(3);
         tally.add(ctx, &key, member, score, how)?;
-        tally.reply(ctx, &key, how, false);
+        tally.reply(ctx, &key, how, false, Again::Sent);
         return Ok(());
     }
     let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
@@ -185,7 +186,7 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
         let members = scores.iter().enumerate().map(|(i, &score)| (args.get(first + 2 * i + 1), score));
         tx.zset_add_all(&key, members, how, |outcome| tally.count(outcome))?;
     }
-    tally.reply(ctx, &key, how, changed);
+    tally.reply(ctx, &key, how, changed, Again::Sent);
     Ok(())
 }
 

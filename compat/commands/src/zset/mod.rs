@@ -17,6 +17,8 @@ mod range;
 mod scan;
 mod scratch;
 
+pub(crate) use members::Tally;
+pub(crate) use scratch::Scratch;
 use varve_catalog::KeyFlags;
 use varve_exec::FileRows;
 use varve_protocol::{Reply, Resp};
@@ -27,16 +29,16 @@ pub(crate) const ROWS: &[FileRows] =
     &[combine::ROWS, members::ROWS, parts::ROWS, pop::ROWS, random::ROWS, range::ROWS, scan::ROWS];
 
 /// Members or scores are answered.
-const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+pub(crate) const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 
 /// Members are added, scores changed.
-const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+pub(crate) const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
 
 /// A score is changed and answered.
 const CHANGES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
 
 /// The key becomes the result.
-const REPLACES: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+pub(crate) const REPLACES: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
 
 /// Members are removed.
 const REMOVES: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);

@@ -23,7 +23,7 @@ struct Item {
 }
 
 /// Members with their scores.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     bytes: Vec<u8>,
     items: Vec<Item>,
     index: HashTable<usize>,
@@ -32,13 +32,13 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(seed: u64) -> Scratch {
+    pub(crate) fn new(seed: u64) -> Scratch {
         Scratch { bytes: Vec::new(), items: Vec::new(), index: HashTable::new(), seed }
     }
 
     /// Gathers what is to be stored, and has it admitted against the limit. If the shards had to be let go for that, what
     /// was read no longer holds, and it is gathered again.
-    pub(super) fn admitted<'c, 'a>(
+    pub(crate) fn admitted<'c, 'a>(
         ctx: &mut Ctx<'c, 'a>,
         mut gather: impl FnMut(&mut Ctx<'c, 'a>, &mut Scratch) -> CmdResult,
     ) -> CmdResult<Scratch> {
@@ -57,24 +57,24 @@ impl Scratch {
 
     /// Makes 0 of -0 up to the first member that a packed sorted set of these limits does not take: the peer adds what it
     /// stores to a packed one, which keeps whole scores as integers, until that has to become a big one.
-    pub(super) fn lose_zero_signs(&mut self, entries: usize, value: usize) {
+    pub(crate) fn lose_zero_signs(&mut self, entries: usize, value: usize) {
         for item in self.items.iter_mut().take(entries).take_while(|item| item.len <= value) {
             item.score += 0.0;
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Adds a member that is not there, without indexing it.
-    pub(super) fn push(&mut self, member: &[u8], score: f64) {
+    pub(crate) fn push(&mut self, member: &[u8], score: f64) {
         self.items.push(Item { start: self.bytes.len(), len: member.len(), score });
         self.bytes.extend_from_slice(member);
     }
 
     /// Adds a member, or folds the score into that of the one that is there.
-    pub(super) fn merge(&mut self, member: &[u8], score: f64, fold: impl FnOnce(f64, f64) -> f64) {
+    pub(crate) fn merge(&mut self, member: &[u8], score: f64, fold: impl FnOnce(f64, f64) -> f64) {
         match self.place(member) {
             Some(at) => self.items[at].score = fold(self.items[at].score, score),
             None => {
@@ -97,7 +97,7 @@ impl Scratch {
     }
 
     /// Keeps the members for which `keep` gives a score, with that score. The index is no longer.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8], f64) -> Option<f64>) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&[u8], f64) -> Option<f64>) {
         self.index.clear();
         let bytes = &self.bytes;
         self.items.retain_mut(|item| {
@@ -108,7 +108,7 @@ impl Scratch {
     }
 
     /// Sorts by score, then by member.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         let bytes = &self.bytes;
         self.index.clear();
         self.items.sort_unstable_by(|a, b| {
@@ -118,7 +118,7 @@ impl Scratch {
     }
 
     /// The members in their order.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
         self.items.iter().map(|item| (text(&self.bytes, item), item.score))
     }
 }

@@ -50,6 +50,7 @@ mod watch;
 mod writable;
 mod zsets;
 mod zsets_mut;
+mod zsets_ranges;
 
 pub use ahead::{Ahead, ElementLine, GuessedCollection};
 pub use draw::Pick;
@@ -60,6 +61,7 @@ pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 pub use sets_in_parts::SetsInParts;
 pub use unpublished::Unpublished;
+pub use zsets_ranges::ZRanges;
 
 /// A view for the commands of one batch.
 pub struct Tx<'s> {

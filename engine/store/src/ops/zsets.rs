@@ -49,7 +49,7 @@ impl<'a> ZsetView<'a> {
 
     /// A member's score.
     #[inline]
-    fn score(&self, member: &[u8]) -> Option<f64> {
+    pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
         match *self {
             ZsetView::Small(set, seed) => set.find(seed, member).map(|(_, score)| score),
             ZsetView::Big(set, ctx) => set.score(ctx, member),
@@ -108,13 +108,13 @@ impl<'a> ZsetView<'a> {
 impl Tx<'_> {
     /// The sorted set at a key, to read; counts a hit or a miss.
     #[inline]
-    fn zset_view(&mut self, k: &Key<'_>) -> Result<Option<ZsetView<'_>>, WrongType> {
+    pub(super) fn zset_view(&mut self, k: &Key<'_>) -> Result<Option<ZsetView<'_>>, WrongType> {
         let found = self.open_read(k, Type::Zset)?;
         Ok(found.map(|opened| ZsetView::open(&self.held, self.store, opened)))
     }
 
     /// The sorted set at a key, to read; no hit or miss is counted.
-    fn zset_open(&mut self, k: &Key<'_>) -> Result<Option<ZsetView<'_>>, WrongType> {
+    pub(super) fn zset_open(&mut self, k: &Key<'_>) -> Result<Option<ZsetView<'_>>, WrongType> {
         let found = self.open(k, Type::Zset)?;
         Ok(found.map(|opened| ZsetView::open(&self.held, self.store, opened)))
     }

@@ -71,6 +71,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["grammar", "digest"],
             &["generic", "segments"],
             &["hash", "list", "set", "string", "zset", "blocking", "dump", "transaction"],
+            &["geo"],
             &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
         ],
     ),

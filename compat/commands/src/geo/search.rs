@@ -1,0 +1,270 @@
+//! Searches: GEOSEARCH, GEOSEARCHSTORE, and what they replaced: GEORADIUS, GEORADIUSBYMEMBER and their `_RO` forms.
+
+use varve_catalog::{Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
+use varve_exec::notify::Class;
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_store::Key;
+
+use super::find::Harvest;
+use super::query::{COUNT, COUNT_OF_OLD, Destination, Family, Grammar, ORDER, Query, UNIT, count};
+use super::{reply_distance, reply_position};
+use crate::zset::{READS, REPLACES, Scratch};
+
+pub(super) const ROWS: FileRows =
+    &[GEORADIUS, GEORADIUSBYMEMBER, GEORADIUSBYMEMBER_RO, GEORADIUS_RO, GEOSEARCH, GEOSEARCHSTORE];
+
+/// GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius unit | BYBOX width height unit
+/// [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
+fn geosearch(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::Search, stores: false })
+}
+
+/// GEOSEARCHSTORE destination source FROM.. BY.. [ASC | DESC] [COUNT count [ANY]] [STOREDIST]
+fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::Search, stores: true })
+}
+
+/// GEORADIUS key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]
+/// [STORE key | STOREDIST key]
+fn georadius(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::Radius, stores: true })
+}
+
+/// GEORADIUS_RO, which stores nothing
+fn georadius_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::Radius, stores: false })
+}
+
+/// GEORADIUSBYMEMBER key member radius unit and the words of GEORADIUS
+fn georadiusbymember(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::RadiusByMember, stores: true })
+}
+
+/// GEORADIUSBYMEMBER_RO, which stores nothing
+fn georadiusbymember_ro(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    search(ctx, Grammar { family: Family::RadiusByMember, stores: false })
+}
+
+fn search(ctx: &mut Ctx<'_, '_>, grammar: Grammar) -> CmdResult {
+    let (source, args) = (ctx.key(grammar.source()), ctx.args);
+    let set = ctx.tx.zset_ranges(&source)?;
+    let is_there = set.is_some();
+    let mut score = |member: &[u8]| set.and_then(|set| set.score(member));
+    let query = Query::parse(&args, grammar, (is_there, &mut score))?;
+    match query.destination {
+        Some(destination) => store(ctx, &source, &query, destination, grammar.family == Family::Search),
+        None => answer(ctx, &source, &query),
+    }
+}
+
+/// The members that a query finds in the set at a key, which was looked up before; none without the key.
+fn find(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult<Harvest> {
+    Ok(ctx.tx.zset_ranges_again(source)?.map_or_else(Harvest::default, |set| Harvest::of(set, query)))
+}
+
+fn answer(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult {
+    let harvest = find(ctx, source, query)?;
+    let parts = [query.with_distance, query.with_score, query.with_position].iter().filter(|with| **with).count();
+    let out = &mut *ctx.out;
+    out.array(harvest.len());
+    for (member, found) in harvest.iter() {
+        if parts > 0 {
+            out.array(parts + 1);
+        }
+        out.bulk(member);
+        if query.with_distance {
+            reply_distance(out, found.metres / query.shape.unit);
+        }
+        if query.with_score {
+            out.integer(found.score as i64);
+        }
+        if query.with_position {
+            reply_position(out, found.point);
+        }
+        if out.is_overflown() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn store(
+    ctx: &mut Ctx<'_, '_>,
+    source: &Key<'_>,
+    query: &Query,
+    Destination { argument, distances }: Destination,
+    is_search: bool,
+) -> CmdResult {
+    let members = Scratch::admitted(ctx, |ctx, members| {
+        for (member, found) in find(ctx, source, query)?.iter() {
+            members.push(member, if distances { found.metres / query.shape.unit } else { found.score });
+        }
+        Ok(())
+    })?;
+    let to = ctx.key(argument);
+    let (taken, count) = (ctx.tx.exists(&to), members.len());
+    ctx.out.integer(count as i64);
+    ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
+    let event = if is_search { "geosearchstore" } else { "georadiusstore" };
+    ctx.did_store(Class::Zset, event, &to, count as u64, taken);
+    Ok(())
+}
+
+/// The key behind a word of GEORADIUS, which may stand from argument `from` on.
+const fn stored(word: &'static str, from: i16) -> KeySpec {
+    let find = Find::Range { last: 0, step: 1, limit: 0 };
+    KeySpec { begin: Begin::LastStore(word, from), find, flags: REPLACES, notes: "" }
+}
+
+/// The cost of a search, in COMMAND DOCS.
+const COMPLEXITY: &str = "O(N+log(M)) in the N members near the area and the M of the set";
+
+/// The words of the older commands that say what is answered.
+const WITH: [Argument; 3] = [
+    word("withcoord", "WITHCOORD").optional(),
+    word("withdist", "WITHDIST").optional(),
+    word("withhash", "WITHHASH").optional(),
+];
+
+/// Where a search begins.
+const FROM: Argument = one_of(
+    "from",
+    &[
+        arg("member", ArgKind::String).token("FROMMEMBER"),
+        block("longitude_latitude", &[arg("longitude", ArgKind::Double), arg("latitude", ArgKind::Double)])
+            .token("FROMLONLAT"),
+    ],
+);
+
+/// How far it goes.
+const BY: Argument = one_of(
+    "by",
+    &[
+        block("circle", &[arg("radius", ArgKind::Double).token("BYRADIUS"), UNIT]),
+        block("box", &[arg("width", ArgKind::Double).token("BYBOX"), arg("height", ArgKind::Double), UNIT]),
+    ],
+);
+
+/// The row of a search, but for its texts and keys.
+const fn searching(name: &'static str, arity: i32, since: &'static str) -> Row {
+    Row::new(name, Group::Geo, arity, since).acl(&[Acl::GEO])
+}
+
+const WRITES: &[Flags] = &[Flags::WRITE, Flags::DENYOOM];
+
+const GEOSEARCH: Command = Command::new(
+    Exec::Keys(geosearch),
+    searching("geosearch", -7, "6.2.0")
+        .about("Answers the members in a circle or a rectangle.", COMPLEXITY)
+        .flags(&[Flags::READONLY])
+        .keys(&[KeySpec::one(1, READS)])
+        .history(&[("7.0.0", "Units in capital letters.")])
+        .args(&[key("key", 0), FROM, BY, ORDER, count(COUNT), WITH[0], WITH[1], WITH[2]]),
+);
+
+const GEOSEARCHSTORE: Command = Command::new(
+    Exec::Keys(geosearchstore),
+    searching("geosearchstore", -8, "6.2.0")
+        .about("Stores the members in a circle or a rectangle under another key.", COMPLEXITY)
+        .flags(WRITES)
+        .keys(&[KeySpec::one(1, REPLACES), KeySpec::one(2, READS)])
+        .history(&[("7.0.0", "Units in capital letters.")])
+        .args(&[
+            key("destination", 0),
+            key("source", 1),
+            FROM,
+            BY,
+            ORDER,
+            count(COUNT),
+            word("storedist", "STOREDIST").optional(),
+        ]),
+);
+
+const GEORADIUS: Command = Command::new(
+    Exec::Keys(georadius),
+    searching("georadius", -6, "3.2.0")
+        .about("Answers or stores the members in a circle around a position.", COMPLEXITY)
+        .flags(WRITES)
+        .keys(&[KeySpec::one(1, READS), stored("STORE", 6), stored("STOREDIST", 6)])
+        .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")
+        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in capital letters.")])
+        .args(&[
+            key("key", 0),
+            arg("longitude", ArgKind::Double),
+            arg("latitude", ArgKind::Double),
+            arg("radius", ArgKind::Double),
+            UNIT,
+            WITH[0],
+            WITH[1],
+            WITH[2],
+            count(COUNT_OF_OLD),
+            ORDER,
+            key("key", 1).token("STORE").optional(),
+            key("key", 2).token("STOREDIST").optional(),
+        ]),
+);
+
+const GEORADIUSBYMEMBER: Command = Command::new(
+    Exec::Keys(georadiusbymember),
+    searching("georadiusbymember", -5, "3.2.0")
+        .about("Answers or stores the members in a circle around a member.", COMPLEXITY)
+        .flags(WRITES)
+        .keys(&[KeySpec::one(1, READS), stored("STORE", 5), stored("STOREDIST", 5)])
+        .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")
+        .history(&[("7.0.0", "Units in capital letters.")])
+        .args(&[
+            key("key", 0),
+            arg("member", ArgKind::String),
+            arg("radius", ArgKind::Double),
+            UNIT,
+            WITH[0],
+            WITH[1],
+            WITH[2],
+            count(COUNT),
+            ORDER,
+            key("key", 1).token("STORE").optional(),
+            key("key", 2).token("STOREDIST").optional(),
+        ]),
+);
+
+const GEORADIUS_RO: Command = Command::new(
+    Exec::Keys(georadius_ro),
+    searching("georadius_ro", -6, "3.2.10")
+        .about("Answers the members in a circle around a position.", COMPLEXITY)
+        .flags(&[Flags::READONLY])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")
+        .history(&[("6.2.0", "`ANY` behind `COUNT`.")])
+        .args(&[
+            key("key", 0),
+            arg("longitude", ArgKind::Double),
+            arg("latitude", ArgKind::Double),
+            arg("radius", ArgKind::Double),
+            UNIT,
+            WITH[0],
+            WITH[1],
+            WITH[2],
+            count(COUNT_OF_OLD),
+            ORDER,
+        ]),
+);
+
+const GEORADIUSBYMEMBER_RO: Command = Command::new(
+    Exec::Keys(georadiusbymember_ro),
+    searching("georadiusbymember_ro", -5, "3.2.10")
+        .about("Answers the members in a circle around a member.", COMPLEXITY)
+        .flags(&[Flags::READONLY])
+        .keys(&[KeySpec::one(1, READS)])
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")
+        .args(&[
+            key("key", 0),
+            arg("member", ArgKind::String),
+            arg("radius", ArgKind::Double),
+            UNIT,
+            WITH[0],
+            WITH[1],
+            WITH[2],
+            count(COUNT),
+            ORDER,
+        ]),
+);

@@ -70,7 +70,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["errors", "sha1"],
             &["grammar", "digest"],
             &["generic", "segments"],
-            &["hash", "list", "set", "string", "zset", "blocking", "dump", "transaction"],
+            &["bitmap", "hash", "hyperloglog", "list", "set", "string", "zset", "blocking", "dump", "transaction"],
             &["geo"],
             &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
         ],

@@ -117,6 +117,7 @@ impl World {
                 entries: few * if ty == Type::Set { 3 } else { 2 },
                 value_bytes: 64 >> few,
             }),
+            ..Limits::default()
         });
         for ty in [Type::Hash, Type::Set, Type::Zset] {
             self.store.shapes().small(ty).set_outgrown_bytes([0, 40, 300, 8 << 10][number / 5 % 4]);

@@ -1,4 +1,4 @@
-//! Random commands over the groups string, list, hash, set, sorted_set, generic, connection and server, their options, and their wrong forms.
+//! Random commands over the groups string, bitmap, hyperloglog, list, hash, set, sorted_set, generic, connection and server, their options, and their wrong forms.
 //!
 //! The generator keeps no model of the keyspace: few keys, so commands meet by themselves. It keeps replies comparable: no
 //! commands that only one side has (Varve's from after 7.0), nothing that ends or blocks the server, and a key that was set
@@ -52,6 +52,8 @@ const FAMILIES: &[(usize, Family)] = &[
     (60, Generator::get),
     (60, Generator::string_write),
     (60, Generator::number_write),
+    (40, Generator::bits),
+    (20, Generator::sketches),
     (30, Generator::range),
     (30, Generator::many),
     (10, Generator::lcs),
@@ -251,7 +253,7 @@ impl Generator {
         spell::value(&mut self.random)
     }
 
-    fn word(&mut self, from: &[&str]) -> Arg {
+    pub(crate) fn word(&mut self, from: &[&str]) -> Arg {
         self.random.pick(from).as_bytes().to_vec()
     }
 

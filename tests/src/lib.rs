@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod bits;
 mod burst;
 pub mod collections;
 pub mod compare;
 pub mod generate;
 pub mod run;
+mod sketches;
 pub mod spell;

@@ -99,6 +99,8 @@ pub enum Group {
     SortedSet,
     Geo,
     Cluster,
+    Bitmap,
+    Hyperloglog,
 }
 
 impl Group {
@@ -114,6 +116,8 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Pubsub => "pubsub",
             Group::Server => "server",
+            Group::Bitmap => "bitmap",
+            Group::Hyperloglog => "hyperloglog",
             Group::Cluster => "cluster",
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
@@ -260,7 +264,7 @@ impl Row {
 
     /// True if it changes keys, or sends messages to others.
     pub fn changes(&self) -> bool {
-        self.flags.has(Flags::WRITE) || self.publishes()
+        self.flags.has(Flags::WRITE) || self.publishes() || self.behaviour.has(Behaviour::WRITES_TOO)
     }
 
     /// True if it reads or changes the keyspace, or sends messages to others.

@@ -3,6 +3,11 @@
 
 use varve_exec::CommandError;
 
+pub(crate) const BITOP_ONE_SOURCE: CommandError =
+    CommandError::new(&"ERR BITOP NOT must be called with a single source key.");
+pub(crate) const BIT_OFFSET: CommandError = CommandError::new(&"ERR bit offset is not an integer or out of range");
+pub(crate) const BIT_VALUE: CommandError = CommandError::new(&"ERR bit is not an integer or out of range");
+pub(crate) const BIT_WANTED: CommandError = CommandError::new(&"ERR The bit argument must be 1 or 0.");
 pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
 pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
 pub(crate) const BUSY_KEY: CommandError = CommandError::new(&"BUSYKEY Target key name already exists.");
@@ -18,6 +23,10 @@ pub(crate) const EXPIRE_GT_LT: CommandError =
     CommandError::new(&"ERR GT and LT options at the same time are not compatible");
 pub(crate) const EXPIRE_NX: CommandError =
     CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
+pub(crate) const FIELD_READ_ONLY: CommandError = CommandError::new(&"ERR BITFIELD_RO only supports the GET subcommand");
+pub(crate) const FIELD_TYPE: CommandError = CommandError::new(
+    &"ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+);
 pub(crate) const FIELDS_MISSING: CommandError =
     CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
 pub(crate) const FIELDS_NUMBER: CommandError =
@@ -70,9 +79,12 @@ pub(crate) const MUST_BE_POSITIVE: CommandError = CommandError::new(&"ERR value 
 pub(crate) const NO_HASH_TABLE: CommandError =
     CommandError::new(&"ERR The value stored at the specified key is not represented using an hash table");
 pub(crate) const NO_KEY_ARGUMENTS: CommandError = CommandError::new(&"ERR The command has no key arguments");
+pub(crate) const NO_SKETCH: CommandError = CommandError::new(&"WRONGTYPE Key is not a valid HyperLogLog string value.");
+pub(crate) const NO_SKETCH_KEY: CommandError = CommandError::new(&"ERR The specified key does not exist");
 pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
 pub(crate) const NUMKEYS_POSITIVE: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
 pub(crate) const OFFSET_RANGE: CommandError = CommandError::new(&"ERR offset is out of range");
+pub(crate) const OVERFLOW_TYPE: CommandError = CommandError::new(&"ERR Invalid OVERFLOW type specified");
 pub(crate) const PAIRS_NUMBER: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
 pub(crate) const PROTOCOL_TYPE: CommandError = CommandError::new(
     &"ERR Wrong protocol type name. Please use one of the following: \
@@ -86,6 +98,10 @@ pub(crate) const RESP3_ONLY: CommandError = CommandError::new(&"ERR RESP2 is not
 pub(crate) const SAME_OBJECT: CommandError = CommandError::new(&"ERR source and destination objects are the same");
 pub(crate) const SCORE_NAN: CommandError = CommandError::new(&"ERR resulting score is not a number (NaN)");
 pub(crate) const SECOND_DB: CommandError = CommandError::new(&"ERR invalid second DB index");
+pub(crate) const SKETCH_CORRUPT: CommandError = CommandError::new(&"INVALIDOBJ Corrupted HLL object detected");
+pub(crate) const SKETCH_DENSE: CommandError = CommandError::new(&"ERR HLL encoding is not sparse");
+pub(crate) const SKETCH_ERROR: CommandError = CommandError::new(&"ERR TESTFAILED Too big error");
+pub(crate) const SKETCH_FORMS_DIFFER: CommandError = CommandError::new(&"ERR TESTFAILED dense/sparse disagree");
 pub(crate) const SORT_NO_SCORE: CommandError =
     CommandError::new(&"ERR One or more scores can't be converted into double");
 pub(crate) const TIMEOUT_NO_FLOAT: CommandError = CommandError::new(&"ERR timeout is not a float or out of range");
@@ -103,6 +119,11 @@ pub(crate) const ZADD_NX_XX: CommandError =
     CommandError::new(&"ERR XX and NX options at the same time are not compatible");
 pub(crate) const ZADD_ONE_PAIR: CommandError =
     CommandError::new(&"ERR INCR option supports a single increment-element pair");
+
+/// The operation of BITOP needs a second source.
+pub(crate) fn bitop_sources(name: &str) -> CommandError {
+    CommandError::owned(format!("ERR BITOP {name} must be called with at least two source keys."))
+}
 
 /// A number is not between these two.
 pub(crate) fn not_between(low: i64, high: i64) -> CommandError {
@@ -127,6 +148,11 @@ pub(crate) fn no_input_key(name: &str) -> CommandError {
 /// An option of the EXPIRE family that there is not.
 pub(crate) fn unsupported_option(word: &[u8]) -> CommandError {
     CommandError::owned([b"ERR Unsupported option ", word].concat())
+}
+
+/// A subcommand of PFDEBUG that there is not.
+pub(crate) fn unknown_pfdebug(name: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR Unknown PFDEBUG subcommand '", name, b"'"].concat())
 }
 
 /// A subcommand of DEBUG that there is not, or not with this number of arguments.

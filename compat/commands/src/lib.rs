@@ -17,6 +17,7 @@ pub mod lolwut;
 pub mod memory;
 pub mod segments;
 
+mod bitmap;
 mod blocking;
 mod cluster;
 mod connection;
@@ -26,6 +27,7 @@ mod errors;
 mod generic;
 mod geo;
 mod hash;
+mod hyperloglog;
 mod introspect;
 mod list;
 mod set;
@@ -47,6 +49,8 @@ pub const FAMILIES: &[&[FileRows]] = &[
     set::ROWS,
     zset::ROWS,
     geo::ROWS,
+    bitmap::ROWS,
+    hyperloglog::ROWS,
     generic::ROWS,
     blocking::ROWS,
     dump::ROWS,

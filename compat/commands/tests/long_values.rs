@@ -228,3 +228,37 @@ fn issue_13_those_who_wait_are_served_by_a_long_restore() {
     assert_eq!(finish(&mut server, 2, begun).0, b"+OK\r\n");
     assert_eq!(server.run(&[b"LLEN", b"k"]), format!(":{}\r\n", ELEMENTS - 1).into_bytes());
 }
+
+#[test]
+fn issue_14_bits_of_a_large_string_are_looked_at_in_parts() {
+    let mut server = server();
+    server.run(&[b"SETBIT", b"k", b"40000000", b"1"]);
+    server.run(&[b"SETBIT", b"k", b"12345678", b"1"]);
+    server.run(&[b"SETRANGE", b"other", b"3999999", b"\xf0"]);
+    let cases: [(&[&[u8]], &[u8]); 8] = [
+        (&[b"BITCOUNT", b"k"], b":2\r\n"),
+        (&[b"BITCOUNT", b"k", b"12345679", b"-1", b"BIT"], b":1\r\n"),
+        (&[b"BITPOS", b"k", b"1"], b":12345678\r\n"),
+        (&[b"BITPOS", b"k", b"1", b"12345679", b"-1", b"BIT"], b":40000000\r\n"),
+        (&[b"BITOP", b"OR", b"d", b"k", b"other", b"none"], b":5000001\r\n"),
+        (&[b"BITCOUNT", b"d"], b":6\r\n"),
+        (&[b"BITOP", b"NOT", b"d", b"d"], b":5000001\r\n"),
+        (&[b"BITPOS", b"d", b"0"], b":12345678\r\n"),
+    ];
+    for (words, reply) in cases {
+        let begun = server.turn_as(1, words);
+        assert!(!begun.1, "it is done in parts");
+        let (found, turns) = finish(&mut server, 1, begun);
+        assert_eq!(found, reply, "{} in {turns} turns", String::from_utf8_lossy(words[0]));
+        assert!(turns > 2);
+    }
+    // A run is pinned while it is looked at: what is written meanwhile is not seen.
+    let begun = server.turn_as(1, &[b"BITCOUNT", b"k"]);
+    server.run(&[b"APPEND", b"k", b"\xff"]);
+    server.run(&[b"SETBIT", b"k", b"39999999", b"1"]);
+    assert_eq!(finish(&mut server, 1, begun).0, b":2\r\n");
+    // Whoever goes leaves nothing: no key, and no run.
+    assert!(!server.turn_as(2, &[b"BITOP", b"AND", b"gone", b"k", b"d"]).1);
+    server.hang_up(2);
+    assert_eq!(server.run(&[b"EXISTS", b"gone"]), b":0\r\n");
+}

@@ -51,6 +51,16 @@ fn sort_as_the_peer_replies() {
 }
 
 #[test]
+fn bitmaps_as_the_peer_replies() {
+    check(include_str!("data/peer_bitmap.txt"));
+}
+
+#[test]
+fn hyperloglogs_as_the_peer_replies() {
+    check(include_str!("data/peer_hyperloglog.txt"));
+}
+
+#[test]
 fn dump_and_restore_as_the_peer_replies() {
     check(include_str!("data/peer_dump.txt"));
 }

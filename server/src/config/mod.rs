@@ -196,6 +196,7 @@ impl Config {
             shapes: varve_store::Limits {
                 list_fill: values.number("list-max-listpack-size"),
                 list_depth: values.number("list-compress-depth"),
+                sketch_bytes: values.number("hll-sparse-max-bytes"),
                 ..varve_store::Limits::default()
             }
             .with(Type::Hash, values.number("hash-max-listpack-entries"), values.number("hash-max-listpack-value"))

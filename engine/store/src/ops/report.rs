@@ -44,6 +44,11 @@ impl Tx<'_> {
         self.local.reported_mut().unmark_written(k);
     }
 
+    /// A key was written with the value that it had: nobody learns of it.
+    pub fn did_nothing(&mut self, k: &Key<'_>) {
+        self.local.reported_mut().unmark_written(k);
+    }
+
     /// Reports a change to those that do not wait for the end of the command: the sessions that watch the key, the clients
     /// that have cached it, the clients that wait for it.
     #[cold]

@@ -7,6 +7,8 @@
 #[repr(u32)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum EventClass {
+    /// No event: nobody can ask for it.
+    Silent = 0,
     Generic = 1 << 2,
     String = 1 << 3,
     List = 1 << 4,

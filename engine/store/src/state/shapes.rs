@@ -24,6 +24,7 @@ pub struct Shapes {
     list_fill: AtomicI64,
     list_depth: AtomicU64,
     list_alone: AtomicU64,
+    sketch_bytes: AtomicUsize,
     small: PerType<SmallShape>,
 }
 
@@ -42,6 +43,8 @@ pub struct Limits {
     pub list_fill: i64,
     /// `list-compress-depth`: nodes at either end that are never compressed; 0 compresses none at all.
     pub list_depth: u64,
+    /// `hll-sparse-max-bytes`: most bytes of a HyperLogLog that has runs of registers.
+    pub sketch_bytes: usize,
     /// For hashes `hash-max-listpack-entries` and `hash-max-listpack-value`, for sets `set-max-intset-entries`, for sorted
     /// sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
     pub small: PerType<SmallLimits>,
@@ -50,7 +53,7 @@ pub struct Limits {
 impl Default for Limits {
     /// As Redis 7.0.15.
     fn default() -> Limits {
-        Limits { list_fill: -2, list_depth: 0, small: PerType::new(|ty| ty.row().limits) }
+        Limits { list_fill: -2, list_depth: 0, sketch_bytes: 3000, small: PerType::new(|ty| ty.row().limits) }
     }
 }
 
@@ -70,6 +73,7 @@ impl Default for Shapes {
             list_fill: AtomicI64::new(l.list_fill),
             list_depth: AtomicU64::new(l.list_depth),
             list_alone: AtomicU64::new(u64::MAX),
+            sketch_bytes: AtomicUsize::new(l.sketch_bytes),
             small: PerType::new(|ty| SmallShape {
                 entries: AtomicU64::new(l.small[ty].entries),
                 value_bytes: AtomicU64::new(l.small[ty].value_bytes),
@@ -84,6 +88,7 @@ impl Shapes {
     pub fn set(&self, l: &Limits) {
         self.list_fill.store(l.list_fill, Relaxed);
         self.list_depth.store(l.list_depth, Relaxed);
+        self.sketch_bytes.store(l.sketch_bytes, Relaxed);
         for ty in Type::ALL {
             let (shape, limits) = (&self.small[ty], l.small[ty]);
             shape.entries.store(limits.entries.min(SMALL_ENTRIES_MAX), Relaxed);
@@ -101,6 +106,12 @@ impl Shapes {
     #[inline]
     pub fn list_depth(&self) -> u64 {
         self.list_depth.load(Relaxed)
+    }
+
+    /// See [`Limits::sketch_bytes`].
+    #[inline]
+    pub fn sketch_bytes(&self) -> usize {
+        self.sketch_bytes.load(Relaxed)
     }
 
     /// Bytes from which a list's element has a node to itself however large nodes may be: a means of tests, no setting.

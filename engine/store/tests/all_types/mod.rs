@@ -585,6 +585,7 @@ impl World {
             list_fill: [-1, 1, 2, 5, 30, -2, -5, 128][usize::from(number / 4 % 8)],
             list_depth: u64::from(number / 32 % 3),
             small: PerType::new(|ty| SmallLimits { entries: if ty == Type::Set { few * 2 } else { few }, value_bytes }),
+            ..Limits::default()
         });
         for ty in [Type::Hash, Type::Set, Type::Zset] {
             let bytes = [0, 40, 200, 4 << 10][usize::from(number / 8 % 4)];

@@ -1,0 +1,285 @@
+//! BITOP: a string made of others, bit by bit.
+//!
+//! ```text
+//! sources   | shorter ones end early: zeros behind |
+//! result    as long as the longest; none of no bytes
+//! ```
+//! A long result is made in a run of its own, part by part and with no shard held, of sources that are pinned (or copied,
+//! if they have no run). Its key adopts the run at the end; the sources are as they were when the command began.
+
+use smallvec::SmallVec;
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::notify::{Class, Effect};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::{OwnedArgs, Reply};
+use varve_store::{OpenExtent, Pin, StringForm, Ttl, Tx};
+
+use std::sync::Arc;
+
+use super::PART_BYTES;
+use crate::errors;
+use crate::grammar::is;
+
+pub(super) const ROWS: FileRows = &[BITOP];
+
+/// An operation on the bits of the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    /// Of one source: those that are not set.
+    Not,
+    /// Those of the first source that no other one has.
+    Diff,
+    /// Those that another source has and the first one has not.
+    Diff1,
+    /// Those of the first source that another one has too.
+    AndOr,
+    /// Those that exactly one source has.
+    One,
+}
+
+impl Operation {
+    /// Reads the name; an operation that takes another number of sources is refused.
+    fn parse(name: &[u8], sources: usize) -> CmdResult<Operation> {
+        const NAMES: [(&str, Operation); 8] = [
+            ("AND", Operation::And),
+            ("OR", Operation::Or),
+            ("XOR", Operation::Xor),
+            ("NOT", Operation::Not),
+            ("DIFF", Operation::Diff),
+            ("DIFF1", Operation::Diff1),
+            ("ANDOR", Operation::AndOr),
+            ("ONE", Operation::One),
+        ];
+        let (name, operation) = NAMES.into_iter().find(|(known, _)| is(name, known)).ok_or(CommandError::SYNTAX)?;
+        match operation {
+            Operation::Not if sources != 1 => Err(errors::BITOP_ONE_SOURCE),
+            Operation::Diff | Operation::Diff1 | Operation::AndOr if sources < 2 => Err(errors::bitop_sources(name)),
+            _ => Ok(operation),
+        }
+    }
+}
+
+/// Bytes that are combined at once: what is in between stays in the nearest cache.
+const BLOCK: usize = 4096;
+
+/// Combines a part of the sources, which begins at `from`, into `to`, which has zeros.
+fn combine<'s>(operation: Operation, sources: impl Iterator<Item = &'s [u8]> + Clone, from: usize, to: &mut [u8]) {
+    let mut more = [0; BLOCK];
+    for (i, block) in to.chunks_mut(BLOCK).enumerate() {
+        let (at, bytes) = (from + i * BLOCK, block.len());
+        let mut parts = sources.clone().map(|source| {
+            let there = source.get(at..).unwrap_or_default();
+            &there[..there.len().min(bytes)]
+        });
+        let first = parts.next().unwrap_or_default();
+        match operation {
+            Operation::And | Operation::Or | Operation::Xor => {
+                block[..first.len()].copy_from_slice(first);
+                parts.for_each(|part| merge(operation, block, part));
+            }
+            Operation::Not => {
+                block[..first.len()].copy_from_slice(first);
+                block.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            Operation::One => {
+                // `block` has what came once or more often, `more` what came more often.
+                let more = &mut more[..block.len()];
+                more.fill(0);
+                block[..first.len()].copy_from_slice(first);
+                for part in parts {
+                    for ((byte, more), &new) in block.iter_mut().zip(&mut *more).zip(part) {
+                        *more |= *byte & new;
+                        *byte |= new;
+                    }
+                }
+                block.iter_mut().zip(more).for_each(|(byte, more)| *byte &= !*more);
+            }
+            Operation::Diff | Operation::Diff1 | Operation::AndOr => {
+                parts.for_each(|part| merge(Operation::Or, block, part));
+                let zeros = std::iter::repeat(&0);
+                for (byte, &first) in block.iter_mut().zip(first.iter().chain(zeros)) {
+                    *byte = match operation {
+                        Operation::Diff => first & !*byte,
+                        Operation::Diff1 => *byte & !first,
+                        _ => *byte & first,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Merges a source, which has zeros behind its end, into a block.
+fn merge(operation: Operation, block: &mut [u8], source: &[u8]) {
+    let (head, tail) = block.split_at_mut(source.len());
+    match operation {
+        Operation::And => {
+            head.iter_mut().zip(source).for_each(|(byte, other)| *byte &= other);
+            tail.fill(0);
+        }
+        Operation::Xor => head.iter_mut().zip(source).for_each(|(byte, other)| *byte ^= other),
+        _ => head.iter_mut().zip(source).for_each(|(byte, other)| *byte |= other),
+    }
+}
+
+/// BITOP operation destkey key [key ...]
+fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let operation = Operation::parse(ctx.args.get(1), ctx.args.len() - 3)?;
+    let mut longest = 0;
+    for at in 3..ctx.args.len() {
+        let key = ctx.key(at);
+        longest = longest.max(ctx.tx.get(&key)?.map_or(0, <[u8]>::len));
+    }
+    ctx.tx.admit_more(longest as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    // The shards may have been let go meanwhile.
+    let mut sources: SmallVec<[Source; 4]> = SmallVec::new();
+    for at in 3..ctx.args.len() {
+        let key = ctx.key(at);
+        let pin = ctx.tx.pin(&key);
+        sources.push(match pin {
+            Some(pin) => Source::Pinned(pin),
+            None => Source::Copied(ctx.tx.peek(&key)?.unwrap_or_default().into()),
+        });
+    }
+    let longest = sources.iter().map(|source| source.bytes().len()).max().unwrap_or(0);
+    if longest > PART_BYTES
+        && ctx.session.takes_parts()
+        && let Some(run) = ctx.tx.store().log().begin_extent(longest)
+    {
+        let sources = sources.into_vec();
+        ctx.go_on_with(|args| Box::new(LongOperation { args: Arc::clone(args), operation, sources, run: Some(run) }));
+        return Ok(());
+    }
+    let target = ctx.key(2);
+    if longest == 0 {
+        let taken = ctx.tx.remove(&target);
+        ctx.did_store(Class::String, "set", &target, 0, taken);
+    } else {
+        let mut result = vec![0; longest];
+        combine(operation, sources.iter().map(Source::bytes), 0, &mut result);
+        drop(sources);
+        ctx.tx.set(&target, &result, Ttl::Clear, StringForm::Raw);
+        ctx.did(&target, Effect::sent(Class::String, "set", 1));
+    }
+    ctx.out.integer(longest as i64);
+    Ok(())
+}
+
+const BITOP: Command = Command::new(
+    Exec::Keys(bitop),
+    Row::new("bitop", Group::Bitmap, -4, "2.6.0")
+        .about("Makes a string of others, bit by bit.", "O(N) in the bytes of the sources")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::BITMAP])
+        .keys(&[
+            KeySpec::one(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+            KeySpec::range(3, -1, 1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+        ])
+        .args(&[arg("operation", ArgKind::String), key("destkey", 0), key("key", 1).multiple()]),
+);
+
+/// A string that is combined with others.
+enum Source {
+    Pinned(Pin),
+    /// It has no run of its own, and so some hundred kilobytes at most.
+    Copied(Box<[u8]>),
+}
+
+impl Source {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Pinned(pin) => pin,
+            Source::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// A BITOP that is under way.
+struct LongOperation {
+    args: Arc<OwnedArgs>,
+    operation: Operation,
+    sources: Vec<Source>,
+    /// The result as far as it is made; the last part takes it.
+    run: Option<OpenExtent>,
+}
+
+impl Ongoing for LongOperation {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let run = self.run.as_mut().expect("the last part takes it");
+        let (from, bytes) = (run.filled(), run.len() - run.filled());
+        if bytes > 0 {
+            // A part of the sources together: each is read.
+            let part = bytes.min((PART_BYTES / self.sources.len()).max(BLOCK));
+            combine(self.operation, self.sources.iter().map(Source::bytes), from, &mut run.rest()[..part]);
+            run.advance(part);
+            return Progress::More;
+        }
+        let args = self.args.args();
+        let target = tx.key(args.get(2));
+        if !tx.try_hold_one(tx.shard_of(target.hash)) {
+            return Progress::Busy;
+        }
+        let run = self.run.take().expect("it is filled").finish();
+        tx.adopt(&target, &run, Ttl::Clear, StringForm::Raw);
+        tx.did(&target, Effect::sent(Class::String, "set", 1));
+        out.integer(run.len() as i64);
+        Progress::Done
+    }
+
+    fn held_bytes(&self) -> usize {
+        let copied = |source: &Source| if let Source::Copied(bytes) = source { bytes.len() } else { 0 };
+        self.args.heap_bytes() + self.sources.iter().map(copied).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bit of the result, by the definition.
+    fn wanted(operation: Operation, bits: &[bool]) -> bool {
+        let others = bits[1..].iter().any(|bit| *bit);
+        match operation {
+            Operation::And => bits.iter().all(|bit| *bit),
+            Operation::Or => bits[0] || others,
+            Operation::Xor => bits.iter().filter(|bit| **bit).count() % 2 == 1,
+            Operation::Not => !bits[0],
+            Operation::Diff => bits[0] && !others,
+            Operation::Diff1 => !bits[0] && others,
+            Operation::AndOr => bits[0] && others,
+            Operation::One => bits.iter().filter(|bit| **bit).count() == 1,
+        }
+    }
+
+    #[test]
+    fn every_operation_is_that_of_each_bit() {
+        let lengths = [BLOCK + 100, 0, 77, 2 * BLOCK + 3];
+        let sources: Vec<Vec<u8>> = lengths
+            .iter()
+            .enumerate()
+            .map(|(i, &len)| (0..len).map(|n| ((n * (31 + 2 * i)) >> 3) as u8).collect())
+            .collect();
+        let names = ["AND", "OR", "XOR", "NOT", "DIFF", "DIFF1", "ANDOR", "ONE"];
+        for name in names {
+            for count in 1..=sources.len() {
+                let Ok(operation) = Operation::parse(name.as_bytes(), count) else { continue };
+                let sources = &sources[..count];
+                let longest = sources.iter().map(Vec::len).max().unwrap();
+                let mut result = vec![0; longest];
+                let cut = longest / 3;
+                let slices = || sources.iter().map(Vec::as_slice);
+                combine(operation, slices(), 0, &mut result[..cut]);
+                combine(operation, slices(), cut, &mut result[cut..]);
+                for bit in 0..8 * longest {
+                    let of = |bytes: &[u8]| bytes.get(bit / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1);
+                    let bits: Vec<bool> = slices().map(of).collect();
+                    assert_eq!(of(&result), wanted(operation, &bits), "bit {bit} of {name} of {count}");
+                }
+            }
+        }
+        assert!(Operation::parse(b"NOT", 2).is_err() && Operation::parse(b"DIFF", 1).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! HyperLogLogs: PFADD, PFCOUNT, PFMERGE, and what looks inside (PFDEBUG, PFSELFTEST).
+//!
+//! ```text
+//! sketch   the bytes: registers, runs, the estimate          murmur   the hash of elements
+//! ```
+//! A dense one is changed in place, register by register; a sparse one, of some kilobytes at most, is written anew. PFCOUNT
+//! writes the cardinality that it has found into the value: a reading command that changes its key.
+
+mod debug;
+mod murmur;
+mod sketch;
+
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::notify::{Class, Effect};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::{Key, StringForm, Ttl, Tx};
+
+use crate::errors;
+use sketch::{Corrupt, REGISTERS, Registers};
+
+/// The rows of the files.
+pub(crate) const ROWS: &[FileRows] = &[&[PFADD, PFCOUNT, PFMERGE], debug::ROWS];
+
+impl From<Corrupt> for CommandError {
+    fn from(_: Corrupt) -> CommandError {
+        errors::SKETCH_CORRUPT
+    }
+}
+
+/// The HyperLogLog at a key; no hit or miss is counted.
+fn open<'t>(tx: &'t mut Tx<'_>, key: &Key<'_>) -> CmdResult<Option<&'t [u8]>> {
+    checked(tx.peek(key)?)
+}
+
+fn checked(value: Option<&[u8]>) -> CmdResult<Option<&[u8]>> {
+    match value {
+        Some(value) if !sketch::is_valid(value) => Err(errors::NO_SKETCH),
+        value => Ok(value),
+    }
+}
+
+/// Most bytes of a sparse one (`hll-sparse-max-bytes`).
+fn sparse_max(tx: &Tx<'_>) -> usize {
+    tx.store().shapes().sketch_bytes()
+}
+
+/// Gives a key a HyperLogLog, its expiry kept.
+fn put(tx: &mut Tx<'_>, key: &Key<'_>, value: &[u8]) {
+    tx.set(key, value, Ttl::Keep, StringForm::Raw);
+}
+
+/// Raises registers of a dense HyperLogLog in place, each to at least its value; the number of those that were lower.
+fn raise_dense(tx: &mut Tx<'_>, key: &Key<'_>, registers: impl Iterator<Item = (usize, u8)>) -> CmdResult<u64> {
+    let mut raised = 0;
+    for (index, count) in registers {
+        let value = tx.peek(key)?.unwrap_or_default();
+        if sketch::dense_register(value, index) < count {
+            let (at, bytes, len) = sketch::dense_bytes(value, index, count);
+            tx.set_range(key, at, &bytes[..len])?;
+            raised += 1;
+        }
+    }
+    Ok(raised)
+}
+
+/// The cardinality of a dense HyperLogLog is not known any more.
+fn forget_cardinality(tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
+    let known = tx.peek(key)?.unwrap_or_default()[sketch::UNKNOWN_AT];
+    tx.set_range(key, sketch::UNKNOWN_AT, &[known | 0x80])?;
+    Ok(())
+}
+
+/// PFADD key [element ...]
+fn pfadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, args) = (ctx.key(1), ctx.args);
+    let registers = (2..args.len()).map(|at| sketch::register_of(args.get(at)));
+    let most = sparse_max(&ctx.tx);
+    let (mut value, mut changes) = match open(&mut ctx.tx, &key)? {
+        Some(value) if sketch::is_dense(value) => {
+            let changes = raise_dense(&mut ctx.tx, &key, registers)?;
+            if changes > 0 {
+                forget_cardinality(&mut ctx.tx, &key)?;
+                ctx.did(&key, Effect::sent(Class::String, "pfadd", changes));
+            }
+            ctx.out.integer(i64::from(changes > 0));
+            return Ok(());
+        }
+        Some(value) => (value.to_vec(), 0),
+        None => (sketch::empty(), 1),
+    };
+    for (index, count) in registers {
+        changes += u64::from(sketch::raise(&mut value, index, count, most)?);
+    }
+    if changes > 0 {
+        sketch::forget_cardinality(&mut value);
+        put(&mut ctx.tx, &key, &value);
+        ctx.did(&key, Effect::sent(Class::String, "pfadd", changes));
+    }
+    ctx.out.integer(i64::from(changes > 0));
+    Ok(())
+}
+
+const PFADD: Command = Command::new(
+    Exec::Keys(pfadd),
+    Row::new("pfadd", Group::Hyperloglog, -2, "2.8.9")
+        .about("Adds elements to a HyperLogLog.", "O(1) an element")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::HYPERLOGLOG])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .args(&[key("key", 0), arg("element", ArgKind::String).optional().multiple()]),
+);
+
+/// PFCOUNT key [key ...]
+fn pfcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() > 2 {
+        let mut max = [0; REGISTERS];
+        for at in 1..ctx.args.len() {
+            let key = ctx.key(at);
+            if let Some(value) = checked(ctx.tx.get(&key)?)? {
+                sketch::merge(&mut max, value)?;
+            }
+        }
+        ctx.out.integer(sketch::estimate(&sketch::histogram_of(&max)) as i64);
+        return Ok(());
+    }
+    let key = ctx.key(1);
+    let Some(value) = checked(ctx.tx.get(&key)?)? else {
+        ctx.out.integer(0);
+        return Ok(());
+    };
+    let cardinality = match sketch::known_cardinality(value) {
+        Some(cardinality) => cardinality,
+        None => {
+            let cardinality = sketch::estimate(&sketch::histogram(value)?);
+            ctx.tx.set_range(&key, sketch::cardinality_place(), &cardinality.to_le_bytes())?;
+            ctx.did(&key, Effect::sent(Class::Silent, "pfcount", 1));
+            cardinality
+        }
+    };
+    ctx.out.integer(cardinality as i64);
+    Ok(())
+}
+
+const PFCOUNT: Command = Command::new(
+    Exec::Keys(pfcount),
+    Row::new("pfcount", Group::Hyperloglog, -2, "2.8.9")
+        .about("Answers about how many elements were added to HyperLogLogs.", "O(1), O(N) for several keys")
+        .flags(&[Flags::READONLY])
+        .behaviour(Behaviour::WRITES_TOO)
+        .acl(&[Acl::HYPERLOGLOG])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RW.and(KeyFlags::ACCESS))
+            .notes("RW because it may change the internal representation of the key, and propagate to replicas")])
+        .args(&[key("key", 0).multiple()]),
+);
+
+/// PFMERGE destkey [sourcekey ...]
+fn pfmerge(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (mut max, mut dense): (Registers, bool) = ([0; REGISTERS], false);
+    for at in 1..ctx.args.len() {
+        let key = ctx.key(at);
+        if let Some(value) = checked(ctx.tx.get(&key)?)? {
+            dense |= sketch::is_dense(value);
+            sketch::merge(&mut max, value)?;
+        }
+    }
+    let target = ctx.key(1);
+    let mut value = open(&mut ctx.tx, &target)?.map_or_else(sketch::empty, <[u8]>::to_vec);
+    if dense && !sketch::is_dense(&value) {
+        value = sketch::to_dense(&value)?;
+    }
+    let most = sparse_max(&ctx.tx);
+    for (index, &count) in max.iter().enumerate().filter(|(_, count)| **count > 0) {
+        sketch::raise(&mut value, index, count, most)?;
+    }
+    sketch::forget_cardinality(&mut value);
+    put(&mut ctx.tx, &target, &value);
+    ctx.did(&target, Effect::sent(Class::String, "pfadd", 1));
+    ctx.out.ok();
+    Ok(())
+}
+
+const PFMERGE: Command = Command::new(
+    Exec::Keys(pfmerge),
+    Row::new("pfmerge", Group::Hyperloglog, -2, "2.8.9")
+        .about("Makes a HyperLogLog of all elements of others and its own.", "O(N) in the keys")
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .acl(&[Acl::HYPERLOGLOG])
+        .keys(&[
+            KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT)),
+            KeySpec::range(2, -1, 1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+        ])
+        .args(&[key("destkey", 0), key("sourcekey", 1).multiple()]),
+);

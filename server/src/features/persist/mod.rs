@@ -30,7 +30,7 @@ use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use save::{NotBegun, Purpose};
-use state::Waiter;
+use state::{Scheduled, Waiter};
 
 /// The commands of this matter.
 pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], aof::ROWS, shutdown::ROWS];
@@ -90,7 +90,7 @@ fn bgsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(errors::REWRITE_BEFORE_SAVE);
     }
     if in_exec || waits {
-        persist.schedule();
+        persist.schedule(Scheduled::ByClient);
         ctx.out.simple("Background saving scheduled");
         return Ok(After::Done);
     }

@@ -7,6 +7,7 @@ use varve_store::StoreWorker;
 
 use super::aof;
 use super::save::{self, NotBegun, Purpose};
+use super::state::Scheduled;
 use crate::config::Config;
 use crate::state::ServerState;
 
@@ -19,8 +20,10 @@ pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &
 }
 
 fn begin_due(state: &Arc<ServerState>, worker: &mut StoreWorker) {
-    let waiters = state.persist().take_waiting();
-    match save::begin(state, worker, Purpose::File(waiters.clone())) {
+    let asked = state.persist().take_waiting();
+    let purpose = asked.clone().map_or(Purpose::AfterFlush, Purpose::File);
+    let waiters = asked.unwrap_or_default();
+    match save::begin(state, worker, purpose) {
         Ok(()) if waiters.is_empty() => tracing::info!("Background saving started"),
         Ok(()) => {}
         // It is tried again.
@@ -49,7 +52,7 @@ fn flushed(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) 
     state.persist().set_saved(state.store().totals().changes);
     // The save that was cancelled may still be about to remove its file.
     if save::begin(state, worker, Purpose::AfterFlush).is_err() {
-        state.persist().schedule();
+        state.persist().schedule(Scheduled::AfterFlush);
     }
 }
 

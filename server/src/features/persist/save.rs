@@ -78,7 +78,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
     let mut base = None;
     let instant = || {
-        let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, state.persist().queued()));
+        let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, is_rewrite, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
         base = (walks && is_rewrite).then(|| rewrite::at_instant(state, &config));

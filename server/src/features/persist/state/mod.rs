@@ -143,11 +143,20 @@ pub(crate) struct Persist {
     pub(crate) aof: Aof,
 }
 
+/// Why a save is to begin as soon as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheduled {
+    /// FLUSHALL has run: the save gives way to those that clients ask for.
+    AfterFlush,
+    /// A client has asked for it.
+    ByClient,
+}
+
 #[derive(Debug)]
 struct Saves {
     under_way: Option<UnderWay>,
     /// One is to begin as soon as it can.
-    scheduled: bool,
+    scheduled: Option<Scheduled>,
     /// Clients that wait for the end of the next one.
     waiting: Vec<Waiter>,
     last_s: u64,
@@ -165,7 +174,7 @@ impl Persist {
         loading.set(loads);
         let saves = Saves {
             under_way: None,
-            scheduled: false,
+            scheduled: None,
             waiting: Vec::new(),
             last_s: now_s,
             last_try_s: 0,
@@ -187,7 +196,7 @@ impl Persist {
         let under_way = instant()?;
         let snapshot = Arc::clone(&under_way.snapshot);
         if !under_way.is_rewrite {
-            (saves.scheduled, saves.last_try_s, saves.count) = (false, now_s, saves.count + 1);
+            (saves.scheduled, saves.last_try_s, saves.count) = (None, now_s, saves.count + 1);
         }
         saves.under_way = Some(under_way);
         Some(snapshot)
@@ -230,7 +239,9 @@ impl Persist {
         let waits = saves.under_way.as_ref().is_some_and(is_behind);
         if waits {
             saves.waiting.extend(waiter);
-            saves.scheduled |= waiter.is_none();
+            if waiter.is_none() {
+                saves.scheduled = Some(Scheduled::ByClient);
+            }
         }
         waits
     }
@@ -240,9 +251,11 @@ impl Persist {
         self.saves.lock().under_way.as_ref().is_none_or(|save| save.gives_way)
     }
 
-    /// Takes the clients that wait for the next save.
-    pub(crate) fn take_waiting(&self) -> Vec<Waiter> {
-        std::mem::take(&mut self.saves.lock().waiting)
+    /// Takes the clients that wait for the next save; None where only FLUSHALL asks for one.
+    pub(crate) fn take_waiting(&self) -> Option<Vec<Waiter>> {
+        let mut saves = self.saves.lock();
+        let is_asked_for = !saves.waiting.is_empty() || saves.scheduled != Some(Scheduled::AfterFlush);
+        is_asked_for.then(|| std::mem::take(&mut saves.waiting))
     }
 
     /// These clients wait for the next save.
@@ -260,15 +273,18 @@ impl Persist {
         self.saves.lock().under_way.as_ref().is_some_and(|under_way| under_way.is_rewrite)
     }
 
-    /// Has a save begin as soon as it can.
-    pub(crate) fn schedule(&self) {
-        self.saves.lock().scheduled = true;
+    /// Has a save begin as soon as it can. One that a client has asked for stays that.
+    pub(crate) fn schedule(&self, why: Scheduled) {
+        let mut saves = self.saves.lock();
+        if why == Scheduled::ByClient || saves.scheduled.is_none() {
+            saves.scheduled = Some(why);
+        }
     }
 
     /// True if one was scheduled, or is waited for, and none is under way.
     pub(crate) fn is_due(&self) -> bool {
         let saves = self.saves.lock();
-        (saves.scheduled || !saves.waiting.is_empty()) && saves.under_way.is_none()
+        (saves.scheduled.is_some() || !saves.waiting.is_empty()) && saves.under_way.is_none()
     }
 
     /// The changes since the last save and the seconds since then, if a save point may begin a save now.
@@ -338,7 +354,7 @@ mod tests {
         let persist = Persist::new(0, false, Aof::new(Vec::new()));
         let store = Store::new(&Options::default()).expect("an address range");
         let begin = |flushes| {
-            let snapshot = Arc::new(Snapshot::new(&store, false, persist.queued()));
+            let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
             let save = UnderWay {
                 snapshot,
                 waiters: Vec::new(),
@@ -358,5 +374,16 @@ mod tests {
         assert!(persist.queue(None) && !persist.is_due());
         persist.finish(Outcome::Cancelled, 1);
         assert!(persist.is_due() && !persist.queue(None));
+    }
+
+    #[test]
+    fn a_save_that_flushall_has_scheduled_stays_one_of_flushall_until_a_client_asks() {
+        let persist = Persist::new(0, false, Aof::new(Vec::new()));
+        persist.schedule(Scheduled::AfterFlush);
+        assert!(persist.is_due());
+        assert_eq!(persist.take_waiting(), None);
+        persist.schedule(Scheduled::ByClient);
+        persist.schedule(Scheduled::AfterFlush);
+        assert_eq!(persist.take_waiting(), Some(Vec::new()), "a client asks as well");
     }
 }

@@ -15,8 +15,9 @@
 //!  saver                   compresses    writes as it is, to a side file that is appended at the end
 //! ```
 //! So a writer waits only where the disk is slower than the overwriting. A large string is not copied: its piece is a pin.
-//! A key whose time has come is saved as in redis-server, but left out where there is no room: expiry waits for none, and
-//! whoever loads the file does not keep it.
+//! A key whose time had come at the instant is saved as in redis-server, but left out where there is no room: expiry waits
+//! for none, and whoever loads the file does not keep it. The base of an append-only file keeps each of them: a worker whose
+//! clock is behind may find such a key alive, and the commands that follow the base speak of it.
 //!
 //! A piece of entries, and the first one of a long collection, begins with the database: pieces may stand in the file in
 //! any order, but those of one collection stand in a row.
@@ -49,6 +50,8 @@ pub(crate) struct Snapshot {
     /// How the policy of the instant looks at the use of keys.
     uses: UseMeter,
     compress: bool,
+    /// Unix time of the instant, ms. A key whose time had come by then may be left out; None if none may.
+    drops_until_ms: Option<i64>,
     queue: Mutex<Queue>,
     arrived: Condvar,
     /// Bytes of the pieces that are full and not written yet; the server asks for it at each turn.
@@ -133,9 +136,9 @@ impl QueuedBytes {
         (self.now.load(Relaxed), self.peak.load(Relaxed))
     }
 
-    fn reset(&self) {
-        self.now.store(0, Relaxed);
-        self.peak.store(0, Relaxed);
+    /// A snapshot begins. What one before it has left here it takes away itself.
+    fn begin(&self) {
+        self.peak.store(self.now.load(Relaxed), Relaxed);
     }
 
     fn add(&self, bytes: usize) {
@@ -176,9 +179,10 @@ pub(crate) enum Next {
 }
 
 impl Snapshot {
-    /// A snapshot of the databases as they are now: the gate is held alone, and the walk begins before it is let go.
-    pub(crate) fn new(store: &Store, compress: bool, queued_bytes: &Arc<QueuedBytes>) -> Snapshot {
-        queued_bytes.reset();
+    /// A snapshot of the databases as they are now: the gate is held alone, and the walk begins before it is let go. One
+    /// that is loaded before commands that follow `keeps_overdue` keys: those whose time has come.
+    pub(crate) fn new(store: &Store, compress: bool, keeps_overdue: bool, queued_bytes: &Arc<QueuedBytes>) -> Snapshot {
+        queued_bytes.begin();
         let physical = store.physical_databases();
         let mut databases = vec![None; usize::from(physical.iter().copied().max().unwrap_or(0)) + 1];
         (0..).zip(&physical).for_each(|(db, number)| databases[usize::from(*number)] = Some(db));
@@ -186,6 +190,7 @@ impl Snapshot {
             databases: databases.into(),
             uses: store.use_meter(),
             compress,
+            drops_until_ms: (!keeps_overdue).then(now_ms),
             queue: Mutex::default(),
             arrived: Condvar::new(),
             queued_bytes: Arc::clone(queued_bytes),
@@ -236,10 +241,13 @@ impl Snapshot {
     fn drop_full(&self) {
         let full = {
             let _leaf = rank::enter(Rank::Leaf);
-            std::mem::take(&mut self.queue.lock().full)
+            let mut queue = self.queue.lock();
+            // A piece and its bytes leave together: a snapshot that begins behind this one finds the sum right.
+            queue.full.iter().for_each(|piece| self.queued_bytes.sub(piece.bytes()));
+            std::mem::take(&mut queue.full)
         };
         // A pin that goes takes locks.
-        full.iter().for_each(|piece| self.queued_bytes.sub(piece.bytes()));
+        drop(full);
     }
 
     /// True if the snapshot has ended without all of its entries, or was given up.
@@ -262,8 +270,13 @@ impl Snapshot {
     fn database_of(&self, old: &Before<'_>) -> Option<u32> {
         // The keys of a database that is being swept are nobody's.
         let db = self.databases.get(usize::from(old.db())).copied().flatten()?;
-        let drops = self.queued_bytes.is_full() && old.expiry_ms().is_some_and(|at| at <= now_ms());
-        (!drops && !self.abandoned.load(Relaxed)).then_some(db)
+        (!self.drops(old.expiry_ms()) && !self.abandoned.load(Relaxed)).then_some(db)
+    }
+
+    /// True if a key of this expiry is left out now, since there is no room.
+    fn drops(&self, expiry_ms: Option<i64>) -> bool {
+        let is_overdue = self.drops_until_ms.zip(expiry_ms).is_some_and(|(instant, at)| at <= instant);
+        is_overdue && self.queued_bytes.is_full()
     }
 
     /// A piece with room, which the caller fills and puts back.
@@ -391,4 +404,52 @@ impl PartSink for LongEntry {
 
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_store::Options;
+
+    use super::*;
+
+    fn piece(bytes: usize) -> Piece {
+        let mut encoded = RdbBuffer::new(false);
+        while encoded.len() < bytes {
+            encoded.count(1);
+        }
+        Piece::Entries { encoded, keys: 1 }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_given_up_late_takes_away_its_own_bytes_alone() {
+        let store = Store::new(&Options::default()).expect("an address range");
+        let queued_bytes = Arc::<QueuedBytes>::default();
+        let snapshot = |sent| {
+            let snapshot = Snapshot::new(&store, false, false, &queued_bytes);
+            snapshot.send(piece(sent));
+            snapshot
+        };
+        let first = snapshot(1000);
+        let second = snapshot(300);
+        assert_eq!(queued_bytes.read().0, 1300);
+        first.abandon();
+        first.send(piece(50));
+        assert_eq!(queued_bytes.read().0, 300, "those of the other one are left");
+        second.abandon();
+        assert_eq!(queued_bytes.read().0, 0);
+    }
+
+    #[test]
+    fn overdue_keys_are_left_out_of_no_base_and_only_where_there_is_no_room() {
+        let store = Store::new(&Options::default()).expect("an address range");
+        let queued_bytes = Arc::<QueuedBytes>::default();
+        let file = Snapshot::new(&store, false, false, &queued_bytes);
+        let base = Snapshot::new(&store, false, true, &queued_bytes);
+        let instant = file.drops_until_ms.expect("a file is not a base");
+        let dropped = |snapshot: &Snapshot| [None, Some(1), Some(instant + 1)].map(|at| snapshot.drops(at));
+        assert_eq!(dropped(&file), [false; 3]);
+        queued_bytes.add(QUEUE_BYTES);
+        assert_eq!(dropped(&file), [false, true, false], "a key that was alive at the instant stays");
+        assert_eq!(dropped(&base), [false; 3]);
+    }
 }

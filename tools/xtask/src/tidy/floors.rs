@@ -45,7 +45,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("engine/packed", &[&["lib"], &["intset", "node"], &["leaf"]]),
     (
         "engine/collection",
-        &[&["lib", "kinds"], &["counted_tree", "sequence_readers"], &["leaf_table"], &["list", "zset"]],
+        &[&["lib", "kinds"], &["counted_tree", "handed"], &["sequence_readers"], &["leaf_table"], &["list", "zset"]],
     ),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
     ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct"]]),

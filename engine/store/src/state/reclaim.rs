@@ -1,7 +1,7 @@
 //! State of the drain under way.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use varve_base::rank::{Rank, RankedMutex};
 use varve_segment::{Drain, Log};
@@ -18,8 +18,8 @@ pub(crate) struct Reclaimer {
     /// The objects that the background has moved for active defragmentation.
     pub(crate) meter: DefragMeter,
     pub(crate) cooling: PageCacheDecay,
-    /// MEMORY PURGE, or a rest, has asked for all that is dead, and the background is at it.
-    pub(crate) purging: AtomicBool,
+    /// The purge that the background is at.
+    pub(crate) purge: PurgeState,
     pub(crate) rest: Rest,
     /// There is enough dead for the background to reclaim, as of the last look.
     pub(crate) owed: AtomicBool,
@@ -102,8 +102,48 @@ pub(crate) struct Rest {
     pub(crate) since_ms: AtomicI64,
     /// This rest has had its purge.
     pub(crate) purged: AtomicBool,
-    /// The purge under way is a rest's.
-    pub(crate) purging: AtomicBool,
+}
+
+/// The purge under way, of those that ask for all that is dead. A purge that was asked for outlives writes; one that a rest
+/// has begun ends with the rest. One word has both, so that none is taken for the other.
+#[derive(Default)]
+pub(crate) struct PurgeState(AtomicU8);
+
+/// The one that has asked for the purge under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Purge {
+    None,
+    Rest,
+    Asked,
+}
+
+impl PurgeState {
+    /// True while a purge is under way.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Relaxed) != Purge::None as u8
+    }
+
+    /// MEMORY PURGE.
+    pub(crate) fn ask(&self) {
+        self.0.store(Purge::Asked as u8, Relaxed);
+    }
+
+    /// A rest begins one, if none is under way.
+    pub(crate) fn begin_rest(&self) {
+        _ = self.0.compare_exchange(Purge::None as u8, Purge::Rest as u8, Relaxed, Relaxed);
+    }
+
+    /// The rest is over, and its purge with it.
+    pub(crate) fn end_rest(&self) {
+        _ = self.0.compare_exchange(Purge::Rest as u8, Purge::None as u8, Relaxed, Relaxed);
+    }
+
+    /// Nothing is left to purge.
+    pub(crate) fn end(&self) {
+        self.0.store(Purge::None as u8, Relaxed);
+    }
 }
 
 impl Reclaimer {
@@ -114,7 +154,7 @@ impl Reclaimer {
             cost: CostCounters::default(),
             meter: DefragMeter::default(),
             cooling: PageCacheDecay::default(),
-            purging: AtomicBool::new(false),
+            purge: PurgeState::default(),
             rest: Rest::default(),
             owed: AtomicBool::new(false),
             looked_ms: AtomicI64::new(0),
@@ -136,5 +176,29 @@ impl Reclaimer {
         if let Some(drain) = draining.drain.take() {
             log.abandon(drain);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PurgeState;
+
+    /// A rest that had come to the end of its purge left a mark, by which the next write ended MEMORY PURGE.
+    #[test]
+    fn issue_11_a_write_ends_the_purge_of_a_rest_and_no_other() {
+        let purge = PurgeState::default();
+        purge.begin_rest();
+        assert!(purge.is_on());
+        purge.end();
+        purge.ask();
+        purge.end_rest();
+        assert!(purge.is_on(), "nobody writes the end of a purge that was asked for");
+        purge.begin_rest();
+        purge.end_rest();
+        assert!(purge.is_on(), "nor does a rest make it its own");
+        purge.end();
+        purge.begin_rest();
+        purge.end_rest();
+        assert!(!purge.is_on());
     }
 }

@@ -56,9 +56,9 @@ fn reclaim_slices(store: &Store) -> u32 {
         return SLICES_MAX;
     }
     let dead = used.saturating_sub(live);
-    let purging = store.reclaimer().purging.load(Relaxed);
+    let purging = store.reclaimer().purge.is_on();
     if purging && dead <= purge_floor(used) {
-        store.reclaimer().purging.store(false, Relaxed);
+        store.reclaimer().purge.end();
     } else if purging || (dead * 2 > used && dead > BACKGROUND_DEAD_BYTES) {
         return SLICES_MAX;
     }
@@ -85,7 +85,7 @@ pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally)
         store.reclaimer().meter.add(tally);
     }
     if slice == Slice::Nothing {
-        store.reclaimer().purging.store(false, Relaxed);
+        store.reclaimer().purge.end();
     }
 }
 

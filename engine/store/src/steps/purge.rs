@@ -1,7 +1,5 @@
 //! MEMORY PURGE: gives back what died.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::debt::purge_floor;
 use super::drain::SLICE_OBJECTS;
 use super::{Slice, debt, drain};
@@ -16,7 +14,7 @@ impl Store {
     /// lock or too much of it leaves is the background's, which goes on until it is done.
     pub fn purge(&self, w: &mut StoreWorker) {
         while self.log().release_step(1 << 20) || self.log().release_cached_step() {}
-        self.reclaimer().purging.store(true, Relaxed);
+        self.reclaimer().purge.ask();
         for _ in 0..PURGE_SLICES_MAX {
             let used = self.log().used_bytes();
             if used.saturating_sub(debt::live_bytes(self)) <= purge_floor(used) {
@@ -26,7 +24,7 @@ impl Store {
                 Slice::Progress | Slice::Drained => {}
                 Slice::Busy => return,
                 Slice::Nothing => {
-                    self.reclaimer().purging.store(false, Relaxed);
+                    self.reclaimer().purge.end();
                     return;
                 }
             }

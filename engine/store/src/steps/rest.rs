@@ -27,15 +27,14 @@ pub(crate) fn look(store: &Store, now_ms: i64) {
         rest.live.store(live, Relaxed);
         rest.since_ms.store(now_ms, Relaxed);
         rest.purged.store(false, Relaxed);
-        if wrote && rest.purging.swap(false, Relaxed) {
+        if wrote {
             // The writer's own garbage comes first: the rest is over.
-            store.reclaimer().purging.store(false, Relaxed);
+            store.reclaimer().purge.end_rest();
         }
     } else if now_ms - rest.since_ms.load(Relaxed) >= REST_MS && !rest.purged.swap(true, Relaxed) {
         let used = store.log().used_bytes();
         if used.saturating_sub(live) > debt::purge_floor(used) {
-            rest.purging.store(true, Relaxed);
-            store.reclaimer().purging.store(true, Relaxed);
+            store.reclaimer().purge.begin_rest();
         }
     }
 }

@@ -27,7 +27,7 @@ const VISIT_TIME: Duration = Duration::from_millis(1);
 /// Bytes of replies from which on they are written before more is executed.
 const WRITE_BYTES: usize = 64 * 1024;
 /// Unsent bytes of a reply that comes in parts from which on no further part is made.
-const UNSENT_MAX: usize = 256 * 1024;
+pub(super) const UNSENT_MAX: usize = 256 * 1024;
 /// A command that took this long has the clock read again for those after it.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 

@@ -24,7 +24,7 @@ use varve_protocol::Reply;
 
 use super::core::Core;
 use super::resting::BUSY_TRIES;
-use super::run::Stop;
+use super::run::{Stop, UNSENT_MAX};
 use super::{Buffers, Worker};
 use crate::config::Fsync;
 use crate::features::pubsub::state::ConnId;
@@ -134,7 +134,9 @@ impl Worker {
             return;
         }
         let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES;
-        let more = matches!(stop, Stop::Again | Stop::Busy) && conn.may_run() && !rests;
+        // A reply in parts that waited for room has it, and the socket, which took all, reports nothing.
+        let goes_on = conn.session().is_ongoing() && conn.output().len() <= UNSENT_MAX;
+        let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_run() && !rests;
         let writes = !conn.output().is_empty() && conn.may_write();
         if rests {
             core.resting.add(conn.who(), core.now.instant);

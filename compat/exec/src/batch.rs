@@ -745,8 +745,16 @@ fn took(clock: &mut SharedTime, d: &Command, observers: &mut Observers, ctx: &mu
     if ctx.session.is_blocked() {
         return clock.settle_waiting(&observers.stats);
     }
-    let nanos = clock.settle(&observers.stats);
-    observers.slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
+    let nanos = if ctx.session.is_ongoing() {
+        // It is noted at its end.
+        let nanos = clock.settle_part(&observers.stats);
+        ctx.session.note_part(nanos);
+        nanos
+    } else {
+        let nanos = clock.settle(&observers.stats);
+        observers.slow.note(d, ctx.args, ctx.tx.now_ms(), nanos);
+        nanos
+    };
     ctx.tx.pass_ms(whole_ms(nanos));
     nanos
 }

@@ -131,6 +131,7 @@ impl<'a> Ctx<'_, 'a> {
     /// megabytes is copied, and none is held afterwards.
     pub fn go_on_with(&mut self, rest: impl FnOnce(&Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
         debug_assert!(self.session.takes_parts(), "the handler has asked");
+        debug_assert!(self.row.timed, "a command that goes on is timed by itself");
         self.tx.release();
         let args = Arc::new(OwnedArgs::from(self.args));
         let rest = rest(&args);

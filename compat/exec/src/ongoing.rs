@@ -26,6 +26,10 @@ pub trait Ongoing: Send {
     fn held_bytes(&self) -> usize {
         0
     }
+
+    /// Bytes that collections keep for its readers ([`varve_store::CollectionReader::kept_bytes`]): the store counts them,
+    /// and the limits of the connection are asked with them.
+    fn kept_bytes(&self) -> usize;
 }
 
 /// How a part of a command has ended.

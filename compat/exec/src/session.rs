@@ -470,6 +470,11 @@ impl Session {
         self.ongoing = Some(ongoing);
     }
 
+    /// A part of the command that goes on took this long, nanoseconds.
+    pub(crate) fn note_part(&mut self, nanos: u64) {
+        self.ongoing.as_mut().expect("a command that goes on").nanos += nanos;
+    }
+
     /// True while a command goes on: its reply is not complete.
     #[inline]
     pub fn is_ongoing(&self) -> bool {
@@ -479,6 +484,11 @@ impl Session {
     /// Bytes that the command which goes on keeps for its reply.
     pub fn ongoing_bytes(&self) -> usize {
         self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
+    }
+
+    /// Bytes that the store keeps for the readers of the command which goes on.
+    pub fn kept_bytes(&self) -> usize {
+        self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.kept_bytes())
     }
 
     /// The command that goes on, to run its next part.

@@ -118,6 +118,21 @@ impl CommandStats {
         }
     }
 
+    /// Counts a call that goes on after its first part, which took `nanos`.
+    #[cold]
+    pub(crate) fn begin_parts(&self, d: &Row, nanos: u64) {
+        self.of(d).calls.add(1);
+        self.of(d).nanos.add(nanos);
+    }
+
+    /// Counts the duration of a call that has gone on: its parts took `nanos` together.
+    #[cold]
+    pub(crate) fn end_parts(&self, d: &Row, nanos: u64) {
+        if self.tracking.load(Ordering::Relaxed) {
+            self.of(d).latency.get_or_init(Hist::new).record_many_ns(nanos, 1);
+        }
+    }
+
     /// Has durations go into the histograms from now on, or not.
     pub fn track_latency(&self, on: bool) {
         self.tracking.store(on, Ordering::Relaxed);

@@ -15,6 +15,7 @@
 //! | [`leaf_table`] | fields of hashes and members of sets in packed leaves, in order of their hashes |
 //! | [`zset`] | sorted sets: packed leaves in the order of (score, member), and an index of the members; small ones in a packed node |
 //! | `counted_tree` | the counted B+ tree that lists and sorted sets share |
+//! | `handed` | what is kept for readers: leaves as they were |
 //! | `sequence_readers` | readers of leaves that have an order of their own |
 //!
 //! Not here: keys, databases, shards, locks, the clock. The caller holds whatever lock guards the collection, and lends the
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod counted_tree;
+mod handed;
 mod kinds;
 pub mod leaf_table;
 pub mod list;
@@ -38,6 +40,7 @@ use varve_base::mem::Line;
 use varve_index::{Rehash, TableStats};
 use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 
+pub use handed::ReaderBytes;
 use leaf_table::LeafTable;
 use list::Quicklist;
 use zset::SortedSet;
@@ -328,10 +331,10 @@ impl Collection {
     }
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it: to be called until it is forgotten.
-    pub fn end_reading(&mut self, number: ReaderNumber) -> Forgotten {
+    pub fn end_reading(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber) -> Forgotten {
         match self {
             Collection::List(c) => c.end_reading(number),
-            Collection::Hash(e) | Collection::Set(e) => e.end_reading(number),
+            Collection::Hash(e) | Collection::Set(e) => e.end_reading(ctx, number),
             Collection::Zset(_) => Forgotten::Unknown,
         }
     }

@@ -12,33 +12,38 @@
 //! Twenty thousand leaves (10 million short elements) are listed in some 30 us. What was handed over counts as memory of
 //! the collection until it is shown. Not here: what a leaf's bytes are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use varve_base::Ref;
+use varve_segment::Log;
+
+use crate::handed::{HandedLeaf, HandedLeaves, ReaderBytes};
 use crate::{Forgotten, ReaderNumber};
 
-/// Bytes that a leaf takes beside its own when it was handed over: its place in the map.
-const HANDED_BYTES: usize = 48;
-/// Leaves that are given up in one step, when their reader wants no more.
-const LEAVES_FORGOTTEN: usize = 256;
+/// Handed leaves, and objects that they name, that are given up in one step, when their reader wants no more.
+const FORGOTTEN_MAX: usize = 256;
 
 /// The readers of a collection.
 #[derive(Default)]
 pub(crate) struct SequenceReaders {
     readings: Vec<SequenceReading>,
-    /// Bytes of all lists, and of what was handed over and not shown.
-    bytes: usize,
+    /// Bytes of all lists of leaves.
+    list_bytes: usize,
+    leaves: HandedLeaves,
 }
 
 /// One reader.
 struct SequenceReading {
     number: ReaderNumber,
+    bytes: ReaderBytes,
     /// The numbers of the leaves in the order in which they are shown.
     order: Vec<u32>,
     /// How many of them have been shown.
     shown: usize,
     /// By leaf number, 64 a word.
     pending: Vec<u64>,
-    handed: HashMap<u32, Box<[u8]>>,
+    handed: HashMap<u32, Arc<HandedLeaf>>,
     /// Elements of the first leaf that lie before the range.
     skip: u64,
     /// Elements that are still to be shown.
@@ -51,8 +56,8 @@ struct SequenceReading {
 pub(crate) enum NextLeaf {
     /// It is in the tree as it was.
     Live(u32),
-    /// It has changed since: its bytes before.
-    Handed(Box<[u8]>),
+    /// It has changed since: as it was. It goes back by [`SequenceReaders::take_back`].
+    Handed(Arc<HandedLeaf>),
 }
 
 /// The elements of a leaf that are to be shown.
@@ -85,14 +90,10 @@ impl SequenceReading {
     }
 }
 
-fn handed_bytes(leaf: &[u8]) -> usize {
-    leaf.len() + HANDED_BYTES
-}
-
 impl SequenceReaders {
     /// Adds a reader of these leaves, in the order in which they are to be shown, of whose elements the first `skip` are
     /// passed over and `left` shown.
-    pub(crate) fn add(&mut self, number: ReaderNumber, order: Vec<u32>, skip: u64, left: u64) {
+    pub(crate) fn add(&mut self, (number, bytes): (ReaderNumber, ReaderBytes), order: Vec<u32>, skip: u64, left: u64) {
         debug_assert!(self.readings.iter().all(|reading| reading.number != number), "a reader has its own number");
         let words = order.iter().max().map_or(0, |&leaf| leaf as usize / 64 + 1);
         let mut pending = vec![0; words];
@@ -102,8 +103,9 @@ impl SequenceReaders {
             pending[word] |= bit;
         }
         let handed = HashMap::new();
-        let reading = SequenceReading { number, order, shown: 0, pending, handed, skip, left, is_over: false };
-        self.bytes += reading.list_bytes();
+        let reading = SequenceReading { number, bytes, order, shown: 0, pending, handed, skip, left, is_over: false };
+        self.list_bytes += reading.list_bytes();
+        reading.bytes.add(reading.list_bytes());
         self.readings.push(reading);
     }
 
@@ -114,17 +116,32 @@ impl SequenceReaders {
 
     /// Bytes of all that readers have here.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.list_bytes + self.leaves.bytes()
     }
 
-    /// Hands a leaf that is about to change over to the readers that have not come to it.
-    pub(crate) fn hand_over(&mut self, leaf: u32, bytes: &[u8]) {
+    /// Hands a leaf that is about to change, which names the objects of these numbers, over to the readers that have not
+    /// come to it, in one copy.
+    pub(crate) fn hand_over(
+        &mut self,
+        log: &Log,
+        leaf: u32,
+        bytes: &[u8],
+        numbers: impl Iterator<Item = u64> + Clone,
+    ) {
+        let mut copy: Option<Arc<HandedLeaf>> = None;
         for reading in self.readings.iter_mut().filter(|reading| !reading.is_over && reading.is_pending(leaf)) {
+            let copy = copy.get_or_insert_with(|| self.leaves.make(log, bytes.into(), numbers.clone()));
             reading.settle(leaf);
-            self.bytes += handed_bytes(bytes);
-            let before = reading.handed.insert(leaf, bytes.into());
+            self.leaves.give(copy, &reading.bytes);
+            let before = reading.handed.insert(leaf, Arc::clone(copy));
             debug_assert!(before.is_none(), "a leaf is handed over once");
         }
+    }
+
+    /// Takes a leaf back that was shown to a reader.
+    pub(crate) fn take_back(&mut self, number: ReaderNumber, leaf: Arc<HandedLeaf>) {
+        let reading = self.readings.iter().find(|reading| reading.number == number);
+        self.leaves.take_back(leaf, &reading.expect("a reader that has begun").bytes);
     }
 
     /// The next leaf of a reader, and which of its elements it wants; `None` when all were shown.
@@ -138,9 +155,8 @@ impl SequenceReaders {
             reading.settle(leaf);
             return Some((NextLeaf::Live(leaf), part));
         }
-        let bytes = reading.handed.remove(&leaf).expect("a leaf that is not as it was has been handed over");
-        self.bytes -= handed_bytes(&bytes);
-        Some((NextLeaf::Handed(bytes), part))
+        let handed = reading.handed.remove(&leaf).expect("a leaf that is not as it was has been handed over");
+        Some((NextLeaf::Handed(handed), part))
     }
 
     /// The leaf that comes next if it is as it was, to ask for it ahead.
@@ -165,21 +181,24 @@ impl SequenceReaders {
         };
         let reading = &mut self.readings[at];
         reading.is_over = true;
-        let some: Vec<u32> = reading.handed.keys().take(LEAVES_FORGOTTEN).copied().collect();
-        for leaf in some {
-            let bytes = reading.handed.remove(&leaf).expect("a leaf that was found");
-            self.bytes -= handed_bytes(&bytes);
+        let mut forgotten = 0;
+        while forgotten < FORGOTTEN_MAX {
+            let Some(leaf) = reading.handed.keys().next().copied() else { break };
+            let leaf = reading.handed.remove(&leaf).expect("a leaf that was found");
+            forgotten += 1 + leaf.objects();
+            self.leaves.take_back(leaf, &reading.bytes);
         }
         if !reading.handed.is_empty() {
             return Forgotten::Partly;
         }
-        self.bytes -= reading.list_bytes();
+        self.list_bytes -= reading.list_bytes();
+        reading.bytes.sub(reading.list_bytes());
         self.readings.swap_remove(at);
         Forgotten::Wholly
     }
 
-    /// Checks that each leaf that is to be shown is there, or was handed over.
-    pub(crate) fn verify(&self, is_there: impl Fn(u32) -> bool) {
+    /// Checks that each leaf that is to be shown is there, or was handed over; adds the objects that only readers have.
+    pub(crate) fn verify(&self, is_there: impl Fn(u32) -> bool, live: &mut HashSet<Ref>) {
         let mut bytes = 0;
         for reading in &self.readings {
             for &leaf in &reading.order[reading.shown..] {
@@ -189,8 +208,9 @@ impl SequenceReaders {
                 );
                 assert!(!reading.is_pending(leaf) || is_there(leaf), "leaf {leaf} goes only when it was handed over");
             }
-            bytes += reading.list_bytes() + reading.handed.values().map(|leaf| handed_bytes(leaf)).sum::<usize>();
+            bytes += reading.list_bytes();
         }
-        assert_eq!(bytes, self.bytes, "bytes of all that readers have");
+        assert_eq!(bytes, self.list_bytes, "bytes of the lists of leaves");
+        self.leaves.verify(self.readings.iter().flat_map(|reading| reading.handed.values()), live);
     }
 }

@@ -351,10 +351,12 @@ impl Core {
     }
 
     /// True if the connection has more unsent output, `unsent` bytes, than its class may have, or if some of it is lost. As
-    /// in Redis, nothing of an output over the limit is sent.
+    /// in Redis, nothing of an output over the limit is sent. Elements that are kept for a reply in parts count as unsent:
+    /// a client that does not read would else have the store keep all that others change.
     pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize, lost: bool) -> bool {
         let conn = &mut self.conns[id];
         let limit = &self.config.output_limits[ClientClass::of_output(conn).limit()];
+        let unsent = unsent + conn.session().kept_bytes();
         let over = conn.is_over(limit, unsent, self.now.unix_ms) || lost;
         if over {
             let line = clients::line(conn, self.now.unix_ms);

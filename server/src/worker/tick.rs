@@ -87,6 +87,10 @@ impl Core {
             conn.free_output();
             self.count(id);
         }
+        if self.conns[id].session().is_ongoing() {
+            // Others may have changed what it still has to reply with.
+            self.count(id);
+        }
         if self.conns[id].doubts_socket() {
             self.conns.enqueue(id);
         }

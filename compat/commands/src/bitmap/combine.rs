@@ -233,6 +233,10 @@ impl Ongoing for LongOperation {
         let copied = |source: &Source| if let Source::Copied(bytes) = source { bytes.len() } else { 0 };
         self.args.heap_bytes() + self.sources.iter().map(copied).sum::<usize>()
     }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
 }
 
 #[cfg(test)]

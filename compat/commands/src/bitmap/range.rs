@@ -274,6 +274,10 @@ impl Ongoing for LongScan {
             None => Progress::More,
         }
     }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -112,4 +112,12 @@ impl Ongoing for LongDump {
     fn held_bytes(&self) -> usize {
         self.payload.held_bytes()
     }
+
+    fn kept_bytes(&self) -> usize {
+        match &self.source {
+            Source::Pairs(reader) | Source::Members(reader) => reader.kept_bytes(),
+            Source::List(reader) => reader.kept_bytes(),
+            Source::Text(..) => 0,
+        }
+    }
 }

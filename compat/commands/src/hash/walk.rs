@@ -96,6 +96,10 @@ impl Ongoing for RestOfPairs {
         });
         read.into()
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]

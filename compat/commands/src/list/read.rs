@@ -73,6 +73,10 @@ impl Ongoing for RestOfRange {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.read_range_on(&mut self.0, |entry| out.bulk(entry.text(&mut [0; 20]))).into()
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.0.kept_bytes()
+    }
 }
 
 const LRANGE: Command = Command::new(
@@ -170,6 +174,10 @@ impl Ongoing for RestOfSearch {
 
     fn held_bytes(&self) -> usize {
         self.found.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
     }
 }
 

@@ -146,6 +146,10 @@ impl Ongoing for RestOfOperation {
     fn held_bytes(&self) -> usize {
         self.sets.held_bytes() + self.members.held_bytes()
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.sets.kept_bytes()
+    }
 }
 
 /// SINTERSTORE destination key [key ...]

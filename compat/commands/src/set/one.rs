@@ -145,6 +145,10 @@ impl Ongoing for RestOfMembers {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.read_elements_on(&mut self.0, |member, _| reply_member(out, member)).into()
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.0.kept_bytes()
+    }
 }
 
 const SMEMBERS: Command = Command::new(

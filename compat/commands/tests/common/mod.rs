@@ -85,6 +85,22 @@ impl Server {
         self.batch.stats().holds.read().count()
     }
 
+    /// The calls of a command as INFO counts them: all, and those whose duration is in the histogram.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn calls(&self, name: &[u8]) -> (u64, u64) {
+        let row = self.commands.get(name).expect("a command");
+        let stat = self.batch.stats().of(row);
+        (stat.calls.get(), stat.latency.get().map_or(0, |latency| latency.read().count()))
+    }
+
+    /// Has every command noted as slow, and takes those that were.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn take_slow(&mut self) -> Vec<Vec<Vec<u8>>> {
+        self.batch.slow().set(0, 0);
+        let slow = self.batch.slow().take_commands().unwrap_or_default();
+        slow.into_iter().map(|command| command.args).collect()
+    }
+
     /// Reads collections over several holds from other sizes on, one part a turn.
     #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
     pub(crate) fn read_in_parts(&mut self, bounds: ReadBounds) {

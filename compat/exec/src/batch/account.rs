@@ -58,6 +58,20 @@ impl SharedTime {
         }
     }
 
+    /// Reads the clock behind the first part of the only command that ran since the last reading, and counts a call of it;
+    /// gives the nanoseconds.
+    #[cold]
+    pub(super) fn settle_part(&mut self, stats: &CommandStats) -> u64 {
+        debug_assert!(self.ran == 1 && self.runs.is_empty(), "commands that go on are timed by themselves");
+        let nanos = self.start.elapsed().as_nanos() as u64;
+        stats.holds.record_many_ns(nanos, 1);
+        if let Some(command) = self.last {
+            stats.begin_parts(command, nanos);
+        }
+        *self = SharedTime::start();
+        nanos
+    }
+
     /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
     pub(super) fn settle(&mut self, stats: &CommandStats) -> u64 {
         self.settle_by(stats, CommandStats::count)

@@ -30,10 +30,14 @@ impl Batch {
             loop {
                 progress = ongoing.rest.go_on(&mut tx, out);
                 self.follow_part(&ongoing, &mut tx);
+                // A reader says for how long it held; else what is held now was held for the whole part.
+                let whole_ns = begin.elapsed().as_nanos() as u64 - spent_ns;
+                let held_ns = tx.take_part_ns().or(tx.holds_shards().then_some(whole_ns));
                 tx.release();
-                let now_ns = begin.elapsed().as_nanos() as u64;
-                self.observers.stats.holds.record_many_ns(now_ns - spent_ns, 1);
-                spent_ns = now_ns;
+                if let Some(held_ns) = held_ns {
+                    self.observers.stats.holds.record_many_ns(held_ns, 1);
+                }
+                spent_ns = begin.elapsed().as_nanos() as u64;
                 if !matches!(progress, Progress::More) || out.len() > out_max || spent_ns > self.parts_ns {
                     break;
                 }
@@ -60,6 +64,7 @@ impl Batch {
                     let mark = out.mark();
                     self.observers.stats.fail(ongoing.row, &error, mark, out);
                 }
+                self.observers.stats.end_parts(ongoing.row, ongoing.nanos);
                 self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
             }
         }

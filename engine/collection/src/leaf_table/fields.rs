@@ -85,6 +85,7 @@ impl LeafTable {
         if let Some(found) = found {
             self.before(ctx.read(), hash);
             if let Some(r) = self.own_object(ctx, found)
+                && self.readers.as_ref().is_none_or(|readers| !readers.leaves.needs(r))
                 && self.change_object(ctx, r, |object| object.set_value(value))
             {
                 return;

@@ -178,12 +178,16 @@ impl ElementForm {
                 (PackedEntry::Bytes(bytes), PackedEntry::Bytes(b""))
             }
             LeafElement::Here(bytes) => pair::split(bytes),
-            LeafElement::Elsewhere(number) => {
-                let object = ctx.access.open(ctx.log, ctx.log.recall(number));
-                let value = if self == ElementForm::Member { &b""[..] } else { object.value() };
-                (PackedEntry::Bytes(object.key()), PackedEntry::Bytes(value))
-            }
+            LeafElement::Elsewhere(number) => self.own_parts(ctx, ctx.log.recall(number)),
         }
+    }
+
+    /// Name and value of the element whose own object is at `r`.
+    #[inline]
+    fn own_parts<'a>(self, ctx: ReadCtx<'a>, r: Ref) -> (PackedEntry<'a>, PackedEntry<'a>) {
+        let object = ctx.access.open(ctx.log, r);
+        let value = if self == ElementForm::Member { &b""[..] } else { object.value() };
+        (PackedEntry::Bytes(object.key()), PackedEntry::Bytes(value))
     }
 }
 
@@ -315,13 +319,23 @@ impl LeafTable {
         debug_assert_eq!(count + 1, self.directory.get(hash).count(), "the directory counts the elements of a leaf");
         self.len -= 1;
         if let Some(number) = elsewhere {
-            self.kill(ctx, ctx.log.recall(number));
+            self.let_go(ctx, ctx.log.recall(number));
         }
         let left = (count > 0).then_some(found.leaf);
         if left.is_none() {
             self.kill(ctx, found.leaf);
         }
         self.directory.set(hash, left, count);
+    }
+
+    /// Lets the object of an element go, which dies if no reader needs it.
+    fn let_go(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
+        let bytes = ctx.access.open(ctx.log, r).live_bytes();
+        if self.readers.as_mut().is_some_and(|readers| readers.leaves.let_go(r, bytes)) {
+            self.object_bytes -= bytes as u64;
+        } else {
+            self.kill(ctx, r);
+        }
     }
 
     /// Marks an object of the table dead.
@@ -407,16 +421,21 @@ impl LeafTable {
         true
     }
 
-    /// Moves an element that has an object of its own.
+    /// Moves an element that has an object of its own, or had it when a reader began.
     fn relocate_element(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let hash = hash64(ctx.seed, head.key);
-        let Some(leaf) = self.directory.get(hash).leaf(ctx.log) else { return false };
         let number = LeafElement::Elsewhere(head.r.bits());
-        let found = open(ctx.log, ctx.access, leaf).find(tag(hash), |element| element == number);
-        let Some(pos) = found else { return false };
+        let found = self.directory.get(hash).leaf(ctx.log).and_then(|leaf| {
+            let pos = open(ctx.log, ctx.access, leaf).find(tag(hash), |element| element == number)?;
+            Some((leaf, pos))
+        });
+        let Some((leaf, pos)) = found else {
+            return self.readers.as_mut().is_some_and(|readers| readers.leaves.relocate(ctx, head.r));
+        };
         self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
         let new = ctx.relocate(head.r);
         self.count_in(ctx.access, ctx.log, new);
+        self.readers.iter_mut().for_each(|readers| readers.leaves.moved(head.r, new));
         let mut object = ctx.access.open_mut(ctx.log, leaf);
         let mut leaf = PackedLeafMut::open(object.value_mut());
         leaf.replace_elsewhere(pos, new.bits()).expect("a number has the room of a number");
@@ -485,7 +504,7 @@ impl LeafTable {
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.directory.verify();
-        self.verify_readers(ctx);
+        self.verify_readers(ctx, live);
         let (mut bytes, mut len) = (0, 0);
         let mut own = |r, kind| {
             let object = ctx.access.open(ctx.log, r);

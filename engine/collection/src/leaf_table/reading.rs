@@ -2,132 +2,160 @@
 //!
 //! ```text
 //!   hashes   0 ............ cursor ..................................... 2^64
-//!            shown          | leaf as it is | handed over | leaf as it is |
+//!            shown          | leaf as it is | covered     | leaf as it is |
 //!                                                 ^
-//!            the first change in a leaf beyond the cursor copies the leaf's elements, with the range of its hashes
+//!            the first change in a leaf beyond the cursor copies the leaf, with the range of its hashes
 //! ```
-//! A range of hashes that was handed over is shown from the copy, whatever its leaves become: later changes there find
-//! the range and copy nothing. Leaves are split and joined by bits of the hash, so a leaf and a range are apart, or one
-//! lies in the other. A leaf that was joined may have ranges in it: then the elements outside of them are copied, and
-//! all becomes one range.
+//! A covered range of hashes is shown from copies, whatever its leaves become: later changes there find it covered and
+//! copy nothing. Leaves are split and joined by bits of the hash, so a leaf that was joined may be covered in part: then
+//! what is left is copied, by elements. Copies stay apart when leaves are joined: a table that shrinks to one leaf would
+//! else put all of them together in one command.
 //!
-//! A change hands over one leaf at most, some 4 KB, and the elements of it that have objects of their own. What was
-//! handed over counts as memory of the table until the reader has passed it. Reclaim moves leaves and changes none, so
-//! it hands nothing over. Not here: which client reads, and when a reader ends.
+//! A change hands over one leaf at most, some 4 KB, in one copy for all readers. Elements that have objects of their own
+//! are not copied ([`crate::handed`]). A live leaf with such elements is handed to its reader before it is shown, so that
+//! showing may end behind any of them. Reclaim moves leaves and changes none, so it hands nothing over. Not here: which
+//! client reads, and when a reader ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+use varve_base::Ref;
 use varve_base::hash::hash64;
+use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_packed::node::PackedEntry;
 
-use super::{LeafTable, open};
-use crate::{Forgotten, ReadCtx, ReaderNumber};
+use super::directory::Cell;
+use super::reshape::sizes;
+use super::{LeafTable, open, tag};
+use crate::handed::{HandedLeaf, HandedLeaves, ReaderBytes};
+use crate::{Forgotten, ReadCtx, ReaderNumber, WriteCtx};
 
-/// Bytes that a handed range takes beside its elements: its place in the map.
-const RANGE_BYTES: usize = 64;
-/// Ranges that are given up in one step, when their reader wants no more.
-const RANGES_FORGOTTEN: usize = 256;
-/// Bytes of the two lengths in front of an element that was handed over.
-const LENGTHS: usize = 8;
+/// Handed leaves, and objects that they name, that are given up in one step, when their reader wants no more.
+const FORGOTTEN_MAX: usize = 256;
 
 /// The readers of a table.
 #[derive(Default)]
 pub(super) struct Readers {
     readings: Vec<Reading>,
-    /// Bytes of all that was handed over and not shown.
-    bytes: usize,
+    pub(super) leaves: HandedLeaves,
 }
 
 /// One reader.
 struct Reading {
     number: ReaderNumber,
-    /// The first hash that is not shown yet.
+    bytes: ReaderBytes,
+    /// The first hash that is not shown yet; where a copy is shown in part, its first one.
     cursor: u64,
-    /// Ranges of hashes beyond the cursor that have changed since the reader began, by their first hash.
+    /// Ranges of hashes, first to last, that have changed beyond the cursor since the reader began, with a gap between two.
+    covered: BTreeMap<u64, u64>,
+    /// Copies of the elements in these ranges, by the first hash of each.
     handed: BTreeMap<u64, Handed>,
     /// It wants no more.
     is_over: bool,
 }
 
-/// A range of hashes with the elements that it had.
+/// The elements of a range of hashes as they were.
 struct Handed {
     last: u64,
-    /// Each element: length of its name, length of its value, both as 32 bits; name; value.
-    elements: Vec<u8>,
+    leaf: Arc<HandedLeaf>,
+    /// Elements that were shown.
+    shown: usize,
 }
 
+/// A range of hashes, both ends in it.
+type HashRange = (u64, u64);
+
 /// The first and the last hash that has its first `depth` bits in common with `hash`.
-fn range_of(hash: u64, depth: u8) -> (u64, u64) {
+fn range_of(hash: u64, depth: u8) -> HashRange {
     let free = if depth == 0 { u64::MAX } else { (1 << (64 - depth)) - 1 };
     (hash & !free, hash | free)
 }
 
-impl Handed {
-    fn bytes(&self) -> usize {
-        self.elements.capacity() + RANGE_BYTES
-    }
-
-    fn push(&mut self, name: &[u8], value: &[u8]) {
-        for part in [name, value] {
-            let len = u32::try_from(part.len()).expect("a name and a value have less than 4 GB");
-            self.elements.extend_from_slice(&len.to_le_bytes());
-        }
-        self.elements.extend_from_slice(name);
-        self.elements.extend_from_slice(value);
-    }
-
-    fn for_each(&self, mut show: impl FnMut(&[u8], &[u8])) {
-        let mut rest = &self.elements[..];
-        while let Some((lengths, behind)) = rest.split_at_checked(LENGTHS) {
-            let length = |at: usize| u32::from_le_bytes(lengths[at..at + 4].try_into().expect("four bytes")) as usize;
-            let (name, behind) = behind.split_at(length(0));
-            let (value, behind) = behind.split_at(length(4));
-            show(name, value);
-            rest = behind;
-        }
-        debug_assert!(rest.is_empty(), "an element was handed over whole");
-    }
-}
-
 impl Reading {
-    /// The range that has this hash and reaches to `last`.
-    fn covering(&self, hash: u64, last: u64) -> Option<u64> {
-        let (&first, handed) = self.handed.range(..=hash).next_back()?;
-        (handed.last >= last).then_some(first)
+    /// The end of the covered range that the hash is in.
+    fn covered_to(&self, hash: u64) -> Option<u64> {
+        let (_, &last) = self.covered.range(..=hash).next_back()?;
+        (last >= hash).then_some(last)
     }
 
-    /// Whether the hash is in a handed range.
-    fn has(&self, hash: u64) -> bool {
-        self.covering(hash, hash).is_some()
+    /// The first hash behind this one, and not behind `last`, that is covered.
+    fn next_covered(&self, hash: u64, last: u64) -> Option<u64> {
+        self.covered.range(hash..=last).next().map(|(&first, _)| first)
+    }
+
+    /// The parts of a range that are not covered. A leaf has few: each change of it leaves it covered, so there are no more
+    /// than leaves that were joined since its last change.
+    fn gaps(&self, first: u64, last: u64) -> SmallVec<[HashRange; 2]> {
+        let (mut gaps, mut next) = (SmallVec::new(), Some(first));
+        while let Some(at) = next.filter(|&at| at <= last) {
+            next = match self.covered_to(at) {
+                Some(covered) => covered.checked_add(1),
+                None => {
+                    let end = self.next_covered(at, last).map_or(last, |covered| covered - 1);
+                    gaps.push((at, end));
+                    end.checked_add(1)
+                }
+            };
+        }
+        gaps
+    }
+
+    /// Covers a range, which is not covered, and joins it with its neighbours.
+    fn cover(&mut self, (first, mut last): HashRange) {
+        debug_assert_eq!(self.gaps(first, last)[..], [(first, last)], "no part of a range is covered twice");
+        let before = first.checked_sub(1).filter(|&before| self.covered_to(before).is_some());
+        let begin = before.map_or(first, |before| *self.covered.range(..=before).next_back().expect("it is covered").0);
+        if let Some(behind) = last.checked_add(1)
+            && let Some(end) = self.covered.remove(&behind)
+        {
+            last = end;
+        }
+        self.covered.insert(begin, last);
+    }
+
+    /// Takes over what a range has had.
+    fn take(&mut self, range: HashRange, leaf: Option<Arc<HandedLeaf>>, leaves: &mut HandedLeaves) {
+        debug_assert!(range.0 >= self.cursor, "what is behind the cursor was shown");
+        self.cover(range);
+        if let Some(leaf) = leaf {
+            leaves.give(&leaf, &self.bytes);
+            self.handed.insert(range.0, Handed { last: range.1, leaf, shown: 0 });
+        }
     }
 }
 
 impl LeafTable {
-    /// Begins to read: the elements that are there now are shown by [`LeafTable::read_on`].
-    pub fn begin_reading(&mut self, number: ReaderNumber) {
+    /// Begins to read: the elements that are there now are shown by [`LeafTable::read_on`]. What is kept for the reader is
+    /// counted in `bytes`.
+    pub fn begin_reading(&mut self, number: ReaderNumber, bytes: ReaderBytes) {
         let readers = self.readers.get_or_insert_default();
         debug_assert!(readers.readings.iter().all(|reading| reading.number != number), "a reader has its own number");
-        readers.readings.push(Reading { number, cursor: 0, handed: BTreeMap::new(), is_over: false });
+        let (covered, handed) = (BTreeMap::new(), BTreeMap::new());
+        readers.readings.push(Reading { number, bytes, cursor: 0, covered, handed, is_over: false });
     }
 
     /// Forgets a reader that wants no more: first some of what was handed over to it, at last the reader.
-    pub(crate) fn end_reading(&mut self, number: ReaderNumber) -> Forgotten {
+    pub(crate) fn end_reading(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber) -> Forgotten {
         let Some(readers) = &mut self.readers else { return Forgotten::Unknown };
-        let found = readers.readings.iter().position(|reading| reading.number == number);
+        let Readers { readings, leaves } = &mut **readers;
+        let found = readings.iter().position(|reading| reading.number == number);
         let Some(at) = found else { return Forgotten::Unknown };
-        let reading = &mut readers.readings[at];
+        let reading = &mut readings[at];
         reading.is_over = true;
-        for _ in 0..RANGES_FORGOTTEN {
+        let mut forgotten = 0;
+        while forgotten < FORGOTTEN_MAX {
             let Some((_, handed)) = reading.handed.pop_last() else { break };
-            readers.bytes -= handed.bytes();
+            forgotten += 1 + handed.leaf.objects();
+            leaves.take_back(handed.leaf, &reading.bytes);
         }
+        leaves.bury(ctx);
         if !reading.handed.is_empty() {
             return Forgotten::Partly;
         }
-        readers.readings.swap_remove(at);
-        if readers.readings.is_empty() {
-            debug_assert_eq!(readers.bytes, 0, "what was handed over goes with its reader");
+        readings.swap_remove(at);
+        if readings.is_empty() {
+            debug_assert!(leaves.is_empty(), "what was handed over goes with its reader");
             self.readers = None;
         }
         Forgotten::Wholly
@@ -141,7 +169,7 @@ impl LeafTable {
     /// Bytes of what was handed over to readers.
     #[inline]
     pub(super) fn handed_bytes(&self) -> usize {
-        self.readers.as_ref().map_or(0, |readers| readers.bytes)
+        self.readers.as_ref().map_or(0, |readers| readers.leaves.bytes())
     }
 
     /// Hands the leaf of a hash over to all readers that have not come to it: it is about to change.
@@ -149,107 +177,205 @@ impl LeafTable {
     #[inline(never)]
     pub(super) fn hand_over(&mut self, ctx: ReadCtx<'_>, hash: u64) {
         let mut readers = self.readers.take().expect("the caller looked");
+        let Readers { readings, leaves } = &mut *readers;
         let cell = self.directory.get(hash);
         let (first, last) = range_of(hash, cell.depth());
-        for reading in &mut readers.readings {
-            let first = first.max(reading.cursor);
-            if reading.is_over || reading.cursor > last || reading.covering(first, last).is_some() {
-                continue;
+        let mut copies = SmallVec::<[(HashRange, Option<Arc<HandedLeaf>>); 2]>::new();
+        for reading in readings.iter_mut().filter(|reading| !reading.is_over && reading.cursor <= last) {
+            for gap in reading.gaps(first.max(reading.cursor), last) {
+                let known = copies.iter().find(|(range, _)| *range == gap).map(|(_, copy)| copy.clone());
+                let copy = known.unwrap_or_else(|| {
+                    let copy = self.copy_of(ctx, cell, gap, gap == (first, last), leaves);
+                    copies.push((gap, copy.clone()));
+                    copy
+                });
+                reading.take(gap, copy, leaves);
             }
-            let mut all = Handed { last, elements: Vec::new() };
-            if let Some(r) = cell.leaf(ctx.log) {
-                let leaf = open(ctx.log, ctx.access, r);
-                all.elements.reserve(leaf.bytes() + LENGTHS * leaf.len());
-                for (_, element) in leaf.iter() {
-                    let hash = self.form.hash(ctx, element);
-                    if hash >= first && !reading.has(hash) {
-                        let (name, value) = self.form.parts(ctx, element);
-                        all.push(name.text(&mut [0; 20]), value.text(&mut [0; 20]));
-                    }
-                }
-            }
-            let within: SmallVec<[u64; 4]> = reading.handed.range(first..=last).map(at_first).collect();
-            for part in within {
-                let part = reading.handed.remove(&part).expect("a range that was found");
-                readers.bytes -= part.bytes();
-                all.elements.extend_from_slice(&part.elements);
-            }
-            all.elements.shrink_to_fit();
-            readers.bytes += all.bytes();
-            reading.handed.insert(first, all);
         }
         self.readers = Some(readers);
     }
 
-    /// Shows a reader the elements of the next leaves, as they were when it began, until `show` says at the end of a leaf
-    /// that it wants no more, or `leaves` leaves were looked at. All elements with hashes below the one that is returned
-    /// have been shown, and no other; `None` is returned when all were, and the reader is forgotten.
+    /// Copies the elements of a leaf whose hashes are in a range, all of them if that is the `whole` leaf; none if there are
+    /// none.
+    fn copy_of(
+        &self,
+        ctx: ReadCtx<'_>,
+        cell: Cell,
+        (first, last): HashRange,
+        whole: bool,
+        leaves: &mut HandedLeaves,
+    ) -> Option<Arc<HandedLeaf>> {
+        let leaf = open(ctx.log, ctx.access, cell.leaf(ctx.log)?);
+        let number = |element| if let LeafElement::Elsewhere(number) = element { Some(number) } else { None };
+        if whole {
+            let mut bytes = vec![0; leaf.copied_bytes()];
+            leaf.copy_into(&mut bytes).expect("it has the bytes that it asked for");
+            let numbers = leaf.iter().filter_map(|(_, element)| number(element));
+            return Some(leaves.make(ctx.log, bytes.into_boxed_slice(), numbers));
+        }
+        let is_in = |element| (first..=last).contains(&self.form.hash(ctx, element));
+        let some: Vec<(u8, LeafElement<'_>)> = leaf.iter().filter(|&(_, element)| is_in(element)).collect();
+        if some.is_empty() {
+            return None;
+        }
+        let (count, bytes, longest) = sizes(some.iter().copied());
+        let mut bytes = vec![0; leaf_bytes(count, bytes, longest)];
+        let mut copy = PackedLeafMut::init(&mut bytes).expect("room for a head");
+        for &(tag, element) in &some {
+            copy.push_element(tag, element).expect("room for all of them");
+        }
+        Some(leaves.make(ctx.log, bytes.into_boxed_slice(), some.iter().filter_map(|&(_, element)| number(element))))
+    }
+
+    /// Shows a reader the elements of the next leaves, as they were when it began, until `show` says at the end of a leaf, or
+    /// behind an element that has an object of its own, that it wants no more, or `most` leaves were looked at. All elements
+    /// with hashes below the one that is returned have been shown, and no other if no element has an object of its own.
+    /// `None` is returned when all were, and the reader is forgotten.
     pub fn read_on(
         &mut self,
-        ctx: ReadCtx<'_>,
+        ctx: &mut WriteCtx<'_>,
         number: ReaderNumber,
-        leaves: usize,
+        most: usize,
         mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
     ) -> Option<u64> {
         let mut readers = self.readers.take().expect("a reader that has begun");
-        let at = readers.readings.iter().position(|reading| reading.number == number);
-        let reading = &mut readers.readings[at.expect("a reader that has begun")];
+        let Readers { readings, leaves } = &mut *readers;
+        let at = readings.iter().position(|reading| reading.number == number);
+        let reading = &mut readings[at.expect("a reader that has begun")];
         let (mut wants_more, mut looked, mut next) = (true, 0, Some(reading.cursor));
-        while let Some(cursor) = next.filter(|_| wants_more && looked < leaves) {
-            let mut show = |name: PackedEntry<'_>, value: PackedEntry<'_>| wants_more &= show(name, value);
-            let (last, handed_bytes) = self.read_leaf(ctx, reading, &mut show);
-            debug_assert!(last >= cursor, "a reader goes on");
-            readers.bytes -= handed_bytes;
-            next = last.checked_add(1);
-            reading.cursor = next.unwrap_or(cursor);
+        let mut show = |name: PackedEntry<'_>, value: PackedEntry<'_>| {
+            wants_more &= show(name, value);
+            wants_more
+        };
+        let mut goes_on = true;
+        while let Some(cursor) = next.filter(|_| goes_on && looked < most) {
+            debug_assert!(cursor >= reading.cursor, "a reader goes on");
+            reading.cursor = cursor;
+            (next, goes_on) = match reading.covered_to(cursor) {
+                Some(last) => self.read_handed(ctx.read(), reading, last, leaves, &mut show),
+                None => self.read_live(ctx.read(), reading, leaves, &mut show),
+            };
             looked += 1;
         }
+        leaves.bury(ctx);
+        reading.cursor = next.unwrap_or(reading.cursor);
         self.readers = Some(readers);
         if next.is_none() {
-            let forgotten = self.end_reading(number);
+            let forgotten = self.end_reading(ctx, number);
             debug_assert_eq!(forgotten, Forgotten::Wholly, "all that was handed over was shown");
         }
         next
     }
 
-    /// Shows the leaf at a reader's cursor, or the handed range that it lies in. Returns the last hash of either, and the
-    /// bytes of what had been handed over of it.
-    fn read_leaf(
+    /// Shows the next copy of the covered range that a reader's cursor is in, and which ends at `last`. Returns the next hash,
+    /// and whether the reader wants more.
+    fn read_handed(
         &self,
         ctx: ReadCtx<'_>,
         reading: &mut Reading,
-        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>),
-    ) -> (u64, usize) {
-        let cursor = reading.cursor;
-        let cell = self.directory.get(cursor);
-        let (first, last) = range_of(cursor, cell.depth());
-        let covering = reading.covering(cursor, last);
-        if covering.is_none()
-            && let Some(r) = cell.leaf(ctx.log)
-        {
-            self.fetch_leaf_at(ctx, last.wrapping_add(1));
-            let is_whole = first == cursor && reading.handed.range(first..=last).next().is_none();
-            for (_, element) in open(ctx.log, ctx.access, r).iter() {
-                let is_live = is_whole || {
-                    let hash = self.form.hash(ctx, element);
-                    hash >= cursor && !reading.has(hash)
-                };
-                if is_live {
-                    let (name, value) = self.form.parts(ctx, element);
-                    show(name, value);
-                }
+        last: u64,
+        leaves: &mut HandedLeaves,
+        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
+    ) -> (Option<u64>, bool) {
+        let Some((&first, _)) = reading.handed.range(reading.cursor..=last).next() else {
+            return (last.checked_add(1), true);
+        };
+        let mut handed = reading.handed.remove(&first).expect("a copy that was found");
+        let copy = Arc::clone(&handed.leaf);
+        let (leaf, mut wants_more) = (PackedLeaf::open(copy.bytes()), true);
+        for (_, element) in leaf.iter().skip(handed.shown) {
+            handed.shown += 1;
+            let LeafElement::Elsewhere(number) = element else {
+                let (name, value) = self.form.parts(ctx, element);
+                wants_more = show(name, value);
+                continue;
+            };
+            let (name, value) = self.form.own_parts(ctx, leaves.object(&handed.leaf, number));
+            wants_more = show(name, value);
+            if !wants_more && handed.shown < leaf.len() {
+                reading.handed.insert(first, handed);
+                return (Some(first), false);
             }
         }
-        let (mut reached, mut bytes) = (last, 0);
-        let within: SmallVec<[u64; 4]> =
-            reading.handed.range(covering.unwrap_or(cursor)..=last).map(at_first).collect();
-        for first in within {
-            let handed = reading.handed.remove(&first).expect("a range that was found");
-            handed.for_each(|name, value| show(PackedEntry::Bytes(name), PackedEntry::Bytes(value)));
-            bytes += handed.bytes();
-            reached = reached.max(handed.last);
+        debug_assert!(handed.shown == leaf.len(), "all of a copy was shown");
+        let next = handed.last.checked_add(1);
+        drop(copy);
+        leaves.take_back(handed.leaf, &reading.bytes);
+        (next, wants_more)
+    }
+
+    /// Shows what is not covered of the leaf at a reader's cursor, up to the first covered hash. Returns the next hash, and
+    /// whether the reader wants more.
+    fn read_live(
+        &self,
+        ctx: ReadCtx<'_>,
+        reading: &mut Reading,
+        leaves: &mut HandedLeaves,
+        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
+    ) -> (Option<u64>, bool) {
+        let cursor = reading.cursor;
+        let cell = self.directory.get(cursor);
+        let (first, end) = range_of(cursor, cell.depth());
+        let last = reading.next_covered(cursor, end).map_or(end, |covered| covered - 1);
+        debug_assert!((first..=end).contains(&cursor) && last >= cursor, "a part of the leaf at the cursor");
+        let whole = (first, end) == (cursor, last);
+        let Some(r) = cell.leaf(ctx.log) else { return (last.checked_add(1), true) };
+        self.fetch_leaf_at(ctx, end.wrapping_add(1));
+        let leaf = open(ctx.log, ctx.access, r);
+        if leaf.iter().any(|(_, element)| matches!(element, LeafElement::Elsewhere(_))) {
+            let copy = self.copy_of(ctx, cell, (cursor, last), whole, leaves);
+            reading.take((cursor, last), copy, leaves);
+            return (Some(cursor), true);
         }
-        (reached, bytes)
+        let mut wants_more = true;
+        for (_, element) in leaf.iter() {
+            if whole || (cursor..=last).contains(&self.form.hash(ctx, element)) {
+                let (name, value) = self.form.parts(ctx, element);
+                wants_more = show(name, value);
+            }
+        }
+        (last.checked_add(1), wants_more)
+    }
+
+    /// Whether there was an element of this name and hash when a reader began, which has not passed the hash.
+    pub fn contained(&self, ctx: ReadCtx<'_>, number: ReaderNumber, (hash, name): (u64, &[u8])) -> bool {
+        let readers = self.readers.as_ref().expect("a reader that has begun");
+        let reading = readers.readings.iter().find(|reading| reading.number == number);
+        let reading = reading.expect("a reader that has begun");
+        debug_assert!(hash >= reading.cursor, "what was passed is not kept");
+        if reading.covered_to(hash).is_none() {
+            return self.find_named(ctx, hash, name).is_some();
+        }
+        let handed = reading.handed.range(..=hash).next_back().filter(|(_, handed)| handed.last >= hash);
+        handed.is_some_and(|(_, Handed { leaf, .. })| {
+            let is_it = |element| match element {
+                LeafElement::Here(_) => self.form.name(ctx, element, |of| of == name),
+                LeafElement::Elsewhere(number) => {
+                    ctx.access.open(ctx.log, readers.leaves.object(leaf, number)).key() == name
+                }
+            };
+            PackedLeaf::open(leaf.bytes()).find(tag(hash), is_it).is_some()
+        })
+    }
+
+    /// A reader asks for no hashes below `below` any more: what was handed over to it of them is given up, at most 256
+    /// leaves in one call.
+    pub fn pass(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber, below: u64) {
+        let Readers { readings, leaves } = &mut **self.readers.as_mut().expect("a reader that has begun");
+        let reading = readings.iter_mut().find(|reading| reading.number == number).expect("a reader that has begun");
+        let mut passed = below.max(reading.cursor);
+        for _ in 0..FORGOTTEN_MAX {
+            let Some(first) = reading.handed.first_entry() else { break };
+            if first.get().last >= passed {
+                break;
+            }
+            leaves.take_back(first.remove().leaf, &reading.bytes);
+        }
+        if let Some((&first, _)) = reading.handed.first_key_value() {
+            passed = passed.min(first);
+        }
+        reading.cursor = passed.max(reading.cursor);
+        leaves.bury(ctx);
     }
 
     /// Asks for the leaf of a hash, which is read next.
@@ -259,27 +385,28 @@ impl LeafTable {
         }
     }
 
-    /// Checks the readers and what was handed over to them.
-    pub(super) fn verify_readers(&self, ctx: ReadCtx<'_>) {
+    /// Checks the readers and what was handed over to them, and adds the objects that only they have.
+    pub(super) fn verify_readers(&self, ctx: ReadCtx<'_>, live: &mut HashSet<Ref>) {
         let Some(readers) = &self.readers else { return };
         assert!(!readers.readings.is_empty(), "a table without readers has no list of them");
-        let mut bytes = 0;
         for reading in &readers.readings {
             let mut next = Some(reading.cursor);
-            for (&first, handed) in &reading.handed {
-                assert!(next.is_some_and(|next| first >= next) && handed.last >= first, "ranges are apart, and ahead");
-                handed.for_each(|name, _| {
-                    let hash = hash64(ctx.seed, name);
-                    assert!((first..=handed.last).contains(&hash), "an element is in its range");
-                });
-                next = handed.last.checked_add(1);
-                bytes += handed.bytes();
+            for (&first, Handed { last, leaf, .. }) in &reading.handed {
+                assert!(next.is_some_and(|next| first >= next) && *last >= first, "ranges are apart, and ahead");
+                assert!(reading.covered_to(first) >= Some(*last), "what was handed over is covered");
+                for (_, element) in PackedLeaf::open(leaf.bytes()).iter() {
+                    let hash = match element {
+                        LeafElement::Here(_) => self.form.hash(ctx, element),
+                        LeafElement::Elsewhere(number) => {
+                            hash64(ctx.seed, ctx.access.open(ctx.log, readers.leaves.object(leaf, number)).key())
+                        }
+                    };
+                    assert!((first..=*last).contains(&hash), "an element is in its range");
+                }
+                next = last.checked_add(1);
             }
         }
-        assert_eq!(bytes, readers.bytes, "bytes of all that was handed over");
+        let all = readers.readings.iter().flat_map(|reading| reading.handed.values().map(|handed| &handed.leaf));
+        readers.leaves.verify(all, live);
     }
-}
-
-fn at_first((&first, _): (&u64, &Handed)) -> u64 {
-    first
 }

@@ -356,7 +356,7 @@ fn element_size(element: LeafElement<'_>) -> (usize, usize) {
 }
 
 /// Number of elements, their bytes in a leaf, and the longest size.
-fn sizes<'e>(elements: impl Iterator<Item = (u8, LeafElement<'e>)>) -> (usize, usize, usize) {
+pub(super) fn sizes<'e>(elements: impl Iterator<Item = (u8, LeafElement<'e>)>) -> (usize, usize, usize) {
     elements.fold((0, 0, 0), |(count, bytes, longest), (_, element)| {
         let (size, wide_as) = element_size(element);
         (count + 1, bytes + size, longest.max(wide_as))

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use varve_base::rng::Rng;
 use varve_segment::{Drain, DrainState, LogGeometry, Relocate, Relocated};
 
-use crate::{Forgotten, ReaderNumber};
+use crate::{Forgotten, ReaderBytes, ReaderNumber};
 
 use super::*;
 
@@ -406,29 +406,51 @@ struct Shown {
     expected: BTreeMap<Vec<u8>, Vec<u8>>,
     shown: BTreeMap<Vec<u8>, Vec<u8>>,
     below: u64,
+    bytes: ReaderBytes,
+    /// Some element had an object of its own: showing may have ended behind it.
+    has_own: bool,
 }
 
 impl World {
     fn begin_reading(&mut self, number: u64) -> Shown {
-        let number = ReaderNumber::new(number);
-        self.table.begin_reading(number);
-        Shown { number, expected: self.model.clone(), shown: BTreeMap::new(), below: 0 }
+        let (number, bytes) = (ReaderNumber::new(number), ReaderBytes::default());
+        self.table.begin_reading(number, bytes.clone());
+        Shown { number, expected: self.model.clone(), shown: BTreeMap::new(), below: 0, bytes, has_own: false }
+    }
+
+    /// Whether a reader, which passes what is below the name's hash, finds the name.
+    fn contained(&mut self, reader: &mut Shown, name: &[u8]) -> bool {
+        let World { log, access, appender, table, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: ID };
+        let hash = hash64(SEED, name);
+        table.pass(&mut ctx, reader.number, reader.below);
+        reader.below = hash;
+        table.contained(ctx.read(), reader.number, (hash, name))
+    }
+
+    fn end_reading(&mut self, reader: &Shown) -> Forgotten {
+        let World { log, access, appender, table, .. } = self;
+        table.end_reading(&mut WriteCtx { log, access, appender, seed: SEED, id: ID }, reader.number)
     }
 
     /// Shows a reader one leaf more; true if that was the last one.
     fn read_leaf(&mut self, reader: &mut Shown) -> bool {
-        let World { log, access, table, .. } = self;
-        let ctx = ReadCtx { log, access, seed: SEED };
+        let World { log, access, appender, table, rng, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: ID };
         let mut hashes = Vec::new();
-        let next = table.read_on(ctx, reader.number, 1, |name, value| {
+        let next = table.read_on(&mut ctx, reader.number, 1, |name, value| {
             let (name, value) = (name.text(&mut [0; 20]).to_vec(), value.text(&mut [0; 20]).to_vec());
             hashes.push(hash64(SEED, &name));
+            reader.has_own |= name.len() + value.len() > ELEMENT_MAX;
             assert!(reader.shown.insert(name, value).is_none(), "an element is shown once");
-            true
+            rng.below(4) > 0
         });
-        assert!(hashes.iter().all(|&hash| hash >= reader.below && next.is_none_or(|next| hash < next)));
+        let in_order = hashes.iter().all(|&hash| hash >= reader.below && next.is_none_or(|next| hash < next));
+        assert!(reader.has_own || in_order, "elements come in order of their leaves");
+        assert!(next.is_none_or(|next| next >= reader.below));
         reader.below = next.unwrap_or(u64::MAX);
         if next.is_none() {
+            assert_eq!(reader.bytes.get(), 0, "what was shown is not kept");
             assert_eq!(reader.shown, reader.expected, "a reader is shown what was there when it began");
         }
         next.is_none()
@@ -470,7 +492,8 @@ fn readers_are_shown_what_was_there_when_they_began() {
                 }
                 14 if world.rng.below(40) == 0 && !readers.is_empty() => {
                     let gone = readers.swap_remove(0);
-                    while world.table.end_reading(gone.number) == Forgotten::Partly {}
+                    while world.end_reading(&gone) == Forgotten::Partly {}
+                    assert_eq!(gone.bytes.get(), 0, "what nobody wants is not kept");
                 }
                 _ => world.look(&name),
             }
@@ -501,4 +524,81 @@ fn a_change_hands_one_leaf_over_once() {
     assert!(all < 20_000 * 30, "{all} bytes of 20 000 elements and their ranges");
     while !world.read_leaf(&mut reader) {}
     assert!(world.table.table_bytes() < quiet, "the table is empty");
+}
+
+/// A leaf was copied with the objects of its elements, for each reader: 12 to 40 ms for one of 200 KB values.
+#[test]
+fn issue_11_objects_of_elements_are_kept_and_not_copied() {
+    const VALUE: usize = 20_000;
+    let value = |n: u64| vec![n as u8; VALUE];
+    let mut world = World::new(LeafTable::fields(), 5);
+    (0..60).for_each(|n| world.put(&name(0, n), &value(n)));
+    let mut readers = [1, 2, 3].map(|number| world.begin_reading(number));
+    assert!(!world.read_leaf(&mut readers[2]));
+    let shown = readers[2].shown.len();
+    assert!(shown < 60, "showing ends behind an element: {shown} of a leaf were shown");
+    (0..60).step_by(2).for_each(|n| world.put(&name(0, n), &value(n + 1)));
+    (1..60).step_by(6).for_each(|n| world.remove(&name(0, n)));
+    let handed = world.table.handed_bytes();
+    assert!(handed < 40_000, "{handed} bytes of leaves were copied for three readers");
+    let kept = readers.each_ref().map(|reader| reader.bytes.get());
+    assert!((40 * VALUE..42 * VALUE).contains(&kept[0]) && kept[0] == kept[1], "{kept:?} bytes on the readers' account");
+    world.verify();
+    // Reclaim moves what only the readers have.
+    (0..200).for_each(|_| world.reclaim());
+    world.verify();
+    while world.end_reading(&readers[1]) == Forgotten::Partly {}
+    for reader in [0, 2] {
+        while !world.read_leaf(&mut readers[reader]) {}
+    }
+    assert!(!world.table.is_read() && world.table.handed_bytes() == 0);
+    world.verify();
+}
+
+/// All that had been handed over became one range when a table shrank to one leaf, in one command.
+#[test]
+fn issue_11_copies_stay_apart_when_leaves_are_joined() {
+    let mut world = World::new(LeafTable::members(), 6);
+    (0..20_000).for_each(|n| world.put(&name(0, n), b""));
+    let mut readers = [world.begin_reading(1), world.begin_reading(2)];
+    (0..20_000).for_each(|n| world.remove(&name(0, n)));
+    let mut most = 0;
+    loop {
+        let before = readers[0].shown.len();
+        let ended = world.read_leaf(&mut readers[0]);
+        most = most.max(readers[0].shown.len() - before);
+        if ended {
+            break;
+        }
+    }
+    assert!(most < 300, "{most} elements were shown as one leaf");
+    while !world.read_leaf(&mut readers[1]) {}
+}
+
+#[test]
+fn issue_11_a_reader_finds_what_was_there_when_it_began() {
+    let seed = seed(31);
+    for run in 0..8 {
+        let mut world = World::new(LeafTable::members(), seed + run);
+        let shape = run % 4;
+        (0..3000).for_each(|n| world.put(&name(shape, n * 2), b""));
+        let mut reader = world.begin_reading(run);
+        let mut asked: Vec<Vec<u8>> = (0..6000).map(|n| name(shape, n)).collect();
+        asked.sort_by_key(|name| hash64(SEED, name));
+        asked.dedup();
+        for asked in asked {
+            for _ in 0..3 {
+                let name = name(shape, world.rng.below(6000));
+                if world.rng.below(3) == 0 { world.put(&name, b"") } else { world.remove(&name) }
+            }
+            if world.rng.below(40) == 0 {
+                world.reclaim();
+            }
+            assert_eq!(world.contained(&mut reader, &asked), reader.expected.contains_key(&asked));
+        }
+        world.verify();
+        while world.end_reading(&reader) == Forgotten::Partly {}
+        assert_eq!((reader.bytes.get(), world.table.is_read()), (0, false));
+        world.verify();
+    }
 }

@@ -525,7 +525,7 @@ impl Quicklist {
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.tree.verify();
         if let Some(readers) = &self.readers {
-            readers.verify(|leaf| self.tree.leaf(leaf).is_some());
+            readers.verify(|leaf| self.tree.leaf(leaf).is_some(), live);
         }
         let leaves = std::iter::successors(self.tree.first(), |leaf| self.tree.next(*leaf));
         let detached = self.tree.detached_leaves();

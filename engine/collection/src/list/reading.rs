@@ -8,7 +8,7 @@ use varve_segment::{Access, Log};
 
 use super::{CompressScratch, End, Leaf, Quicklist, open};
 use crate::sequence_readers::{LeafPart, NextLeaf};
-use crate::{Forgotten, ReadCtx, ReaderNumber};
+use crate::{Forgotten, ReadCtx, ReaderBytes, ReaderNumber};
 
 /// The elements of a node that a reader is shown.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,9 @@ pub struct NodePart<'n> {
 }
 
 impl Quicklist {
-    /// Begins to read `count` elements from position `first` on, towards the end that is not `from`.
-    pub fn begin_reading(&mut self, number: ReaderNumber, first: u64, count: u64, from: End) {
+    /// Begins to read `count` elements from position `first` on, towards the end that is not `from`. What is kept for the
+    /// reader is counted in its bytes.
+    pub fn begin_reading(&mut self, reader: (ReaderNumber, ReaderBytes), first: u64, count: u64, from: End) {
         debug_assert!(count > 0, "a range with elements");
         let last = match from {
             End::Front => first + count - 1,
@@ -42,7 +43,7 @@ impl Quicklist {
                 self.tree.count_of(high_leaf) - 1 - offset
             }
         };
-        self.readers.get_or_insert_default().add(number, order, skip, count);
+        self.readers.get_or_insert_default().add(reader, order, skip, count);
     }
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.
@@ -73,7 +74,8 @@ impl Quicklist {
     #[inline(never)]
     fn hand_over(&mut self, log: &Log, access: &Access, leaf: Leaf) {
         let readers = self.readers.as_mut().expect("the caller looked");
-        readers.hand_over(leaf.number(), access.open(log, self.tree.leaf_ref(leaf)).value());
+        let node = access.open(log, self.tree.leaf_ref(leaf)).value();
+        readers.hand_over(log, leaf.number(), node, std::iter::empty());
     }
 
     /// Shows a reader the next nodes, until `show`, which returns the number of elements that it has taken and whether it
@@ -91,19 +93,17 @@ impl Quicklist {
             if let Some(leaf) = readers.upcoming(number).and_then(|leaf| self.tree.leaf(leaf)) {
                 ctx.log.line(self.tree.leaf_ref(leaf)).fetch_pair();
             }
-            let handed;
+            let mut handed = None;
             let value = match leaf {
                 NextLeaf::Live(leaf) => {
                     let leaf = self.tree.leaf(leaf).expect("a leaf that is as it was");
                     ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value()
                 }
-                NextLeaf::Handed(bytes) => {
-                    handed = bytes;
-                    &handed
-                }
+                NextLeaf::Handed(leaf) => handed.insert(leaf).bytes(),
             };
             let node = open(value, &mut scratch.node);
             let (taken, wants_more) = show(part_of(node, part, from));
+            handed.into_iter().for_each(|leaf| readers.take_back(number, leaf));
             let is_left = readers.note_shown(number, taken);
             if !wants_more || !is_left {
                 break is_left;

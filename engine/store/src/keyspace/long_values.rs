@@ -45,9 +45,9 @@ impl Shard {
     /// Begins to read the long collection of a key whose elements the walker wants.
     pub(super) fn begin_long(&mut self, ground: &Ground, r: Ref, walk: &Arc<Walk>, sink: Box<dyn PartSink>) {
         let link = self.link_of(ground.log(), r).expect("a long value has a root");
-        let reader = self.begin_reading(ground, link.place, |collection, number| match collection {
-            Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number),
-            Collection::List(list) => list.begin_reading(number, 0, list.len(), ListEnd::Front),
+        let reader = self.begin_reading(ground, link.place, |collection, (number, bytes)| match collection {
+            Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
+            Collection::List(list) => list.begin_reading((number, bytes), 0, list.len(), ListEnd::Front),
             Collection::Zset(_) => unreachable!("it is shown whole"),
         });
         walk.add_long(LongValue { reader, sink, scratch: Default::default() });
@@ -105,7 +105,7 @@ fn show_some(
     let is_hash = matches!(collection, Collection::Hash(_));
     match collection {
         Collection::Hash(elements) | Collection::Set(elements) => {
-            let next = elements.read_on(ctx.read(), number, STEP_LEAVES, |name, value| {
+            let next = elements.read_on(ctx, number, STEP_LEAVES, |name, value| {
                 let (name_text, value_text) = (&mut [0; 20], &mut [0; 20]);
                 let (name, value) = (name.text(name_text), value.text(value_text));
                 sink.part(if is_hash { ValuePart::Pair(name, value) } else { ValuePart::Element(name) });

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use varve_collection::{Collection, CollectionId, Forgotten, ReaderNumber, WriteCtx};
+use varve_collection::{Collection, CollectionId, Forgotten, ReaderBytes, ReaderNumber, WriteCtx};
 use varve_segment::Appender;
 
 use super::ground::Ground;
@@ -98,12 +98,12 @@ impl Shard {
         &mut self,
         ground: &Ground,
         place: u32,
-        begin: impl FnOnce(&mut Collection, ReaderNumber),
+        begin: impl FnOnce(&mut Collection, (ReaderNumber, ReaderBytes)),
     ) -> CollectionReader {
         let root = self.roots.get_mut(place);
         debug_assert!(!root.dying, "a key leads to it");
         let reader = ground.readers().begin(root.id);
-        begin(&mut root.body, reader.number());
+        begin(&mut root.body, reader.of_collection());
         ground.follow_root(root);
         reader
     }
@@ -137,9 +137,9 @@ impl Shard {
     pub(crate) fn forget_reader(
         &mut self,
         ground: &Ground,
+        appender: &mut Appender,
         place: u32,
-        id: CollectionId,
-        number: ReaderNumber,
+        (id, number): (CollectionId, ReaderNumber),
     ) -> bool {
         let Some(root) = self.roots.find(place, id) else { return true };
         if root.unpublished {
@@ -149,7 +149,7 @@ impl Shard {
             ground.pending().mark_dying(id);
             return true;
         }
-        let forgotten = root.body.end_reading(number);
+        let forgotten = self.with_root(ground, appender, place, |root, ctx| root.body.end_reading(ctx, number));
         if forgotten == Forgotten::Wholly {
             ground.readers().forget();
         }

@@ -41,6 +41,8 @@ pub struct WorkerState {
     background: BackgroundState,
     /// Time spent on making room since this was last asked, ns.
     room_ns: u64,
+    /// How long the shard was held for the last part of a long command, ns; `None` once it was asked.
+    part_ns: Option<u64>,
     buffers: Buffers,
 }
 
@@ -73,6 +75,7 @@ impl StoreWorker {
             awaited: 0,
             background: BackgroundState::new(id),
             room_ns: 0,
+            part_ns: None,
             buffers: Buffers::default(),
         };
         StoreWorker { store, local }
@@ -215,6 +218,16 @@ impl WorkerState {
     #[inline]
     pub(crate) fn take_room_ns(&mut self) -> u64 {
         std::mem::take(&mut self.room_ns)
+    }
+
+    /// Notes how long a shard was held for a part of a long command, ns.
+    pub(crate) fn note_part_ns(&mut self, ns: u64) {
+        self.part_ns = Some(ns);
+    }
+
+    /// How long a shard was held for the last part, if that was not asked since.
+    pub(crate) fn take_part_ns(&mut self) -> Option<u64> {
+        self.part_ns.take()
     }
 
     /// Runs `work` with the buffer of a value that is written anew, emptied.

@@ -7,6 +7,8 @@
 //! Whatever becomes of the key meanwhile, the root stays where its number says until the last reader has ended. A
 //! collection under the bounds is shown in one hold.
 
+use std::time::Instant;
+
 use varve_collection::list::{NodePart, Quicklist, Search, emit_from};
 use varve_collection::{Collection, ReaderNumber, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
@@ -87,6 +89,13 @@ pub struct ListReader {
     from: ListEnd,
 }
 
+impl ListReader {
+    /// Bytes that the list keeps for it ([`CollectionReader::kept_bytes`]).
+    pub fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
+}
+
 /// A search in a list over several holds, as it stands.
 #[derive(Debug)]
 pub struct ListSearch {
@@ -117,6 +126,16 @@ impl Store {
 }
 
 impl Tx<'_> {
+    /// True if any shard is held.
+    pub fn holds_shards(&self) -> bool {
+        self.held.ids().next().is_some()
+    }
+
+    /// Nanoseconds for which the shard was held for the last part that a reader was shown, if that was not asked since.
+    pub fn take_part_ns(&mut self) -> Option<u64> {
+        self.local.take_part_ns()
+    }
+
     /// Begins to read the collection at a key, whose shard is held, over several holds; `None` if there is none, or one
     /// that is short enough to be shown at once. No hit or miss is counted.
     ///
@@ -146,8 +165,8 @@ impl Tx<'_> {
 
     /// Begins to read all of a big hash or set that was opened.
     pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
-        let begin = |collection: &mut Collection, number| match collection {
-            Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number),
+        let begin = |collection: &mut Collection, (number, bytes)| match collection {
+            Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
             Collection::List(_) | Collection::Zset(_) => unreachable!("elements in an order of their own"),
         };
         self.held.at_mut(at.shard).begin_reading(self.store.ground(), link.place, begin)
@@ -166,7 +185,7 @@ impl Tx<'_> {
         if count == 0 || !is_long_range(shard.root(link.place).body.list(), count, ground.readers().bounds()) {
             return None;
         }
-        let begin = |list: &mut Collection, number| list.list_mut().begin_reading(number, first, count, from);
+        let begin = |list: &mut Collection, reader| list.list_mut().begin_reading(reader, first, count, from);
         Some(ListReader { reader: shard.begin_reading(ground, link.place, begin), from })
     }
 
@@ -232,7 +251,7 @@ impl Tx<'_> {
             let (Collection::Hash(elements) | Collection::Set(elements)) = collection else {
                 unreachable!("elements in order of their hashes")
             };
-            elements.read_on(ctx.read(), number, HOLD_LEAVES, |name, value| {
+            elements.read_on(ctx, number, HOLD_LEAVES, |name, value| {
                 let lengths = [name.text_len(), value.text_len()];
                 show(name, value);
                 budget.takes(lengths)
@@ -247,7 +266,7 @@ impl Tx<'_> {
 
     /// Holds the shard of a reader's collection and reads on; `None`, and nothing is done, if it is busy. A reader that
     /// was shown all, for which `read` returns `None`, has ended.
-    fn with_reader_root<R>(
+    pub(super) fn with_reader_root<R>(
         &mut self,
         reader: &mut CollectionReader,
         read: impl FnOnce(&mut Collection, &mut WriteCtx<'_>, ReaderNumber) -> Option<R>,
@@ -259,6 +278,7 @@ impl Tx<'_> {
         if !self.try_hold_one(at.shard as u16) || store.collections().get(id) != Some(at) {
             return None;
         }
+        let begin = Instant::now();
         let (ground, appender) = (store.ground(), self.local.appender());
         let shard = self.held.at_mut(0);
         let number = reader.number();
@@ -267,6 +287,7 @@ impl Tx<'_> {
             reader.end();
             shard.follow_reader_end(ground, at.place);
         }
+        self.local.note_part_ns(begin.elapsed().as_nanos() as u64);
         Some(shown)
     }
 }

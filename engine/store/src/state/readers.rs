@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use varve_base::rank::{Rank, RankedMutex};
-use varve_collection::{CollectionId, ReaderNumber};
+use varve_collection::{CollectionId, ReaderBytes, ReaderNumber};
 
 /// The readers of a store.
 pub(crate) struct ReaderList {
@@ -47,6 +47,7 @@ impl Default for ReadBounds {
 pub struct CollectionReader {
     id: CollectionId,
     number: ReaderNumber,
+    bytes: ReaderBytes,
     /// Its root knows it.
     is_under_way: bool,
     list: Arc<ReaderList>,
@@ -86,7 +87,7 @@ impl ReaderList {
     pub(crate) fn begin(self: &Arc<Self>, id: CollectionId) -> CollectionReader {
         let number = ReaderNumber::new(self.begun.fetch_add(1, Relaxed));
         self.under_way.fetch_add(1, Relaxed);
-        CollectionReader { id, number, is_under_way: true, list: Arc::clone(self) }
+        CollectionReader { id, number, bytes: ReaderBytes::default(), is_under_way: true, list: Arc::clone(self) }
     }
 
     /// Whether any root has a reader.
@@ -132,6 +133,17 @@ impl CollectionReader {
     /// Its number.
     pub(crate) fn number(&self) -> ReaderNumber {
         self.number
+    }
+
+    /// Its number, and where its collection counts what it keeps for it.
+    pub(crate) fn of_collection(&self) -> (ReaderNumber, ReaderBytes) {
+        (self.number, self.bytes.clone())
+    }
+
+    /// Bytes that its collection keeps for it: elements as they were, which have changed since. They are in the account of
+    /// the store; where several readers share some, each has them here.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     /// All was shown, and its root has forgotten it.

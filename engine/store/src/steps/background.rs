@@ -115,7 +115,7 @@ fn collections_step(store: &Store, worker: &mut WorkerState) -> Step {
         return Step::Done;
     }
     let steps = [
-        free::reader_step(store),
+        free::reader_step(store, worker),
         free::step(store, worker),
         free::rehash_step(store, worker),
         Step::more(store.pending().shrink_step()),

@@ -50,7 +50,7 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
 }
 
 /// Has a collection forget a reader whose owner is gone; true if there was one.
-pub(super) fn reader_step(store: &Store) -> Step {
+pub(super) fn reader_step(store: &Store, worker: &mut WorkerState) -> Step {
     let readers = store.ground().readers();
     let Some((id, number)) = readers.take_gone() else { return Step::Done };
     let Some(at) = store.collections().get(id) else { return Step::More };
@@ -59,7 +59,7 @@ pub(super) fn reader_step(store: &Store) -> Step {
         readers.add_gone(id, number);
         return Step::Busy;
     };
-    if !shard.forget_reader(store.ground(), at.place, id, number) {
+    if !shard.forget_reader(store.ground(), worker.appender(), at.place, (id, number)) {
         readers.add_gone(id, number);
     }
     Step::More

@@ -14,11 +14,12 @@ use varve_protocol::Resp;
 use crate::features::pubsub::state::Kind;
 use crate::net::conn::{Conn, Ends, WaitReasons};
 
-/// All bytes that a client costs: what the connection takes, and values that are received or sent, which lie in the
-/// store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
+/// All bytes that a client costs: what the connection takes, values that are received or sent, and elements that are kept
+/// for its reply as they were, which both lie in the store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
 #[inline]
 pub(crate) fn weight(conn: &Conn) -> usize {
-    memory(conn) + conn.requests().large_bytes() + conn.output().pinned_bytes()
+    let in_store = conn.requests().large_bytes() + conn.output().pinned_bytes() + conn.session().kept_bytes();
+    memory(conn) + in_store
 }
 
 /// Bytes that a connection takes: itself and its buffers.

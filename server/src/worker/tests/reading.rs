@@ -189,3 +189,59 @@ fn a_client_may_hang_up_at_every_byte() {
     wait_until("all are gone", || server.state().connections() == 0);
     assert_eq!(server.state().workers().iter().map(|worker| worker.weights().total()).sum::<u64>(), 0);
 }
+
+/// Sets this number of fields of the hash `h` to a thousand times `letter`, a hundred in one command that adds `new`.
+fn set_fields(client: &mut Client, fields: usize, letter: &str, new: usize) {
+    let value = letter.repeat(1000);
+    for n in (0..fields).step_by(100) {
+        let names: Vec<String> = (n..n + 100).map(|n| format!("field{n:06}")).collect();
+        let words: Vec<&str> =
+            ["HSET", "h"].into_iter().chain(names.iter().flat_map(|name| [name.as_str(), &value])).collect();
+        client.ask(&words, &format!(":{new}\r\n"));
+    }
+}
+
+/// Elements that others change are kept for a client that does not read its reply, on that client's account.
+#[test]
+fn issue_11_a_client_that_does_not_read_pays_for_what_is_kept_for_it() {
+    const FIELDS: usize = 20_000;
+    let server = Server::start(2, "");
+    let (mut silent, mut other) = (server.connect(), server.connect());
+    set_fields(&mut other, FIELDS, "v", 100);
+    silent.ask(&["CLIENT", "SETNAME", "silent"], "+OK\r\n");
+    silent.send(&request(&["HGETALL", "h"]));
+    assert_eq!(silent.line(), format!("*{}", 2 * FIELDS));
+    set_fields(&mut other, FIELDS, "w", 0);
+    let list = other.bulk(&["CLIENT", "LIST"]);
+    let line = list.lines().find(|line| line.contains(" name=silent ")).expect("its line");
+    let bytes = line.split_once(" tot-mem=").expect("a field").1.split(' ').next().unwrap().parse::<usize>().unwrap();
+    assert!(bytes > 8 << 20, "{bytes} bytes: {line}");
+    other.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 3mb 0 0"], "+OK\r\n");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.state().total(|stats| &stats.output_limit_closed) == 0 {
+        assert!(Instant::now() < deadline, "it is closed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut rest = Vec::new();
+    _ = silent.stream.read_to_end(&mut rest);
+    assert!(rest.len() < FIELDS * 1000, "{} bytes were sent", rest.len());
+    other.ask(&["HGET", "h", "none"], "$-1\r\n");
+}
+
+/// A reply in parts stood still where a write was cut at its share and the next one, of what was left, took all: the
+/// socket then reports nothing.
+#[test]
+fn issue_11_a_long_reply_in_parts_goes_to_its_end() {
+    const FIELDS: usize = 30_000;
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    set_fields(&mut client, FIELDS, "v", 100);
+    for _ in 0..8 {
+        client.send(&request(&["HGETALL", "h"]));
+        assert_eq!(client.line(), format!("*{}", 2 * FIELDS));
+        let mut rest = vec![0; FIELDS * ("$11\r\nfield000000\r\n$1000\r\n\r\n".len() + 1000)];
+        client.stream.read_exact(&mut rest).unwrap();
+        assert!(rest.ends_with(b"v\r\n"));
+    }
+    client.ask(&["ECHO", "end"], "$3\r\nend\r\n");
+}

@@ -1,0 +1,240 @@
+//! Leaves as they were, and the objects that they name: a collection keeps them for its readers beyond what it has itself.
+//!
+//! ```text
+//!   a leaf about to change --> HandedLeaf { its bytes, number -> slot }     one copy for all readers that miss it
+//!                                                                  |
+//!   slot --> { Ref, the readers that need it, its bytes once the collection has let it go }
+//! ```
+//! A long element has an object of its own, which a leaf names by number. Such an object is not copied when its leaf is
+//! handed over: it stays as it is until the last reader that needs it was shown it. Reclaim may move it, so a copy names
+//! it by slot. If the collection removes the element meanwhile, the object is the readers' alone, and dies with the last
+//! of them.
+//!
+//! Each reader counts the bytes that are kept on its account ([`ReaderBytes`]): whole copies, shared or not, and objects
+//! that the collection has let go. The collection counts a copy once. Not here: which leaf a reader is shown next.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use smallvec::SmallVec;
+use varve_base::Ref;
+use varve_segment::Log;
+
+use crate::WriteCtx;
+
+/// Bytes that a handed leaf takes beside its own: its places in the maps of its collection and of one reader.
+const HANDED_BYTES: usize = 112;
+/// Bytes of a slot, and of the place of its object in a leaf and in the map.
+const SLOT_BYTES: usize = 120;
+
+/// Bytes that are kept for one reader: its collection counts them, its owner asks.
+#[derive(Clone, Debug, Default)]
+pub struct ReaderBytes(Arc<AtomicUsize>);
+
+impl ReaderBytes {
+    /// Bytes that are kept for the reader now.
+    #[inline]
+    pub fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn sub(&self, bytes: usize) {
+        let before = self.0.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "a reader gives back what it has: {bytes} of {before}");
+    }
+}
+
+/// A leaf as it was before a change.
+pub(crate) struct HandedLeaf {
+    bytes: Box<[u8]>,
+    /// The numbers of objects in it, ascending, with their slots.
+    named: Box<[(u64, u32)]>,
+}
+
+impl HandedLeaf {
+    /// The bytes of the leaf.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Objects that it names.
+    pub(crate) fn objects(&self) -> usize {
+        self.named.len()
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes.len() + HANDED_BYTES + self.named.len() * SLOT_BYTES
+    }
+}
+
+/// The handed leaves of a collection.
+#[derive(Default)]
+pub(crate) struct HandedLeaves {
+    /// Bytes of all that were handed over and not given back.
+    bytes: usize,
+    slots: Vec<Kept>,
+    free: Vec<u32>,
+    by_ref: HashMap<Ref, u32>,
+    /// Objects that nobody needs any more, to be killed.
+    dead: Vec<Ref>,
+}
+
+/// An object that a handed leaf names.
+struct Kept {
+    r: Ref,
+    /// One for each handed leaf of each reader that names it.
+    needed_by: SmallVec<[ReaderBytes; 1]>,
+    /// Its bytes, once the collection has let it go.
+    let_go: Option<usize>,
+}
+
+impl HandedLeaves {
+    /// Bytes of all handed leaves.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes a copy of a leaf, which names the objects of these numbers. Some reader takes it.
+    pub(crate) fn make(
+        &mut self,
+        log: &Log,
+        bytes: Box<[u8]>,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Arc<HandedLeaf> {
+        let mut named: Vec<(u64, u32)> =
+            numbers.map(|number| (number, self.slot_of(log.recall(number)))).collect();
+        named.sort_unstable();
+        debug_assert!(named.windows(2).all(|pair| pair[0].0 != pair[1].0), "a leaf names an object once");
+        let leaf = HandedLeaf { bytes, named: named.into_boxed_slice() };
+        self.bytes += leaf.memory();
+        Arc::new(leaf)
+    }
+
+    fn slot_of(&mut self, r: Ref) -> u32 {
+        if let Some(&slot) = self.by_ref.get(&r) {
+            return slot;
+        }
+        let kept = Kept { r, needed_by: SmallVec::new(), let_go: None };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = kept;
+                slot
+            }
+            None => {
+                self.slots.push(kept);
+                u32::try_from(self.slots.len() - 1).expect("fewer objects than numbers")
+            }
+        };
+        self.by_ref.insert(r, slot);
+        slot
+    }
+
+    /// Gives a leaf to a reader.
+    pub(crate) fn give(&mut self, leaf: &HandedLeaf, to: &ReaderBytes) {
+        to.add(leaf.memory());
+        for &(_, slot) in &leaf.named {
+            let kept = &mut self.slots[slot as usize];
+            to.add(kept.let_go.unwrap_or(0));
+            kept.needed_by.push(to.clone());
+        }
+    }
+
+    /// Takes a leaf back from a reader. What it named and nobody needs any more is killed by [`HandedLeaves::bury`].
+    pub(crate) fn take_back(&mut self, leaf: Arc<HandedLeaf>, from: &ReaderBytes) {
+        debug_assert!(self.bytes >= leaf.memory(), "a leaf of this collection");
+        from.sub(leaf.memory());
+        for &(_, slot) in &leaf.named {
+            let kept = &mut self.slots[slot as usize];
+            from.sub(kept.let_go.unwrap_or(0));
+            let at = kept.needed_by.iter().position(|reader| Arc::ptr_eq(&reader.0, &from.0));
+            kept.needed_by.swap_remove(at.expect("a reader that needs it"));
+            if kept.needed_by.is_empty() {
+                self.dead.extend(kept.let_go.take().map(|_| kept.r));
+                self.by_ref.remove(&kept.r);
+                self.free.push(slot);
+            }
+        }
+        if let Ok(leaf) = Arc::try_unwrap(leaf) {
+            self.bytes -= leaf.memory();
+        }
+    }
+
+    /// Where the object of a number in a handed leaf is now.
+    pub(crate) fn object(&self, leaf: &HandedLeaf, number: u64) -> Ref {
+        let at = leaf.named.binary_search_by_key(&number, |&(number, _)| number);
+        let (_, slot) = leaf.named[at.expect("a number that the leaf names")];
+        self.slots[slot as usize].r
+    }
+
+    /// Whether a reader needs this object as it is.
+    #[inline]
+    pub(crate) fn needs(&self, r: Ref) -> bool {
+        self.by_ref.contains_key(&r)
+    }
+
+    /// The collection lets an object of `bytes` bytes go; false if no reader needs it, and the collection kills it.
+    pub(crate) fn let_go(&mut self, r: Ref, bytes: usize) -> bool {
+        let Some(&slot) = self.by_ref.get(&r) else { return false };
+        let kept = &mut self.slots[slot as usize];
+        debug_assert!(kept.let_go.is_none(), "a collection lets an object go once");
+        kept.let_go = Some(bytes);
+        kept.needed_by.iter().for_each(|reader| reader.add(bytes));
+        true
+    }
+
+    /// Moves an object that the collection has let go out of reclaim's way; false if no reader has it.
+    pub(crate) fn relocate(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) -> bool {
+        let is_ours = self.by_ref.get(&r).is_some_and(|&slot| self.slots[slot as usize].let_go.is_some());
+        if is_ours {
+            let new = ctx.relocate(r);
+            self.moved(r, new);
+        }
+        is_ours
+    }
+
+    /// An object that a handed leaf may name was moved.
+    pub(crate) fn moved(&mut self, old: Ref, new: Ref) {
+        debug_assert!(old != new, "it was moved");
+        if let Some(slot) = self.by_ref.remove(&old) {
+            self.slots[slot as usize].r = new;
+            self.by_ref.insert(new, slot);
+        }
+    }
+
+    /// Kills the objects that nobody needs any more.
+    pub(crate) fn bury(&mut self, ctx: &mut WriteCtx<'_>) {
+        for r in self.dead.drain(..) {
+            ctx.access.kill(ctx.log, r);
+        }
+    }
+
+    /// Whether nothing is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.by_ref.is_empty() && self.dead.is_empty()
+    }
+
+    /// Checks the slots, and the sum of these leaves, those of all readers; adds the objects that only readers have.
+    pub(crate) fn verify<'l>(&self, leaves: impl Iterator<Item = &'l Arc<HandedLeaf>>, live: &mut HashSet<Ref>) {
+        assert!(self.dead.is_empty(), "what nobody needs is killed at once");
+        let (mut seen, mut bytes, mut needed) = (HashSet::new(), 0, HashMap::<u32, usize>::new());
+        for leaf in leaves {
+            leaf.named.iter().for_each(|(_, slot)| *needed.entry(*slot).or_default() += 1);
+            if seen.insert(Arc::as_ptr(leaf)) {
+                bytes += leaf.memory();
+            }
+        }
+        assert_eq!(bytes, self.bytes, "bytes of all that was handed over");
+        assert_eq!(needed.len(), self.by_ref.len(), "objects that handed leaves name");
+        for (&r, slot) in &self.by_ref {
+            let kept = &self.slots[*slot as usize];
+            assert!(kept.r == r && needed.get(slot) == Some(&kept.needed_by.len()), "readers that need an object");
+            assert!(kept.let_go.is_none() || live.insert(r), "an object that was let go has one place only");
+        }
+    }
+}

@@ -101,14 +101,8 @@ impl HandedLeaves {
     }
 
     /// Makes a copy of a leaf, which names the objects of these numbers. Some reader takes it.
-    pub(crate) fn make(
-        &mut self,
-        log: &Log,
-        bytes: Box<[u8]>,
-        numbers: impl Iterator<Item = u64>,
-    ) -> Arc<HandedLeaf> {
-        let mut named: Vec<(u64, u32)> =
-            numbers.map(|number| (number, self.slot_of(log.recall(number)))).collect();
+    pub(crate) fn make(&mut self, log: &Log, bytes: Box<[u8]>, numbers: impl Iterator<Item = u64>) -> Arc<HandedLeaf> {
+        let mut named: Vec<(u64, u32)> = numbers.map(|number| (number, self.slot_of(log.recall(number)))).collect();
         named.sort_unstable();
         debug_assert!(named.windows(2).all(|pair| pair[0].0 != pair[1].0), "a leaf names an object once");
         let leaf = HandedLeaf { bytes, named: named.into_boxed_slice() };

@@ -335,7 +335,7 @@ impl Collection {
         match self {
             Collection::List(c) => c.end_reading(number),
             Collection::Hash(e) | Collection::Set(e) => e.end_reading(ctx, number),
-            Collection::Zset(_) => Forgotten::Unknown,
+            Collection::Zset(z) => z.end_reading(ctx, number),
         }
     }
 
@@ -345,7 +345,7 @@ impl Collection {
         match self {
             Collection::List(c) => c.is_read(),
             Collection::Hash(e) | Collection::Set(e) => e.is_read(),
-            Collection::Zset(_) => false,
+            Collection::Zset(z) => z.is_read(),
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use varve_base::Ref;
 use varve_segment::Log;
 
+use crate::counted_tree::CountedTree;
 use crate::handed::{HandedLeaf, HandedLeaves, ReaderBytes};
 use crate::{Forgotten, ReaderNumber};
 
@@ -91,9 +92,31 @@ impl SequenceReading {
 }
 
 impl SequenceReaders {
+    /// Adds a reader of `count` elements of a tree's leaves from position `first` on, towards the low end if `down`.
+    pub(crate) fn begin(
+        &mut self,
+        tree: &CountedTree,
+        reader: (ReaderNumber, ReaderBytes),
+        (first, count): (u64, u64),
+        down: bool,
+    ) {
+        debug_assert!(count > 0, "a range with elements");
+        let last = if down { first + 1 - count } else { first + count - 1 };
+        let (low_leaf, before) = tree.locate(first.min(last)).expect("a position below the length");
+        let (high_leaf, offset) = tree.locate(first.max(last)).expect("a position below the length");
+        let mut order = Vec::new();
+        tree.list_numbers(low_leaf, high_leaf, &mut order);
+        let mut skip = before;
+        if down {
+            order.reverse();
+            skip = tree.count_of(high_leaf) - 1 - offset;
+        }
+        self.add(reader, order, skip, count);
+    }
+
     /// Adds a reader of these leaves, in the order in which they are to be shown, of whose elements the first `skip` are
     /// passed over and `left` shown.
-    pub(crate) fn add(&mut self, (number, bytes): (ReaderNumber, ReaderBytes), order: Vec<u32>, skip: u64, left: u64) {
+    fn add(&mut self, (number, bytes): (ReaderNumber, ReaderBytes), order: Vec<u32>, skip: u64, left: u64) {
         debug_assert!(self.readings.iter().all(|reading| reading.number != number), "a reader has its own number");
         let words = order.iter().max().map_or(0, |&leaf| leaf as usize / 64 + 1);
         let mut pending = vec![0; words];
@@ -121,13 +144,7 @@ impl SequenceReaders {
 
     /// Hands a leaf that is about to change, which names the objects of these numbers, over to the readers that have not
     /// come to it, in one copy.
-    pub(crate) fn hand_over(
-        &mut self,
-        log: &Log,
-        leaf: u32,
-        bytes: &[u8],
-        numbers: impl Iterator<Item = u64> + Clone,
-    ) {
+    pub(crate) fn hand_over(&mut self, log: &Log, leaf: u32, bytes: &[u8], numbers: impl Iterator<Item = u64> + Clone) {
         let mut copy: Option<Arc<HandedLeaf>> = None;
         for reading in self.readings.iter_mut().filter(|reading| !reading.is_over && reading.is_pending(leaf)) {
             let copy = copy.get_or_insert_with(|| self.leaves.make(log, bytes.into(), numbers.clone()));
@@ -136,6 +153,40 @@ impl SequenceReaders {
             let before = reading.handed.insert(leaf, Arc::clone(copy));
             debug_assert!(before.is_none(), "a leaf is handed over once");
         }
+    }
+
+    /// Copies a live leaf, which names objects of these numbers, for the reader that has come to it.
+    pub(crate) fn keep(
+        &mut self,
+        log: &Log,
+        number: ReaderNumber,
+        bytes: &[u8],
+        numbers: impl Iterator<Item = u64>,
+    ) -> Arc<HandedLeaf> {
+        let leaf = self.leaves.make(log, bytes.into(), numbers);
+        let reading = self.readings.iter().find(|reading| reading.number == number);
+        self.leaves.give(&leaf, &reading.expect("a reader that has begun").bytes);
+        leaf
+    }
+
+    /// Puts the leaf that a reader has come to back: its first `skip` elements were shown, others are not yet.
+    pub(crate) fn put_back(&mut self, number: ReaderNumber, leaf: Arc<HandedLeaf>, skip: u64) {
+        let found = self.readings.iter_mut().find(|reading| reading.number == number);
+        let reading = found.expect("a reader that has begun");
+        debug_assert!(reading.shown > 0 && reading.left > 0, "it has come to a leaf, and wants more of it");
+        reading.shown -= 1;
+        reading.skip = skip;
+        reading.handed.insert(reading.order[reading.shown], leaf);
+    }
+
+    /// Where the object of a number in a handed leaf is now.
+    pub(crate) fn object(&self, leaf: &HandedLeaf, number: u64) -> Ref {
+        self.leaves.object(leaf, number)
+    }
+
+    /// The objects that readers may need beyond what the collection has itself.
+    pub(crate) fn leaves_mut(&mut self) -> &mut HandedLeaves {
+        &mut self.leaves
     }
 
     /// Takes a leaf back that was shown to a reader.

@@ -10,9 +10,9 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
-use varve_store::{Type, ZShown};
+use varve_store::{Tx, Type, ZShown, ZsetReader};
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
@@ -298,9 +298,32 @@ impl ZShown for Shown<'_> {
 fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> CmdResult {
     let key = ctx.key(1);
     let Query { rev, with_scores, skip, limit, .. } = *query;
+    let takes_parts = ctx.session.takes_parts();
     let Ctx { tx, out, .. } = ctx;
-    tx.zset_range(&key, |len| query.bounds.within(len), rev, (skip, limit), &mut Shown { out, with_scores })?;
+    let (range, shown) = (|len| query.bounds.within(len), &mut Shown { out, with_scores });
+    if !takes_parts {
+        tx.zset_range(&key, range, rev, (skip, limit), shown)?;
+    } else if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown)? {
+        ctx.go_on(Box::new(RestOfRange { reader, with_scores }));
+    }
     Ok(())
+}
+
+/// The members of a long range that are still to be replied.
+struct RestOfRange {
+    reader: ZsetReader,
+    with_scores: bool,
+}
+
+impl Ongoing for RestOfRange {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let with_scores = self.with_scores;
+        tx.read_members_on(&mut self.reader, |member, score| reply_member(out, member, score, with_scores)).into()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
 }
 
 fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {

@@ -542,7 +542,10 @@ fn issue_11_objects_of_elements_are_kept_and_not_copied() {
     let handed = world.table.handed_bytes();
     assert!(handed < 40_000, "{handed} bytes of leaves were copied for three readers");
     let kept = readers.each_ref().map(|reader| reader.bytes.get());
-    assert!((40 * VALUE..42 * VALUE).contains(&kept[0]) && kept[0] == kept[1], "{kept:?} bytes on the readers' account");
+    assert!(
+        (40 * VALUE..42 * VALUE).contains(&kept[0]) && kept[0] == kept[1],
+        "{kept:?} bytes on the readers' account"
+    );
     world.verify();
     // Reclaim moves what only the readers have.
     (0..200).for_each(|_| world.reclaim());

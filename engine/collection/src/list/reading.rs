@@ -26,24 +26,8 @@ impl Quicklist {
     /// Begins to read `count` elements from position `first` on, towards the end that is not `from`. What is kept for the
     /// reader is counted in its bytes.
     pub fn begin_reading(&mut self, reader: (ReaderNumber, ReaderBytes), first: u64, count: u64, from: End) {
-        debug_assert!(count > 0, "a range with elements");
-        let last = match from {
-            End::Front => first + count - 1,
-            End::Back => first + 1 - count,
-        };
-        let (low, high) = (first.min(last), first.max(last));
-        let (low_leaf, before) = self.tree.locate(low).expect("a position below the length");
-        let (high_leaf, offset) = self.tree.locate(high).expect("a position below the length");
-        let mut order = Vec::new();
-        self.tree.list_numbers(low_leaf, high_leaf, &mut order);
-        let skip = match from {
-            End::Front => before,
-            End::Back => {
-                order.reverse();
-                self.tree.count_of(high_leaf) - 1 - offset
-            }
-        };
-        self.readers.get_or_insert_default().add(reader, order, skip, count);
+        let readers = self.readers.get_or_insert_default();
+        readers.begin(&self.tree, reader, (first, count), from == End::Back);
     }
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.

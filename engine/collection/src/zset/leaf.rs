@@ -207,6 +207,14 @@ impl<'a> ScoredLeaf<'a> {
         })
     }
 
+    /// The numbers of the members that have objects of their own.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + Clone + use<'a> {
+        self.members.iter().filter_map(|(_, element)| match element {
+            LeafElement::Here(_) => None,
+            LeafElement::Elsewhere(number) => Some(number),
+        })
+    }
+
     /// Scores and members from an index on.
     #[inline]
     pub(super) fn from(&self, index: usize) -> impl Iterator<Item = (f64, LeafElement<'a>)> + use<'a> {

@@ -9,7 +9,8 @@
 //! ```
 //! A member of 16 bytes with a whole score takes about 19 bytes in its leaf, which has 10% of free room, 11 in the index and
 //! one in the tree. An object for each member, a cell for it in an index of objects and one in a tree took 14 bytes more.
-//! A member over 1 KB has an object of its own, which its leaf names.
+//! A member over 1 KB has an object of its own, which its leaf names. Readers over several holds of the shard see the set as
+//! it was when they began (`reading`).
 //!
 //! Not here: keys, and when a small one becomes big (`tx::zsets`).
 
@@ -18,6 +19,7 @@ mod contract_tests;
 mod fingerprints;
 mod index;
 mod leaf;
+mod reading;
 mod reshape;
 mod scores;
 pub mod small;
@@ -39,6 +41,7 @@ use varve_segment::{Appender, Log, NewObject, ObjectHead, ObjectKind, Owner};
 use crate::counted_tree::{CountedTree, Leaf};
 use crate::kinds;
 use crate::leaf_table::{ELEMENT_MAX, LIMIT_MAX};
+use crate::sequence_readers::SequenceReaders;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 use index::MemberIndex;
 use leaf::{LeafMember, ScoredLeaf};
@@ -65,6 +68,8 @@ pub struct SortedSet {
     members_max: usize,
     /// It dies: its leaves go first, and the index still has their members.
     freeing: bool,
+    /// Those that are shown the set as it was; none nearly always.
+    readers: Option<Box<SequenceReaders>>,
 }
 
 /// A member that was found.
@@ -153,6 +158,7 @@ impl SortedSet {
             object_bytes: 0,
             members_max,
             freeing: false,
+            readers: None,
         }
     }
 
@@ -180,9 +186,10 @@ impl SortedSet {
         self.object_bytes as usize + self.table_bytes()
     }
 
-    /// Bytes of index and tree, and of this itself, which is not among the roots. O(1).
+    /// Bytes of index and tree, of what readers have, and of this itself, which is not among the roots. O(1).
     pub fn table_bytes(&self) -> usize {
-        size_of::<SortedSet>() + self.index.bytes() + self.tree.bytes()
+        let readers = self.readers.as_ref().map_or(0, |readers| readers.bytes());
+        size_of::<SortedSet>() + self.index.bytes() + self.tree.bytes() + readers
     }
 
     /// Where the bucket of a hash is.
@@ -307,7 +314,7 @@ impl SortedSet {
         if left > 0 {
             self.after_removal(ctx, pos.leaf, left);
         }
-        own.into_iter().for_each(|number| self.kill(ctx, ctx.log.recall(number)));
+        own.into_iter().for_each(|number| self.let_go(ctx, ctx.log.recall(number)));
         true
     }
 
@@ -457,6 +464,7 @@ impl SortedSet {
         rev: bool,
         emit: &mut dyn FnMut(&[u8], f64),
     ) {
+        self.before(ctx.read(), leaf);
         let (mut hashes, mut own) = (LeafHashes::new(), SmallVec::<[u64; 8]>::new());
         {
             let reader = ctx.read();
@@ -481,7 +489,7 @@ impl SortedSet {
             }
         }
         hashes.iter().for_each(|&hash| self.index.remove_of(hash, leaf));
-        own.iter().for_each(|&number| self.kill(ctx, ctx.log.recall(number)));
+        own.iter().for_each(|&number| self.let_go(ctx, ctx.log.recall(number)));
     }
 
     /// SCAN's step over the members: shows some from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A
@@ -515,14 +523,17 @@ impl SortedSet {
         true
     }
 
-    /// Moves the object of a member.
+    /// Moves the object that a member has, or had when a reader began.
     fn relocate_own(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let number = LeafElement::Elsewhere(head.r.bits());
         let found = self.find_element(ctx.read(), hash64(ctx.seed, head.key), |element| element == number);
-        let Some(pos) = found.map(|found| found.pos) else { return false };
+        let Some(pos) = found.map(|found| found.pos) else {
+            return self.readers.as_mut().is_some_and(|readers| readers.leaves_mut().relocate(ctx, head.r));
+        };
         self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
         let new = ctx.relocate(head.r);
         self.count_in(ctx.read(), new);
+        self.readers.iter_mut().for_each(|readers| readers.leaves_mut().moved(head.r, new));
         let mut object = ctx.access.open_mut(ctx.log, self.tree.counted.leaf_ref(pos.leaf));
         leaf::set_number(object.value_mut(), pos.index, new.bits());
         true
@@ -540,6 +551,7 @@ impl SortedSet {
 
     /// Kills about `objects` leaves and members' objects; true when nothing is left.
     pub fn free_step(&mut self, ctx: &mut WriteCtx<'_>, objects: usize) -> bool {
+        debug_assert!(!self.is_read(), "what somebody reads is not freed");
         self.freeing = true;
         let mut killed = 0;
         while killed < objects {
@@ -556,10 +568,7 @@ impl SortedSet {
 
     /// The numbers of the members of a leaf that have objects of their own.
     fn own_numbers<'a>(&self, reader: ReadCtx<'a>, leaf: Leaf) -> impl Iterator<Item = u64> + use<'a> {
-        self.tree.open(reader, leaf).members().filter_map(|member| match member.element {
-            LeafElement::Here(_) => None,
-            LeafElement::Elsewhere(number) => Some(number),
-        })
+        self.tree.open(reader, leaf).numbers()
     }
 
     /// Gives back some of index and tree; true when nothing is left of them.
@@ -603,6 +612,9 @@ impl SortedSet {
 
     /// Checks that index and tree hold the same members, and each that it is sound; adds every live object's Ref. O(N).
     pub fn verify(&self, reader: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
+        if let Some(readers) = &self.readers {
+            readers.verify(|leaf| self.tree.counted.leaf(leaf).is_some(), live);
+        }
         let mut bytes = 0;
         let mut own = |r, kind, key: &[u8]| {
             let object = reader.access.open(reader.log, r);

@@ -44,8 +44,9 @@ impl SortedSet {
     /// The object of a leaf that is about to change: every change in place goes through here, and every other one through
     /// [`SortedSet::write_leaf`].
     #[inline]
-    pub(super) fn leaf_mut<'c>(&self, ctx: &'c mut WriteCtx<'_>, leaf: Leaf) -> ObjectMut<'c> {
+    pub(super) fn leaf_mut<'c>(&mut self, ctx: &'c mut WriteCtx<'_>, leaf: Leaf) -> ObjectMut<'c> {
         debug_assert!(!self.freeing, "a set that dies is not changed");
+        self.before(ctx.read(), leaf);
         ctx.access.open_mut(ctx.log, self.tree.counted.leaf_ref(leaf))
     }
 
@@ -117,10 +118,11 @@ impl SortedSet {
 
     /// Gives a leaf other bytes, which `fill` writes: where it lies if its object has the room, else in another object.
     fn refill(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, fit: Fit, fill: impl FnOnce(&mut [u8])) {
-        let mut object = self.leaf_mut(ctx, leaf);
-        let Some(bytes) = fit.value_in(object.read().room()) else {
+        let room = ctx.access.open(ctx.log, self.tree.counted.leaf_ref(leaf)).room();
+        let Some(bytes) = fit.value_in(room) else {
             return self.replace_leaf(ctx, leaf, fit, fill);
         };
+        let mut object = self.leaf_mut(ctx, leaf);
         let (before, has) = (object.read().live_bytes() as u64, object.value().len());
         if bytes < has {
             object.shorten_value(bytes);
@@ -134,6 +136,7 @@ impl SortedSet {
 
     /// Writes the object of a leaf anew and kills the old one.
     fn replace_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, fit: Fit, fill: impl FnOnce(&mut [u8])) {
+        self.before(ctx.read(), leaf);
         let old = self.tree.counted.leaf_ref(leaf);
         let new = self.write_leaf(ctx, leaf, fit, fill);
         debug_assert!(new != old, "an object of its own");
@@ -326,6 +329,7 @@ impl SortedSet {
 
     /// Takes a leaf out of the tree and kills its object.
     pub(super) fn remove_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf) {
+        self.before(ctx.read(), leaf);
         let r = self.tree.counted.remove(leaf);
         self.kill(ctx, r);
     }

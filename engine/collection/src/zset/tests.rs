@@ -3,12 +3,13 @@
 //!
 //! The seed is printed; `VARVE_SEED` sets it, `VARVE_STEPS` the number of operations.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use varve_base::rng::Rng;
 use varve_segment::{Access, Appender, Drain, DrainState, Log, LogGeometry, ObjectHead, Relocate, Relocated};
 
 use super::*;
+use crate::{Forgotten, ReaderBytes, ReaderNumber};
 
 const SEED: u64 = 77;
 const ID: CollectionId = CollectionId::new(5);
@@ -58,7 +59,18 @@ impl Model {
     }
 }
 
+/// A reader of a range: what it is still to be shown.
+struct Shown {
+    number: ReaderNumber,
+    bytes: ReaderBytes,
+    rev: bool,
+    expected: VecDeque<(Vec<u8>, u64)>,
+}
+
 struct World {
+    readers: Vec<Shown>,
+    /// Readers that were shown all.
+    ended: u64,
     log: Log,
     access: Access,
     appender: Appender,
@@ -103,6 +115,8 @@ impl World {
         let log = Log::new(tiny()).expect("addresses");
         let mut rng = Rng::seeded(seed);
         World {
+            readers: Vec::new(),
+            ended: 0,
             access: log.access(),
             appender: Appender::new(),
             drain: None,
@@ -151,7 +165,9 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.rng.below(40) {
+        match self.rng.below(44) {
+            40 if self.readers.len() < 3 => self.begin_reading(),
+            41..=43 => self.read_some(),
             0..=17 => self.add(),
             18..=24 => {
                 let member = self.member();
@@ -310,7 +326,57 @@ impl World {
         assert_eq!((copy.len(), copy.object_bytes), (0, 0));
     }
 
+    fn begin_reading(&mut self) {
+        let all = self.model.all();
+        if all.is_empty() {
+            return;
+        }
+        let from = self.rng.below(all.len() as u64);
+        let count = 1 + self.rng.below(all.len() as u64 - from);
+        let (number, bytes) = (ReaderNumber::new(self.rng.next_u64()), ReaderBytes::default());
+        let mut expected: VecDeque<_> = all[from as usize..(from + count) as usize].to_vec().into();
+        let rev = self.rng.below(2) == 0;
+        if rev {
+            expected.make_contiguous().reverse();
+        }
+        let first = if rev { from + count - 1 } else { from };
+        self.set.begin_reading((number, bytes.clone()), first, count, rev);
+        self.readers.push(Shown { number, bytes, rev, expected });
+    }
+
+    /// Shows a reader some more, or ends it.
+    fn read_some(&mut self) {
+        if self.readers.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.readers.len() as u64) as usize;
+        let mut reader = self.readers.swap_remove(at);
+        if self.rng.below(50) == 0 {
+            self.end_reading(&reader);
+            return;
+        }
+        let World { log, access, appender, set, rng, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: ID };
+        let is_left = set.read_on(&mut ctx, (reader.number, reader.rev), |member, score| {
+            assert_eq!(reader.expected.pop_front(), Some((member.to_vec(), score.to_bits())), "in order, as it was");
+            rng.below(8) > 0
+        });
+        assert_eq!(is_left, !reader.expected.is_empty());
+        if is_left {
+            self.readers.push(reader);
+        } else {
+            assert_eq!(reader.bytes.get(), 0, "what was shown is not kept");
+            self.ended += 1;
+        }
+    }
+
+    fn end_reading(&mut self, reader: &Shown) {
+        while self.with(|set, ctx| set.end_reading(ctx, reader.number)) == Forgotten::Partly {}
+        assert_eq!(reader.bytes.get(), 0, "what nobody wants is not kept");
+    }
+
     fn rebuild(&mut self) {
+        std::mem::take(&mut self.readers).iter().for_each(|reader| self.end_reading(reader));
         let all = self.model.all();
         let mut set = SortedSet::with_leaves(ID, 1, self.set.members_max);
         self.with(|_, ctx| all.iter().for_each(|(member, bits)| set.insert(ctx, member, f64::from_bits(*bits))));
@@ -352,7 +418,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn behaves_like_the_model() {
     let first = setting("VARVE_SEED", 1);
-    let seeds = if std::env::var("VARVE_SEED").is_ok() { 1 } else { 24 };
+    let (seeds, mut ended) = (if std::env::var("VARVE_SEED").is_ok() { 1 } else { 24 }, 0);
     for seed in first..first + seeds {
         println!("VARVE_SEED={seed}");
         let mut world = World::new(seed, [2, 3, 4, 8, 16, 128][seed as usize % 6]);
@@ -366,7 +432,9 @@ fn behaves_like_the_model() {
         if let Some(drain) = world.drain.take() {
             world.log.abandon(drain);
         }
+        ended += world.ended;
     }
+    assert!(ended > 10 * seeds, "{ended} readers came to the end");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub use ahead::{Ahead, ElementLine, GuessedCollection};
 pub use draw::Pick;
 pub use hashes_mut::AddError;
 pub use lists::ListPart;
-pub use reading::{ListReader, ListSearch, ReadOn};
+pub use reading::{ListReader, ListSearch, ReadOn, ZsetReader};
 pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 pub use sets_in_parts::SetsInParts;

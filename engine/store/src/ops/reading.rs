@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use varve_collection::list::{NodePart, Quicklist, Search, emit_from};
+use varve_collection::list::{NodePart, Search, emit_from};
 use varve_collection::{Collection, ReaderNumber, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
 
@@ -71,14 +71,14 @@ fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
     let (len, bytes) = match collection {
         Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
         Collection::List(list) => (list.len(), list.object_bytes()),
-        Collection::Zset(_) => return false,
+        Collection::Zset(set) => (set.len() as u64, set.memory() as u64),
     };
     len >= bounds.long_elements || bytes >= LONG_BYTES
 }
 
-/// Whether showing `count` elements of a list takes too long for one hold, going by the average of its elements.
-fn is_long_range(list: &Quicklist, count: u64, bounds: ReadBounds) -> bool {
-    let bytes = (u128::from(list.object_bytes()) * u128::from(count) / u128::from(list.len().max(1))) as u64;
+/// Whether showing `count` of `len` elements, which have `bytes` bytes, takes too long for one hold, going by their average.
+fn is_long_range((count, len): (u64, u64), bytes: u64, bounds: ReadBounds) -> bool {
+    let bytes = (u128::from(bytes) * u128::from(count) / u128::from(len.max(1))) as u64;
     count >= bounds.long_elements || bytes >= LONG_BYTES
 }
 
@@ -87,6 +87,20 @@ fn is_long_range(list: &Quicklist, count: u64, bounds: ReadBounds) -> bool {
 pub struct ListReader {
     reader: CollectionReader,
     from: ListEnd,
+}
+
+/// A reader of a range of a sorted set.
+#[derive(Debug)]
+pub struct ZsetReader {
+    reader: CollectionReader,
+    rev: bool,
+}
+
+impl ZsetReader {
+    /// Bytes that the set keeps for it ([`CollectionReader::kept_bytes`]).
+    pub fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
 }
 
 impl ListReader {
@@ -182,11 +196,48 @@ impl Tx<'_> {
     ) -> Option<ListReader> {
         let ground = self.store.ground();
         let shard = self.held.at_mut(at.shard);
-        if count == 0 || !is_long_range(shard.root(link.place).body.list(), count, ground.readers().bounds()) {
+        let list = shard.root(link.place).body.list();
+        if count == 0 || !is_long_range((count, list.len()), list.object_bytes(), ground.readers().bounds()) {
             return None;
         }
         let begin = |list: &mut Collection, reader| list.list_mut().begin_reading(reader, first, count, from);
         Some(ListReader { reader: shard.begin_reading(ground, link.place, begin), from })
+    }
+
+    /// Begins to read the positions `from..to` of a big sorted set that was opened, downwards if `rev`, if that takes too long
+    /// for one hold.
+    pub(super) fn begin_zset_reading(
+        &mut self,
+        (at, link): (Found, Link),
+        (from, to): (u64, u64),
+        rev: bool,
+    ) -> Option<ZsetReader> {
+        let (ground, count) = (self.store.ground(), to - from);
+        let shard = self.held.at_mut(at.shard);
+        let set = shard.root(link.place).body.zset();
+        if count == 0 || !is_long_range((count, set.len() as u64), set.memory() as u64, ground.readers().bounds()) {
+            return None;
+        }
+        let first = if rev { to - 1 } else { from };
+        let begin = |set: &mut Collection, reader| set.zset_mut().begin_reading(reader, first, count, rev);
+        Some(ZsetReader { reader: shard.begin_reading(ground, link.place, begin), rev })
+    }
+
+    /// Shows the reader of a sorted set some more members.
+    pub fn read_members_on(&mut self, reader: &mut ZsetReader, mut show: impl FnMut(&[u8], f64)) -> ReadOn {
+        let (mut budget, rev) = (HoldBudget::new(self.store), reader.rev);
+        let read = self.with_reader_root(&mut reader.reader, |collection, ctx, number| {
+            let show = |member: &[u8], score: f64| {
+                show(member, score);
+                budget.takes([member.len(), size_of::<f64>()])
+            };
+            collection.zset_mut().read_on(ctx, (number, rev), show).then_some(())
+        });
+        match read {
+            None => ReadOn::Busy,
+            Some(Some(())) => ReadOn::More(0),
+            Some(None) => ReadOn::All,
+        }
     }
 
     /// Shows the reader of a list some more elements.

@@ -124,7 +124,8 @@ impl Source {
 impl SetsInParts {
     /// Bytes that members take which were read and wait.
     pub fn held_bytes(&self) -> usize {
-        self.walked.iter().map(|source| source.waiting.held_bytes()).sum::<usize>() + self.candidates.members.held_bytes()
+        self.walked.iter().map(|source| source.waiting.held_bytes()).sum::<usize>()
+            + self.candidates.members.held_bytes()
     }
 
     /// Bytes that the sets keep for it ([`CollectionReader::kept_bytes`]).
@@ -186,9 +187,8 @@ impl Tx<'_> {
         let mut sets: SmallVec<[Option<Opened>; 8]> =
             keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>().ok()?;
         let store = self.store;
-        let len = |tx: &Tx<'_>, set: &Option<Opened>| {
-            set.map_or(0, |set| SetView::open(&tx.held, store, set).len() as u64)
-        };
+        let len =
+            |tx: &Tx<'_>, set: &Option<Opened>| set.map_or(0, |set| SetView::open(&tx.held, store, set).len() as u64);
         if op == SetOp::Intersection {
             // The smallest leads.
             sets.sort_by_cached_key(|set| len(self, set));
@@ -198,8 +198,7 @@ impl Tx<'_> {
         if leading == 0 || !is_long(store, op, leading, sets.len() as u64 - 1) {
             return None;
         }
-        let mut parts =
-            SetsInParts { op, walked: Vec::new(), asked: Vec::new(), candidates: Candidates::default() };
+        let mut parts = SetsInParts { op, walked: Vec::new(), asked: Vec::new(), candidates: Candidates::default() };
         for (set, len) in sets.into_iter().zip(lens) {
             let is_asked = op != SetOp::Union && !parts.walked.is_empty() && len > WALKED_IN_ONE_QUESTION * leading;
             match set {

@@ -14,6 +14,7 @@ use varve_collection::zset::{SortedSet, ZRange, ZShown};
 use super::Tx;
 use super::draw::{Lot, Pick};
 use super::opened::{Opened, big, small};
+use super::reading::ZsetReader;
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
@@ -188,6 +189,36 @@ impl Tx<'_> {
         shown.begin(count);
         set.walk(span, rev, |member, score| shown.member(member, score));
         Ok(count)
+    }
+
+    /// Shows a range like [`Tx::zset_range`]. Where that takes too long for one hold only `begin` is called, and the reader of
+    /// the members is given back.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type: nothing was shown.
+    pub fn zset_range_in_parts<'r>(
+        &mut self,
+        k: &Key<'_>,
+        range: impl FnOnce(usize) -> ZRange<'r>,
+        rev: bool,
+        (skip, limit): (usize, usize),
+        shown: &mut impl ZShown,
+    ) -> Result<Option<ZsetReader>, WrongType> {
+        let Some(opened) = self.open_read(k, Type::Zset)? else {
+            shown.begin(0);
+            return Ok(None);
+        };
+        let set = ZsetView::open(&self.held, self.store, opened);
+        let span = cut(set.span(&range(set.len()), rev), rev, skip, limit);
+        shown.begin((span.1 - span.0) as usize);
+        if let Some(link) = opened.link
+            && let Some(reader) = self.begin_zset_reading((opened.at, link), span, rev)
+        {
+            return Ok(Some(reader));
+        }
+        let set = ZsetView::open(&self.held, self.store, opened);
+        set.walk(span, rev, |member, score| shown.member(member, score));
+        Ok(None)
     }
 
     /// How many members [`Tx::zset_range`] would show. Counts no hit or miss: it goes before that one, or serves a writer.

@@ -317,11 +317,12 @@ impl Log {
                 free_segments: space.ids.free_in_use(),
                 opened_bytes: space.opened(&self.shared.memory) as u64,
                 table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
-                cached_bytes: self.cached_bytes() as u64,
+                cached_bytes: space.cached_segments().iter().map(|&id| self.kept_bytes(id)).sum(),
                 ..LogStats::default()
             }
         };
         self.each_segment(|id, entry, seals| {
+            stats.cached_bytes += self.kept_bytes(id);
             stats.count(&info(id, entry, seals), entry.extent_len.load(Ordering::Relaxed));
         });
         stats
@@ -366,7 +367,13 @@ impl Log {
         all
     }
 
-    /// Memory that is kept for new segments.
+    /// Memory that a segment keeps behind what is written in it.
+    fn kept_bytes(&self, segment: u32) -> u64 {
+        let units = self.shared.memory.table.entry(segment).cached.load(Ordering::Relaxed).count_ones();
+        u64::from(units) * self.shared.memory.geometry.release_bytes as u64
+    }
+
+    /// Memory that is kept for new segments, with what is promised to the drain under way.
     pub(crate) fn cached_bytes(&self) -> usize {
         self.shared.memory.cached_units() as usize * self.shared.memory.geometry.release_bytes
     }

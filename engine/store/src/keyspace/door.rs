@@ -22,6 +22,7 @@ use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClas
 
 use super::ground::Ground;
 use super::shard::Shard;
+use super::walking::STEP_BYTES;
 use crate::state::counts::Counts;
 use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
@@ -71,7 +72,8 @@ impl Shard {
     }
 
     /// Shows the walker of the walk that is under way an object; of a long collection, its elements from now on. Gives the
-    /// number of bytes that were copied for it, about.
+    /// number of bytes that were copied for it, about; those of a whole step for a long list, whose reader notes the
+    /// number of each node when it begins, and for other long collections too: they are shown before the walk goes on.
     pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref) -> usize {
         let Some((walking, walker)) = self.walking.as_ref().and_then(|it| Some((it, it.walker()?))) else { return 0 };
         let old = self.shown(ground, r);
@@ -82,8 +84,22 @@ impl Shard {
         let walk = Arc::clone(walking.walk());
         if let Some(sink) = walk.sink_of(&old) {
             self.begin_long(ground, r, &walk, sink);
+            return STEP_BYTES;
         }
         0
+    }
+
+    /// True if the removal of a key would free nothing now: somebody reads its collection over several holds, or the walk
+    /// under way would from then on.
+    pub(crate) fn is_kept_for_readers(&self, ground: &Ground, r: Ref) -> bool {
+        let log = ground.log();
+        let Some(link) = self.link_of(log, r) else { return false };
+        if self.roots.get(link.place).body.is_read() {
+            return true;
+        }
+        self.marks_new(self.hashes(log, ground.seed()).hash(r))
+            && !self.open(log, r).saved()
+            && self.shown(ground, r).is_long(ground.readers().bounds())
     }
 
     /// An object as a walker is shown it.

@@ -20,7 +20,7 @@ use crate::state::walker::{Walk, Walker, Walking};
 /// Refs of a bucket and of its overflow, mostly.
 const BUCKET_REFS: usize = 16;
 /// Bytes of values after which a step passes no further bucket.
-const STEP_BYTES: usize = 64 << 10;
+pub(super) const STEP_BYTES: usize = 64 << 10;
 
 impl Store {
     /// Begins a walk: the walker is shown each key that is there now, once, by the steps of the walk or before the key
@@ -52,13 +52,11 @@ impl Store {
         self.walks() && self.walk().try_lock().is_some_and(|walk| walk.as_ref().is_some_and(|walk| walk.may_go_on()))
     }
 
-    /// True while nothing that can wait is to remove a key: the walker of the walk under way has no room for it.
+    /// True while nothing that can wait is to remove a key: the walker of the walk under way has no room for it. Also if
+    /// the walk is in other hands, which may be filling the walker: what can wait asks again.
     pub(crate) fn walker_is_full(&self) -> bool {
-        self.walks()
-            && self
-                .walk()
-                .try_lock()
-                .is_some_and(|walk| walk.as_ref().is_some_and(|walk| walk.walker().is_some_and(Walker::is_full)))
+        let is_full = |walk: &Arc<Walk>| walk.walker().is_some_and(Walker::is_full);
+        self.walks() && self.walk().try_lock().is_none_or(|walk| walk.as_ref().is_some_and(is_full))
     }
 
     /// Shows some more elements of a long collection, or passes up to `buckets` buckets of one shard; false at the end of the walk, and without one. A shard or a walk that
@@ -98,6 +96,13 @@ impl Store {
         if let Some(walk) = self.walk().lock().as_ref().filter(|walk| walk.is_of(walker)) {
             walk.abandon();
         }
+    }
+
+    /// True if somebody beside the walk under way reads a collection over several holds. Under the gate alone.
+    pub(crate) fn has_other_readers(&self) -> bool {
+        // A reader that goes meanwhile, with its walk given up, counts as if it stayed.
+        let live = self.ground().readers().live();
+        live > self.walk().lock().as_ref().map_or(0, |walk| walk.long_count())
     }
 
     /// Ends the walk that is under way since every database is about to be emptied: no object is left to be shown, or to

@@ -95,6 +95,19 @@ impl ReaderList {
         self.under_way.load(Relaxed) > 0
     }
 
+    /// Number of readers that their owners still hold.
+    pub(crate) fn live(&self) -> usize {
+        self.under_way.load(Relaxed).saturating_sub(self.gone_count.load(Relaxed))
+    }
+
+    /// Forgets the readers whose owners are gone: all roots go at once. Under the gate alone.
+    pub(crate) fn forget_gone(&self) {
+        let gone = std::mem::take(&mut *self.gone.lock()).len();
+        self.gone_count.fetch_sub(gone, Relaxed);
+        let before = self.under_way.fetch_sub(gone, Relaxed);
+        assert!(before >= gone, "{gone} readers of {before} are gone");
+    }
+
     /// A root has forgotten a reader.
     pub(crate) fn forget(&self) {
         let before = self.under_way.fetch_sub(1, Relaxed);

@@ -157,6 +157,11 @@ impl Walk {
         }
     }
 
+    /// Number of long collections that are being shown or wait.
+    pub(crate) fn long_count(&self) -> usize {
+        self.long.lock().len()
+    }
+
     /// Ends the readers of all long collections.
     pub(crate) fn drop_long(&self) {
         // Outside of the lock: a reader that ends takes another one.

@@ -154,6 +154,7 @@ impl Mover<'_> {
         }
         if let Some(cutoff) = self.cutoff
             && evict::is_beyond(self.store, &cutoff, &shard.open(log, head.r), self.worker)
+            && !shard.is_kept_for_readers(self.store.ground(), head.r)
         {
             evict::evict_entry(self.store, self.worker, &mut shard, id, entry);
             return Relocated::Evicted;

@@ -12,7 +12,8 @@
 //! half of the objects go.
 //!
 //! A key is always removed as DEL removes one: watched keys, events, client-side caching; the parts of a big collection
-//! are freed in steps. Not here: when there is too little room, and what drains (`reclaim.rs`).
+//! are freed in steps. A collection that somebody reads over several holds, or that the walk under way would read from then
+//! on, is passed over: its parts stay until the reader ends, so that key after key would go for one write. Not here: when there is too little room, and what drains (`reclaim.rs`).
 
 use varve_base::Ref;
 use varve_base::rank::RankedGuard;
@@ -38,6 +39,8 @@ const CUTOFF_USES: u32 = 1024;
 const ONE_IN_MAX: u64 = 17;
 /// Entries of a wheel that are drawn until one stands for a key.
 const WHEEL_DRAWS: usize = 8;
+/// Keys drawn in a row whose removal would free nothing, until the draw is given up.
+const KEPT_DRAWS: usize = 16;
 /// Rounds of draws without an eviction, until the shards are searched.
 const ROUNDS_MAX: usize = 8;
 /// Buckets that a search looks at with a shard held: some 900 objects.
@@ -141,7 +144,10 @@ fn evict_candidate(store: &Store, worker: &mut WorkerState, policy: Policy, cand
     let object = shard.open(store.log(), candidate.r);
     // PERSIST changes the object in place: it has the Ref and the clock that it was drawn with.
     let may_go = policy.takes_all_keys() || object.expiry_ms().is_some();
-    if !may_go || score(store, policy.measure(), &object, worker.now_ms()) < candidate.score {
+    if !may_go
+        || shard.is_kept_for_readers(store.ground(), candidate.r)
+        || score(store, policy.measure(), &object, worker.now_ms()) < candidate.score
+    {
         return false;
     }
     evict_entry(store, worker, &mut shard, id, entry);
@@ -154,6 +160,7 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candi
     let shards = store.cells().len();
     let first = worker.rng().below(shards as u64) as usize;
     let volatile = !policy.takes_all_keys();
+    let mut kept = 0;
     for id in (first..shards).chain(0..first) {
         let cell = &store.cells()[id];
         if volatile && cell.due() == NEVER {
@@ -167,6 +174,13 @@ fn draw(store: &Store, worker: &mut WorkerState, policy: Policy) -> Option<Candi
             true => draw_volatile(store, &shard, worker),
         };
         let Some(r) = drawn else { continue };
+        if shard.is_kept_for_readers(store.ground(), r) {
+            kept += 1;
+            if kept == KEPT_DRAWS {
+                return None;
+            }
+            continue;
+        }
         return Some(candidate_of(store, &shard, policy, r, worker.now_ms()));
     }
     None
@@ -212,7 +226,7 @@ fn volatile_from(store: &Store, shard: &Shard, from: u64) -> (Option<Ref>, Optio
     for _ in 0..SEARCH_BUCKETS {
         let Some(at) = next.filter(|_| found.is_none()) else { break };
         next = shard.index().scan(at, &hashes, |r| {
-            if shard.open(store.log(), r).expiry_ms().is_some() {
+            if shard.open(store.log(), r).expiry_ms().is_some() && !shard.is_kept_for_readers(store.ground(), r) {
                 found = Some(r);
             }
         });

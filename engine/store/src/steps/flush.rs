@@ -2,7 +2,7 @@
 //!
 //! FLUSHALL detaches every shard's table and wheel in O(shards) and condemns the log; freeing is steps. FLUSHDB gives the
 //! database a fresh physical number and leaves the old one's keys to be swept in steps, unless it was the only
-//! database with keys. While somebody reads a collection over several holds, FLUSHALL does this with every database.
+//! database with keys. While a client reads a collection over several holds, FLUSHALL does this with every database.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,15 +20,17 @@ impl Store {
         self.count_flush();
     }
 
-    /// Empties every database. While somebody reads a collection over several holds, its objects must stay: then the keys
-    /// of all databases are swept in steps.
+    /// Empties every database. While a client reads a collection over several holds, its objects must stay: then the keys
+    /// of all databases are swept in steps. The walk under way ends otherwise, and its readers with it.
     fn empty_all(&self, w: &mut StoreWorker) {
-        if self.ground().readers().any() {
+        if self.has_other_readers() {
             self.report_emptied(w.parts().1);
             (0..self.databases()).filter(|&db| !self.is_empty(db)).for_each(|db| self.retire(db));
             return;
         }
         self.end_walk();
+        self.ground().readers().forget_gone();
+        debug_assert!(!self.ground().readers().any(), "the objects that readers were to see go");
         self.report_emptied(w.parts().1);
         w.park();
         self.reclaimer().reset(self.log());

@@ -36,6 +36,11 @@ const NAP: Duration = Duration::from_micros(50);
 /// gives up: what it could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
 
+/// Steps of the walk under way that one attempt makes where no key may go before it is shown: a millisecond in all, about.
+const WALK_STEPS_MAX: u32 = 16;
+/// Buckets that such a step passes.
+const WALK_BUCKETS: usize = 4;
+
 /// Slices in a row without a victim, until keys are evicted or the admission gives up.
 const IDLE_MAX: u32 = 2;
 
@@ -51,6 +56,8 @@ struct ReclaimAttempt {
     /// Slices so far, and slices in a row that found every lock busy.
     slices: u32,
     busy: u32,
+    /// Steps of the walk under way.
+    walk_steps: u32,
 }
 
 impl ReclaimAttempt {
@@ -77,7 +84,7 @@ impl ReclaimAttempt {
     }
 
     fn new() -> ReclaimAttempt {
-        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0, slices: 0, busy: 0 }
+        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0, slices: 0, busy: 0, walk_steps: 0 }
     }
 }
 
@@ -193,7 +200,7 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         p.barren = 0;
         let slice = evict::evict_drawn(store, worker);
         p.count_busy(slice);
-        return slice != Slice::Nothing;
+        return slice != Slice::Nothing || walk_on(store, worker, p);
     }
     let evicted = worker.counters().evicted.get();
     let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting);
@@ -208,6 +215,13 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     }
     p.count_busy(slice);
     true
+}
+
+/// Makes a step of the walk under way, where it may be that no key goes since the walk has yet to show them: those that it
+/// has shown may go. False if there is none to make, or this attempt has made enough of them.
+fn walk_on(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt) -> bool {
+    p.walk_steps += 1;
+    p.walk_steps <= WALK_STEPS_MAX && store.owes_walk() && store.walk_step(worker, WALK_BUCKETS)
 }
 
 /// No drain passes large values: keys are drawn as often as those have a part in what lives.

@@ -149,7 +149,7 @@ fn walk(ty: Type, what: Change, at: usize) {
     let recorder = begin(&store);
     let mut steps = 0;
     let mut grown = 1000;
-    // FLUSHALL ends the walk, unless somebody reads.
+    // FLUSHALL comes when the walk reads.
     while (steps < at || what == Change::FlushAll && !store.has_readers()) && worker.walk_step(1) {
         steps += 1;
         (0..8).for_each(|n| set(&mut worker, 0, &key(grown + n), Ttl::Clear));
@@ -168,6 +168,11 @@ fn walk(ty: Type, what: Change, at: usize) {
     store.verify();
     let recorded = recorder.take();
     let case = format!("{ty:?}, {what:?} at step {at}");
+    if what == Change::FlushAll {
+        assert_eq!((recorded.all, recorded.ends, recorded.long), (1, 0, 0), "{case}: it ends the walk at once");
+        assert!(!store.has_readers(), "{case}: and the walk's reader");
+        return;
+    }
     let mut shown = BTreeMap::new();
     for one in recorded.shown {
         assert!(shown.insert(one.name.clone(), one.value).is_none(), "{case}: {:?} is shown twice", one.name);
@@ -192,6 +197,41 @@ fn a_long_collection_is_shown_as_it_was_whatever_becomes_of_it() {
             steps.iter().for_each(|&at| walk(ty, what, at));
         }
     }
+}
+
+/// Long hashes that a walk has yet to show free nothing where they are removed: each one that goes brings the next one no
+/// nearer to being spared.
+#[test]
+fn eviction_passes_over_what_the_walk_would_keep() {
+    const HASHES: usize = 60;
+    let (store, mut worker) = store();
+    let name = |n: usize| format!("hash {n}").into_bytes();
+    for n in 0..HASHES {
+        with(&mut worker, &[&name(n)], |tx| {
+            let fields: Vec<Vec<u8>> = (0..ELEMENTS).map(element).collect();
+            let pairs = fields.iter().map(|field| (&field[..], &field[..]));
+            let _ = tx.hash_set(&tx.key(&name(n)), pairs).expect("a hash");
+        });
+    }
+    let recorder = begin(&store);
+    let lower_limit = || store.set_limit(store.used_memory() / 100 * 95, varve_store::Policy::AllKeysRandom);
+    lower_limit();
+    // Dead bytes go first.
+    let is_refused = (0..100).any(|_| {
+        let refused = worker.admit(1000).is_err();
+        lower_limit();
+        refused
+    });
+    assert!(is_refused, "no key may go before it is shown");
+    assert_eq!(store.totals().evicted, 0);
+    recorder.full.store(false, std::sync::atomic::Ordering::Relaxed);
+    let admitted = (0..1000).any(|_| worker.admit(1000).is_ok());
+    assert!(admitted, "the walk goes on, and what it has shown may go");
+    let evicted = store.totals().evicted;
+    assert!(evicted > 0 && evicted < HASHES as u64 / 4, "{evicted} hashes went for 5% of the bytes");
+    super::end(&mut worker);
+    assert_eq!(recorder.take().long, HASHES, "each was shown");
+    store.verify();
 }
 
 #[test]

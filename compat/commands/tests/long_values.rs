@@ -4,6 +4,8 @@
 mod common;
 
 use common::Server;
+use varve_exec::checks::{Denied, WritesDenied};
+use varve_exec::pause::Pause;
 use varve_protocol::Resp;
 use varve_store::ReadBounds;
 
@@ -123,6 +125,42 @@ fn issue_13_a_long_restore_changes_its_key_at_one_instant() {
         assert!(events[0].contains("restore"), "{ty}: {events:?}");
         assert!(!server.has_readers(), "{ty}: nothing is unpublished");
     }
+}
+
+/// A client that writes in parts writes nothing while writes are paused, nor where a command that begins would be refused.
+#[test]
+fn a_long_restore_is_held_back_and_refused_like_any_write() {
+    let mut server = server();
+    server.run(&slices(&long("RPUSH", "source")));
+    let (payload, wanted) = (payload(&mut server, "source"), digest(&mut server, "source"));
+    let begin = |server: &mut Server, who, key: &[u8]| {
+        let begun = server.turn_as(who, &[b"RESTORE", key, b"0", &payload]);
+        assert!(!begun.1, "it is restored in parts");
+        begun
+    };
+    let begun = begin(&mut server, 1, b"k");
+    for pause in [Pause::Writes, Pause::All] {
+        server.restrain(pause, Denied::NONE);
+        for _ in 0..1000 {
+            assert_eq!(server.turn_as(1, &[]), (Vec::new(), false), "{pause:?}");
+        }
+        server.restrain(Pause::None, Denied::NONE);
+        assert_eq!(server.run(&[b"EXISTS", b"k"]), b":0\r\n", "{pause:?}");
+    }
+    assert_eq!(finish(&mut server, 1, begun).0, b"+OK\r\n");
+    assert_eq!(digest(&mut server, "k"), wanted);
+    for denied in
+        [Denied { loading: true, ..Denied::NONE }, Denied { writes: Some(WritesDenied::Unwritten(28)), ..Denied::NONE }]
+    {
+        let begun = begin(&mut server, 1, b"refused");
+        server.restrain(Pause::None, denied);
+        let refused = finish(&mut server, 1, begun).0;
+        assert_eq!(refused, server.run(&[b"SET", b"refused", b"v"]), "{denied:?}");
+        server.restrain(Pause::None, Denied::NONE);
+        assert_eq!(server.run(&[b"EXISTS", b"refused"]), b":0\r\n", "{denied:?}");
+    }
+    server.background();
+    assert!(!server.has_readers(), "what was built is gone");
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub(super) fn insert<R: Read>(tx: &mut Tx<'_>, key: &Key<'_>, mut reader: ValueR
 }
 
 /// Gives the key, whose shard is held, the value that `make` makes, and reports it. A time that has come already ends the
-/// key.
+/// key, except where a file is replayed: what was done with the key before its end follows there.
 ///
 /// # Errors
 /// The key is there and is not to be replaced.
@@ -152,7 +152,7 @@ pub(super) fn put(
         ttl_ms if options.absolute => Some(ttl_ms),
         ttl_ms => Some(ttl_ms.saturating_add(tx.now_ms())),
     };
-    if until.is_some_and(|until| until <= tx.now_ms()) {
+    if until.is_some_and(|until| until <= tx.now_ms()) && tx.ends_overdue() {
         if replaced {
             did_remove(tx, key, Removal::Deleted);
         }

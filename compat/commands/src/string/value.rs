@@ -35,10 +35,10 @@ pub(super) fn write_as_set(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl
 }
 
 /// Sets the string to argument `arg`, which `again` does again if there is no time to live. A key whose time is over
-/// already is gone: it is as if it had been set and had expired.
+/// already is gone: it is as if it had been set and had expired. Where a file is replayed it stays, for the commands behind.
 pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, again: Again<'_>) {
     let Ttl::At(at) = ttl else { return ctx.set_to(key, arg, ttl, again) };
-    if at <= ctx.tx.now_ms() {
+    if at <= ctx.tx.now_ms() && ctx.tx.ends_overdue() {
         let word = ctx.tx.store().lazyfree().word(Removal::Expired);
         let gone = |words: &mut Words<'_>| _ = words.add(word).add(key.bytes);
         let effect = if ctx.tx.remove(key) {

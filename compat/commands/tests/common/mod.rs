@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use varve_commands::{commands, debug};
 use varve_exec::batch::{Batch, TurnState};
+use varve_exec::checks::Denied;
 use varve_exec::notify::{self, Events};
+use varve_exec::pause::Pause;
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
@@ -138,6 +140,13 @@ impl Server {
         self.out.truncate(mark);
         self.switch(who);
         (reply, ended)
+    }
+
+    /// Has the server hold commands back and refuse them, or no longer.
+    #[allow(dead_code, reason = "not every test that shares this module pauses its clients")]
+    pub(crate) fn restrain(&mut self, pause: Pause, denied: Denied) {
+        self.batch.set_pause(pause);
+        self.batch.set_denied(denied);
     }
 
     /// Ends a connection in the middle of its reply.

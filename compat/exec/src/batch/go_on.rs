@@ -2,18 +2,20 @@
 
 use std::time::Instant;
 
+use varve_catalog::Flags;
 use varve_protocol::Reply;
 use varve_store::{StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::{Batch, Turn, TurnState};
-use crate::blocking;
 use crate::ongoing::{OngoingCommand, Progress};
+use crate::pause::Pause;
 use crate::session::Session;
+use crate::{blocking, checks};
 
 impl Batch {
     /// Goes on with the session's command until the turn's time or its room for replies is spent. The requests behind it
-    /// are not looked at.
+    /// are not looked at. A part of one that writes is held back and refused like a command that begins.
     #[cold]
     pub(super) fn go_on(
         &mut self,
@@ -23,10 +25,20 @@ impl Batch {
         out_max: usize,
     ) -> Turn {
         let mut ongoing = session.take_ongoing().expect("the caller looked");
-        let (begin, mut spent_ns, mut progress) = (Instant::now(), 0, Progress::Busy);
+        let writes = ongoing.row.flags.has(Flags::WRITE);
+        if writes && self.pause != Pause::None {
+            session.go_on(ongoing);
+            return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
+        }
+        let refused = if writes { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
+        let waits = refused.is_some() || writes && self.denied.writes_wait;
+        let (begin, mut spent_ns) = (Instant::now(), 0);
+        let mut progress = refused.map_or(Progress::Busy, Progress::Failed);
         let (store, local) = worker.parts();
-        if let Some(_inside) = store.gate().try_enter(local.id()) {
+        let inside = if waits { None } else { store.gate().try_enter(local.id()) };
+        if inside.is_some() {
             let mut tx = Tx::new(store, local, session.db());
+            tx.set_overdue(session.overdue(self.pause != Pause::None));
             loop {
                 progress = ongoing.rest.go_on(&mut tx, out);
                 self.follow_part(&ongoing, &mut tx);
@@ -44,6 +56,7 @@ impl Batch {
             }
             tx.finish();
         }
+        drop(inside);
         ongoing.nanos += spent_ns;
         self.observers.stats.of(ongoing.row).nanos.add(spent_ns);
         worker.set_now(worker.now_ms() + whole_ms(spent_ns));

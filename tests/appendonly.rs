@@ -222,7 +222,7 @@ fn what_was_acknowledged_outlives_a_kill() {
 }
 
 /// Writes the folder of an append-only file that has these commands.
-fn write_increment(folder: &Folder, commands: &[&[&str]]) {
+fn write_increment<W: AsRef<[u8]>>(folder: &Folder, commands: &[&[W]]) {
     let dir = folder.0.join("appendonlydir");
     fs::create_dir_all(&dir).expect("a folder");
     fs::write(dir.join("appendonly.aof.manifest"), "file appendonly.aof.1.incr.aof seq 1 type i\n").expect("room");
@@ -230,7 +230,9 @@ fn write_increment(folder: &Folder, commands: &[&[&str]]) {
     for words in commands {
         write!(bytes, "*{}\r\n", words.len()).expect("memory");
         for word in *words {
-            write!(bytes, "${}\r\n{word}\r\n", word.len()).expect("memory");
+            let word = word.as_ref();
+            write!(bytes, "${}\r\n", word.len()).expect("memory");
+            bytes.extend([word, b"\r\n"].concat());
         }
     }
     fs::write(dir.join("appendonly.aof.1.incr.aof"), bytes).expect("room");
@@ -244,6 +246,32 @@ fn a_refused_command_of_a_file_ends_the_start() {
     let launch = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes");
     let error = launch.start().expect_err("the start ends").to_string();
     assert!(error.contains("The command 'LPUSH' at offset 56 was refused (WRONGTYPE"), "{error}");
+}
+
+/// A time that was to come when a command was written may be over when it is done again: what follows in the file finds the
+/// key all the same.
+#[test]
+fn a_key_whose_time_is_over_is_there_for_the_commands_behind() {
+    let folder = Folder::new("overdue");
+    let server = Launch::varve().start().expect("the server starts");
+    let mut client = server.client();
+    client.cmd("SET short v");
+    client.cmd(&format!("RPUSH long {}", "element ".repeat(20_000)));
+    let mut dump = |key: &str| client.cmd(&format!("DUMP {key}")).bytes().expect("a payload").to_vec();
+    let (short, long) = (dump("short"), dump("long"));
+    let commands: [&[&[u8]]; 7] = [
+        &[b"SET", b"set", b"v", b"PXAT", b"1000"],
+        &[b"PERSIST", b"set"],
+        &[b"RESTORE", b"restored", b"1000", &short, b"ABSTTL"],
+        &[b"RENAME", b"restored", b"renamed"],
+        &[b"PERSIST", b"renamed"],
+        &[b"RESTORE", b"long", b"1000", &long, b"ABSTTL"],
+        &[b"PERSIST", b"long"],
+    ];
+    write_increment(&folder, &commands);
+    drop((client, server));
+    let server = folder.start(Launch::varve());
+    assert_eq!(server.client().cmd("EXISTS set renamed long").integer(), Some(3));
 }
 
 /// No limit holds while a file is loaded, also none that is set meanwhile; behind the loading it holds.
@@ -272,6 +300,49 @@ fn limits_hold_behind_the_loading() {
     // The limit holds again: something has to go now.
     while client.cmd("DBSIZE").integer() >= Some(300) {
         client.cmd("SET more v");
+    }
+}
+
+/// A setting that is changed while a file is loaded holds behind the loading.
+#[test]
+fn a_file_that_is_switched_off_while_it_is_loaded_is_not_kept() {
+    let folder = Folder::new("unkept");
+    write_increment(&folder, &[&["SET", "k", "v"]]);
+    let launch = Launch::varve().config("io-threads 1").config("key-load-delay 500000");
+    let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let server = launch.start_loading().expect("the server starts");
+    let mut client = server.client();
+    assert!(client.cmd("GET k").text().starts_with("LOADING"), "it loads still");
+    assert_eq!(client.cmd("CONFIG SET appendonly no key-load-delay 0").text(), "OK");
+    while client.cmd("PING").text().starts_with("LOADING") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    client.cmd("SET unkept v");
+    assert_eq!(client.cmd("EXISTS k unkept").integer(), Some(2));
+    drop((client, server));
+    let file = fs::read_to_string(folder.last_increment()).expect("text");
+    assert!(!file.contains("unkept"), "{file}");
+}
+
+/// Whoever switches a file on that has no folder is told so, as by redis-server, and everybody goes on.
+#[test]
+fn a_file_without_a_folder_is_not_switched_on() {
+    for launch in [Launch::varve(), Launch::peer()] {
+        let folder = Folder::new("nowhere");
+        let in_the_way = folder.0.join("appendonlydir");
+        fs::write(&in_the_way, "no folder").expect("room");
+        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendfsync always");
+        let server = launch.start().expect("the server starts");
+        let mut client = server.client();
+        let refused = client.cmd("CONFIG SET appendonly yes").text();
+        let reason = "Unable to turn on AOF. Check server logs.";
+        assert_eq!(refused, format!("ERR CONFIG SET failed (possibly related to argument 'appendonly') - {reason}"));
+        assert_eq!(client.cmd("CONFIG GET appendonly").elements().expect("a pair")[1].text(), "no");
+        assert_eq!(client.cmd("SET k v").text(), "OK");
+        fs::remove_file(&in_the_way).expect("it is there");
+        assert_eq!(client.cmd("CONFIG SET appendonly yes").text(), "OK");
+        assert_eq!(client.cmd("SET k w").text(), "OK");
+        wait_rewrite(&mut client);
     }
 }
 

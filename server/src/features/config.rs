@@ -124,6 +124,7 @@ impl Effects for Running<'_> {
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
+        let rest = rest.and_then(|()| begin_file(old, new));
         rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {
             if let Err(error) = enter(&new.dir, &old.dir) {
                 tracing::warn!("Going back to the working directory: {}", error.reason);
@@ -147,6 +148,15 @@ fn allow(clients: u32, workers: usize) -> Result<(), Ineffective> {
     }
     let what = "The operating system is not able to handle the specified number of clients, try with";
     Err(Ineffective { directive: "maxclients", reason: format!("{what} {possible}") })
+}
+
+/// A file that is to be kept from now on has a folder.
+fn begin_file(old: &Config, new: &Config) -> Result<(), Ineffective> {
+    if old.append.on || !new.append.on {
+        return Ok(());
+    }
+    let reason = "Unable to turn on AOF. Check server logs.";
+    aof::try_folder(new).map_err(|()| Ineffective { directive: "appendonly", reason: reason.to_owned() })
 }
 
 /// Goes from one working directory to another.

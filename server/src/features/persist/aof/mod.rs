@@ -59,8 +59,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
 /// Opens the file for appending, and starts its thread.
 fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::Loaded) -> std::io::Result<()> {
     let load::Loaded { mut manifest, base_bytes } = loaded;
-    place.disk.make_dir(&place.folder)?;
-    place.disk.sync_dir(place.parent())?;
+    place.make_folder()?;
     if manifest.is_empty() {
         let base = empty_base(&place, config.append.rdb_base, &manifest)?;
         tracing::info!("Creating AOF base file {} on server start", shown(&base.name));
@@ -78,8 +77,8 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     }
     aof.report(|facts| (facts.base_bytes, facts.current_bytes) = (base_bytes, writer.bytes()));
     thread::spawn(state, folder, Begins::Loaded(Box::new(writer)))?;
-    follow_config(state, config);
-    await_synced(state, config);
+    // CONFIG SET may have changed the settings while the file was loaded.
+    follow_config(state, &state.config().snapshot());
     state.store().keep_effects(true);
     Ok(())
 }
@@ -100,13 +99,29 @@ fn empty_base(place: &Place, is_rdb: bool, manifest: &varve_aof::Manifest) -> st
     Ok(entry)
 }
 
+/// Looks whether a file can begin to be kept where these settings have it: its folder is made, its manifest is read, and a
+/// file is made and removed.
+///
+/// # Errors
+/// It cannot: the log says why.
+pub(crate) fn try_folder(config: &Config) -> Result<(), ()> {
+    let tried = Place::of(config).and_then(|place| {
+        place.make_folder()?;
+        load::read_manifest(&place).map_err(std::io::Error::other)?;
+        let probe = place.folder.join(format!("temp-probe-{}.aof", std::process::id()));
+        place.disk.create(&probe)?;
+        place.disk.remove(&probe)
+    });
+    tried.map_err(|error| tracing::warn!("Can't begin the append-only file: {}", error_text(&error)))
+}
+
 /// The settings may have changed.
 pub(crate) fn follow_config(state: &ServerState, config: &Config) {
     let aof = &state.persist().aof;
     aof.journal().set_timestamps(config.append.timestamps);
     aof.journal().poke();
     await_synced(state, config);
-    aof.set_switching(config.append.on != aof.is_on());
+    aof.set_switching();
 }
 
 /// Replies wait for the file, or not, as the settings say.

@@ -1,8 +1,8 @@
 //! `DEBUG LOADAOF`: everything is thrown away and loaded from the append-only file again, as at a start.
 //!
 //! ```text
-//!   the gate alone: nothing is kept, clients: LOADING, all keys go --> thread "loader": the file's thread has written all,
-//!   load.rs --> effects are kept again, the client that asked gets its reply
+//!   the gate alone: nothing is kept, clients: LOADING, all keys go --> thread "loader": a save that was under way has
+//!   ended, the file's thread has written all, load.rs --> effects are kept again, the client that asked gets its reply
 //! ```
 //! Not here: what loading is (`load.rs`).
 
@@ -10,15 +10,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use varve_store::StoreWorker;
 
+use super::super::save;
 use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
 use super::writer::Place;
 use crate::state::ServerState;
 use crate::state::mail::Message;
+
+/// How often the loader looks whether a save that was given up has ended.
+const STEP: Duration = Duration::from_millis(1);
 
 /// Begins; the waiter gets its reply when everything is loaded. If it cannot be, the server ends, as redis-server does. The
 /// worker is outside the gate.
@@ -45,6 +50,8 @@ pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, waiter: 
     store.flush_all(worker);
     // This is no FLUSHALL: the files are to stay as they are.
     let _ = state.persist().follow_flushes(store.flushes());
+    // A rewrite would give its base its place, and remove files, while they are read.
+    save::cancel(state, u64::MAX);
     worker.park();
     let _ = emptied.send(());
     drop(alone);
@@ -53,6 +60,12 @@ pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, waiter: 
 
 fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
+    while persist.under_way().is_some() {
+        if state.is_stopping() {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
     if aof.is_on() {
         let (done, written) = sync_channel(1);
         aof.send(Order::Write(done));

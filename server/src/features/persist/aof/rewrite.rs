@@ -13,7 +13,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::AcqRel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use varve_aof::Form;
 use varve_catalog::{Acl, Flags, Group, Row};
@@ -35,6 +38,9 @@ use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::system::error_text;
+
+/// How often a base that waits for its place looks whether the rewrite was given up.
+const ANSWER_STEP: Duration = Duration::from_millis(10);
 
 /// The command of this part.
 pub(in super::super) const ROWS: ServerRows = &[BGREWRITEAOF];
@@ -102,8 +108,13 @@ pub(in super::super) fn at_instant(state: &Arc<ServerState>, config: &Config) ->
     let at = (begins || aof.is_on()).then(|| aof.journal().cut(Cut::NewFile));
     if let Some(at) = at.filter(|_| begins) {
         thread::spawn(state, place.folder.clone(), Begins::Waiting { place: place.clone(), at })?;
-        super::await_synced(state, config);
+        let now = state.config().snapshot();
+        super::await_synced(state, &now);
         state.store().keep_effects(true);
+        // Another worker has looked at the settings before the file was on.
+        if !now.append.on {
+            aof.set_switching();
+        }
     }
     let form = if config.append.rdb_base { Form::Rdb } else { Form::Commands };
     let (timestamp, keeps_history) = (config.append.timestamps, config.append.keeps_history);
@@ -116,7 +127,7 @@ impl Base {
     /// # Errors
     /// The folder cannot be made.
     pub(in super::super) fn save_place(&self) -> io::Result<SavePlace> {
-        self.place.disk.make_dir(&self.place.folder)?;
+        self.place.make_folder()?;
         Ok(SavePlace::new(Arc::clone(&self.place.disk), self.place.folder.clone(), self.temp_named("rdb")))
     }
 
@@ -124,17 +135,29 @@ impl Base {
         self.place.folder.join(format!("temp-rewriteaof-bg-{}.{end}", std::process::id()))
     }
 
-    /// The file is whole under its temporary name: it becomes the base.
-    fn take_place(&self, state: &ServerState) -> io::Result<()> {
+    /// The file is whole under its temporary name: it becomes the base. False if the rewrite was given up before that, while
+    /// the file's thread, of a disk that fails, did not come to it.
+    fn take_place(&self, state: &ServerState) -> io::Result<bool> {
         let rdb = self.temp_named("rdb");
         let temp = if self.form == Form::Commands { self.to_commands(&rdb)? } else { rdb };
-        let Some(at) = self.at else { return self.take_place_alone(&temp) };
+        let Some(at) = self.at else { return self.take_place_alone(state, &temp).map(|()| true) };
         let (done, answer) = sync_channel(1);
-        let rebase = Rebase { temp, form: self.form, at, keeps_history: self.keeps_history, done };
+        let claimed = Arc::new(AtomicBool::new(false));
+        let (form, keeps_history) = (self.form, self.keeps_history);
+        let rebase = Rebase { temp, form, at, keeps_history, claimed: Arc::clone(&claimed), done };
         state.persist().aof.send(Order::Rebase(rebase));
-        // The files that were removed are given back to the system here, when their handles go.
-        let no_thread = || io::Error::other("the append-only file is no longer kept");
-        answer.recv().map_err(|_| no_thread())?.map(drop)
+        let is_over = || state.persist().under_way().is_some_and(|snapshot| snapshot.is_over());
+        loop {
+            match answer.recv_timeout(ANSWER_STEP) {
+                // The files that were removed are given back to the system here, when their handles go.
+                Ok(done) => return done.map(|_| true),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("the append-only file is no longer kept"));
+                }
+                Err(RecvTimeoutError::Timeout) if is_over() && !claimed.swap(true, AcqRel) => return Ok(false),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 
     /// Reads the RDB file again and writes it as commands.
@@ -155,7 +178,11 @@ impl Base {
     }
 
     /// Nothing is appended at present: the base is all there is.
-    fn take_place_alone(&self, temp: &Path) -> io::Result<()> {
+    fn take_place_alone(&self, state: &ServerState, temp: &Path) -> io::Result<()> {
+        // The thread of a file that is no longer kept may still write the manifest.
+        if let Some(thread) = state.persist().aof.take_thread() {
+            thread.join().expect("the thread of the file ends by returning");
+        }
         let mut manifest = load::read_manifest(&self.place).map_err(io::Error::other)?;
         let entry = manifest.next_base(self.place.names(), self.form);
         self.place.disk.rename(temp, &self.place.path(&entry.name))?;
@@ -172,7 +199,7 @@ impl Base {
 /// The saver has written the base, or could not: the end of the rewrite. Gives how it ended.
 pub(in super::super) fn end(state: &ServerState, base: &io::Result<Base>, written: io::Result<bool>) -> Outcome {
     let taken = match (base, written) {
-        (Ok(base), Ok(true)) => base.take_place(state).map(|()| true),
+        (Ok(base), Ok(true)) => base.take_place(state),
         (_, other) => other,
     };
     let outcome = match taken {
@@ -209,13 +236,18 @@ pub(in super::super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker,
     if persist.loading.is_on() || persist.under_way().is_some() {
         return;
     }
-    let due = aof.rewrites.is_scheduled() || is_grown(state, config);
-    if !due {
+    let grown = if aof.rewrites.is_scheduled() { None } else { growth(state, config) };
+    if !aof.rewrites.is_scheduled() && grown.is_none() {
         return;
     }
     match aof.rewrites.leave(save::now_s()) {
         // If a save has begun in between, or there was no thread, it is tried again.
-        Leave::Given => _ = begin(state, worker),
+        Leave::Given => {
+            if let Some(percent) = grown {
+                tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
+            }
+            _ = begin(state, worker);
+        }
         Leave::Refused => {}
         Leave::RefusedFor(minutes) => tracing::warn!(
             "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
@@ -223,33 +255,32 @@ pub(in super::super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker,
     }
 }
 
-/// True if the files have grown as much as `auto-aof-rewrite-percentage` says.
-fn is_grown(state: &ServerState, config: &Config) -> bool {
+/// By how many percent the files have grown, if it is as much as `auto-aof-rewrite-percentage` says.
+fn growth(state: &ServerState, config: &Config) -> Option<u128> {
     let (aof, append) = (&state.persist().aof, &config.append);
     if !aof.is_on() || aof.waits_for_base() || append.rewrite_percent == 0 {
-        return false;
+        return None;
     }
     let facts = aof.facts();
     if facts.current_bytes <= append.rewrite_bytes_min {
-        return false;
+        return None;
     }
     let percent = (u128::from(facts.current_bytes) * 100 / u128::from(facts.base_bytes.max(1))).saturating_sub(100);
-    if percent >= u128::from(append.rewrite_percent) {
-        tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
-    }
-    percent >= u128::from(append.rewrite_percent)
+    (percent >= u128::from(append.rewrite_percent)).then_some(percent)
 }
 
 /// Follows CONFIG SET appendonly. The worker is outside the gate.
 #[cold]
 pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
-    let config = state.config().snapshot();
-    aof.set_switching(false);
-    if config.append.on == aof.is_on() {
+    if !aof.take_switching() {
         return;
     }
-    if !config.append.on {
+    let wanted = state.config().snapshot().append.on;
+    if wanted == aof.is_on() {
+        return;
+    }
+    if !wanted {
         stop(state, worker);
     } else if persist.under_way().is_some() || begin(state, worker).is_err() {
         tracing::warn!(
@@ -263,10 +294,21 @@ pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
 /// Nothing is kept any more: the file's thread writes and syncs what there is, and ends.
 fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
-    worker.exclusive(|_| {
-        state.store().keep_effects(false);
-        aof.stop();
+    let stopped = worker.exclusive(|_| {
+        let stops = aof.is_on() && !state.config().snapshot().append.on;
+        if stops {
+            state.store().keep_effects(false);
+            aof.stop();
+        }
+        stops
     });
+    // Another worker has looked at the settings while the file was still on.
+    if state.config().snapshot().append.on {
+        aof.set_switching();
+    }
+    if !stopped {
+        return;
+    }
     aof.rewrites.schedule(false);
     if persist.is_rewriting() {
         tracing::info!("The rewrite of the append-only file that is under way is given up");

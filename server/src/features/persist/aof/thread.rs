@@ -15,6 +15,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,12 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         let syncing = Syncing::of(&config, state.persist().under_way().is_some());
         let wait = keeper.wait(syncing, Instant::now());
         keeper.take(wait);
-        orders.try_iter().for_each(|order| keeper.obey(order));
+        let stops = loop {
+            match orders.try_recv() {
+                Ok(order) => keeper.obey(order),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
         std::thread::sleep(aof.write_delay());
         if keeper.turn(syncing, Instant::now()).is_err() {
             tracing::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
@@ -117,6 +123,11 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         keeper.remove_history(&config);
         if keeper.writer.at_cut() == Some(Cut::End) {
             return keeper.end();
+        }
+        // The end stands behind a cut that the disk does not let happen.
+        if stops && keeper.failing_since.is_some() && keeper.writer.at_cut().is_some() {
+            keeper.end();
+            return aof.drop_untaken();
         }
         if keeper.failing_since.is_some() {
             std::thread::sleep(RETRY);
@@ -127,27 +138,44 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
 }
 
 /// Opens the folder for a file that begins to be kept, until that succeeds; None if the file is not to be kept any more.
+/// Writes are refused meanwhile.
 fn open(aof: &Aof, place: &Place, at: u64, orders: &Receiver<Order>) -> Option<Writer> {
+    let fails = |errno: Option<i32>| {
+        aof.set_refusal(errno);
+        aof.report(|facts| facts.last_write_ok = errno.is_none());
+    };
     let mut complained = false;
     loop {
-        let opened = place.disk.make_dir(&place.folder).map_err(|error| error_text(&error));
-        let opened = opened.and_then(|()| load::read_manifest(place));
-        let writer =
-            opened.and_then(|found| Writer::waiting(place.clone(), found, at).map_err(|error| error_text(&error)));
-        match writer {
-            Ok(writer) => return Some(writer),
-            Err(reason) if !complained => {
+        match try_open(place, at) {
+            Ok(writer) => {
+                if complained {
+                    tracing::warn!("The append-only file has begun. The server can write again.");
+                    fails(None);
+                    // The base that the folder waits for need not wait for as long as those that failed made it wait.
+                    aof.rewrites.asked();
+                }
+                return Some(writer);
+            }
+            Err(error) if !complained => {
                 complained = true;
-                tracing::warn!("Can't begin the append-only file, trying again: {reason}");
+                tracing::warn!("Can't begin the append-only file, trying again: {}", error_text(&error));
+                fails(Some(error.raw_os_error().unwrap_or(libc::EIO)));
             }
             Err(_) => {}
         }
         if matches!(orders.try_recv(), Err(TryRecvError::Disconnected)) {
+            fails(None);
             aof.drop_untaken();
             return None;
         }
         std::thread::sleep(RETRY);
     }
+}
+
+fn try_open(place: &Place, at: u64) -> io::Result<Writer> {
+    place.make_folder()?;
+    let found = load::read_manifest(place).map_err(io::Error::other)?;
+    Writer::waiting(place.clone(), found, at)
 }
 
 impl Syncing {
@@ -250,6 +278,9 @@ impl<'a> Keeper<'a> {
     /// Gives a base its place, if one is there and the increment behind it has begun.
     fn take_base(&mut self) {
         let Some(rebase) = self.rebase.take_if(|rebase| self.writer.has_begun(rebase.at)) else { return };
+        if rebase.claimed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let replaced = self.writer.rebase(&rebase.temp, rebase.form);
         if replaced.is_ok() {
             self.aof.base_is_there();

@@ -61,6 +61,12 @@ impl Place {
         self.folder.parent().unwrap_or(&self.folder)
     }
 
+    /// Makes the folder, unless it is there; its name outlives a crash of the machine.
+    pub(super) fn make_folder(&self) -> io::Result<()> {
+        self.disk.make_dir(&self.folder)?;
+        self.disk.sync_dir(self.parent())
+    }
+
     pub(super) fn names(&self) -> Names<'_> {
         Names(&self.name)
     }
@@ -72,6 +78,13 @@ impl Place {
 
     /// Writes a manifest into the place of the one that is there.
     pub(super) fn save(&self, manifest: &Manifest) -> io::Result<()> {
+        // A manifest that lists nothing is none that can be read.
+        if manifest.is_empty() {
+            match self.disk.remove(&self.path(&self.names().manifest())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => return self.disk.sync_dir(&self.folder),
+            }
+        }
         let temp = self.path(&self.names().new_manifest());
         let mut file = self.disk.create(&temp)?;
         write_all(&mut *file, &manifest.text())?;
@@ -450,13 +463,20 @@ impl Writer {
         Ok((entry, file))
     }
 
-    /// Changes the manifest on disk, then in memory.
+    /// Changes the manifest on disk, then in memory. Unlisted increments stay out of it; it is written all the same if what
+    /// is on disk is in doubt, since it may list a base whose files do not grow any more.
     fn list(&mut self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
         let mut manifest = self.manifest.clone();
         change(&mut manifest);
-        if self.unlisted_from.is_none() {
+        match self.unlisted_from {
             // The new one may be on disk all the same.
-            self.place.save(&manifest).inspect_err(|_| self.broken = true)?;
+            None => self.place.save(&manifest).inspect_err(|_| self.broken = true)?,
+            Some(first) if self.broken => {
+                let mut listed = manifest.clone();
+                listed.forget_increments(first);
+                self.place.save(&listed)?;
+            }
+            Some(_) => {}
         }
         self.manifest = manifest;
         Ok(())
@@ -486,6 +506,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load;
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
     use varve_aof::{CommandReader, FileFault, Piece};
@@ -760,6 +781,49 @@ mod tests {
         drop(writer.remove_history().expect("a healthy disk"));
         assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), [0, 1]);
         assert_eq!(writer.manifest.increments().iter().map(|entry| entry.seq).collect::<Vec<_>>(), [2]);
+    }
+
+    /// The manifest that lists the first base may be on disk though its call failed. Until the next base is there, the file
+    /// is what it was; and what was promised of the base that may count is not mixed with what comes later.
+    #[test]
+    fn a_first_base_in_doubt_does_not_count() {
+        for failing in 0..8 {
+            for has_old in [true, false] {
+                let (disk, mut rng) = (FailingDisk::default(), Rng::seeded(failing));
+                let mut manifest = Manifest::default();
+                if has_old {
+                    let mut old = writer(&disk);
+                    put(&mut old, 9);
+                    old.write().and_then(|()| old.sync()).expect("a healthy disk");
+                    manifest = old.manifest.clone();
+                }
+                let mut writer = Writer::waiting(place(&disk), manifest, 100).expect("a healthy disk");
+                let end = writer.end();
+                writer.put(Taken { chunks: Vec::new(), end, db: None, cut: Some(Cut::NewFile) });
+                writer.write().and_then(|()| writer.sync()).and_then(|()| writer.roll()).expect("a healthy disk");
+                let temp = PathBuf::from("temp");
+                let mut file = disk.create(&temp).expect("a healthy disk");
+                write_all(&mut *file, &[SELECT, &command(0)].concat())
+                    .and_then(|()| file.sync())
+                    .expect("a healthy disk");
+                disk.set_fault(move |number, _| (number == failing).then(eio));
+                let rebased = writer.rebase(&temp, Form::Commands);
+                disk.heal();
+                if writer.is_broken() {
+                    writer.mend().expect("a healthy disk");
+                }
+                put(&mut writer, 1);
+                writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+                let crashed = disk.crash(&mut rng);
+                if rebased.is_ok() {
+                    assert_eq!(load(&crashed), [0, 1], "call {failing} failed");
+                } else if has_old {
+                    assert_eq!(load(&crashed), [9], "call {failing} failed");
+                } else {
+                    assert!(load::read_manifest(&place(&crashed)).expect("none").is_empty(), "call {failing} failed");
+                }
+            }
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Rebase {
     pub(crate) at: u64,
     /// Files that it replaces stay.
     pub(crate) keeps_history: bool,
+    /// Set by the first of two: the thread that begins to give it its place, or whoever does not want that any more.
+    pub(crate) claimed: Arc<AtomicBool>,
     /// Takes how it went, and the last handles of files that were removed.
     pub(crate) done: SyncSender<io::Result<Vec<Box<dyn Read + Send>>>>,
 }
@@ -161,8 +163,12 @@ impl Aof {
     }
 
     /// The file is not kept any more: its thread writes and syncs everything up to here, and ends. The gate is held alone,
-    /// or no worker appends any more.
+    /// or no worker appends any more. Nothing happens if none is kept: the end of a file would stay in the journal, for the
+    /// next file's thread to find.
     pub(crate) fn stop(&self) {
+        if !self.is_on() {
+            return;
+        }
         self.journal.cut(Cut::End);
         self.thread.lock().orders = None;
         self.waits_for_base.store(false, Ordering::Relaxed);
@@ -171,9 +177,7 @@ impl Aof {
 
     /// Stops, if a file is kept, and waits for the end of the thread. No worker appends any more.
     pub(crate) fn end(&self) {
-        if self.is_on() {
-            self.stop();
-        }
+        self.stop();
         if let Some(thread) = self.take_thread() {
             thread.join().expect("the thread of the file ends by returning");
         }
@@ -219,8 +223,13 @@ impl Aof {
     }
 
     /// CONFIG SET may have begun or ended the file.
-    pub(crate) fn set_switching(&self, switching: bool) {
-        self.switching.store(switching, Ordering::Relaxed);
+    pub(crate) fn set_switching(&self) {
+        self.switching.store(true, Ordering::Release);
+    }
+
+    /// True once for each time that CONFIG SET is to be followed. The settings are read behind it.
+    pub(crate) fn take_switching(&self) -> bool {
+        self.switching.swap(false, Ordering::AcqRel)
     }
 
     /// True if CONFIG SET is still to be followed.

@@ -301,9 +301,7 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> CmdResult {
     let takes_parts = ctx.session.takes_parts();
     let Ctx { tx, out, .. } = ctx;
     let (range, shown) = (|len| query.bounds.within(len), &mut Shown { out, with_scores });
-    if !takes_parts {
-        tx.zset_range(&key, range, rev, (skip, limit), shown)?;
-    } else if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown)? {
+    if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown, takes_parts)? {
         ctx.go_on(Box::new(RestOfRange { reader, with_scores }));
     }
     Ok(())

@@ -78,8 +78,9 @@ fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
 
 /// Whether showing `count` of `len` elements, which have `bytes` bytes, takes too long for one hold, going by their average.
 fn is_long_range((count, len): (u64, u64), bytes: u64, bounds: ReadBounds) -> bool {
-    let bytes = (u128::from(bytes) * u128::from(count) / u128::from(len.max(1))) as u64;
-    count >= bounds.long_elements || bytes >= LONG_BYTES
+    // The average is not computed: a division of this width costs as much as the rest of a short ZRANGE's search.
+    let is_large = || u128::from(bytes) * u128::from(count) >= u128::from(LONG_BYTES) * u128::from(len.max(1));
+    count >= bounds.long_elements || is_large()
 }
 
 /// A reader of a range of a list.

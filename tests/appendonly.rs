@@ -317,7 +317,8 @@ fn a_file_that_is_switched_off_while_it_is_loaded_is_not_kept() {
     while client.cmd("PING").text().starts_with("LOADING") {
         thread::sleep(Duration::from_millis(10));
     }
-    client.cmd("SET unkept v");
+    assert_eq!(client.cmd("SET unkept v").text(), "OK");
+    assert_eq!(client.cmd("GET k").text(), "v", "{}", server.log());
     assert_eq!(client.cmd("EXISTS k unkept").integer(), Some(2));
     drop((client, server));
     let file = fs::read_to_string(folder.last_increment()).expect("text");

@@ -89,7 +89,7 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
         tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }
     tracing::warn!("Server initialized");
-    if persist::load::at_start(&running.state).is_err() {
+    if persist::load::at_start(&running.state, config).is_err() {
         pid_file.iter().for_each(|file| file.remove());
         return Err(Failed);
     }

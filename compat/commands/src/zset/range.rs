@@ -282,11 +282,16 @@ fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CmdResult {
 struct Shown<'o> {
     out: &'o mut Reply,
     with_scores: bool,
+    takes_parts: bool,
 }
 
 impl ZShown for Shown<'_> {
     fn begin(&mut self, members: usize) {
         reply_head(self.out, members, self.with_scores);
+    }
+
+    fn takes_parts(&self) -> bool {
+        self.takes_parts
     }
 
     #[inline]
@@ -300,8 +305,8 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> CmdResult {
     let Query { rev, with_scores, skip, limit, .. } = *query;
     let takes_parts = ctx.session.takes_parts();
     let Ctx { tx, out, .. } = ctx;
-    let (range, shown) = (|len| query.bounds.within(len), &mut Shown { out, with_scores });
-    if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown, takes_parts)? {
+    let (range, shown) = (|len| query.bounds.within(len), &mut Shown { out, with_scores, takes_parts });
+    if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown)? {
         ctx.go_on(Box::new(RestOfRange { reader, with_scores }));
     }
     Ok(())

@@ -90,6 +90,10 @@ pub trait ZShown {
     fn begin(&mut self, members: usize);
     /// The next member and its score.
     fn member(&mut self, member: &[u8], score: f64);
+    /// Whether the members of a long range may come over several holds of the shard.
+    fn takes_parts(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(&[u8], f64)> ZShown for F {

@@ -191,7 +191,7 @@ impl Tx<'_> {
         Ok(count)
     }
 
-    /// Shows a range like [`Tx::zset_range`]. Where that takes too long for one hold, and the caller takes parts, only
+    /// Shows a range like [`Tx::zset_range`]. Where that takes too long for one hold, and it takes parts, only
     /// `begin` is called, and the reader of the members is given back.
     ///
     /// # Errors
@@ -203,7 +203,6 @@ impl Tx<'_> {
         rev: bool,
         (skip, limit): (usize, usize),
         shown: &mut impl ZShown,
-        takes_parts: bool,
     ) -> Result<Option<ZsetReader>, WrongType> {
         let Some(opened) = self.open_read(k, Type::Zset)? else {
             shown.begin(0);
@@ -212,7 +211,7 @@ impl Tx<'_> {
         let set = ZsetView::open(&self.held, self.store, opened);
         let span = cut(set.span(&range(set.len()), rev), rev, skip, limit);
         shown.begin((span.1 - span.0) as usize);
-        if takes_parts
+        if shown.takes_parts()
             && let Some(link) = opened.link
             && let Some(reader) = self.begin_zset_reading((opened.at, link), span, rev)
         {

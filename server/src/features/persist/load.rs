@@ -33,13 +33,14 @@ const REPORT_EVERY: Duration = Duration::from_secs(5);
 const SLOW_ENTRIES: usize = 16;
 
 /// Loads the file, if there is one, at the start of the server, whose workers run; clients are refused until it returns.
+/// The file is the one of the settings that the server started with: a CONFIG SET may come before the loading begins, and
+/// would otherwise have it start without its data.
 ///
 /// # Errors
 /// Why the file is not loaded; the log says it too.
-pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
-    let config = state.config().snapshot();
+pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config) -> Result<(), String> {
     state.store().set_loading(true);
-    let loaded = if config.append.on { aof::at_start(state) } else { file_at_start(state, &config) };
+    let loaded = if config.append.on { aof::at_start(state, config) } else { file_at_start(state, config) };
     match loaded {
         Ok(()) => {
             state.store().set_loading(false);
@@ -62,7 +63,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>) -> Result<(), String> {
 fn file_at_start(state: &ServerState, config: &Config) -> Result<(), String> {
     let start = Instant::now();
     let refused = |reason: String| format!("Loading {}: {reason}", rdb_file::file_name(config).display());
-    let Some(file) = open(state).map_err(|error| refused(error_text(&error)))? else { return Ok(()) };
+    let Some(file) = open(config).map_err(|error| refused(error_text(&error)))? else { return Ok(()) };
     begin(state, &file);
     insert_all(state, Box::new(file)).map_err(refused)?;
     tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
@@ -108,7 +109,7 @@ pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -
 /// # Errors
 /// Why the file is not loaded; some of it is.
 pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) -> Result<(), String> {
-    let Some(file) = open(state).map_err(|error| error_text(&error))? else {
+    let Some(file) = open(&state.config().snapshot()).map_err(|error| error_text(&error))? else {
         return Err("there is no file".to_owned());
     };
     // The emptying before this load is no FLUSHALL.
@@ -125,8 +126,8 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
 }
 
 /// The file, and its length; None if there is none.
-fn open(state: &ServerState) -> io::Result<Option<File>> {
-    let name = rdb_file::file_name(&state.config().snapshot());
+fn open(config: &Config) -> io::Result<Option<File>> {
+    let name = rdb_file::file_name(config);
     if name.as_os_str().is_empty() {
         return Ok(None);
     }

@@ -457,7 +457,7 @@ fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
         "volatile-lfu",
     ];
     let mut random = Random::new(seed);
-    let mut client = server.client();
+    let (mut client, mut saver) = (server.client(), server.client());
     let begin = Instant::now();
     // At least one round, the last policy one under which what is kept stays.
     let rounds = 1 + length.as_secs() / 80;
@@ -473,6 +473,9 @@ fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
         set(format!("CONFIG SET reclaim-policy {}", random.pick(&["original", "greedy", "modified"])));
         set(format!("CONFIG SET activedefrag {}", random.pick(&["yes", "no"])));
         while !stage.stop.load(SeqCst) && begin.elapsed() < each * (at as u32 + 1) {
+            // A save is under way nearly all the time.
+            let reply = saver.cmd("BGSAVE").text();
+            assert!(reply.contains("ackground sav"), "{reply}");
             thread::sleep(Duration::from_millis(20));
         }
         if lossy {
@@ -586,6 +589,8 @@ fn soak_at_the_limit() {
         commands: AtomicU64::new(0),
         refused: AtomicU64::new(0),
     };
+    // Behind the first save of the process its buffers are there.
+    assert_eq!(client.cmd("SAVE").text(), "OK");
     thread::scope(|scope| {
         let (server, stage) = (&server, &stage);
         for id in 0..PLAYERS {

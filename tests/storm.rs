@@ -7,7 +7,8 @@
 //!         (keys, fields, scores) and a shared list must hold the sum of what was acknowledged, and SCAN must show every
 //!         key that stays; transactions, waiting clients, channels and caches keep what they promise (sessions/mod.rs)
 //! ```
-//! The limits at which encodings change are changed all the time.
+//! The limits at which encodings change are changed all the time, and one save follows the other: each of its files is
+//! whole.
 //!
 //! Replies of eight clients have no one order: their legality is tests/histories.rs's.
 
@@ -15,13 +16,14 @@
 
 mod sessions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sessions::{LISTENERS, Session, Sums};
+use varve_rdb::{Event, Reader};
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
@@ -122,6 +124,10 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
                 sessions::overhear(server, &shared.stop);
             });
         }
+        scope.spawn(move || {
+            let _guard = StopOnPanic(&shared.stop);
+            saves(server, &shared.stop);
+        });
         let end = Instant::now() + length;
         while Instant::now() < end && !shared.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(50));
@@ -129,6 +135,8 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
         shared.stop.store(true, Ordering::Relaxed);
     });
     assert!(!server.ended(), "the server ended:\n{}", server.log());
+    check(&server, &shared);
+    reload(&server);
     check(&server, &shared);
     let info = server.client().cmd("INFO all").text();
     let figure = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_string();
@@ -143,6 +151,44 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
         server.memory().expect("its memory").peak >> 20,
     );
     finish(&mut server);
+}
+
+/// One save after the other; each file is whole, and no key of it comes twice.
+fn saves(server: &Server, stop: &AtomicBool) {
+    let (mut client, file) = (server.client(), server.dir().join("dump.rdb"));
+    let mut files = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let reply = client.cmd("BGSAVE").text();
+        assert!(reply.contains("ackground sav"), "{reply}");
+        while client.cmd("INFO persistence").text().contains("rdb_bgsave_in_progress:1") {
+            thread::sleep(Duration::from_millis(2));
+        }
+        // FLUSHALL cancels a save.
+        if let Ok(bytes) = std::fs::read(&file) {
+            check_file(&bytes);
+            files += 1;
+        }
+    }
+    assert!(files > 0, "a file was written");
+}
+
+fn check_file(bytes: &[u8]) {
+    let (mut reader, mut db, mut keys) = (Reader::new(bytes), 0, BTreeSet::new());
+    loop {
+        match reader.next_event().expect("a file that can be read") {
+            Event::SelectDb(number) => db = number,
+            Event::Key(head) => assert!(keys.insert((db, head.key.to_vec())), "a key comes twice"),
+            Event::End => return,
+            _ => {}
+        }
+    }
+}
+
+/// Saves everything and loads it.
+fn reload(server: &Server) {
+    let mut client = server.client();
+    client.cmd("CONFIG SET maxmemory 0");
+    assert_eq!(client.cmd("DEBUG RELOAD").text(), "OK", "{}", server.log());
 }
 
 /// Log against index, then the end.

@@ -9,6 +9,7 @@ mod bits;
 mod burst;
 pub mod collections;
 pub mod compare;
+pub mod fill;
 pub mod generate;
 pub mod run;
 mod sketches;

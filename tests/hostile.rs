@@ -217,10 +217,13 @@ fn a_client_may_write_everything_before_it_reads() {
     other.call(&[b"SET".to_vec(), key.clone(), value.clone()]).expect("set");
     let get = [b"*2\r\n$3\r\nGET\r\n$1000\r\n".to_vec(), key, b"\r\n".to_vec()].concat();
     let reply = [b"$500\r\n".to_vec(), value, b"\r\n".to_vec()].concat();
-    let qbuf = |other: &mut Client| {
+    // Bytes of requests that wait in the server, and whether output waits before them, of the client with the most.
+    let waiting = |other: &mut Client| {
         let list = other.cmd("CLIENT LIST").text();
-        let sizes = list.split(' ').filter_map(|field| field.strip_prefix("qbuf=")?.parse::<u64>().ok());
-        sizes.max().expect("a line each")
+        let number =
+            |line: &str, name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.parse::<u64>().ok());
+        let clients = list.lines().filter_map(|line| Some((number(line, "qbuf=")?, number(line, "oll=")? > 0)));
+        clients.max().expect("a line each")
     };
     for reads_at_once in [false, true] {
         let mut client = connect(&server);
@@ -233,7 +236,7 @@ fn a_client_may_write_everything_before_it_reads() {
             writing.join().expect("all is taken");
             undisturbed(&mut other);
             let all = REQUESTS as u64 * get.len() as u64;
-            let held = qbuf(&mut other);
+            let (held, _) = waiting(&mut other);
             assert!(held > all / 2, "{held} bytes of {all} are held");
         }
         let mut got = vec![0; reply.len()];
@@ -241,8 +244,9 @@ fn a_client_may_write_everything_before_it_reads() {
             client.read_exact(&mut got).expect("a reply");
             assert!(got == reply, "reply {n}");
             if reads_at_once && n % 5000 == 0 {
-                let held = qbuf(&mut other);
-                assert!(held <= MB, "{held} bytes are held for a client that reads");
+                // A busy machine may keep this client from reading for a while: then its output waits.
+                let (held, output_waits) = waiting(&mut other);
+                assert!(held <= MB || output_waits, "{held} bytes are held for a client that reads");
             }
         }
     }

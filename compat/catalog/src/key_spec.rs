@@ -18,6 +18,16 @@ pub enum Begin {
     Unknown,
 }
 
+impl Begin {
+    /// The beginning by which replies name keys, which may be others than the command touches.
+    pub const fn told(self) -> Self {
+        match self {
+            Begin::LastStore(word, from) => Begin::Keyword(word, from),
+            told => told,
+        }
+    }
+}
+
 /// Which arguments from the beginning on are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {

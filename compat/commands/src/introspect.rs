@@ -261,7 +261,7 @@ fn keys_of(commands: &CommandTable, request: Args<'_>) -> CmdResult<Vec<(usize, 
         return Err(errors::INVALID_ARITY);
     }
     let mut keys = Vec::new();
-    if command.for_each_key_and_flags(request, |at, flags| keys.push((at, flags))).is_err()
+    if command.for_each_told_key(request, |at, flags| keys.push((at, flags))).is_err()
         || keys.is_empty()
         || command.says_no_keys(request)
     {
@@ -307,17 +307,17 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
     out.bulk(b"flags");
     set_of_names(spec.flags.names(), "", out);
     out.bulk(b"begin_search");
-    match spec.begin {
+    match spec.begin.told() {
         Begin::Index(at) => {
             typed("index", 1, out);
             number("index", at.into(), out);
         }
-        Begin::Keyword(word, from) | Begin::LastStore(word, from) => {
+        Begin::Keyword(word, from) => {
             typed("keyword", 2, out);
             pair("keyword", word, out);
             number("startfrom", from.into(), out);
         }
-        Begin::SortStore | Begin::Unknown => typed("unknown", 0, out),
+        Begin::SortStore | Begin::LastStore(..) | Begin::Unknown => typed("unknown", 0, out),
     }
     out.bulk(b"find_keys");
     match spec.find {

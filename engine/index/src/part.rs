@@ -95,7 +95,7 @@ struct Look<'p> {
     bucket: &'p Bucket,
     /// The candidates that are left in it.
     cells: Mask,
-    /// As in [`PartPos`].
+    /// The number of the bucket, like that of [`PartPos`].
     at: u32,
     place: BucketKind,
 }

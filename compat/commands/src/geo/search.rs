@@ -3,6 +3,7 @@
 use varve_catalog::{Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_protocol::Reply;
 use varve_store::Key;
 
 use super::find::Harvest;
@@ -53,19 +54,16 @@ fn search(ctx: &mut Ctx<'_, '_>, grammar: Grammar) -> CmdResult {
     let query = Query::parse(&args, grammar, (is_there, &mut score))?;
     match query.destination {
         Some(destination) => store(ctx, &source, &query, destination, grammar.family == Family::Search),
-        None => answer(ctx, &source, &query),
+        None => {
+            let harvest = set.map_or_else(Harvest::default, |set| Harvest::of(set, &query));
+            answer(ctx.out, &harvest, &query);
+            Ok(())
+        }
     }
 }
 
-/// The members that a query finds in the set at a key, which was looked up before; none without the key.
-fn find(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult<Harvest> {
-    Ok(ctx.tx.zset_ranges_again(source)?.map_or_else(Harvest::default, |set| Harvest::of(set, query)))
-}
-
-fn answer(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult {
-    let harvest = find(ctx, source, query)?;
+fn answer(out: &mut Reply, harvest: &Harvest, query: &Query) {
     let parts = [query.with_distance, query.with_score, query.with_position].iter().filter(|with| **with).count();
-    let out = &mut *ctx.out;
     out.array(harvest.len());
     for (member, found) in harvest.iter() {
         if parts > 0 {
@@ -85,7 +83,6 @@ fn answer(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult {
             break;
         }
     }
-    Ok(())
 }
 
 fn store(
@@ -96,7 +93,8 @@ fn store(
     is_search: bool,
 ) -> CmdResult {
     let members = Scratch::admitted(ctx, |ctx, members| {
-        for (member, found) in find(ctx, source, query)?.iter() {
+        let set = ctx.tx.zset_ranges_again(source)?;
+        for (member, found) in set.map_or_else(Harvest::default, |set| Harvest::of(set, query)).iter() {
             members.push(member, if distances { found.metres / query.shape.unit } else { found.score });
         }
         Ok(())

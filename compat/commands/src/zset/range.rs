@@ -306,7 +306,7 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, query: &Query<'_>) -> CmdResult {
     let takes_parts = ctx.session.takes_parts();
     let Ctx { tx, out, .. } = ctx;
     let (range, shown) = (|len| query.bounds.within(len), &mut Shown { out, with_scores, takes_parts });
-    if let Some(reader) = tx.zset_range_in_parts(&key, range, rev, (skip, limit), shown)? {
+    if let (_, Some(reader)) = tx.zset_range(&key, range, rev, (skip, limit), shown)? {
         ctx.go_on(Box::new(RestOfRange { reader, with_scores }));
     }
     Ok(())

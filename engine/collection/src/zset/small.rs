@@ -163,12 +163,12 @@ impl<'a> SmallMembers<'a> {
         SmallMembers(members.map(|(member, score)| coded(seed, member, score)).collect())
     }
 
-    /// Bytes that they take; `None` if no leaf may have so many.
+    /// Bytes that the members take; `None` if that is more than a leaf may have.
     pub fn bytes(&self) -> Option<usize> {
         self.bytes_with(std::iter::empty())
     }
 
-    /// Bytes that they take with some more, which are in any order; `None` if no leaf may have so many.
+    /// Bytes that the members take with some more, which are in any order; `None` if that is more than a leaf may have.
     pub fn bytes_with<'m>(&self, more: impl Iterator<Item = (&'m [u8], f64)> + Clone) -> Option<usize> {
         // Tags are of no weight.
         let more = more.map(|(member, score)| LeafMember {

@@ -170,6 +170,9 @@ impl Tx<'_> {
     /// first `skip`, at most `limit`. `range` is called with the number of members, but not without the key.
     /// Gives how many; O(log n) and what is shown. For readers: counts a hit or miss.
     ///
+    /// Where that takes too long for one hold, and `shown` takes parts, only `begin` is called, and the reader of the members
+    /// is given back too.
+    ///
     /// # Errors
     /// [`WrongType`] if the key holds another type: nothing was shown.
     pub fn zset_range<'r>(
@@ -179,47 +182,24 @@ impl Tx<'_> {
         rev: bool,
         (skip, limit): (usize, usize),
         shown: &mut impl ZShown,
-    ) -> Result<usize, WrongType> {
-        let Some(set) = self.zset_view(k)? else {
-            shown.begin(0);
-            return Ok(0);
-        };
-        let span = cut(set.span(&range(set.len()), rev), rev, skip, limit);
-        let count = (span.1 - span.0) as usize;
-        shown.begin(count);
-        set.walk(span, rev, |member, score| shown.member(member, score));
-        Ok(count)
-    }
-
-    /// Shows a range like [`Tx::zset_range`]. Where that takes too long for one hold, and it takes parts, only
-    /// `begin` is called, and the reader of the members is given back.
-    ///
-    /// # Errors
-    /// [`WrongType`] if the key holds another type: nothing was shown.
-    pub fn zset_range_in_parts<'r>(
-        &mut self,
-        k: &Key<'_>,
-        range: impl FnOnce(usize) -> ZRange<'r>,
-        rev: bool,
-        (skip, limit): (usize, usize),
-        shown: &mut impl ZShown,
-    ) -> Result<Option<ZsetReader>, WrongType> {
+    ) -> Result<(usize, Option<ZsetReader>), WrongType> {
         let Some(opened) = self.open_read(k, Type::Zset)? else {
             shown.begin(0);
-            return Ok(None);
+            return Ok((0, None));
         };
         let set = ZsetView::open(&self.held, self.store, opened);
         let span = cut(set.span(&range(set.len()), rev), rev, skip, limit);
-        shown.begin((span.1 - span.0) as usize);
+        let count = (span.1 - span.0) as usize;
+        shown.begin(count);
         if shown.takes_parts()
             && let Some(link) = opened.link
             && let Some(reader) = self.begin_zset_reading((opened.at, link), span, rev)
         {
-            return Ok(Some(reader));
+            return Ok((count, Some(reader)));
         }
         let set = ZsetView::open(&self.held, self.store, opened);
         set.walk(span, rev, |member, score| shown.member(member, score));
-        Ok(None)
+        Ok((count, None))
     }
 
     /// How many members [`Tx::zset_range`] would show. Counts no hit or miss: it goes before that one, or serves a writer.

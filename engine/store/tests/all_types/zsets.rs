@@ -167,7 +167,7 @@ impl World {
         let (count, many) = self.with(op, &[name], |tx| {
             let k = tx.key(&name.1);
             let mut show = |member: &[u8], score: f64| shown.push((member.to_vec(), score));
-            let shown = tx.zset_range(&k, |_| range, rev, (skip, limit), &mut show);
+            let shown = tx.zset_range(&k, |_| range, rev, (skip, limit), &mut show).map(|(count, _)| count);
             assert_eq!(shown, tx.zset_range_len(&k, &range, rev, skip, limit));
             (tx.zset_count(&k, &range), shown)
         });

@@ -99,7 +99,7 @@ fn insert_one(
     {
         tx.set_expiry(&k, Some(at));
     }
-    // As in redis-server, only what the policy of now looks at is taken over.
+    // The policy of now looks at one of the two; the other one is dropped, which redis-server does too.
     match entry.last_use {
         Some(LastUse::Idle(seconds)) => tx.set_idle(&k, seconds),
         Some(LastUse::Freq(counter)) => tx.set_freq(&k, counter),

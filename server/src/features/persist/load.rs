@@ -51,7 +51,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config) -> Result<(), 
         Err(_) if state.is_stopping() => Ok(()),
         Err(reason) => {
             tracing::warn!("{reason}");
-            // As redis-server does it: the reason is the last line where the append-only file is not loaded.
+            // The reason is the last line where an append-only file is not loaded, which is what redis-server logs.
             if !config.append.on {
                 tracing::warn!("Fatal error loading the DB, check server logs. Exiting.");
             }

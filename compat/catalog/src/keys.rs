@@ -249,7 +249,7 @@ mod tests {
             notes: "",
         };
         let specs = &[KeySpec::one(1, KeyFlags::RO), stored("STORE"), stored("STOREDIST")];
-        // What the command locks, and what redis-server 7.0.15's COMMAND GETKEYS answers.
+        // The keys that the command locks, and those that COMMAND GETKEYS of redis-server 7.0.15 answers.
         for (request, found, told) in [
             ("georadius k 1 1 1 m", "k", "k"),
             ("georadius k 1 1 1 m store a", "k a", "k a"),

@@ -11,7 +11,8 @@
 //! of them.
 //!
 //! Each reader counts the bytes that are kept on its account ([`ReaderBytes`]): whole copies, shared or not, and objects
-//! that the collection has let go. The collection counts a copy once. Not here: which leaf a reader is shown next.
+//! that the collection has let go. The collection counts a copy once. Readers of one owner may have a common sum
+//! ([`KeptBytes`]). Not here: which leaf a reader is shown next.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,24 +29,65 @@ const HANDED_BYTES: usize = 112;
 /// Bytes of a slot, and of the place of its object in a leaf and in the map.
 const SLOT_BYTES: usize = 120;
 
-/// Bytes that are kept for one reader: its collection counts them, its owner asks.
+/// Bytes that are kept for all readers that were made with it.
 #[derive(Clone, Debug, Default)]
-pub struct ReaderBytes(Arc<AtomicUsize>);
+pub struct KeptBytes(Arc<AtomicUsize>);
 
-impl ReaderBytes {
-    /// Bytes that are kept for the reader now.
+impl KeptBytes {
+    /// Bytes that are kept for these readers now.
     #[inline]
     pub fn get(&self) -> usize {
         self.0.load(Relaxed)
     }
 
+    /// The account of one more reader.
+    pub fn reader(&self) -> ReaderBytes {
+        ReaderBytes(Arc::new(Account { bytes: AtomicUsize::new(0), sum: Some(self.clone()) }))
+    }
+}
+
+/// Bytes that are kept for one reader: its collection counts them, its owner asks.
+#[derive(Clone, Debug, Default)]
+pub struct ReaderBytes(Arc<Account>);
+
+#[derive(Debug, Default)]
+struct Account {
+    bytes: AtomicUsize,
+    sum: Option<KeptBytes>,
+}
+
+impl Drop for Account {
+    /// FLUSHALL frees collections with all that they keep: nobody takes it back from their readers.
+    fn drop(&mut self) {
+        let rest = *self.bytes.get_mut();
+        if let Some(KeptBytes(sum)) = &self.sum {
+            let before = sum.fetch_sub(rest, Relaxed);
+            debug_assert!(before >= rest, "{rest} bytes of a reader in a sum of {before}");
+        }
+    }
+}
+
+impl ReaderBytes {
+    /// Bytes that are kept for the reader now.
+    #[inline]
+    pub fn get(&self) -> usize {
+        self.0.bytes.load(Relaxed)
+    }
+
     pub(crate) fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Relaxed);
+        if let Some(KeptBytes(sum)) = &self.0.sum {
+            sum.fetch_add(bytes, Relaxed);
+        }
+        self.0.bytes.fetch_add(bytes, Relaxed);
     }
 
     pub(crate) fn sub(&self, bytes: usize) {
-        let before = self.0.fetch_sub(bytes, Relaxed);
+        let before = self.0.bytes.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "a reader gives back what it has: {bytes} of {before}");
+        if let Some(KeptBytes(sum)) = &self.0.sum {
+            let before = sum.fetch_sub(bytes, Relaxed);
+            debug_assert!(before >= bytes, "the sum has what each reader has: {bytes} of {before}");
+        }
     }
 }
 

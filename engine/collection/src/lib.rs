@@ -40,7 +40,7 @@ use varve_base::mem::Line;
 use varve_index::{Rehash, TableStats};
 use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 
-pub use handed::ReaderBytes;
+pub use handed::{KeptBytes, ReaderBytes};
 use leaf_table::LeafTable;
 use list::Quicklist;
 use zset::SortedSet;

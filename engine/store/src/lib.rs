@@ -52,6 +52,7 @@ pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use state::walker::{Before, PartSink, ValuePart, Walker};
 pub use state::watch::{self, Watcher};
 pub use state::wheel;
+pub use varve_collection::KeptBytes;
 pub use varve_collection::list::End as ListEnd;
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;

@@ -10,7 +10,7 @@
 use varve_exec::{Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
-use varve_store::{CollectionReader, Key, ListReader, Pin, Tx, Type};
+use varve_store::{CollectionReader, Key, ListReader, Pin, Tx, Type, ZsetReader};
 
 use super::value::{kind_of, put_value};
 
@@ -35,6 +35,7 @@ enum Source {
     Pairs(CollectionReader),
     Members(CollectionReader),
     List(ListReader),
+    Scored(ZsetReader),
     /// A string, and how many of its bytes are done.
     Text(Pin, usize),
 }
@@ -55,7 +56,8 @@ impl LongDump {
             Type::Set => Source::Members(tx.begin_reading(key, ty).expect(TYPE)?),
             Type::List => Source::List(tx.begin_reading_list(key).expect(TYPE)?),
             Type::String => Source::Text(pin?, 0),
-            Type::Zset | Type::Stream => return None,
+            Type::Zset => Source::Scored(tx.begin_reading_zset(key).expect(TYPE)?),
+            Type::Stream => return None,
         };
         let mut payload = Payload::new(kind_of(ty));
         let count = if let Source::Text(pin, _) = &source { pin.len() as u64 } else { len };
@@ -84,6 +86,10 @@ impl Ongoing for LongDump {
             Source::List(reader) => {
                 let encoded = payload.encoded();
                 tx.read_range_on(reader, |element| encoded.string(element.text(&mut first))).into()
+            }
+            Source::Scored(reader) => {
+                let encoded = payload.encoded();
+                tx.read_members_on(reader, |member, score| encoded.scored(member, score)).into()
             }
             Source::Text(pin, done) => {
                 let end = pin.len().min(*done + TEXT_PART_BYTES);
@@ -117,6 +123,7 @@ impl Ongoing for LongDump {
         match &self.source {
             Source::Pairs(reader) | Source::Members(reader) => reader.kept_bytes(),
             Source::List(reader) => reader.kept_bytes(),
+            Source::Scored(reader) => reader.kept_bytes(),
             Source::Text(..) => 0,
         }
     }

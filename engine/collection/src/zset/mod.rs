@@ -186,6 +186,11 @@ impl SortedSet {
         self.object_bytes as usize + self.table_bytes()
     }
 
+    /// Live bytes of its objects in the log. O(1).
+    pub fn object_bytes(&self) -> u64 {
+        self.object_bytes
+    }
+
     /// Bytes of index and tree, of what readers have, and of this itself, which is not among the roots. O(1).
     pub fn table_bytes(&self) -> usize {
         let readers = self.readers.as_ref().map_or(0, |readers| readers.bytes());

@@ -45,10 +45,11 @@ impl Shard {
     /// Begins to read the long collection of a key whose elements the walker wants.
     pub(super) fn begin_long(&mut self, ground: &Ground, r: Ref, walk: &Arc<Walk>, sink: Box<dyn PartSink>) {
         let link = self.link_of(ground.log(), r).expect("a long value has a root");
-        let reader = self.begin_reading(ground, link.place, |collection, (number, bytes)| match collection {
+        let bytes = walk.kept_bytes().reader();
+        let reader = self.begin_reading(ground, link.place, bytes, |collection, (number, bytes)| match collection {
             Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
             Collection::List(list) => list.begin_reading((number, bytes), 0, list.len(), ListEnd::Front),
-            Collection::Zset(_) => unreachable!("it is shown whole"),
+            Collection::Zset(set) => set.begin_reading((number, bytes), 0, set.len() as u64, false),
         });
         walk.add_long(LongValue { reader, sink, scratch: Default::default() });
     }
@@ -125,6 +126,9 @@ fn show_some(
                 (shown, wants_more)
             })
         }
-        Collection::Zset(_) => unreachable!("it is shown whole"),
+        Collection::Zset(set) => set.read_on(ctx, (number, false), |member, score| {
+            sink.part(ValuePart::Scored(member, score));
+            budget.takes(member.len() + size_of::<f64>())
+        }),
     }
 }

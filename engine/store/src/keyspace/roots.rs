@@ -93,16 +93,18 @@ impl Shard {
         Link { id, place }
     }
 
-    /// Begins to read the collection at a place over several holds of the shard, which is held now.
+    /// Begins to read the collection at a place over several holds of the shard, which is held now. What is kept for the
+    /// reader is counted in `bytes`.
     pub(crate) fn begin_reading(
         &mut self,
         ground: &Ground,
         place: u32,
+        bytes: ReaderBytes,
         begin: impl FnOnce(&mut Collection, (ReaderNumber, ReaderBytes)),
     ) -> CollectionReader {
         let root = self.roots.get_mut(place);
         debug_assert!(!root.dying, "a key leads to it");
-        let reader = ground.readers().begin(root.id);
+        let reader = ground.readers().begin(root.id, bytes);
         begin(&mut root.body, reader.of_collection());
         ground.follow_root(root);
         reader
@@ -113,7 +115,7 @@ impl Shard {
         let root = self.roots.get_mut(place);
         debug_assert!(!root.dying && !root.unpublished, "it was made just now");
         root.unpublished = true;
-        ground.readers().begin(root.id)
+        ground.readers().begin(root.id, ReaderBytes::default())
     }
 
     /// A key is about to lead to a root that was withheld.

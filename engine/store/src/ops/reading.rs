@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use varve_collection::list::{NodePart, Search, emit_from};
-use varve_collection::{Collection, ReaderNumber, WriteCtx};
+use varve_collection::{Collection, ReaderBytes, ReaderNumber, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
 
 use super::{Found, Tx};
@@ -178,13 +178,24 @@ impl Tx<'_> {
         Ok(self.begin_list_reading((opened.at, link), (0, len), ListEnd::Front))
     }
 
+    /// Begins to read all of the sorted set at a key, from the lowest score up, like [`Tx::begin_reading`].
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn begin_reading_zset(&mut self, k: &Key<'_>) -> Result<Option<ZsetReader>, WrongType> {
+        let Some(opened) = self.open(k, Type::Zset)? else { return Ok(None) };
+        let Some(link) = opened.link else { return Ok(None) };
+        let len = self.held.at_mut(opened.at.shard).root(link.place).body.zset().len() as u64;
+        Ok(self.begin_zset_reading((opened.at, link), (0, len), false))
+    }
+
     /// Begins to read all of a big hash or set that was opened.
     pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
         let begin = |collection: &mut Collection, (number, bytes)| match collection {
             Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
             Collection::List(_) | Collection::Zset(_) => unreachable!("elements in an order of their own"),
         };
-        self.held.at_mut(at.shard).begin_reading(self.store.ground(), link.place, begin)
+        self.held.at_mut(at.shard).begin_reading(self.store.ground(), link.place, ReaderBytes::default(), begin)
     }
 
     /// Begins to read `count` elements of a big list that was opened, from position `first` on, if that takes too long for
@@ -202,7 +213,7 @@ impl Tx<'_> {
             return None;
         }
         let begin = |list: &mut Collection, reader| list.list_mut().begin_reading(reader, first, count, from);
-        Some(ListReader { reader: shard.begin_reading(ground, link.place, begin), from })
+        Some(ListReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), from })
     }
 
     /// Begins to read the positions `from..to` of a big sorted set that was opened, downwards if `rev`, if that takes too long
@@ -221,7 +232,7 @@ impl Tx<'_> {
         }
         let first = if rev { to - 1 } else { from };
         let begin = |set: &mut Collection, reader| set.zset_mut().begin_reading(reader, first, count, rev);
-        Some(ZsetReader { reader: shard.begin_reading(ground, link.place, begin), rev })
+        Some(ZsetReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), rev })
     }
 
     /// Shows the reader of a sorted set some more members.

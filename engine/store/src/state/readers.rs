@@ -83,11 +83,12 @@ impl ReaderList {
         self.hold_elements.store(bounds.hold_elements, Relaxed);
     }
 
-    /// The hold on a reader that its root gets to know now, under its shard's lock.
-    pub(crate) fn begin(self: &Arc<Self>, id: CollectionId) -> CollectionReader {
+    /// The hold on a reader that its root gets to know now, under its shard's lock; what is kept for it is counted in
+    /// `bytes`.
+    pub(crate) fn begin(self: &Arc<Self>, id: CollectionId, bytes: ReaderBytes) -> CollectionReader {
         let number = ReaderNumber::new(self.begun.fetch_add(1, Relaxed));
         self.under_way.fetch_add(1, Relaxed);
-        CollectionReader { id, number, bytes: ReaderBytes::default(), is_under_way: true, list: Arc::clone(self) }
+        CollectionReader { id, number, bytes, is_under_way: true, list: Arc::clone(self) }
     }
 
     /// Whether any root has a reader.

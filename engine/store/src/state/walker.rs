@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::{Collection, ReadCtx};
+use varve_collection::{Collection, KeptBytes, ReadCtx};
 use varve_packed::leaf::PackedLeaf;
 use varve_packed::node::PackedEntry;
 use varve_segment::{Object, Pin};
@@ -40,8 +40,6 @@ use super::types::{SmallForm, Type};
 /// which are shown in one hold of the shard, some 200 us.
 const WHOLE_ELEMENTS: u64 = 1024;
 const WHOLE_BYTES: u64 = 64 << 10;
-/// Bytes of a member of a sorted set and its score, on average.
-const ZSET_ELEMENT_BYTES: usize = 32;
 
 /// Is shown each object once, as it was when the walk began. Called with the object's shard held: it may take locks that
 /// are leaves, and waits for nothing.
@@ -69,6 +67,11 @@ pub trait Walker: Send + Sync {
     /// True while nothing that can wait is to remove a key that has not been shown: eviction, sweeps.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// The sum of what long collections keep for the walk: elements as they were, which have changed and are not shown yet.
+    fn kept_bytes(&self) -> KeptBytes {
+        KeptBytes::default()
     }
 }
 
@@ -136,6 +139,11 @@ impl Walk {
     /// The receiver of a long collection's elements, if the walker wants them.
     pub(crate) fn sink_of(&self, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         Arc::clone(&self.walker).before_long(old)
+    }
+
+    /// The sum of what long collections keep for it.
+    pub(crate) fn kept_bytes(&self) -> KeptBytes {
+        self.walker.kept_bytes()
     }
 
     /// Has a long collection shown behind those that wait.
@@ -294,8 +302,8 @@ impl<'a> Before<'a> {
         let (len, bytes) = match self.collection {
             Some(Collection::List(list)) => (list.len(), list.object_bytes()),
             Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
-            // Sorted sets have no readers over several holds.
-            Some(Collection::Zset(_)) | None => return false,
+            Some(Collection::Zset(set)) => (set.len() as u64, set.object_bytes()),
+            None => return false,
         };
         len > WHOLE_ELEMENTS.min(bounds.hold_elements as u64) || bytes > WHOLE_BYTES
     }
@@ -305,7 +313,7 @@ impl<'a> Before<'a> {
         match self.collection {
             Some(Collection::List(list)) => list.object_bytes() as usize,
             Some(Collection::Hash(table) | Collection::Set(table)) => table.object_bytes() as usize,
-            Some(Collection::Zset(set)) => set.len() * ZSET_ELEMENT_BYTES,
+            Some(Collection::Zset(set)) => set.object_bytes() as usize,
             None => self.object.value().len(),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_store::{ListEnd, ReadBounds, StoreWorker, Ttl, Tx, Type};
+use varve_store::{ListEnd, ReadBounds, StoreWorker, Ttl, Tx, Type, ZAdd};
 
 use super::{Recorder, begin, key, set, store, work_off};
 use crate::all_types::value::Plain;
@@ -13,7 +13,7 @@ const ELEMENTS: usize = 3000;
 /// Elements of a hold, at the end of whose leaf it ends.
 const HOLD: usize = 64;
 const BIG: &[u8] = b"big";
-const TYPES: [Type; 3] = [Type::Hash, Type::Set, Type::List];
+const TYPES: [Type; 4] = [Type::Hash, Type::Set, Type::List, Type::Zset];
 const NOW: i64 = 1_000_000;
 
 fn element(n: usize) -> Vec<u8> {
@@ -28,7 +28,8 @@ fn original(ty: Type) -> Plain {
             Plain::Hash(hash) => _ = hash.insert(element(n), element(n + 1)),
             Plain::Set(set) => _ = set.insert(element(n)),
             Plain::List(list) => list.push_back(element(n)),
-            Plain::String(_) | Plain::Zset(_) => unreachable!("types that take several holds"),
+            Plain::Zset(zset) => _ = zset.insert(element(n), n as f64),
+            Plain::String(_) => unreachable!("types that take several holds"),
         }
     }
     value
@@ -51,6 +52,11 @@ fn add(worker: &mut StoreWorker, ty: Type, numbers: std::ops::Range<usize>, suff
             match ty {
                 Type::Hash => _ = tx.hash_set(&k, [(&element(n)[..], &value[..])].into_iter()).expect("a hash"),
                 Type::Set => _ = tx.set_add(&k, [&element(n)[..]]).expect("a set"),
+                // A member that is there gets a score that brings it to another leaf.
+                Type::Zset => {
+                    let score = (n + suffix.len() * ELEMENTS) as f64;
+                    _ = tx.zset_add(&k, &element(n), score, ZAdd::default()).expect("a sorted set");
+                }
                 _ => _ = tx.list_push(&k, ListEnd::Back, [&element(n)[..]].into_iter(), false).expect("a list"),
             }
         });
@@ -64,6 +70,7 @@ fn take(worker: &mut StoreWorker, ty: Type, numbers: impl Iterator<Item = usize>
             match ty {
                 Type::Hash => _ = tx.hash_remove(&k, [&element(n)[..]].into_iter()).expect("a hash"),
                 Type::Set => _ = tx.set_remove(&k, [&element(n)[..]]).expect("a set"),
+                Type::Zset => _ = tx.zset_remove(&k, &element(n)).expect("a sorted set"),
                 _ if n % 2 == 0 => _ = tx.list_pop(&k, ListEnd::Back, |_| ()).expect("a list"),
                 _ => _ = tx.list_remove(&k, &element(n), 1, ListEnd::Front).expect("a list"),
             }
@@ -232,6 +239,38 @@ fn eviction_passes_over_what_the_walk_would_keep() {
     super::end(&mut worker);
     assert_eq!(recorder.take().long, HASHES, "each was shown");
     store.verify();
+}
+
+/// The sum of all that is kept for a walk falls as it is shown, and is zero when the walk was given up or all was emptied.
+#[test]
+fn the_walker_learns_how_much_long_collections_keep_for_it() {
+    for ty in TYPES {
+        for what in [Change::Nothing, Change::FlushAll, Change::Delete] {
+            let (store, mut worker) = store();
+            store.set_read_bounds(ReadBounds { long_elements: ELEMENTS as u64, hold_elements: HOLD });
+            worker.set_now(NOW);
+            add(&mut worker, ty, 0..ELEMENTS, "");
+            let recorder = begin(&store);
+            let used = store.used_memory();
+            // The list of a sequence's leaves is kept from the beginning.
+            take(&mut worker, ty, 0..ELEMENTS / 2);
+            let (kept, case) = (recorder.kept.get(), format!("{ty:?}, {what:?}"));
+            assert!(kept > ELEMENTS / 2 * 10, "{case}: {kept} bytes of {used} are kept");
+            if what == Change::Nothing {
+                let mut before = kept;
+                while worker.walk_step(1) {
+                    assert!(recorder.kept.get() <= before, "{case}: what is shown is kept no more");
+                    before = recorder.kept.get();
+                }
+            } else if what == Change::Delete {
+                store.abandon_walk(&*recorder);
+            }
+            change(&mut worker, ty, what);
+            work_off(&mut worker, NOW + 20);
+            assert_eq!(recorder.kept.get(), 0, "{case}");
+            store.verify();
+        }
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::all_types::{Name, Op, World};
 use crate::setting;
 use varve_base::rng::Rng;
 use varve_store::{
-    Before, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StringForm, Ttl, Type, ValuePart,
-    Walker,
+    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StringForm, Ttl, Type,
+    ValuePart, Walker,
 };
 
 /// A walker that remembers what it was shown.
@@ -27,6 +27,8 @@ struct Recorder {
     full: AtomicBool,
     /// And so is whatever removes keys and can wait.
     is_full: AtomicBool,
+    /// The bytes that long collections keep for the walk.
+    kept: KeptBytes,
 }
 
 #[derive(Default)]
@@ -79,6 +81,10 @@ impl Walker for Recorder {
 
     fn is_full(&self) -> bool {
         self.is_full.load(Relaxed)
+    }
+
+    fn kept_bytes(&self) -> KeptBytes {
+        self.kept.clone()
     }
 }
 

@@ -11,10 +11,14 @@
 //! ```text
 //!  bytes on their way      0 ........... half .............. all
 //!  steps of the walk       go on         wait               wait
-//!  keys that change        go on         go on              commands that write are put back ([`QueuedBytes::is_full`])
 //!  saver                   compresses    writes as it is, to a side file that is appended at the end
+//!
+//!  the same, and bytes that long collections keep as they were    0 ............ all
+//!  keys that change                                               go on          commands that write are put back
 //! ```
-//! So a writer waits only where the disk is slower than the overwriting. A large string is not copied: its piece is a pin.
+//! So a writer waits only where the disk is slower than the overwriting ([`QueuedBytes::is_full`]). The steps of the walk
+//! ask only for what is on its way: they are what long collections are shown by, and nothing else frees what these keep.
+//! A large string is not copied: its piece is a pin.
 //! A key whose time had come at the instant is saved as in redis-server, but left out where there is no room: expiry waits
 //! for none, and whoever loads the file does not keep it. The base of an append-only file keeps each of them: a worker whose
 //! clock is behind may find such a key alive, and the commands that follow the base speak of it.
@@ -33,11 +37,11 @@ use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
 use varve_commands::dump::{kind_of, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
-use varve_store::{Before, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
+use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that may be on their way to the file. Half of it is for keys that are about to change.
+/// Bytes that may be on their way to the file, or be kept for it. Half of it is for keys that are about to change.
 const QUEUE_BYTES: usize = 64 << 20;
 /// Emptied buffers that are kept, and bytes of such a buffer.
 const SPARE_MAX: usize = 8;
@@ -115,7 +119,9 @@ pub(crate) enum Piece {
 #[derive(Debug, Default)]
 pub(crate) struct QueuedBytes {
     now: AtomicUsize,
-    /// The most since the snapshot began.
+    /// Bytes that long collections keep as they were, until they are shown.
+    kept: KeptBytes,
+    /// The most of both since the snapshot began.
     peak: AtomicUsize,
 }
 
@@ -123,7 +129,12 @@ impl QueuedBytes {
     /// True while nothing more may come.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.now.load(Relaxed) >= QUEUE_BYTES
+        self.all() >= QUEUE_BYTES
+    }
+
+    /// Bytes on their way, and kept.
+    fn all(&self) -> usize {
+        self.now.load(Relaxed) + self.kept.get()
     }
 
     /// True while the steps of the walk are to wait.
@@ -133,17 +144,18 @@ impl QueuedBytes {
 
     /// Bytes now, and the most since the snapshot began.
     pub(crate) fn read(&self) -> (usize, usize) {
-        (self.now.load(Relaxed), self.peak.load(Relaxed))
+        let now = self.all();
+        (now, self.peak.fetch_max(now, Relaxed).max(now))
     }
 
     /// A snapshot begins. What one before it has left here it takes away itself.
     fn begin(&self) {
-        self.peak.store(self.now.load(Relaxed), Relaxed);
+        self.peak.store(self.all(), Relaxed);
     }
 
     fn add(&self, bytes: usize) {
-        let now = self.now.fetch_add(bytes, Relaxed) + bytes;
-        self.peak.fetch_max(now, Relaxed);
+        self.now.fetch_add(bytes, Relaxed);
+        self.peak.fetch_max(self.all(), Relaxed);
     }
 
     fn sub(&self, bytes: usize) {
@@ -375,6 +387,10 @@ impl Walker for Snapshot {
     fn is_full(&self) -> bool {
         self.queued_bytes.is_full()
     }
+
+    fn kept_bytes(&self) -> KeptBytes {
+        self.queued_bytes.kept.clone()
+    }
 }
 
 /// The entry of a long collection, whose elements come over several holds of its shard.
@@ -451,5 +467,44 @@ mod tests {
         queued_bytes.add(QUEUE_BYTES);
         assert_eq!(dropped(&file), [false, true, false], "a key that was alive at the instant stays");
         assert_eq!(dropped(&base), [false; 3]);
+    }
+
+    /// Commands that write wait while long collections keep too much for a snapshot; the steps that show it go on.
+    #[test]
+    fn what_long_collections_keep_is_within_the_bound_of_a_save() {
+        const FIELDS: usize = 90_000;
+        let store = Store::new(&Options { shards: 1, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        let set_all = |worker: &mut varve_store::StoreWorker, value: u8, stop: &mut dyn FnMut() -> bool| {
+            for n in 0..FIELDS {
+                worker.inside(0, |tx| {
+                    let k = tx.key(b"hash");
+                    tx.hold(&[tx.shard_of(k.hash)]);
+                    let (field, value) = (n.to_le_bytes(), [value; 900]);
+                    let _ = tx.hash_set(&k, [(&field[..], &value[..])].into_iter()).expect("a hash");
+                });
+                if stop() {
+                    return;
+                }
+            }
+        };
+        set_all(&mut worker, b'1', &mut || false);
+        let queued_bytes = Arc::<QueuedBytes>::default();
+        let snapshot = Arc::new(Snapshot::new(&store, false, false, &queued_bytes));
+        assert!(store.begin_walk(snapshot.clone()));
+        set_all(&mut worker, b'2', &mut || queued_bytes.is_full());
+        let (now, peak) = queued_bytes.read();
+        assert!(queued_bytes.is_full() && now == peak, "it is as full as it was, {now} of {peak} bytes");
+        assert!(now < QUEUE_BYTES + (64 << 10), "{now} bytes: one change keeps no more than a leaf");
+        let mut encoded = 0;
+        while worker.walk_step(1) {
+            assert!(snapshot.has_room(), "what is kept holds no step back");
+            while let Some(piece) = snapshot.queue.lock().full.pop_front() {
+                encoded += piece.bytes();
+                queued_bytes.sub(piece.bytes());
+            }
+        }
+        assert!(encoded > FIELDS * 900, "all is shown: {encoded} bytes");
+        assert!(!queued_bytes.is_full() && queued_bytes.kept.get() == 0);
     }
 }

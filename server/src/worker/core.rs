@@ -264,7 +264,7 @@ impl Core {
         let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
         if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
             let reply = conn.split_output(mark);
-            self.held_replies.hold(conn, until, reply);
+            self.held_replies.hold_served(conn, until, reply);
         }
         Some(who)
     }

@@ -5,9 +5,11 @@
 //!                       | a connection that listens, or has published itself: a slice before, of the same turn's time
 //! ```
 //! A client may rely on these:
-//! - The messages of one publisher come in their order, and all listeners of a channel see one order.
-//! - A message of the client's own stands before the reply to its PUBLISH, however much else is owed. So do messages that
-//!   were published before a client that waited for keys was served.
+//! - All listeners of a channel see one order, in which the messages of one publisher have theirs.
+//! - A message of the client's own stands before the reply to its PUBLISH, however much else is owed. Where more is owed
+//!   than a turn delivers, it comes ahead of the others' messages, but for those of the same channel or pattern that were
+//!   published before it: so the reply waits for nobody else's deliveries.
+//! - Messages that were published before a client that waited for keys was served stand before its reply.
 //! - No message stands inside another reply.
 //! - Keys that a write made stale are with those who keep copies before the writer has its reply.
 //! - What its own commands have brought to it is there before the same pipeline ends its listening, as far as a slice
@@ -23,7 +25,7 @@ use std::time::{Duration, Instant};
 use varve_protocol::{Mark, Reply};
 
 use super::core::Core;
-use crate::features::pubsub::delivery::{Place, Served, deliver_slice};
+use crate::features::pubsub::delivery::{Place, Served, deliver_slice, give_own};
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
 
@@ -55,7 +57,10 @@ impl Core {
         if !self.receivers.is_empty() {
             self.write_reached();
         }
-        self.held_replies.release(&mut self.conns, self.hub.done());
+        if self.held_replies.own_count() > 0 {
+            self.give_all_own();
+        }
+        self.held_replies.release_served(&mut self.conns, self.hub.done());
         self.publishers.release(&mut self.conns, self.state.pubsub());
         for who in self.state.pubsub().inbox(self.index).opened().take() {
             self.barrier.open(&mut self.conns, who);
@@ -75,17 +80,44 @@ impl Core {
     /// since `mark`. True if not all is delivered, and the connection waits with its reply.
     pub(super) fn deliver_before_reply(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) -> bool {
         let reply = out.split_off(mark);
-        let until = self.state.pubsub().inbox(self.index).pushed();
+        let until = self.state.pubsub().inbox(self.index).own_pushed();
         if self.hub.done() < until {
             self.deliver_slice(Some(Served { conn, out }));
         }
-        let waits = self.hub.done() < until;
+        let who = self.conns[conn].who();
+        let waits = !self.give_own(who, until, Some(Served { conn, out }));
         if waits {
-            self.held_replies.hold(&mut self.conns[conn], until, reply);
+            self.held_replies.hold_own(&mut self.conns[conn], until, reply);
         } else {
             out.append(reply);
         }
         waits
+    }
+
+    /// Goes on with connections that wait for messages of their own, each once, as far as the turn's time reaches.
+    #[cold]
+    fn give_all_own(&mut self) {
+        for nth in 0..self.held_replies.own_count() {
+            if nth > 0 && self.delivery_time.is_spent() {
+                break;
+            }
+            let Some(held) = self.held_replies.next_own() else { break };
+            if self.conns.is_there(held.who) && !self.give_own(held.who, held.until, None) {
+                self.held_replies.wait_on(held);
+            } else {
+                held.release(&mut self.conns);
+            }
+        }
+    }
+
+    /// Gives a connection the last of `until` items, its own message. False if there is more to do.
+    fn give_own(&mut self, who: ConnRef, until: u64, served: Option<Served<'_>>) -> bool {
+        if until <= self.hub.done() {
+            return true;
+        }
+        let registry = self.state.pubsub();
+        let place = Place { conns: &mut self.conns, registry, receivers: &mut self.receivers, served };
+        give_own(&mut self.hub, place, &mut self.delivery_time, (who, until))
     }
 
     /// A command of the server is about to run, which may end what the connection listens to: a slice of what is owed stands

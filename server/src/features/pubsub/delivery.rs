@@ -63,12 +63,30 @@ pub(crate) struct Place<'p> {
 
 /// Delivers a slice: for what is left of the turn's time, and [`CLOCK_EVERY`] deliveries at least.
 pub(crate) fn deliver_slice(hub: &mut Hub, place: Place<'_>, time: &mut DeliveryTime) {
+    in_slice(hub, place, time, |hub, registry, slice| {
+        hub.deliver(registry, slice);
+    });
+}
+
+/// Gives a connection the last of the inbox's first `until` items, which it has published itself, ahead of what else is
+/// owed ([`Hub::give_ahead`]). False if there is more to do in the next turn.
+pub(crate) fn give_own(hub: &mut Hub, place: Place<'_>, time: &mut DeliveryTime, (who, until): (ConnRef, u64)) -> bool {
+    in_slice(hub, place, time, |hub, registry, slice| hub.give_ahead(registry, who, until, slice))
+}
+
+fn in_slice<R>(
+    hub: &mut Hub,
+    place: Place<'_>,
+    time: &mut DeliveryTime,
+    deliver: impl FnOnce(&mut Hub, &Registry, &mut Slice<'_>) -> R,
+) -> R {
     let begun = Instant::now();
     let until = begun + TURN.saturating_sub(time.spent);
     let (own, registry) = (hub.worker(), place.registry);
     let mut slice = Slice { place, own, until, deliveries: 0, bytes: 0, is_spent: false };
-    hub.deliver(registry, &mut slice);
+    let done = deliver(hub, registry, &mut slice);
     time.spent += begun.elapsed();
+    done
 }
 
 struct Slice<'p> {

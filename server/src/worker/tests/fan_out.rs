@@ -123,8 +123,9 @@ fn unsubscribe_is_confirmed_behind_what_was_delivered_and_nothing_follows() {
     subscriber.ask(&["ECHO", "x"], "$1\r\nx\r\n");
 }
 
+/// A message that a client has published itself comes ahead of others' messages that are owed, but for those of its channel.
 #[test]
-fn an_own_message_stands_before_its_reply_behind_all_that_was_owed() {
+fn an_own_message_and_its_reply_come_ahead_of_a_flood() {
     let server = Server::start(2, CONFIG);
     let (mut publisher, mut other) = (on(&server, 0), on(&server, 1));
     let mut subscriber = on(&server, 1);
@@ -134,14 +135,33 @@ fn an_own_message_stands_before_its_reply_behind_all_that_was_owed() {
     }
     while_stopped(&server, || {
         publish_owed(&mut publisher);
+        // Of its channel, and before its own: it stays there.
+        publisher.ask(&["PUBLISH", "own", "0"], ":1\r\n");
         // Two of its own, and a request behind them: each reply waits for its message.
         let lines = [["PUBLISH", "own", "1"], ["PUBLISH", "own", "2"]].map(|words| request(&words)).concat();
         subscriber.send(&[lines, request(&["PING"])].concat());
         other.send(&request(&["PING"]));
     });
-    let (next, word) = messages_until_own(&mut subscriber);
-    assert_eq!((next, word.as_str()), (OWED, "own"));
-    subscriber.expect(b"$1\r\n1\r\n:1\r\n>3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$1\r\n2\r\n:1\r\n+PONG\r\n");
+    let mut next = 0;
+    let mut flood_until_own = |client: &mut Client, wanted: &str| {
+        let (found, word) = messages_until_own(client, next);
+        assert_eq!(word, "own");
+        client.expect(format!("$1\r\n{wanted}\r\n").as_bytes());
+        assert!(found < OWED, "message {wanted} came behind all others");
+        next = found;
+    };
+    for wanted in ["0", "1"] {
+        flood_until_own(&mut subscriber, wanted);
+    }
+    subscriber.expect(b":1\r\n");
+    flood_until_own(&mut subscriber, "2");
+    subscriber.expect(b":1\r\n");
+    subscriber.expect(b"+PONG\r\n");
+    // All others follow, each once.
+    for n in next..OWED {
+        subscriber.expect(message(CHANNELS[n % 2], &text(n)).replacen('*', ">", 1).as_bytes());
+    }
+    subscriber.ask(&["ECHO", "x"], "$1\r\nx\r\n");
     other.expect(b"+PONG\r\n");
 }
 
@@ -149,9 +169,9 @@ fn client_confirms(client: &mut Client, channel: &str, count: usize) {
     client.ask(&["SUBSCRIBE", channel], &subscribed("subscribe", channel, count).replacen('*', ">", 1));
 }
 
-/// Reads messages in their order until one of another channel comes; that channel.
-fn messages_until_own(client: &mut Client) -> (usize, String) {
-    for n in 0.. {
+/// Reads messages in their order, from number `from` on, until one of another channel comes; that channel.
+fn messages_until_own(client: &mut Client, from: usize) -> (usize, String) {
+    for n in from.. {
         client.expect(b">3\r\n$7\r\nmessage\r\n");
         let _length = client.line();
         let channel = client.line();
@@ -179,7 +199,7 @@ fn a_client_that_is_served_finds_what_was_published_before() {
         publisher.ask(&["PUBLISH", "own", "1"], ":1\r\n");
         publisher.ask(&["RPUSH", "list", "a"], ":1\r\n");
     });
-    let (next, word) = messages_until_own(&mut waiting);
+    let (next, word) = messages_until_own(&mut waiting, 0);
     assert_eq!((next, word.as_str()), (OWED, "own"));
     waiting.expect(b"$1\r\n1\r\n*2\r\n$4\r\nlist\r\n$1\r\na\r\n+PONG\r\n");
 }

@@ -18,6 +18,9 @@ use super::latch::Latch;
 use super::run::{List, Run};
 use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 
+/// Items that are looked at for one connection's messages before its worker goes on with other things: some 0.2 ms.
+const LOOK_MAX: usize = 4096;
+
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
 
@@ -273,6 +276,72 @@ impl Hub {
         }
     }
 
+    /// Gives a connection, before anybody else and before what else it is owed, the message that is the last of the first
+    /// `until` items, and those that come before it by the same names: each name keeps its order. False if the receiver was
+    /// spent, or [`LOOK_MAX`] items were looked at, before that: then it goes on where it ended.
+    pub(crate) fn give_ahead(
+        &mut self,
+        registry: &Registry,
+        who: ConnRef,
+        until: u64,
+        receiver: &mut impl Receiver,
+    ) -> bool {
+        if until <= self.done {
+            return true;
+        }
+        registry.inbox(self.worker).take_behind(&mut self.taken);
+        let Some(message) = self.message(until - 1) else { return true };
+        let mut lists: Vec<(List, u64)> = Vec::new();
+        for list in self.listening.lists(message) {
+            lists.extend(self.next_for(who.client, &list).map(|next| (list, next)));
+        }
+        let from = lists.iter().map(|(_, next)| *next).min().unwrap_or(until);
+        let mut at = from;
+        while at < until && at - from < LOOK_MAX as u64 && !receiver.is_spent() {
+            if let Some(message) = self.message(at) {
+                for (list, _) in lists.iter().filter(|(list, next)| *next <= at && list.has(message)) {
+                    let run = Run::new(Arc::clone(message), vec![list.clone()]);
+                    receiver.give(Delivery { to: who, what: What::Messages(&run, 0), latch: None });
+                }
+            }
+            at += 1;
+        }
+        for (List { kind, name }, next) in lists {
+            let listeners = self.listening.named[kind as usize].get_mut(&name);
+            let listener = listeners.and_then(|listeners| listeners.get_mut(&who.client)).expect("it was there");
+            listener.since = next.max(at);
+        }
+        at >= until
+    }
+
+    /// Number of the first item of a list that a connection does not have; None if it does not listen.
+    fn next_for(&self, client: u64, list: &List) -> Option<u64> {
+        let since = self.listening.named[list.kind as usize].get(&list.name)?.get(&client)?.since;
+        let begun = self.current.as_ref().is_some_and(|current| current.has_given(client, list));
+        let passed = if begun { self.first_taken() } else { self.done };
+        Some(since.max(passed))
+    }
+
+    /// Number of the first item that was taken out of the inbox and is not begun.
+    fn first_taken(&self) -> u64 {
+        self.done + self.current.as_ref().map_or(0, |current| current.what.len() as u64)
+    }
+
+    /// The message of this number, which is not done; None for other items.
+    fn message(&self, number: u64) -> Option<&Arc<Message>> {
+        let first = self.first_taken();
+        if number >= first {
+            return match &self.taken.get((number - first) as usize)?.item {
+                Item::Message(message) => Some(message),
+                _ => None,
+            };
+        }
+        match &self.current.as_ref()?.what {
+            Work::Messages(run) => run.message((number - self.done) as usize),
+            Work::Other(_) => None,
+        }
+    }
+
     /// Takes the next item, and messages behind it that go to the same connections. False if there is none.
     fn begin(&mut self, registry: &Registry) -> bool {
         if self.taken.is_empty() {
@@ -332,6 +401,14 @@ impl Work {
 }
 
 impl FanOut {
+    /// True if this connection has got what the list brings it.
+    fn has_given(&self, client: u64, list: &List) -> bool {
+        match &self.what {
+            Work::Messages(run) => run.is_past(list) || run.list() == Some(list) && client < self.from,
+            Work::Other(_) => true,
+        }
+    }
+
     /// Goes on, the first item's number being `number`. False if the receiver was spent before everybody had it.
     fn go_on(&mut self, listening: &Listening, number: u64, receiver: &mut impl Receiver) -> bool {
         let FanOut { what, from, latch, .. } = self;
@@ -526,6 +603,53 @@ mod tests {
                 assert_eq!(taker.text(9000 + late), message.repeat(round.saturating_sub(late) as usize));
             }
         }
+    }
+
+    /// One connection gets a message ahead of all else, in slices, with what comes before it by the same names; everything
+    /// comes to everybody once.
+    #[test]
+    fn a_message_is_given_ahead_behind_those_of_its_names() {
+        let (_poll, registry) = registry();
+        let mut hub = Hub::new(0);
+        let mut subscriptions: Vec<Subscriptions> = (0..2).map(|_| Subscriptions::default()).collect();
+        for (id, own) in subscriptions.iter_mut().enumerate() {
+            for channel in ["a", "own"] {
+                hub.subscribe(&registry, Kind::Channel, channel.as_bytes(), at(id, id as u64), own);
+            }
+        }
+        let publish = |channel: &str, payload: &str| {
+            registry.publish(Kind::Channel, channel.as_bytes(), payload.as_bytes(), 0);
+        };
+        publish("own", "0");
+        for _ in 0..2 * LOOK_MAX {
+            publish("a", "x");
+        }
+        for text in ["1", "2"] {
+            publish("own", text);
+        }
+        let until = registry.inbox(0).own_pushed();
+        publish("own", "3");
+        let mut taker = Taker::new();
+        // The first client has got the first message, the second one not yet.
+        assert!(taker.slice(&mut hub, &registry, 1));
+        let mut looks = 1;
+        taker.left = usize::MAX;
+        while !hub.give_ahead(&registry, at(1, 1), until, &mut taker) {
+            looks += 1;
+        }
+        assert!((2..=4).contains(&looks), "{looks} looks");
+        assert!(!hub.give_ahead(&registry, at(0, 0), until, &mut taker), "a slice of its own");
+        taker.left = 0;
+        assert!(!hub.give_ahead(&registry, at(0, 0), until, &mut taker), "nothing may be given");
+        let message = |channel: &str, text: &str| format!("*3 $7 message ${} {channel} $1 {text} ", channel.len());
+        let own = |texts: &[&str]| -> String { texts.iter().map(|text| message("own", text)).collect() };
+        assert_eq!((taker.text(0), taker.text(1)), (own(&["0"]), own(&["0", "1", "2"])));
+        taker.slice(&mut hub, &registry, usize::MAX);
+        let all = message("a", "x").repeat(2 * LOOK_MAX);
+        assert_eq!(taker.text(0), own(&["0"]) + &all + &own(&["1", "2", "3"]));
+        assert_eq!(taker.text(1), own(&["0", "1", "2"]) + &all + &own(&["3"]));
+        assert!(hub.give_ahead(&registry, at(1, 1), until, &mut taker), "long done");
+        assert!(!hub.owes(&registry) && registry.inbox(0).owed_bytes() == 0);
     }
 
     /// Messages in a row for the same listeners are one delivery to each; one who began in the middle gets the rest of it.

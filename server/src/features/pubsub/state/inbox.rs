@@ -116,6 +116,8 @@ struct Queue {
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
     pushed: AtomicU64,
+    /// The count of pushed items behind the last one that came from its own worker.
+    own_pushed: AtomicU64,
     owed_bytes: AtomicUsize,
     opened: Arc<Opened>,
     waker: Arc<Waker>,
@@ -127,20 +129,25 @@ impl Inbox {
         Inbox {
             queue: Mutex::new(Queue { entries: VecDeque::new(), rests: true }),
             pushed: AtomicU64::new(0),
+            own_pushed: AtomicU64::new(0),
             owed_bytes: AtomicUsize::new(0),
             opened: Arc::new(Opened::new(Arc::clone(&waker))),
             waker,
         }
     }
 
-    /// Puts an item. True if the worker rests and has to be woken, which the caller does with [`Inbox::wake`] after it has
+    /// Puts an item; `is_own` if its own worker does. True if the worker rests and has to be woken, which the caller does with [`Inbox::wake`] after it has
     /// let its own locks go.
     #[must_use]
-    pub(super) fn push(&self, entry: Entry) -> bool {
+    pub(super) fn push(&self, entry: Entry, is_own: bool) -> bool {
         self.owed_bytes.fetch_add(entry.cost, Ordering::Relaxed);
         let mut queue = self.queue.lock();
         queue.entries.push_back(entry);
-        self.pushed.store(self.pushed.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let pushed = self.pushed.load(Ordering::Relaxed) + 1;
+        self.pushed.store(pushed, Ordering::Release);
+        if is_own {
+            self.own_pushed.store(pushed, Ordering::Relaxed);
+        }
         std::mem::take(&mut queue.rests)
     }
 
@@ -153,6 +160,11 @@ impl Inbox {
     pub(super) fn take(&self, into: &mut VecDeque<Entry>) {
         assert!(into.is_empty(), "items are worked off in their order");
         std::mem::swap(&mut self.queue.lock().entries, into);
+    }
+
+    /// Moves all items behind those in `into`.
+    pub(super) fn take_behind(&self, into: &mut VecDeque<Entry>) {
+        into.append(&mut self.queue.lock().entries);
     }
 
     /// The worker is about to wait: true if nothing is here. From then on the next item wakes it.
@@ -178,6 +190,11 @@ impl Inbox {
         self.pushed.load(Ordering::Acquire)
     }
 
+    /// How many items had come when its own worker had put its last one.
+    pub(crate) fn own_pushed(&self) -> u64 {
+        self.own_pushed.load(Ordering::Relaxed)
+    }
+
     /// The worker's connections whose latch has opened.
     pub(crate) fn opened(&self) -> &Arc<Opened> {
         &self.opened
@@ -197,16 +214,16 @@ mod tests {
         let poll = mio::Poll::new().unwrap();
         let inbox = Inbox::new(Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap()));
         let mut taken = VecDeque::new();
-        assert!(inbox.push(line(1, 1)), "a new worker rests");
-        assert!(!inbox.push(line(1, 1)), "it is on its way");
+        assert!(inbox.push(line(1, 1), false), "a new worker rests");
+        assert!(!inbox.push(line(1, 1), false), "it is on its way");
         assert!(!inbox.rest(), "something is here");
         inbox.take(&mut taken);
         assert_eq!(taken.len(), 2);
-        assert!(!inbox.push(line(1, 1)), "it works, and looks again before it rests");
+        assert!(!inbox.push(line(1, 1), false), "it works, and looks again before it rests");
         taken.clear();
         inbox.take(&mut taken);
-        assert!(inbox.rest() && inbox.push(line(1, 1)));
-        assert_eq!(inbox.pushed(), 4);
+        assert!(inbox.rest() && inbox.push(line(1, 1), false));
+        assert_eq!((inbox.pushed(), inbox.own_pushed()), (4, 0));
     }
 
     #[test]
@@ -218,7 +235,7 @@ mod tests {
         assert!(costs[0] >= 1000 && costs[1] >= 5_000_000 && costs[1] < 6_000_000, "{costs:?}");
         for entry in [one, many, line(usize::MAX >> 50, usize::MAX)] {
             let cost = entry.cost;
-            let _ = inbox.push(entry);
+            let _ = inbox.push(entry, true);
             assert!(inbox.owed_bytes() >= cost);
             inbox.settle(cost);
             assert_eq!(inbox.owed_bytes(), 0);

@@ -257,7 +257,7 @@ impl Registry {
     /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
     fn put(&self, worker: usize, own: usize, entry: Entry) -> bool {
         let inbox = &self.inboxes[worker];
-        let rested = inbox.push(entry);
+        let rested = inbox.push(entry, worker == own);
         if inbox.owed_bytes() > CROWDED_BYTES {
             self.crowded[own].store(true, Ordering::Relaxed);
         }

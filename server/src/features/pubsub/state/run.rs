@@ -28,6 +28,16 @@ pub(super) struct List {
     pub(super) name: Name,
 }
 
+impl List {
+    /// True if the message goes to it.
+    pub(super) fn has(&self, message: &Message) -> bool {
+        match self.kind {
+            Kind::Pattern => message.patterns.contains(&self.name),
+            kind => message.kind == kind && message.channel == self.name,
+        }
+    }
+}
+
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -78,6 +88,16 @@ impl Run {
         debug_assert!(self.written.iter().all(|written| written.get().is_none()), "a run grows before it is delivered");
         self.bytes += message.bytes() + FRAME_BYTES;
         self.messages.push(message);
+    }
+
+    /// The message of this number in the run.
+    pub(super) fn message(&self, nth: usize) -> Option<&Arc<Message>> {
+        self.messages.get(nth)
+    }
+
+    /// True if this list has had its turn.
+    pub(super) fn is_past(&self, list: &List) -> bool {
+        self.lists[..self.list].contains(list)
     }
 
     /// Number of messages.

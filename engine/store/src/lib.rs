@@ -29,7 +29,7 @@ pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
     AddError, Ahead, ElementLine, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp,
-    SetView, SetViews, SetsInParts, Tx, Unpublished, ZRanges, ZsetReader,
+    SetView, SetViews, SetsInParts, Tx, Unpublished, WholeReader, ZRanges, ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};

@@ -10,9 +10,9 @@
 use varve_exec::{Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
-use varve_store::{CollectionReader, Key, ListReader, Pin, Tx, Type, ZsetReader};
+use varve_store::{Key, Pin, Tx, Type, WholeReader};
 
-use super::value::{kind_of, put_value};
+use super::value::{kind_of, put_part, put_value};
 
 /// Bytes of a long string that are taken over at once.
 const TEXT_PART_BYTES: usize = 512 << 10;
@@ -32,10 +32,7 @@ pub(super) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
 
 /// Where the parts of a long value come from.
 enum Source {
-    Pairs(CollectionReader),
-    Members(CollectionReader),
-    List(ListReader),
-    Scored(ZsetReader),
+    Elements(WholeReader),
     /// A string, and how many of its bytes are done.
     Text(Pin, usize),
 }
@@ -49,15 +46,12 @@ pub(super) struct LongDump {
 impl LongDump {
     /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
     pub(super) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
-        const TYPE: &str = "the key has this type";
         let (ty, len, pin) = tx.look(key, |value| (value.ty(), value.len(), value.pin()))?;
         let source = match ty {
-            Type::Hash => Source::Pairs(tx.begin_reading(key, ty).expect(TYPE)?),
-            Type::Set => Source::Members(tx.begin_reading(key, ty).expect(TYPE)?),
-            Type::List => Source::List(tx.begin_reading_list(key).expect(TYPE)?),
-            Type::String => Source::Text(pin?, 0),
-            Type::Zset => Source::Scored(tx.begin_reading_zset(key).expect(TYPE)?),
             Type::Stream => return None,
+            Type::String => Source::Text(pin?, 0),
+            _ if !tx.is_long(key) => return None,
+            _ => Source::Elements(tx.begin_reading_whole(key, ty).expect("the key has this type")?),
         };
         let mut payload = Payload::new(kind_of(ty));
         let count = if let Source::Text(pin, _) = &source { pin.len() as u64 } else { len };
@@ -70,26 +64,10 @@ impl LongDump {
 impl Ongoing for LongDump {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let LongDump { source, payload } = self;
-        let (mut first, mut second) = ([0; 20], [0; 20]);
         let progress: Progress = match source {
-            Source::Pairs(reader) => {
+            Source::Elements(reader) => {
                 let encoded = payload.encoded();
-                let show = |field: varve_store::PackedEntry<'_>, value: varve_store::PackedEntry<'_>| {
-                    encoded.pair(field.text(&mut first), value.text(&mut second));
-                };
-                tx.read_elements_on(reader, show).into()
-            }
-            Source::Members(reader) => {
-                let encoded = payload.encoded();
-                tx.read_elements_on(reader, |member, _| encoded.string(member.text(&mut first))).into()
-            }
-            Source::List(reader) => {
-                let encoded = payload.encoded();
-                tx.read_range_on(reader, |element| encoded.string(element.text(&mut first))).into()
-            }
-            Source::Scored(reader) => {
-                let encoded = payload.encoded();
-                tx.read_members_on(reader, |member, score| encoded.scored(member, score)).into()
+                tx.read_whole_on(reader, |part| put_part(part, encoded)).into()
             }
             Source::Text(pin, done) => {
                 let end = pin.len().min(*done + TEXT_PART_BYTES);
@@ -121,9 +99,7 @@ impl Ongoing for LongDump {
 
     fn kept_bytes(&self) -> usize {
         match &self.source {
-            Source::Pairs(reader) | Source::Members(reader) => reader.kept_bytes(),
-            Source::List(reader) => reader.kept_bytes(),
-            Source::Scored(reader) => reader.kept_bytes(),
+            Source::Elements(reader) => reader.kept_bytes(),
             Source::Text(..) => 0,
         }
     }

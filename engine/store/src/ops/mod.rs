@@ -47,6 +47,7 @@ mod strings;
 mod unpublished;
 mod waiters;
 mod watch;
+mod whole;
 mod writable;
 mod zsets;
 mod zsets_mut;
@@ -61,6 +62,7 @@ pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 pub use sets_in_parts::SetsInParts;
 pub use unpublished::Unpublished;
+pub use whole::WholeReader;
 pub use zsets_ranges::ZRanges;
 
 /// A view for the commands of one batch.

@@ -67,7 +67,7 @@ impl HoldBudget {
 }
 
 /// Whether showing all of a collection takes too long for one hold.
-fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
+pub(super) fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
     let (len, bytes) = match collection {
         Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
         Collection::List(list) => (list.len(), list.object_bytes()),
@@ -167,28 +167,6 @@ impl Tx<'_> {
         Ok(Some(self.begin_elements_reading((opened.at, link))))
     }
 
-    /// Begins to read all of the list at a key, front to back, like [`Tx::begin_reading`].
-    ///
-    /// # Errors
-    /// [`WrongType`] if the key holds another type.
-    pub fn begin_reading_list(&mut self, k: &Key<'_>) -> Result<Option<ListReader>, WrongType> {
-        let Some(opened) = self.open(k, Type::List)? else { return Ok(None) };
-        let Some(link) = opened.link else { return Ok(None) };
-        let len = self.held.at_mut(opened.at.shard).root(link.place).body.list().len();
-        Ok(self.begin_list_reading((opened.at, link), (0, len), ListEnd::Front))
-    }
-
-    /// Begins to read all of the sorted set at a key, from the lowest score up, like [`Tx::begin_reading`].
-    ///
-    /// # Errors
-    /// [`WrongType`] if the key holds another type.
-    pub fn begin_reading_zset(&mut self, k: &Key<'_>) -> Result<Option<ZsetReader>, WrongType> {
-        let Some(opened) = self.open(k, Type::Zset)? else { return Ok(None) };
-        let Some(link) = opened.link else { return Ok(None) };
-        let len = self.held.at_mut(opened.at.shard).root(link.place).body.zset().len() as u64;
-        Ok(self.begin_zset_reading((opened.at, link), (0, len), false))
-    }
-
     /// Begins to read all of a big hash or set that was opened.
     pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
         let begin = |collection: &mut Collection, (number, bytes)| match collection {
@@ -207,13 +185,30 @@ impl Tx<'_> {
         from: ListEnd,
     ) -> Option<ListReader> {
         let ground = self.store.ground();
-        let shard = self.held.at_mut(at.shard);
-        let list = shard.root(link.place).body.list();
+        let list = self.held.at(at.shard).root(link.place).body.list();
         if count == 0 || !is_long_range((count, list.len()), list.object_bytes(), ground.readers().bounds()) {
             return None;
         }
+        Some(self.begin_list_part((at, link), (first, count), from))
+    }
+
+    /// Begins to read `count` elements of a big list that was opened, at least one, from position `first` on.
+    pub(super) fn begin_list_part(
+        &mut self,
+        (at, link): (Found, Link),
+        (first, count): (u64, u64),
+        from: ListEnd,
+    ) -> ListReader {
         let begin = |list: &mut Collection, reader| list.list_mut().begin_reading(reader, first, count, from);
-        Some(ListReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), from })
+        ListReader {
+            reader: self.held.at_mut(at.shard).begin_reading(
+                self.store.ground(),
+                link.place,
+                ReaderBytes::default(),
+                begin,
+            ),
+            from,
+        }
     }
 
     /// Begins to read the positions `from..to` of a big sorted set that was opened, downwards if `rev`, if that takes too long
@@ -224,15 +219,32 @@ impl Tx<'_> {
         (from, to): (u64, u64),
         rev: bool,
     ) -> Option<ZsetReader> {
-        let (ground, count) = (self.store.ground(), to - from);
-        let shard = self.held.at_mut(at.shard);
-        let set = shard.root(link.place).body.zset();
-        if count == 0 || !is_long_range((count, set.len() as u64), set.memory() as u64, ground.readers().bounds()) {
+        let (bounds, count) = (self.store.ground().readers().bounds(), to - from);
+        let set = self.held.at(at.shard).root(link.place).body.zset();
+        if count == 0 || !is_long_range((count, set.len() as u64), set.memory() as u64, bounds) {
             return None;
         }
+        Some(self.begin_zset_part((at, link), (from, to), rev))
+    }
+
+    /// Begins to read the positions `from..to` of a big sorted set that was opened, at least one, downwards if `rev`.
+    pub(super) fn begin_zset_part(
+        &mut self,
+        (at, link): (Found, Link),
+        (from, to): (u64, u64),
+        rev: bool,
+    ) -> ZsetReader {
         let first = if rev { to - 1 } else { from };
-        let begin = |set: &mut Collection, reader| set.zset_mut().begin_reading(reader, first, count, rev);
-        Some(ZsetReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), rev })
+        let begin = |set: &mut Collection, reader| set.zset_mut().begin_reading(reader, first, to - from, rev);
+        ZsetReader {
+            reader: self.held.at_mut(at.shard).begin_reading(
+                self.store.ground(),
+                link.place,
+                ReaderBytes::default(),
+                begin,
+            ),
+            rev,
+        }
     }
 
     /// Shows the reader of a sorted set some more members.

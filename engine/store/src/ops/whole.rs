@@ -1,0 +1,92 @@
+//! Reading all of a big collection of any type over several holds of its shard, as it was when the reader began.
+//!
+//! Not here: ranges, and reading of one type ([`super::reading`]).
+
+use super::Tx;
+use super::opened::Opened;
+use super::reading::{ListReader, ReadOn, ZsetReader, is_long};
+use crate::ListEnd;
+use crate::state::key::Key;
+use crate::state::readers::CollectionReader;
+use crate::state::types::{Type, WrongType};
+use crate::state::walker::ValuePart;
+
+/// A reader of all of a big collection.
+#[derive(Debug)]
+pub enum WholeReader {
+    /// Of a hash.
+    Fields(CollectionReader),
+    /// Of a set.
+    Members(CollectionReader),
+    /// Of a list, front to back.
+    List(ListReader),
+    /// Of a sorted set, upwards.
+    Zset(ZsetReader),
+}
+
+impl WholeReader {
+    /// Bytes that the collection keeps for it ([`CollectionReader::kept_bytes`]).
+    pub fn kept_bytes(&self) -> usize {
+        match self {
+            WholeReader::Fields(reader) | WholeReader::Members(reader) => reader.kept_bytes(),
+            WholeReader::List(reader) => reader.kept_bytes(),
+            WholeReader::Zset(reader) => reader.kept_bytes(),
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Whether showing all of the collection at a key, whose shard is held, takes too long for one hold. No hit or miss is
+    /// counted.
+    pub fn is_long(&mut self, k: &Key<'_>) -> bool {
+        let Some(at) = self.live(k) else { return false };
+        let shard = self.held.at(at.shard);
+        let Some(link) = shard.link_of(self.store.log(), at.r) else { return false };
+        is_long(&shard.root(link.place).body, self.store.ground().readers().bounds())
+    }
+
+    /// Begins to read all of the collection at a key, whose shard is held, however few elements it has; `None` if there is
+    /// none, or if it is one object, which [`Tx::look`] shows. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    ///
+    /// # Panics
+    /// If `ty` is no collection.
+    pub fn begin_reading_whole(&mut self, k: &Key<'_>, ty: Type) -> Result<Option<WholeReader>, WrongType> {
+        let Some(Opened { at, link: Some(link) }) = self.open(k, ty)? else { return Ok(None) };
+        let root = &self.held.at(at.shard).root(link.place).body;
+        Ok(Some(match ty {
+            Type::Hash => WholeReader::Fields(self.begin_elements_reading((at, link))),
+            Type::Set => WholeReader::Members(self.begin_elements_reading((at, link))),
+            Type::List => {
+                let len = root.list().len();
+                WholeReader::List(self.begin_list_part((at, link), (0, len), ListEnd::Front))
+            }
+            Type::Zset => {
+                let len = root.zset().len() as u64;
+                WholeReader::Zset(self.begin_zset_part((at, link), (0, len), false))
+            }
+            Type::String | Type::Stream => panic!("{ty:?} has no elements that are read one by one"),
+        }))
+    }
+
+    /// Shows some more elements. The shards that were held are let go, and that of the collection is held afterwards.
+    pub fn read_whole_on(&mut self, reader: &mut WholeReader, mut show: impl FnMut(ValuePart<'_>)) -> ReadOn {
+        let (mut first, mut second) = ([0; 20], [0; 20]);
+        match reader {
+            WholeReader::Fields(reader) => self.read_elements_on(reader, |field, value| {
+                show(ValuePart::Pair(field.text(&mut first), value.text(&mut second)));
+            }),
+            WholeReader::Members(reader) => {
+                self.read_elements_on(reader, |member, _| show(ValuePart::Element(member.text(&mut first))))
+            }
+            WholeReader::List(reader) => {
+                self.read_range_on(reader, |element| show(ValuePart::Element(element.text(&mut first))))
+            }
+            WholeReader::Zset(reader) => {
+                self.read_members_on(reader, |member, score| show(ValuePart::Scored(member, score)))
+            }
+        }
+    }
+}

@@ -208,6 +208,8 @@ impl Core {
         if self.state.pubsub().owes(self.index) {
             drop(self.state.pubsub().take_latch(self.index));
         }
+        let until = self.store.take_awaited();
+        self.state.pubsub().end_visit(self.index, until);
     }
 
     /// CLIENT PAUSE holds the connection's next request back. The pause that the turn ran under counts: it may have ended
@@ -251,7 +253,7 @@ impl Core {
     /// The worker is about to wait: false if replies may leave meanwhile. From then on the file's thread wakes it.
     #[inline]
     pub(super) fn may_wait_for_file(&self) -> bool {
-        self.filed.may_rest(&self.state.persist().aof, self.index)
+        self.filed.may_rest(&self.state.persist().aof, self.index, self.hub.waits_until())
     }
 
     /// Ends a client's wait for keys with this reply, and goes on with requests that it sent behind. If the client listens,

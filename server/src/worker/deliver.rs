@@ -14,6 +14,7 @@
 //! - Keys that a write made stale are with those who keep copies before the writer has its reply.
 //! - What its own commands have brought to it is there before the same pipeline ends its listening, as far as a slice
 //!   reaches: messages of its transaction stand before EXEC's reply, and its last ones before QUIT's.
+//! - Under `appendfsync always`: what it gets tells of nothing that the append-only file does not have.
 //! - Messages that were published before stand before a reply, unless more is owed than a turn delivers: then PING and
 //!   UNSUBSCRIBE are answered at once, and messages of others come behind. So a flood keeps no listener from its answers.
 //!

@@ -140,6 +140,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         polls.push(poll);
     }
     let (acceptor, sockets) = Acceptor::new(setup.listeners)?;
+    let aof = Aof::new(wakers);
     let state = Arc::new(ServerState::new(Parts {
         store: setup.store,
         config: setup.config,
@@ -147,9 +148,9 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         run_id: setup.run_id,
         sockets,
         workers: handles,
-        pubsub: Arc::new(Registry::new(inboxes)),
+        pubsub: Arc::new(Registry::new(inboxes, Arc::clone(aof.journal()))),
         loads: setup.loads,
-        aof: Aof::new(wakers),
+        aof,
     }));
     persist::aof::set_journal(&state);
     let mut threads = Vec::new();

@@ -216,10 +216,12 @@ impl Core {
         self.write(id, out)
     }
 
-    /// The replies wait for the append-only file if that is how it is kept: they tell of changes.
+    /// The replies wait for the append-only file if that is how it is kept, and so does all that the visit has published:
+    /// they tell of changes.
     #[inline]
     fn file_before_replies(&mut self, id: ConnId) {
         let until = self.store.take_awaited();
+        self.state.pubsub().end_visit(self.index, until);
         if until > 0 && self.config.append.fsync == Fsync::Always {
             self.filed.stand_by(&mut self.conns[id], &self.state.persist().aof, until);
         }

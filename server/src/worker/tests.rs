@@ -3,6 +3,7 @@
 mod accept;
 mod blocked;
 mod fan_out;
+mod file;
 mod group;
 mod large;
 mod limits;

@@ -217,6 +217,7 @@ impl WorkerState {
         self.hand_on(store);
         if let Some(end) = self.take_appended() {
             shard.journal_end = end;
+            self.follow_journal(end);
         }
     }
 

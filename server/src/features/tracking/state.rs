@@ -336,7 +336,8 @@ mod tests {
     fn table(workers: usize) -> TrackingTable {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        TrackingTable::new(Arc::new(Registry::new((0..workers).map(|_| Inbox::new(Arc::clone(&waker))))))
+        let inboxes = (0..workers).map(|_| Inbox::new(Arc::clone(&waker)));
+        TrackingTable::new(Arc::new(Registry::new(inboxes, varve_exec::journal::Journal::new(workers))))
     }
 
     /// Turns until no sweep is under way.

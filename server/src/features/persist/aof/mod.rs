@@ -123,9 +123,11 @@ pub(crate) fn follow_config(state: &ServerState, config: &Config) {
     aof.set_switching();
 }
 
-/// Replies wait for the file, or not, as the settings say.
+/// Replies, messages, events and invalidations wait for the file, or not, as the settings say.
 fn await_synced(state: &ServerState, config: &Config) {
-    state.store().await_journal(config.append.on && config.append.fsync == Fsync::Always);
+    let waits = config.append.on && config.append.fsync == Fsync::Always;
+    state.store().await_journal(waits);
+    state.pubsub().visits().await_file(waits);
 }
 
 /// Called behind each turn, outside the gate: follows CONFIG SET appendonly. While a file is loaded that waits.

@@ -225,7 +225,9 @@ impl<'a> Keeper<'a> {
         self.writer.keep_unsynced(syncing.fsync != Fsync::No && !syncing.rests);
         let was_full = self.aof.journal().is_full();
         let done = self.write_and_sync(syncing, now);
-        let safe = if syncing.rests { self.writer.written() } else { self.writer.synced() };
+        // Replies that waited under `always` leave when the settings no longer ask for a sync.
+        let nobody_syncs = syncing.rests || syncing.fsync == Fsync::No;
+        let safe = if nobody_syncs { self.writer.written() } else { self.writer.synced() };
         // A position that once counted as synced goes on doing so.
         let synced = safe.max(self.aof.journal().synced());
         self.aof.reached(Reached { synced, released: self.writer.released() });

@@ -71,11 +71,12 @@ impl WaitingForFile {
         }
     }
 
-    /// The worker is about to wait: false if it need not, since some may go on.
+    /// The worker is about to wait: false if it need not, since some may go on, or what waits until `other` is synced may.
     #[inline]
-    pub(crate) fn may_rest(&self, aof: &Aof, worker: usize) -> bool {
-        let Some(first) = self.heap.peek() else { return true };
+    pub(crate) fn may_rest(&self, aof: &Aof, worker: usize, other: Option<u64>) -> bool {
+        let first = self.heap.peek().map(|waiting| waiting.until);
+        let Some(first) = first.into_iter().chain(other).min() else { return true };
         let synced = aof.journal().synced();
-        synced < first.until && aof.wait_beyond(worker, synced)
+        synced < first && aof.wait_beyond(worker, synced)
     }
 }

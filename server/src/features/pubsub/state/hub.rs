@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::inbox::{Entry, Item, Message};
 use super::latch::Latch;
 use super::run::{List, Run};
+use super::visit::Visit;
 use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 
 /// Items that are looked at for one connection's messages before its worker goes on with other things: some 0.2 ms.
@@ -239,15 +240,38 @@ impl Hub {
         set(&mut self.listening.monitors, who.client, on.then_some(Listener { conn: who.conn, since }));
     }
 
-    /// True if the inbox holds something, or not everybody has got what was taken out of it.
+    /// True if the inbox holds something, or not everybody has got what was taken out of it, and the next item does not wait
+    /// for the append-only file.
     #[inline]
     pub(crate) fn owes(&self, registry: &Registry) -> bool {
-        registry.inbox(self.worker).pushed() != self.done
+        registry.inbox(self.worker).pushed() != self.done && (self.current.is_some() || self.lets_go(registry))
     }
 
-    /// The worker is about to wait: true if nothing has come meanwhile. Whatever comes from then on wakes it.
+    /// The visit that the next item waits for, if it is known to wait.
+    #[inline]
+    fn next_visit(&self) -> Option<&Arc<Visit>> {
+        if self.current.is_some() { None } else { self.taken.front()?.visit.as_ref() }
+    }
+
+    /// True if the first item that was taken may be delivered, or none was taken.
+    #[inline]
+    fn lets_go(&self, registry: &Registry) -> bool {
+        self.taken.front().is_none_or(|next| registry.visits().lets_go(next.visit.as_ref()))
+    }
+
+    /// The position up to which the journal is to be synced before the next item is delivered, if that is known.
+    #[inline]
+    pub(crate) fn waits_until(&self) -> Option<u64> {
+        self.next_visit()?.until()
+    }
+
+    /// The worker is about to wait: true if nothing has come meanwhile that may be delivered. Whatever comes from then on
+    /// wakes it. While the next item waits, what comes behind it is of no interest.
     #[inline]
     pub(crate) fn rest(&mut self, registry: &Registry) -> bool {
+        if let Some(visit) = self.next_visit() {
+            return visit.until().is_some() || visit.sleep(self.worker);
+        }
         self.rests = self.rests || registry.inbox(self.worker).rest();
         self.rests
     }
@@ -278,7 +302,8 @@ impl Hub {
 
     /// Gives a connection, before anybody else and before what else it is owed, the message that is the last of the first
     /// `until` items, and those that come before it by the same names: each name keeps its order. False if the receiver was
-    /// spent, or [`LOOK_MAX`] items were looked at, before that: then it goes on where it ended.
+    /// spent, or [`LOOK_MAX`] items were looked at, or one waits for the append-only file, before that: then it goes on where
+    /// it ended.
     pub(crate) fn give_ahead(
         &mut self,
         registry: &Registry,
@@ -297,7 +322,7 @@ impl Hub {
         }
         let from = lists.iter().map(|(_, next)| *next).min().unwrap_or(until);
         let mut at = from;
-        while at < until && at - from < LOOK_MAX as u64 && !receiver.is_spent() {
+        while at < until && at - from < LOOK_MAX as u64 && self.lets_go_of(registry, at) && !receiver.is_spent() {
             if let Some(message) = self.message(at) {
                 for (list, _) in lists.iter().filter(|(list, next)| *next <= at && list.has(message)) {
                     let run = Run::new(Arc::clone(message), vec![list.clone()]);
@@ -342,17 +367,27 @@ impl Hub {
         }
     }
 
-    /// Takes the next item, and messages behind it that go to the same connections. False if there is none.
+    /// True if the item of this number may be delivered.
+    fn lets_go_of(&self, registry: &Registry, number: u64) -> bool {
+        let Some(at) = number.checked_sub(self.first_taken()) else { return true };
+        self.taken.get(at as usize).is_none_or(|entry| registry.visits().lets_go(entry.visit.as_ref()))
+    }
+
+    /// Takes the next item, and messages behind it that go to the same connections. False if there is none, or it waits for
+    /// the append-only file.
     fn begin(&mut self, registry: &Registry) -> bool {
         if self.taken.is_empty() {
             registry.inbox(self.worker).take(&mut self.taken);
         }
-        let Some(Entry { item, mut cost, latch }) = self.taken.pop_front() else { return false };
+        if !self.lets_go(registry) {
+            return false;
+        }
+        let Some(Entry { item, mut cost, latch, visit: _ }) = self.taken.pop_front() else { return false };
         let what = match item {
             Item::Message(message) => {
                 let lists = self.listening.lists(&message);
                 let mut run = Run::new(message, lists);
-                while let Some(message) = self.next_of(&run) {
+                while let Some(message) = self.next_of(&run).filter(|_| self.lets_go(registry)) {
                     cost += self.taken.pop_front().expect("it was seen").cost;
                     run.add(message);
                 }
@@ -512,7 +547,7 @@ mod tests {
     fn registry() -> (mio::Poll, Registry) {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        (poll, Registry::new([Inbox::new(waker)]))
+        (poll, Registry::new([Inbox::new(waker)], varve_exec::journal::Journal::new(1)))
     }
 
     /// Takes a number of deliveries a slice, and keeps what each connection gets.

@@ -19,6 +19,7 @@ use mio::Waker;
 use parking_lot::Mutex;
 
 use super::latch::{Latch, Opened};
+use super::visit::Visit;
 use super::{ConnRef, Kind, Name, Payload, Stale};
 
 /// An item that is delivered to connections out of turn.
@@ -95,12 +96,19 @@ pub(super) struct Entry {
     pub(super) cost: usize,
     /// The share of whoever waits until it is delivered.
     pub(super) latch: Option<Arc<Latch>>,
+    /// The visit that has pushed it, if it waits for the append-only file.
+    pub(super) visit: Option<Arc<Visit>>,
 }
 
 impl Entry {
-    /// An item for this number of connections.
+    /// An item for this number of connections, which waits for no file.
     pub(super) fn new(item: Item, listeners: usize, latch: Option<Arc<Latch>>) -> Entry {
-        Entry { cost: item.cost(listeners), item, latch }
+        Entry { cost: item.cost(listeners), item, latch, visit: None }
+    }
+
+    /// The item waits until what this visit has changed is in the append-only file.
+    pub(super) fn behind(self, visit: Option<Arc<Visit>>) -> Entry {
+        Entry { visit, ..self }
     }
 }
 

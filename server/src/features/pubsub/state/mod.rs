@@ -16,6 +16,7 @@
 //!   that were published before it, and are still on their way, pass it by.
 //! - Messages in a row for the same listeners are one run: its bytes are made once, and each listener gets them at once.
 //! - What a worker's inbox is owed counts each item once a listener. Publishers wait while that is too much.
+//! - Under `appendfsync always` an item waits in its inbox until what it tells of is in the append-only file (visit.rs).
 //! - Locks are leaves: a channel's, then the patterns', then an inbox's; nothing else is taken under them. They may be
 //!   taken while shards are held.
 //!
@@ -29,6 +30,7 @@ mod payload;
 mod registry;
 mod run;
 mod stale;
+mod visit;
 
 pub(crate) use home::{ConnId, ConnRef, Home};
 pub(crate) use hub::{Delivery, Hub, Receiver, Subscriptions, What};

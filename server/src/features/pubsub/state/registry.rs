@@ -17,10 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
+use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
 
 use super::inbox::{Entry, Inbox, Item, Message};
 use super::latch::Latch;
+use super::visit::Visits;
 use super::{Home, Kind, Name, Payload};
 
 /// Independent locks of each name space.
@@ -71,6 +73,7 @@ pub(crate) struct Registry {
     crowded: Box<[AtomicBool]>,
     /// By worker.
     owed: Box<[Owed]>,
+    visits: Visits,
     /// Bytes of the large payloads that inboxes and outputs hold.
     payload_bytes: Arc<AtomicUsize>,
     hasher: RandomState,
@@ -109,10 +112,11 @@ impl Exact {
 }
 
 impl Registry {
-    /// For the workers with these inboxes.
-    pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>) -> Registry {
+    /// For the workers with these inboxes, whose effects go to this journal.
+    pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>, journal: Arc<Journal>) -> Registry {
         let inboxes: Box<[Inbox]> = inboxes.into_iter().collect();
         Registry {
+            visits: Visits::new(inboxes.len(), journal),
             channels: Exact::new(),
             shard_channels: Exact::new(),
             patterns: Tried::default(),
@@ -248,7 +252,7 @@ impl Registry {
             let wakes = count > 0 && {
                 let item = item();
                 let latch = item.is_owed().then(|| self.latch(own));
-                self.put(worker, own, Entry::new(item, count, latch))
+                self.put(worker, own, Entry::new(item, count, latch).behind(self.visits.current(own)))
             };
             wakes.then_some(worker)
         })
@@ -262,6 +266,20 @@ impl Registry {
             self.crowded[own].store(true, Ordering::Relaxed);
         }
         rested && worker != own
+    }
+
+    /// The visits that items wait for.
+    #[inline]
+    pub(crate) fn visits(&self) -> &Visits {
+        &self.visits
+    }
+
+    /// The visit of this worker, or its turn of the background, has ended: what it has pushed may leave when the journal is
+    /// synced up to `until`.
+    #[inline]
+    pub(crate) fn end_visit(&self, worker: usize, until: u64) {
+        let sleepers = self.visits.end(worker, until);
+        self.wake(&sleepers);
     }
 
     /// Wakes workers.
@@ -315,10 +333,13 @@ impl Registry {
     /// Puts an item for `listeners` connections into one worker's inbox.
     pub(crate) fn send(&self, to: usize, own: usize, item: Item, listeners: usize) {
         let latch = item.is_owed().then(|| self.latch(own));
-        self.pass_on(to, own, item, listeners, latch);
+        if self.put(to, own, Entry::new(item, listeners, latch).behind(self.visits.current(own))) {
+            self.inboxes[to].wake();
+        }
     }
 
-    /// Passes on to another worker what was delivered to a connection of worker `own`: whoever waits for it waits on.
+    /// Passes on to another worker what was delivered to a connection of worker `own`: whoever waits for it waits on. The
+    /// append-only file has what it tells of.
     pub(crate) fn pass_on(&self, to: usize, own: usize, item: Item, listeners: usize, latch: Option<Arc<Latch>>) {
         if self.put(to, own, Entry::new(item, listeners, latch)) {
             self.inboxes[to].wake();

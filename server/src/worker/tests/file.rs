@@ -1,0 +1,130 @@
+//! `appendfsync always`, stepped: the test is the thread of the file, and syncs when it wants to.
+
+use varve_exec::journal::Reached;
+
+use super::tracking::{speak_resp3, stale};
+use super::*;
+
+/// A server of two workers whose effects go to the journal, and to no file; it publishes these classes of events.
+fn start(events: &[u8]) -> Server {
+    let server = Server::start(2, "appendfsync always");
+    let state = server.state();
+    state.store().set_event_mask(varve_exec::notify::mask(events));
+    state.store().keep_effects(true);
+    state.store().await_journal(true);
+    state.pubsub().visits().await_file(true);
+    server
+}
+
+/// Syncs all that was appended.
+fn sync(server: &Server) {
+    let aof = &server.state().persist().aof;
+    let taken = aof.journal().take(Duration::ZERO, &mut Vec::new());
+    aof.reached(Reached { synced: taken.end, released: taken.end });
+}
+
+fn end(server: &Server) -> u64 {
+    server.state().persist().aof.journal().waiting_bytes()
+}
+
+/// Items that have come to all workers.
+fn pushed(server: &Server) -> u64 {
+    (0..2).map(|worker| server.state().pubsub().inbox(worker).pushed()).sum()
+}
+
+/// Sends a write, and waits until it has run and has pushed something to both workers.
+fn write(server: &Server, client: &mut Client, bytes: &[u8]) {
+    let (bytes_before, items) = (end(server), pushed(server));
+    client.send(bytes);
+    wait_until("the write has run", || end(server) > bytes_before && pushed(server) >= items + 2);
+}
+
+/// Clients that speak RESP3 and have sent this, some on each worker; they have got `reply`.
+fn listeners(server: &Server, words: &[&str], reply: &str) -> Vec<Client> {
+    let mut all: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    for client in &mut all {
+        speak_resp3(&mut client.stream);
+        client.ask(words, reply);
+    }
+    all
+}
+
+/// Nothing has come for them: it would stand before this reply.
+fn have_nothing(all: &mut [Client]) {
+    all.iter_mut().for_each(|client| client.ask(&["ECHO", "x"], "$1\r\nx\r\n"));
+}
+
+fn message(channel: &str, text: &str) -> String {
+    format!(">3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n${}\r\n{text}\r\n", channel.len(), text.len())
+}
+
+const EVENTS: &str = "__keyevent@0__:set";
+
+/// Events and messages wait for what their author has written, and nobody else does.
+#[test]
+fn issue_13_messages_leave_when_the_file_has_what_they_tell() {
+    let server = start(b"E$");
+    let subscribed = |name: &str, n| format!(">3\r\n$9\r\nsubscribe\r\n${}\r\n{name}\r\n:{n}\r\n", name.len());
+    let both = subscribed(EVENTS, 1) + &subscribed("c", 2);
+    let mut all = listeners(&server, &["SUBSCRIBE", EVENTS, "c"], &both);
+    let (mut writer, mut other) = (server.connect(), server.connect());
+    other.ask(&["PUBLISH", "c", "at once"], ":8\r\n");
+    all.iter_mut().for_each(|client| client.expect(message("c", "at once").as_bytes()));
+
+    write(&server, &mut writer, &request(&["SET", "k", "v"]));
+    have_nothing(&mut all);
+    sync(&server);
+    writer.expect(b"+OK\r\n");
+    all.iter_mut().for_each(|client| client.expect(message(EVENTS, "k").as_bytes()));
+
+    // The unit of a transaction is appended behind all that it publishes.
+    let lines: [&[&str]; 4] = [&["MULTI"], &["SET", "a", "1"], &["PUBLISH", "c", "m"], &["EXEC"]];
+    write(&server, &mut writer, &lines.map(request).concat());
+    have_nothing(&mut all);
+    sync(&server);
+    writer.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:8\r\n");
+    let both = message(EVENTS, "a") + &message("c", "m");
+    all.iter_mut().for_each(|client| client.expect(both.as_bytes()));
+}
+
+/// Copies stay with those who keep them as long as nobody can know of the write that makes them stale.
+#[test]
+fn issue_13_invalidations_leave_when_the_file_has_the_write() {
+    for mode in [&["CLIENT", "TRACKING", "on"][..], &["CLIENT", "TRACKING", "on", "BCAST"]] {
+        let server = start(b"");
+        let mut all = listeners(&server, mode, "+OK\r\n");
+        let mut writer = server.connect();
+        for _ in 0..3 {
+            all.iter_mut().for_each(|client| client.ask(&["STRLEN", "new"], ":0\r\n"));
+            write(&server, &mut writer, &request(&["SET", "new", ""]));
+            have_nothing(&mut all);
+            sync(&server);
+            writer.expect(b"+OK\r\n");
+            all.iter_mut().for_each(|client| client.expect(stale(&["new"]).as_bytes()));
+        }
+        write(&server, &mut writer, &request(&["FLUSHALL"]));
+        have_nothing(&mut all);
+        sync(&server);
+        writer.expect(b"+OK\r\n");
+        all.iter_mut().for_each(|client| client.expect(b">2\r\n$10\r\ninvalidate\r\n_\r\n"));
+    }
+}
+
+/// Keys that the store removes by itself: the event waits for the DEL.
+#[test]
+fn issue_13_an_event_of_expiry_leaves_when_the_file_has_the_del() {
+    let server = start(b"Ex");
+    let name = "__keyevent@0__:expired";
+    let mut all = listeners(
+        &server,
+        &["SUBSCRIBE", name],
+        &format!(">3\r\n$9\r\nsubscribe\r\n${}\r\n{name}\r\n:1\r\n", name.len()),
+    );
+    let mut writer = server.connect();
+    writer.send(&request(&["SET", "k", "v", "PX", "10"]));
+    wait_until("the key is gone", || pushed(&server) >= 2);
+    have_nothing(&mut all);
+    sync(&server);
+    writer.expect(b"+OK\r\n");
+    all.iter_mut().for_each(|client| client.expect(message(name, "k").as_bytes()));
+}

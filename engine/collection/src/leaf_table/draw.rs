@@ -12,7 +12,7 @@
 //! number among all is drawn, and the pages' counts lead to it.
 
 use varve_base::Ref;
-use varve_base::hash::{GOLDEN_RATIO, hash64, mix64};
+use varve_base::hash::{GOLDEN_RATIO, mix64};
 use varve_base::mem::Line;
 use varve_base::rng::Rng;
 use varve_packed::leaf::LeafElement;
@@ -69,7 +69,7 @@ impl LeafTable {
 
     /// The number of the element of this name.
     pub fn number_of(&self, ctx: ReadCtx<'_>, name: &[u8]) -> Option<u64> {
-        let hash = hash64(ctx.seed, name);
+        let hash = self.hash_of(ctx.seed, name);
         let found = self.find_named(ctx, hash, name)?;
         Some(number(hash, self.directory.get(hash), found.pos.index()))
     }

@@ -1,14 +1,13 @@
 //! The operations of hashes.
 
 use varve_base::Ref;
-use varve_base::hash::hash64;
 use varve_packed::leaf::pair::LeafField;
 use varve_packed::leaf::{LeafElement, PackedLeafMut};
 use varve_packed::node::PackedEntry;
 use varve_segment::{NewObject, NewValue, Owner};
 
 use super::reshape::EXPECTED_MIN;
-use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, tag};
+use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES};
 use crate::kinds;
 use crate::{ReadCtx, WriteCtx};
 
@@ -31,7 +30,7 @@ impl LeafTable {
     #[inline]
     pub fn set(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
         debug_assert_eq!(self.form, ElementForm::Pair, "a set has no values");
-        let hash = hash64(ctx.seed, field);
+        let mut hash = self.hash_of(ctx.seed, field);
         let found = self.find_field(ctx.read(), hash, field);
         let is_new = found.is_none();
         if field.len() + value.len() > ELEMENT_MAX {
@@ -44,9 +43,10 @@ impl LeafTable {
                     return;
                 }
                 self.take_out(ctx, hash, found);
+                hash = self.hash_of(ctx.seed, field);
             }
             let size = parts.iter().map(|part| part.len()).sum();
-            self.put(ctx, hash, size, |leaf| leaf.push(tag(hash), parts));
+            self.put_named(ctx, (hash, field), size, |leaf, tag| leaf.push(tag, parts));
         });
         is_new
     }
@@ -81,7 +81,14 @@ impl LeafTable {
 
     /// Sets the value of a field whose element is too long for a leaf.
     #[cold]
-    fn set_elsewhere(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Option<Found>, field: &[u8], value: &[u8]) {
+    fn set_elsewhere(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        mut hash: u64,
+        found: Option<Found>,
+        field: &[u8],
+        value: &[u8],
+    ) {
         if let Some(found) = found {
             self.before(ctx.read(), hash);
             if let Some(r) = self.own_object(ctx, found)
@@ -91,12 +98,13 @@ impl LeafTable {
                 return;
             }
             self.take_out(ctx, hash, found);
+            hash = self.hash_of(ctx.seed, field);
         }
         let new = NewObject::new(kinds::ELEMENT, Owner::Collection(ctx.id.number()), field, b"");
         let new = NewObject { value: NewValue::Bytes(value), room: value.len(), ..new };
         let r = ctx.appender.append(ctx.log, &new);
         self.count_in(ctx.access, ctx.log, r);
-        self.put(ctx, hash, NUMBER_BYTES, |leaf| leaf.push_elsewhere(tag(hash), r.bits()));
+        self.put_named(ctx, (hash, field), NUMBER_BYTES, |leaf, tag| leaf.push_elsewhere(tag, r.bits()));
     }
 
     /// The object of an element that lies elsewhere.

@@ -1,12 +1,10 @@
 //! The operations of sets.
 
-use varve_base::hash::hash64;
 use varve_base::mem::equal;
-use varve_packed::leaf::PackedLeafMut;
 use varve_segment::{NewObject, Owner};
 
 use super::reshape::EXPECTED_MIN;
-use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, tag};
+use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES};
 use crate::kinds;
 use crate::{ReadCtx, WriteCtx};
 
@@ -25,12 +23,12 @@ impl LeafTable {
     #[inline]
     pub fn add(&mut self, ctx: &mut WriteCtx<'_>, member: &[u8]) -> bool {
         debug_assert_eq!(self.form, ElementForm::Member, "members are added to sets");
-        let hash = hash64(ctx.seed, member);
+        let hash = self.hash_of(ctx.seed, member);
         if self.find_member(ctx.read(), hash, member).is_some() {
             return false;
         }
         if member.len() <= ELEMENT_MAX {
-            self.put(ctx, hash, member.len(), |leaf| leaf.push(tag(hash), &[member]));
+            self.put_named(ctx, (hash, member), member.len(), |leaf, tag| leaf.push(tag, &[member]));
         } else {
             self.add_elsewhere(ctx, hash, member);
         }
@@ -56,7 +54,7 @@ impl LeafTable {
         let new = NewObject::new(kinds::MEMBER, Owner::Collection(ctx.id.number()), member, b"");
         let r = ctx.appender.append(ctx.log, &new);
         self.count_in(ctx.access, ctx.log, r);
-        self.put(ctx, hash, NUMBER_BYTES, |leaf: &mut PackedLeafMut<'_>| leaf.push_elsewhere(tag(hash), r.bits()));
+        self.put_named(ctx, (hash, member), NUMBER_BYTES, |leaf, tag| leaf.push_elsewhere(tag, r.bits()));
     }
 
     /// Shows every member.

@@ -18,8 +18,10 @@
 //! | `reshape` | leaves that grow, shrink, split and are joined |
 //! | `members`, `fields` | the operations of sets, and of hashes |
 //! | `draw` | elements by number, and at random |
+//! | `crowded` | elements that find no place by their hash |
 //! | `reading` | readers over several holds of the shard, who see the table as it was when they began |
 
+mod crowded;
 mod directory;
 mod draw;
 mod fields;
@@ -32,7 +34,6 @@ mod tests;
 use std::collections::HashSet;
 
 use varve_base::Ref;
-use varve_base::hash::hash64;
 use varve_base::mem::Line;
 use varve_index::TableStats;
 use varve_packed::leaf::pair;
@@ -42,6 +43,7 @@ use varve_segment::{Access, Appender, Log, NewObject, ObjectHead, ObjectKind, Ob
 
 use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
+use crowded::Crowded;
 use directory::{DEPTH_MAX, Directory};
 use reading::Readers;
 use reshape::Expected;
@@ -52,6 +54,8 @@ pub const ELEMENT_MAX: usize = 1024;
 const LIMITS: [usize; 3] = [1024, 2048, 4096];
 /// Bytes of the largest leaf.
 pub(crate) const LIMIT_MAX: usize = LIMITS[2];
+/// Most bytes that a leaf grows to which is not to be split, because its hashes have too many bits in common.
+const UNSPLIT_MAX: usize = 4 * LIMIT_MAX;
 /// Bytes of a number in a leaf.
 const NUMBER_BYTES: usize = 8;
 
@@ -63,6 +67,8 @@ pub struct LeafTable {
     object_bytes: u64,
     form: ElementForm,
     expected: Expected,
+    /// Elements that lie by another hash than their name's, because its leaf was full; none nearly always.
+    crowded: Option<Box<Crowded>>,
     /// The position up to which the leaves of a table to which nothing leads any more are killed.
     freed: u64,
     /// Those that are shown the table as it was; none nearly always.
@@ -108,7 +114,7 @@ impl Fit {
     /// has the background reclaim; by steps of a quarter it was 20%. A leaf over its limit is one that cannot be split.
     pub(crate) fn growing(needed: usize, limit: usize) -> Fit {
         let more = needed + needed / 2;
-        let value = if needed > limit { more } else { more.min(limit) };
+        let value = more.min(if needed > limit { UNSPLIT_MAX.max(needed) } else { limit });
         Fit { needed, value, room: value.max(limit) }
     }
 
@@ -158,10 +164,6 @@ impl ElementForm {
         }
     }
 
-    fn hash(self, ctx: ReadCtx<'_>, element: LeafElement<'_>) -> u64 {
-        self.name(ctx, element, |name| hash64(ctx.seed, name))
-    }
-
     /// Kind of an element's own object.
     fn kind(self) -> ObjectKind {
         match self {
@@ -199,6 +201,7 @@ impl LeafTable {
             object_bytes: 0,
             form,
             expected: Expected::default(),
+            crowded: None,
             freed: 0,
             readers: None,
         }
@@ -217,10 +220,10 @@ impl LeafTable {
         self.object_bytes
     }
 
-    /// Bytes of the directory, and of what was handed over to readers.
+    /// Bytes of the directory, of the places of elements that lie by another hash, and of what was handed over to readers.
     #[inline]
     pub fn table_bytes(&self) -> usize {
-        self.directory.bytes() + self.handed_bytes()
+        self.directory.bytes() + self.crowded_bytes() + self.handed_bytes()
     }
 
     /// Figures of the directory: its cells count as buckets.
@@ -251,7 +254,7 @@ impl LeafTable {
     /// Asks for the cell of a name that will be looked for.
     #[inline]
     pub fn prefetch(&self, seed: u64, name: &[u8]) {
-        self.cell_line(hash64(seed, name)).fetch();
+        self.cell_line(self.hash_of(seed, name)).fetch();
     }
 
     /// Finds the element with this hash that `is` says yes to, by its bytes in the leaf or by the name of its own object.
@@ -277,20 +280,20 @@ impl LeafTable {
     /// Whether there is an element of this name.
     #[inline]
     pub fn contains(&self, ctx: ReadCtx<'_>, name: &[u8]) -> bool {
-        self.find_named(ctx, hash64(ctx.seed, name), name).is_some()
+        self.find_named(ctx, self.hash_of(ctx.seed, name), name).is_some()
     }
 
     /// The value of the element of this name; a member's is empty.
     #[inline]
     pub fn get<'a>(&self, ctx: ReadCtx<'a>, name: &[u8]) -> Option<PackedEntry<'a>> {
-        let found = self.find_named(ctx, hash64(ctx.seed, name), name)?;
+        let found = self.find_named(ctx, self.hash_of(ctx.seed, name), name)?;
         let element = open(ctx.log, ctx.access, found.leaf).get(found.pos);
         Some(self.form.parts(ctx, element).1)
     }
 
     /// Removes the element of this name; true if it was there.
     pub fn remove(&mut self, ctx: &mut WriteCtx<'_>, name: &[u8]) -> bool {
-        let hash = hash64(ctx.seed, name);
+        let hash = self.hash_of(ctx.seed, name);
         let found = self.find_named(ctx.read(), hash, name);
         if let Some(found) = found {
             self.take_out(ctx, hash, found);
@@ -310,6 +313,9 @@ impl LeafTable {
     /// Takes an element out of its leaf, whose form stays. An object of its own dies, and so does a leaf without elements.
     fn take_out(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Found) {
         self.before(ctx.read(), hash);
+        if self.crowded.is_some() {
+            self.forget_place(ctx.read(), found);
+        }
         let mut object = ctx.access.open_mut(ctx.log, found.leaf);
         let mut leaf = PackedLeafMut::open(object.value_mut());
         let element = leaf.leaf().get(found.pos);
@@ -410,7 +416,7 @@ impl LeafTable {
     /// Moves a leaf, which leaves its free room behind.
     fn relocate_leaf(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let leaf = open(ctx.log, ctx.access, head.r);
-        let hash = self.form.hash(ctx.read(), leaf.nth(0));
+        let hash = self.hash_of_element(ctx.read(), leaf.nth(0));
         let count = leaf.len();
         if self.directory.get(hash).leaf(ctx.log) != Some(head.r) {
             return false;
@@ -423,7 +429,7 @@ impl LeafTable {
 
     /// Moves an element that has an object of its own, or had it when a reader began.
     fn relocate_element(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
-        let hash = hash64(ctx.seed, head.key);
+        let hash = self.hash_of(ctx.seed, head.key);
         let number = LeafElement::Elsewhere(head.r.bits());
         let found = self.directory.get(hash).leaf(ctx.log).and_then(|leaf| {
             let pos = open(ctx.log, ctx.access, leaf).find(tag(hash), |element| element == number)?;
@@ -469,7 +475,12 @@ impl LeafTable {
 
     /// Copies the elements as objects of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> LeafTable {
-        let mut copy = LeafTable { directory: self.directory.clone(), len: self.len, ..LeafTable::new(self.form) };
+        let mut copy = LeafTable {
+            directory: self.directory.clone(),
+            len: self.len,
+            crowded: self.crowded.clone(),
+            ..LeafTable::new(self.form)
+        };
         let mut value = Vec::new();
         self.directory.walk(0, |at, cell| {
             let Some(r) = cell.leaf(from.log) else { return true };
@@ -521,7 +532,7 @@ impl LeafTable {
             assert!(leaf.len() == cell.count() && !leaf.is_empty(), "elements of a leaf");
             len += leaf.len();
             for (tagged, element) in leaf.iter() {
-                let hash = self.form.hash(ctx, element);
+                let hash = self.hash_of_element(ctx, element);
                 assert_eq!(tagged, tag(hash), "the tag is of the hash");
                 assert!(cell.depth() == 0 || (hash ^ first) >> (64 - cell.depth()) == 0, "an element is in its leaf");
                 match element {

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use varve_base::Ref;
-use varve_base::hash::hash64;
 use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_packed::node::PackedEntry;
 
@@ -213,7 +212,7 @@ impl LeafTable {
             let numbers = leaf.iter().filter_map(|(_, element)| number(element));
             return Some(leaves.make(ctx.log, bytes.into_boxed_slice(), numbers));
         }
-        let is_in = |element| (first..=last).contains(&self.form.hash(ctx, element));
+        let is_in = |element| (first..=last).contains(&self.hash_of_element(ctx, element));
         let some: Vec<(u8, LeafElement<'_>)> = leaf.iter().filter(|&(_, element)| is_in(element)).collect();
         if some.is_empty() {
             return None;
@@ -329,7 +328,7 @@ impl LeafTable {
         }
         let mut wants_more = true;
         for (_, element) in leaf.iter() {
-            if whole || (cursor..=last).contains(&self.form.hash(ctx, element)) {
+            if whole || (cursor..=last).contains(&self.hash_of_element(ctx, element)) {
                 let (name, value) = self.form.parts(ctx, element);
                 wants_more = show(name, value);
             }
@@ -396,9 +395,9 @@ impl LeafTable {
                 assert!(reading.covered_to(first) >= Some(*last), "what was handed over is covered");
                 for (_, element) in PackedLeaf::open(leaf.bytes()).iter() {
                     let hash = match element {
-                        LeafElement::Here(_) => self.form.hash(ctx, element),
+                        LeafElement::Here(_) => self.hash_of_element(ctx, element),
                         LeafElement::Elsewhere(number) => {
-                            hash64(ctx.seed, ctx.access.open(ctx.log, readers.leaves.object(leaf, number)).key())
+                            self.hash_of(ctx.seed, ctx.access.open(ctx.log, readers.leaves.object(leaf, number)).key())
                         }
                     };
                     assert!((first..=*last).contains(&hash), "an element is in its range");

@@ -22,7 +22,7 @@ use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_segment::{NewObject, NewValue, Owner, SegmentClass};
 
 use super::directory::{COUNT_MAX, DEPTH_MAX};
-use super::{ELEMENT_MAX, Fit, LIMIT_MAX, LeafTable, NUMBER_BYTES, limit, open};
+use super::{ELEMENT_MAX, Fit, LIMIT_MAX, LeafTable, NUMBER_BYTES, UNSPLIT_MAX, limit, open};
 use crate::WriteCtx;
 use crate::kinds;
 
@@ -86,7 +86,8 @@ impl LeafTable {
         }
     }
 
-    /// Adds an element with this hash, which `push` adds to a leaf; `size` is the number of its bytes there.
+    /// Adds an element with this hash, which `push` adds to a leaf; `size` is the number of its bytes there. False, and
+    /// nothing is done, if the leaf of the hash is full and is not to be split.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -94,7 +95,7 @@ impl LeafTable {
         hash: u64,
         size: usize,
         push: impl Fn(&mut PackedLeafMut<'_>) -> Result<(), Full>,
-    ) {
+    ) -> bool {
         self.before(ctx.read(), hash);
         self.len += 1;
         loop {
@@ -110,37 +111,49 @@ impl LeafTable {
                     let mut leaf = PackedLeafMut::init(buf).expect("room for a head");
                     push(&mut leaf).expect("the leaf has room for its first element");
                 });
-                return self.directory.set(hash, Some(new), 1);
+                self.directory.set(hash, Some(new), 1);
+                return true;
             };
             let mut object = ctx.access.open_mut(ctx.log, r);
             let mut leaf = PackedLeafMut::open(object.value_mut());
             let pushed = if cell.count() < COUNT_MAX { push(&mut leaf) } else { Err(Full { needed: usize::MAX }) };
             match pushed {
-                Ok(()) => return self.directory.set(hash, Some(r), cell.count() + 1),
-                Err(Full { needed }) => self.make_room(ctx, hash, size, needed),
+                Ok(()) => {
+                    self.directory.set(hash, Some(r), cell.count() + 1);
+                    return true;
+                }
+                Err(Full { needed }) if self.make_room(ctx, hash, size, needed) => {}
+                Err(_) => {
+                    self.len -= 1;
+                    return false;
+                }
             }
         }
     }
 
     /// Makes room for an element of `size` bytes in the leaf of a hash, which would take `needed` bytes with it: a larger
-    /// leaf, or two of which one is asked again.
+    /// leaf, or two of which one is asked again. False, and nothing is done, if it may be neither larger nor split.
     #[cold]
-    fn make_room(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, size: usize, needed: usize) {
+    fn make_room(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, size: usize, needed: usize) -> bool {
         let cell = self.directory.get(hash);
         let r = cell.leaf(ctx.log).expect("a leaf that is full");
         if cell.depth() < self.expected.depth {
-            return self.spread(ctx, hash, r);
+            self.spread(ctx, hash, r);
+            return true;
         }
         let leaf = open(ctx.log, ctx.access, r);
         let most = limit(leaf.len() + 1, leaf.bytes() + size);
         // Hashes that have many bits in common would make the directory large: their leaf becomes larger instead.
         let may_split = cell.depth() < DEPTH_MAX && 1 << cell.depth() <= 64 * self.len;
-        if needed <= most || !may_split && needed != usize::MAX {
+        if needed <= most || !may_split && needed <= UNSPLIT_MAX {
             let new = self.enlarge(ctx, r, self.fit(needed, most));
             self.directory.set(hash, Some(new), cell.count());
-        } else {
+        } else if may_split {
             self.split(ctx, hash, r, cell.depth());
+        } else {
+            return false;
         }
+        true
     }
 
     /// Deals the elements of a leaf out to leaves of the depth that is expected.
@@ -152,8 +165,9 @@ impl LeafTable {
         self.directory.set(hash, None, 0);
         self.len -= leaf.len();
         for (tag, element) in leaf.iter() {
-            let (hash, size) = (self.form.hash(ctx.read(), element), element_size(element).0);
-            self.put(ctx, hash, size, |leaf| leaf.push_element(tag, element));
+            let (hash, size) = (self.hash_of_element(ctx.read(), element), element_size(element).0);
+            let fits = self.put(ctx, hash, size, |leaf| leaf.push_element(tag, element));
+            assert!(fits, "what lay in one leaf has room in several");
         }
     }
 
@@ -208,7 +222,7 @@ impl LeafTable {
     fn split(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, r: Ref, depth: u8) {
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         let leaf = PackedLeaf::open(&copied);
-        let is_upper = |element| self.form.hash(ctx.read(), element) >> (63 - depth) & 1 == 1;
+        let is_upper = |element| self.hash_of_element(ctx.read(), element) >> (63 - depth) & 1 == 1;
         let upper: SmallVec<[bool; 128]> = leaf.iter().map(|(_, element)| is_upper(element)).collect();
         let half = |side| leaf.iter().zip(&upper).filter(move |&(_, &is)| is == side).map(|(element, _)| element);
         let counts = [false, true].map(|side| half(side).count());

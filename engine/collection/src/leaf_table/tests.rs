@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use varve_base::hash::hash64;
 use varve_base::rng::Rng;
 use varve_segment::{Drain, DrainState, LogGeometry, Relocate, Relocated};
 
@@ -12,6 +13,8 @@ use crate::{Forgotten, ReaderBytes, ReaderNumber};
 use super::*;
 
 const SEED: u64 = 91;
+/// The seed under which all names have one hash.
+pub(super) const EQUAL_HASHES: u64 = 92;
 const ID: CollectionId = CollectionId::new(7);
 
 struct World {
@@ -20,6 +23,7 @@ struct World {
     appender: Appender,
     drain: Option<Drain>,
     table: LeafTable,
+    hash_seed: u64,
     model: BTreeMap<Vec<u8>, Vec<u8>>,
     rng: Rng,
 }
@@ -27,6 +31,7 @@ struct World {
 /// Reclaim's questions answered by the one table that there is.
 struct Mover<'a> {
     log: &'a Log,
+    hash_seed: u64,
     access: &'a mut Access,
     appender: &'a mut Appender,
     table: &'a mut LeafTable,
@@ -36,7 +41,8 @@ impl Relocate for Mover<'_> {
     fn prepare(&mut self, _heads: &[ObjectHead<'_>]) {}
 
     fn relocate(&mut self, head: &ObjectHead<'_>) -> Relocated {
-        let mut ctx = WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: SEED, id: ID };
+        let mut ctx =
+            WriteCtx { log: self.log, access: self.access, appender: self.appender, seed: self.hash_seed, id: ID };
         if self.table.relocate(&mut ctx, head) { Relocated::Moved } else { Relocated::Dead }
     }
 }
@@ -53,16 +59,25 @@ impl World {
         let log = Log::new(geometry).expect("addresses");
         let access = log.access();
         let rng = Rng::seeded(seed);
-        World { log, access, appender: Appender::new(), drain: None, table, model: BTreeMap::new(), rng }
+        World {
+            log,
+            access,
+            appender: Appender::new(),
+            drain: None,
+            table,
+            hash_seed: SEED,
+            model: BTreeMap::new(),
+            rng,
+        }
     }
 
     fn read(&self) -> ReadCtx<'_> {
-        ReadCtx { log: &self.log, access: &self.access, seed: SEED }
+        ReadCtx { log: &self.log, access: &self.access, seed: self.hash_seed }
     }
 
     fn change<R>(&mut self, change: impl FnOnce(&mut LeafTable, &mut WriteCtx<'_>) -> R) -> R {
-        let World { log, access, appender, table, .. } = self;
-        let done = change(table, &mut WriteCtx { log, access, appender, seed: SEED, id: ID });
+        let World { log, access, appender, table, hash_seed, .. } = self;
+        let done = change(table, &mut WriteCtx { log, access, appender, seed: *hash_seed, id: ID });
         appender.park(log);
         done
     }
@@ -98,8 +113,8 @@ impl World {
             self.drain = self.log.choose_victim();
         }
         let Some(drain) = &mut self.drain else { return };
-        let World { log, access, appender, table, .. } = self;
-        let state = log.drain_step(drain, &mut Mover { log, access, appender, table }, 20);
+        let World { log, access, appender, table, hash_seed, .. } = self;
+        let state = log.drain_step(drain, &mut Mover { log, hash_seed: *hash_seed, access, appender, table }, 20);
         self.appender.park(&self.log);
         if matches!(state, DrainState::Done) {
             self.drain = None;
@@ -429,14 +444,13 @@ impl World {
     }
 
     fn end_reading(&mut self, reader: &Shown) -> Forgotten {
-        let World { log, access, appender, table, .. } = self;
-        table.end_reading(&mut WriteCtx { log, access, appender, seed: SEED, id: ID }, reader.number)
+        self.change(|table, ctx| table.end_reading(ctx, reader.number))
     }
 
     /// Shows a reader one leaf more; true if that was the last one.
     fn read_leaf(&mut self, reader: &mut Shown) -> bool {
-        let World { log, access, appender, table, rng, .. } = self;
-        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: ID };
+        let World { log, access, appender, table, rng, hash_seed, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: *hash_seed, id: ID };
         let mut hashes = Vec::new();
         let next = table.read_on(&mut ctx, reader.number, 1, |name, value| {
             let (name, value) = (name.text(&mut [0; 20]).to_vec(), value.text(&mut [0; 20]).to_vec());
@@ -445,7 +459,8 @@ impl World {
             assert!(reader.shown.insert(name, value).is_none(), "an element is shown once");
             rng.below(4) > 0
         });
-        let in_order = hashes.iter().all(|&hash| hash >= reader.below && next.is_none_or(|next| hash < next));
+        let in_order = *hash_seed == EQUAL_HASHES
+            || hashes.iter().all(|&hash| hash >= reader.below && next.is_none_or(|next| hash < next));
         assert!(reader.has_own || in_order, "elements come in order of their leaves");
         assert!(next.is_none_or(|next| next >= reader.below));
         reader.below = next.unwrap_or(u64::MAX);
@@ -604,4 +619,67 @@ fn issue_11_a_reader_finds_what_was_there_when_it_began() {
         assert_eq!((reader.bytes.get(), world.table.is_read()), (0, false));
         world.verify();
     }
+}
+
+/// Issue 12: more elements of one hash than a leaf takes stopped the server, or made the directory as large as the memory.
+#[test]
+fn issue_12_any_number_of_elements_may_have_one_hash() {
+    for (table, shape) in [(LeafTable::members(), 0), (LeafTable::members(), 3), (LeafTable::fields(), 2)] {
+        let is_set = table.form == ElementForm::Member;
+        let mut world = World { hash_seed: EQUAL_HASHES, ..World::new(table, 12) };
+        let value: &[u8] = if is_set { b"" } else { b"value" };
+        (0..3000).for_each(|n| world.put(&name(shape, n), value));
+        world.verify();
+        assert!(!world.table.is_by_name(), "no leaf takes 3000 elements");
+        assert!(world.table.directory.cells() < 10_000, "{} cells", world.table.directory.cells());
+        let (mut readers, mut ended) = (Vec::new(), 0);
+        for step in 0..8000 {
+            let name = name(shape, world.rng.below(3500));
+            match world.rng.below(12) {
+                0..=1 => world.put(&name, if is_set { b"" } else { b"a longer value than before" }),
+                2..=5 => world.remove(&name),
+                6 => world.reclaim(),
+                7 if readers.len() < 2 => readers.push(world.begin_reading(step)),
+                8..=9 if !readers.is_empty() => {
+                    if (0..20).any(|_| world.read_leaf(&mut readers[0])) {
+                        readers.swap_remove(0);
+                        ended += 1;
+                    }
+                }
+                _ => world.look(&name),
+            }
+        }
+        readers.into_iter().for_each(|mut reader| while !world.read_leaf(&mut reader) {});
+        assert!(ended > 0, "no reader came to the end");
+        world.verify();
+        assert_eq!(world.all(), world.model);
+        empty_crowded(&mut world);
+    }
+}
+
+/// A table whose elements have one hash keeps the promises of any other: a scan shows all, numbers lead back, a copy is
+/// whole, and nothing is left at the end.
+fn empty_crowded(world: &mut World) {
+    let (mut scanned, mut cursor) = (BTreeSet::new(), 0);
+    loop {
+        cursor = world.table.scan(world.read(), cursor, 10, &mut |name, _| {
+            assert!(scanned.insert(name.text(&mut [0; 20]).to_vec()), "nothing has changed meanwhile");
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(scanned.iter().eq(world.model.keys()), "a scan shows all elements");
+    world.table.for_each_number_and_name(world.read(), |number, shown| {
+        assert_eq!(world.table.number_of(world.read(), shown.text(&mut [0; 20])), Some(number));
+    });
+    let (mut appender, other) = (Appender::new(), CollectionId::new(8));
+    let mut copy = world.table.copy(world.read(), &mut appender, other);
+    appender.park(&world.log);
+    copy.verify(world.read(), other, &mut HashSet::new());
+    world.change(|_, ctx| while !copy.free_step(ctx, 100) {});
+    let names: Vec<Vec<u8>> = world.model.keys().cloned().collect();
+    names.iter().for_each(|name| world.remove(name));
+    world.verify();
+    assert_eq!((world.table.len(), world.table.object_bytes()), (0, 0));
 }

@@ -82,6 +82,11 @@ impl<'a> SetView<'a> {
         matches!(self.0, SetForm::Big(..))
     }
 
+    /// Whether a reader is shown its members in the order of the hashes of their names.
+    pub(super) fn is_by_name(&self) -> bool {
+        if let SetForm::Big(members, _) = self.0 { members.is_by_name() } else { true }
+    }
+
     /// Bytes of its members and of what finds them.
     pub(super) fn bytes(&self) -> usize {
         match self.0 {

@@ -182,7 +182,8 @@ fn is_long(store: &Store, op: SetOp, leading: u64, others: u64) -> bool {
 
 impl Tx<'_> {
     /// Begins an operation on the sets at these keys, whose shards are held, over several holds; `None` if it is short
-    /// enough for one, or one of the keys holds another type. No hit or miss is counted.
+    /// enough for one, one of the keys holds another type, or one of the sets has members that lie by another hash than
+    /// theirs: then no order is common to all. No hit or miss is counted.
     pub fn begin_set_op(&mut self, op: SetOp, keys: &[Key<'_>]) -> Option<SetsInParts> {
         let mut sets: SmallVec<[Option<Opened>; 8]> =
             keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>().ok()?;
@@ -196,6 +197,9 @@ impl Tx<'_> {
         let lens: SmallVec<[u64; 8]> = sets.iter().map(|set| len(self, set)).collect();
         let leading = if op == SetOp::Union { lens.iter().sum() } else { lens.first().copied().unwrap_or(0) };
         if leading == 0 || !is_long(store, op, leading, sets.len() as u64 - 1) {
+            return None;
+        }
+        if sets.iter().flatten().any(|&set| !SetView::open(&self.held, store, set).is_by_name()) {
             return None;
         }
         let mut parts = SetsInParts { op, walked: Vec::new(), asked: Vec::new(), candidates: Candidates::default() };

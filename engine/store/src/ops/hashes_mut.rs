@@ -14,7 +14,7 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::hashes::{HashView, each_pair, find_coded, find_field};
-use super::writable::{Writable, sum_up_to};
+use super::writable::{Writable, leaf_bytes_of, sum_up_to};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::shapes::SMALL_BYTES_MAX;
@@ -244,19 +244,12 @@ fn new_hash<'p>(
     pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
 ) -> Writable {
     let most = tx.bytes_max(Type::Hash, is_outgrown);
-    let (mut room, mut count, mut bytes, mut longest) = (leaf_bytes(0, 0, 0), 0, 0, 0);
-    for (field, value) in pairs {
-        let size = pair_bytes(field, value);
-        (count, bytes, longest) = (count + 1, bytes + size, longest.max(size));
-        let needed = leaf_bytes(count, bytes, longest);
-        if needed > most {
-            if is_outgrown {
-                return tx.put_big(k, None, Type::Hash, |_| Collection::Hash(LeafTable::fields()));
-            }
-            break;
+    let room = match leaf_bytes_of(pairs.map(|(field, value)| pair_bytes(field, value)), most) {
+        Err(_) if is_outgrown => {
+            return tx.put_big(k, None, Type::Hash, |_| Collection::Hash(LeafTable::fields()));
         }
-        room = needed;
-    }
+        Ok(room) | Err(room) => room,
+    };
     let encoding = if is_outgrown { Encoding::Outgrown } else { Encoding::Small };
     tx.with_scratch(room, |tx, scratch| {
         PackedLeafMut::init(scratch).expect("there is room for a head");

@@ -12,26 +12,15 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::sets::find_member;
-use super::writable::{Writable, sum_up_to};
+use super::writable::{Writable, leaf_bytes_of, sum_up_to, with_room};
+use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::small::{here, leaf_tag, members_of};
+use crate::state::small::{SmallSet, here, leaf_tag};
 use crate::state::types::Type;
 
 /// Bytes of an empty leaf.
 const EMPTY_BYTES: usize = leaf_bytes(0, 0, 0);
-
-/// Bytes of a leaf of these members; `None` if they are more than `most`.
-fn bytes_of<'m>(members: impl Iterator<Item = &'m [u8]>, most: usize) -> Option<usize> {
-    let (mut count, mut bytes, mut longest) = (0, 0, 0);
-    for member in members {
-        (count, bytes, longest) = (count + 1, bytes + member.len(), longest.max(member.len()));
-        if leaf_bytes(count, bytes, longest) > most {
-            return None;
-        }
-    }
-    Some(leaf_bytes(count, bytes, longest))
-}
 
 /// Adds a member to a leaf unless it is there; whether it was added.
 ///
@@ -47,7 +36,7 @@ fn add_member(leaf: &mut PackedLeafMut<'_>, seed: u64, member: &[u8]) -> Result<
 impl Tx<'_> {
     /// Makes an empty set with room for these members, as far as they lie in a leaf.
     pub(super) fn new_leaf<'m>(&mut self, k: &Key<'_>, members: impl Iterator<Item = &'m [u8]>) -> Writable {
-        let Some(bytes) = bytes_of(members, self.bytes_max(Type::Set, true)) else {
+        let Ok(bytes) = leaf_bytes_of(members.map(<[u8]>::len), self.bytes_max(Type::Set, true)) else {
             return self.put_big(k, None, Type::Set, |_| Collection::Set(LeafTable::members()));
         };
         self.with_scratch(bytes, |tx, scratch| {
@@ -72,32 +61,31 @@ impl Tx<'_> {
         match self.edit_leaf(k, w, most, ahead, |leaf| add_member(leaf, seed, member)) {
             Ok(is_new) => is_new,
             Err(_) => {
-                self.leave_leaf(k, w);
+                self.leave_small(k, w);
                 self.change_big(w, |collection, ctx| collection.set_mut().add(ctx, member))
             }
         }
     }
 
-    /// Turns a set in a leaf into a big one.
+    /// Turns a small set into a big one.
     #[cold]
-    fn leave_leaf(&mut self, k: &Key<'_>, w: &mut Writable) {
+    fn leave_small(&mut self, k: &Key<'_>, w: &mut Writable) {
+        let is_leaf = self.is_outgrown(w);
         self.make_big(k, w, |ctx, old| {
             let mut table = LeafTable::members();
-            for member in members_of(PackedLeaf::open(old)) {
-                table.add(ctx, member);
-            }
+            SmallSet::open(old, is_leaf).members().for_each(|member| {
+                table.add(ctx, member.text(&mut [0; 20]));
+            });
             Collection::Set(table)
         });
     }
 
-    /// Turns a set of integers into a leaf; false, and nothing is done, if it has too many bytes for one.
-    pub(super) fn integers_to_leaf(&mut self, k: &Key<'_>, w: &mut Writable) -> bool {
-        let mut leaf = LeafBuild::new(self.store.seed(), self.bytes_max(Type::Set, true));
-        if !self.integers(w).iter().all(|value| leaf.add(PackedEntry::Int(value).text(&mut [0; 20]))) {
-            return false;
-        }
-        self.make_small(k, w, Encoding::Outgrown, &leaf.finish());
-        true
+    /// Turns a set of integers into a leaf, or into a big set if it has too many bytes for one.
+    #[cold]
+    pub(super) fn leave_integers(&mut self, k: &Key<'_>, w: &mut Writable) {
+        let mut leaf = LeafBuild::new(self.store);
+        let fits = SmallSet::Integers(self.integers(w)).members().all(|member| leaf.add(member.text(&mut [0; 20])));
+        if fits { self.make_small(k, w, Encoding::Outgrown, &leaf.finish()) } else { self.leave_small(k, w) }
     }
 
     /// Removes members from a set in a leaf: how many there were, and how many are left.
@@ -147,20 +135,18 @@ pub(super) struct LeafBuild {
 }
 
 impl LeafBuild {
-    /// A leaf without members, which may have `most` bytes.
-    pub(super) fn new(seed: u64, most: usize) -> LeafBuild {
+    /// A leaf without members, which may have as many bytes as that of a key.
+    pub(super) fn new(store: &Store) -> LeafBuild {
         let mut bytes = vec![0; EMPTY_BYTES];
         PackedLeafMut::init(&mut bytes).expect("there is room for a head");
-        LeafBuild { seed, most, bytes }
+        LeafBuild { seed: store.seed(), most: store.shapes().small(Type::Set).outgrown_bytes(), bytes }
     }
 
     /// Adds a member, which may be there already. False, and nothing is done, if the leaf may not have as many bytes.
     pub(super) fn add(&mut self, member: &[u8]) -> bool {
         while let Err(Full { needed }) = add_member(&mut PackedLeafMut::open(&mut self.bytes), self.seed, member) {
-            if needed > self.most {
-                return false;
-            }
-            let mut larger = vec![0; needed * 2];
+            let Some(bytes) = with_room(needed, self.most, || needed) else { return false };
+            let mut larger = vec![0; bytes];
             self.leaf().copy_into(&mut larger).expect("a larger buffer");
             self.bytes = larger;
         }
@@ -177,5 +163,28 @@ impl LeafBuild {
         let mut exact = vec![0; self.leaf().copied_bytes()];
         self.leaf().copy_into(&mut exact).expect("it has the bytes that it asked for");
         exact
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A leaf that a STORE command made could have twice the bytes that one may have which grows by SADD.
+    #[test]
+    fn issue_12_a_leaf_that_is_built_keeps_to_its_limit() {
+        const MOST: usize = 8 << 10;
+        for member_bytes in 8..60 {
+            let mut bytes = vec![0; EMPTY_BYTES];
+            PackedLeafMut::init(&mut bytes).expect("room for a head");
+            let mut leaf = LeafBuild { seed: 1, most: MOST, bytes };
+            let added = (0..MOST).take_while(|n| leaf.add(format!("{n:0member_bytes$}").as_bytes())).count();
+            let built = leaf.finish().len();
+            assert_eq!(built, leaf_bytes(added, added * member_bytes, member_bytes));
+            assert!(
+                built <= MOST && built + member_bytes + 2 > MOST,
+                "{built} bytes of {added} members of {member_bytes}"
+            );
+        }
     }
 }

@@ -24,7 +24,7 @@ use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::small::{here, leaf_tag, members_of};
+use crate::state::small::{SmallSet, here, leaf_tag};
 use crate::state::types::{Type, WrongType};
 
 /// Members that are looked at together.
@@ -65,6 +65,16 @@ impl<'a> SetView<'a> {
                 }
             }
         })
+    }
+
+    /// The members of a small set, or else where those of a big one lie.
+    #[inline]
+    fn form(&self) -> Result<SmallSet<'a>, (&'a LeafTable, ReadCtx<'a>)> {
+        match self.0 {
+            SetForm::Integers(set) => Ok(SmallSet::Integers(set)),
+            SetForm::Leaf(leaf, _) => Ok(SmallSet::Texts(leaf)),
+            SetForm::Big(members, ctx) => Err((members, ctx)),
+        }
     }
 
     /// Number of members, never 0.
@@ -133,44 +143,28 @@ impl<'a> SetView<'a> {
 
     /// Shows every member.
     pub fn for_each(&self, mut show: impl FnMut(PackedEntry<'a>)) {
-        match self.0 {
-            SetForm::Integers(set) => set.iter().for_each(|value| show(PackedEntry::Int(value))),
-            SetForm::Leaf(leaf, _) => members_of(leaf).for_each(|member| show(PackedEntry::Bytes(member))),
-            SetForm::Big(members, ctx) => {
-                members.for_each_member(ctx, |member| show(PackedEntry::Bytes(member)));
-            }
+        match self.form() {
+            Ok(small) => small.members().for_each(show),
+            Err((members, ctx)) => members.for_each_member(ctx, |member| show(PackedEntry::Bytes(member))),
         }
     }
 
     /// Shows members in groups of some dozens until `show` says that it is enough.
     pub(super) fn groups(&self, show: &mut dyn FnMut(&[PackedEntry<'a>]) -> bool) {
         let mut group = SmallVec::<[PackedEntry<'a>; GROUP]>::new();
-        match self.0 {
-            SetForm::Integers(set) => {
-                let mut values = set.iter();
-                while values.len() > 0 {
-                    group.clear();
-                    group.extend(values.by_ref().take(GROUP).map(PackedEntry::Int));
-                    if show(&group) {
-                        return;
-                    }
-                }
+        let mut show = |members: &mut dyn Iterator<Item = PackedEntry<'a>>| {
+            group.clear();
+            group.extend(members);
+            group.is_empty() || show(&group)
+        };
+        match self.form() {
+            Ok(small) => {
+                let mut members = small.members();
+                while !show(&mut members.by_ref().take(GROUP)) {}
             }
-            SetForm::Leaf(leaf, _) => {
-                let mut members = members_of(leaf);
-                while members.len() > 0 {
-                    group.clear();
-                    group.extend(members.by_ref().take(GROUP).map(PackedEntry::Bytes));
-                    if show(&group) {
-                        return;
-                    }
-                }
+            Err((members, ctx)) => {
+                members.groups(ctx, &mut |of_leaf| show(&mut of_leaf.map(PackedEntry::Bytes)));
             }
-            SetForm::Big(members, ctx) => members.groups(ctx, &mut |of_leaf| {
-                group.clear();
-                group.extend(of_leaf.map(PackedEntry::Bytes));
-                show(&group)
-            }),
         }
     }
 
@@ -188,16 +182,9 @@ impl<'a> SetView<'a> {
 
     /// Shows every member with its id.
     pub(super) fn for_each_id(&self, mut show: impl FnMut(u64, PackedEntry<'a>)) {
-        match self.0 {
-            SetForm::Integers(set) => {
-                set.iter().enumerate().for_each(|(at, value)| show(at as u64, PackedEntry::Int(value)))
-            }
-            SetForm::Leaf(leaf, _) => {
-                members_of(leaf).zip(0..).for_each(|(member, at)| show(at, PackedEntry::Bytes(member)));
-            }
-            SetForm::Big(members, ctx) => {
-                members.for_each_number_and_name(ctx, show);
-            }
+        match self.form() {
+            Ok(small) => small.members().zip(0..).for_each(|(member, at)| show(at, member)),
+            Err((members, ctx)) => members.for_each_number_and_name(ctx, show),
         }
     }
 

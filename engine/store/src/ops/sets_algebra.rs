@@ -29,7 +29,7 @@ use super::sets::SetView;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::small::members_of;
+use crate::state::small::SmallSet;
 use crate::state::types::{Type, WrongType};
 
 /// Unions of at most this number of sets look members up in the sets before; unions of more sets remember the members
@@ -354,9 +354,8 @@ impl<'b> Build<'b> {
             return;
         }
         let integers = std::mem::take(&mut self.integers);
-        let most = self.store.shapes().small(Type::Set).outgrown_bytes();
-        self.leaf = Some(LeafBuild::new(self.store.seed(), most));
-        IntSet::open(&integers).iter().for_each(|value| self.add_member(PackedEntry::Int(value)));
+        self.leaf = Some(LeafBuild::new(self.store));
+        SmallSet::Integers(IntSet::open(&integers)).members().for_each(|member| self.add_member(member));
     }
 
     /// Adds a member to the leaf, or to the big set that it becomes.
@@ -368,7 +367,7 @@ impl<'b> Build<'b> {
             let id = self.store.collections().take(self.shard);
             self.big = Some((id, LeafTable::members()));
             let leaf = self.leaf.take().expect("a leaf");
-            members_of(leaf.leaf()).for_each(|member| self.add_to_big(PackedEntry::Bytes(member)));
+            SmallSet::Texts(leaf.leaf()).members().for_each(|member| self.add_to_big(member));
         }
         self.add_to_big(member);
     }

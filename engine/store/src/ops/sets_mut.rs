@@ -5,10 +5,8 @@
 //! one that is made by a STORE command starts anew.
 
 use varve_base::number::parse_i64;
-use varve_collection::Collection;
-use varve_collection::leaf_table::LeafTable;
 use varve_packed::intset;
-use varve_packed::intset::{IntSet, IntSetMut, Width};
+use varve_packed::intset::{IntSetMut, Width};
 use varve_packed::node::PackedEntry;
 
 use super::Tx;
@@ -129,7 +127,7 @@ impl SetViewMut<'_, '_> {
                     added += usize::from(add_integer(tx, k, &mut w, value));
                     next = members.next();
                 }
-                (false, None) => leave_integers(tx, k, &mut w),
+                (false, None) => tx.leave_integers(k, &mut w),
             }
         }
         if let Some(member) = next {
@@ -241,25 +239,9 @@ fn add_integer(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable, value: i64) -> bo
     }
     tx.edit_integers(k, w, value, |set| set.insert(value)).expect("there is room for it");
     if tx.integers(w).len() as u64 > tx.integers_max() {
-        leave_integers(tx, k, w);
+        tx.leave_integers(k, w);
     }
     true
-}
-
-/// Turns a set of integers into a leaf, or into a big set if it is too long for one.
-#[cold]
-fn leave_integers(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
-    if tx.integers_to_leaf(k, w) {
-        return;
-    }
-    tx.make_big(k, w, |ctx, old| {
-        let old = IntSet::open(old);
-        let mut table = LeafTable::members();
-        for value in old.iter() {
-            table.add(ctx, PackedEntry::Int(value).text(&mut [0; 20]));
-        }
-        Collection::Set(table)
-    });
 }
 
 /// Takes one integer out at random, unless it is the last. Gives how many are left.

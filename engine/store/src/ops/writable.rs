@@ -17,7 +17,7 @@ use varve_collection::zset::small::SmallZset;
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::Full;
 use varve_packed::intset::{IntSet, IntSetMut, Width};
-use varve_packed::leaf::{PackedLeaf, PackedLeafMut};
+use varve_packed::leaf::{PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_packed::node::{Node, NodeMut};
 use varve_segment::{Access, Log, NewObject, NewValue, ObjectKind, Owner};
 
@@ -138,8 +138,8 @@ impl Tx<'_> {
         if is_outgrown { self.store.shapes().small(ty).outgrown_bytes() } else { SMALL_BYTES_MAX }
     }
 
-    /// Changes a leaf, which gets the room that `edit` asks for as long as it may have `most` bytes: room for `ahead` bytes
-    /// more, which the command is going to ask for, or else a quarter more.
+    /// Changes a leaf, which gets the room that `edit` asks for, and some for `ahead` bytes more ([`with_room`]), as long as
+    /// it may have `most` bytes.
     ///
     /// # Errors
     /// If it may not have as many; then nothing has changed.
@@ -154,14 +154,10 @@ impl Tx<'_> {
     ) -> Result<R, Full> {
         loop {
             match self.change_leaf(w, &edit) {
-                Err(Full { needed }) if needed <= most => {
-                    let more = match ahead() {
-                        0 => needed / 4,
-                        bytes => bytes,
-                    };
-                    // Free room counts as well: what is in it later is not looked at again.
-                    self.resize(k, w, needed.saturating_add(more).min(most));
-                }
+                Err(Full { needed }) => match with_room(needed, most, &ahead) {
+                    Some(bytes) => self.resize(k, w, bytes),
+                    None => return Err(Full { needed }),
+                },
                 done => return done,
             }
         }
@@ -473,6 +469,38 @@ impl Tx<'_> {
 /// Most of a small value's bytes are free room.
 fn is_sparse(has: usize, needs: usize) -> bool {
     has > SHRINK_FROM && needs * 2 < has
+}
+
+/// The bytes of a leaf that needs `needed` and may have `most`: room for `ahead` bytes more, which its command is going to
+/// ask for, or for a quarter more if that is none. Free room counts in `most`, since what is written there later is not
+/// looked at again. `None` if the leaf may not have what it needs.
+#[inline]
+pub(super) fn with_room(needed: usize, most: usize, ahead: impl FnOnce() -> usize) -> Option<usize> {
+    if needed > most {
+        return None;
+    }
+    let more = match ahead() {
+        0 => needed / 4,
+        bytes => bytes,
+    };
+    Some(needed.saturating_add(more).min(most))
+}
+
+/// Bytes of a leaf with elements of these sizes.
+///
+/// # Errors
+/// If they are more than `most`: the bytes of a leaf with as many of the first ones as fit.
+pub(super) fn leaf_bytes_of(sizes: impl Iterator<Item = usize>, most: usize) -> Result<usize, usize> {
+    let (mut count, mut bytes, mut longest, mut fit) = (0, 0, 0, leaf_bytes(0, 0, 0));
+    for size in sizes {
+        (count, bytes, longest) = (count + 1, bytes + size, longest.max(size));
+        let needed = leaf_bytes(count, bytes, longest);
+        if needed > most {
+            return Err(fit);
+        }
+        fit = needed;
+    }
+    Ok(fit)
 }
 
 /// The sum of these numbers of bytes; those behind the one with which it reaches `most` are not looked at.

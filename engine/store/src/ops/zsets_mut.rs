@@ -10,7 +10,7 @@ use varve_collection::Collection;
 use varve_collection::zset::small::{self, SmallMembers, SmallZset};
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge};
 
-use super::writable::Writable;
+use super::writable::{Writable, with_room};
 use super::zsets::{ZsetView, cut};
 use super::{Found, Tx};
 use crate::state::key::Key;
@@ -355,12 +355,9 @@ fn put_anew(
     tx.with_scratch(0, |tx, old| {
         old.extend_from_slice(tx.small_value(w));
         let members = SmallZset::open(old).with(tx.store.seed(), without, item);
-        let Some(needed) = members.bytes().filter(|&needed| needed <= most) else { return false };
-        let wished = match ahead(&members) {
-            all if all > needed => all,
-            _ => needed + needed / 4,
-        };
-        tx.write_anew(k, w, (needed, wished.min(most)), |value| members.write(value));
+        let Some(needed) = members.bytes() else { return false };
+        let Some(bytes) = with_room(needed, most, || ahead(&members).saturating_sub(needed)) else { return false };
+        tx.write_anew(k, w, (needed, bytes), |value| members.write(value));
         true
     })
 }

@@ -110,14 +110,70 @@ pub(crate) fn here(element: LeafElement<'_>) -> &[u8] {
     }
 }
 
-/// The elements of a small value's leaf in the order in which they came: the members of a set.
+/// A small set.
+#[derive(Clone, Copy)]
+pub(crate) enum SmallSet<'a> {
+    /// One of nothing but integers.
+    Integers(IntSet<'a>),
+    /// One that has, or has had, other members too.
+    Texts(PackedLeaf<'a>),
+}
+
+/// The members of a small set: integers in ascending order, texts in the order in which they came.
+enum SmallSetMembers<I, T> {
+    Integers(I),
+    Texts(T),
+}
+
+impl<'a> SmallSet<'a> {
+    /// The set whose value this is, a leaf or a set of integers.
+    pub(crate) fn open(value: &'a [u8], is_leaf: bool) -> SmallSet<'a> {
+        if is_leaf { SmallSet::Texts(PackedLeaf::open(value)) } else { SmallSet::Integers(IntSet::open(value)) }
+    }
+
+    /// Its members: integers in ascending order, texts in the order in which they came.
+    #[inline]
+    pub(crate) fn members(self) -> impl Iterator<Item = PackedEntry<'a>> {
+        match self {
+            SmallSet::Integers(set) => SmallSetMembers::Integers(set.iter().map(PackedEntry::Int)),
+            SmallSet::Texts(leaf) => SmallSetMembers::Texts(elements_of(leaf).map(PackedEntry::Bytes)),
+        }
+    }
+}
+
+impl<'a, I, T> Iterator for SmallSetMembers<I, T>
+where
+    I: Iterator<Item = PackedEntry<'a>>,
+    T: Iterator<Item = PackedEntry<'a>>,
+{
+    type Item = PackedEntry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<PackedEntry<'a>> {
+        match self {
+            SmallSetMembers::Integers(members) => members.next(),
+            SmallSetMembers::Texts(members) => members.next(),
+        }
+    }
+
+    /// All of them: the form is looked at once.
+    #[inline]
+    fn fold<B, F: FnMut(B, PackedEntry<'a>) -> B>(self, first: B, fold: F) -> B {
+        match self {
+            SmallSetMembers::Integers(members) => members.fold(first, fold),
+            SmallSetMembers::Texts(members) => members.fold(first, fold),
+        }
+    }
+}
+
+/// The elements of a small value's leaf in the order in which they came.
 #[inline]
-pub(crate) fn members_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
+fn elements_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
     leaf.iter().map(|(_, element)| here(element))
 }
 
 /// The fields and values of a small hash's leaf, in the order in which the fields came.
 #[inline]
 pub(crate) fn pairs_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = (PackedEntry<'a>, PackedEntry<'a>)> {
-    members_of(leaf).map(pair::split)
+    elements_of(leaf).map(pair::split)
 }

@@ -26,14 +26,12 @@ use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
-use varve_packed::leaf::PackedLeaf;
-use varve_packed::node::PackedEntry;
 use varve_segment::{Object, Pin};
 
 use super::clock::{KeyUse, UseMeter};
 use super::key::{Place, database_of};
 use super::readers::{CollectionReader, ReadBounds};
-use super::small::{Small, members_of, pairs_of};
+use super::small::{Small, SmallSet, pairs_of};
 use super::types::{SmallForm, Type};
 
 /// Elements, and bytes of them, up to which a walk shows a collection whole: a bucket of the index may have seven of them,
@@ -333,19 +331,13 @@ impl<'a> Before<'a> {
                 node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
             }
             (None, Some(Small::Scored(set))) => set.for_each(|member, score| show(ValuePart::Scored(member, score))),
-            (None, Some(Small::Leaf(leaf))) => self.for_each_packed_leaf(leaf, show),
-            (None, Some(Small::Integers(integers))) => {
-                integers.iter().for_each(|n| show(ValuePart::Element(PackedEntry::Int(n).text(&mut [0; 20]))));
+            (None, Some(Small::Leaf(leaf))) if self.ty().row().small == SmallForm::Fields => {
+                for (field, value) in pairs_of(leaf) {
+                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+                }
             }
-        }
-    }
-
-    fn for_each_packed_leaf(&self, leaf: PackedLeaf<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
-        if self.ty().row().small == SmallForm::Members {
-            return members_of(leaf).for_each(|member| show(ValuePart::Element(member)));
-        }
-        for (field, value) in pairs_of(leaf) {
-            show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+            (None, Some(Small::Leaf(leaf))) => for_each_member(SmallSet::Texts(leaf), show),
+            (None, Some(Small::Integers(integers))) => for_each_member(SmallSet::Integers(integers), show),
         }
     }
 
@@ -365,4 +357,8 @@ impl<'a> Before<'a> {
             }
         }
     }
+}
+
+fn for_each_member(set: SmallSet<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
+    set.members().for_each(|member| show(ValuePart::Element(member.text(&mut [0; 20]))));
 }

@@ -22,6 +22,12 @@ pub trait Ongoing: Send {
     /// Replies some more, with one shard held for some hundred microseconds at most.
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress;
 
+    /// Whether it is going to change a key, if its command is one that writes: it is held back and refused like a command
+    /// that begins.
+    fn writes(&self) -> bool {
+        true
+    }
+
     /// Bytes that it keeps for its reply: they count as memory of the connection.
     fn held_bytes(&self) -> usize {
         0

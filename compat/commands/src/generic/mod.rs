@@ -2,16 +2,19 @@
 //!
 //! `keys` tells whether and what they are and removes them, `expiry` their time to live, `moving` gives them another
 //! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
-//! elements of one in order.
+//! elements of one in order. `texts` and `order` are scratch space of commands that gather elements and sort them.
 
 mod expiry;
 mod keys;
 mod moving;
 mod object;
+pub(crate) mod order;
 pub(crate) mod scan;
 mod sort;
+mod sort_parts;
 mod sort_pattern;
 mod sort_rows;
+pub(crate) mod texts;
 
 pub(crate) use object::{refcount, shares_integers};
 use varve_exec::FileRows;

@@ -5,7 +5,7 @@
 //!                                                        -> each, or what GET's patterns lead to -> reply or STORE
 //! ```
 //! Patterns lead to keys that no argument names: the elements are looked through for the shards of those keys, which are
-//! held before anything is sorted. `sort_rows` has the elements and their order, `sort_pattern` the way from a pattern to a
+//! held before anything is sorted. Without such patterns a long collection is sorted over several turns (`sort_parts`). `sort_rows` has the elements and their order, `sort_pattern` the way from a pattern to a
 //! value.
 
 use std::collections::HashSet;
@@ -18,12 +18,16 @@ use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListPart, ShardSet, Type};
 
+use super::sort_parts::{LongSort, Wishes, limited};
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
 use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
+
+/// Sorting takes as long as showing this number of times as many elements.
+const ELEMENT_COST: u64 = 16;
 
 const SOURCE: KeySpec = KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS));
 
@@ -150,11 +154,16 @@ impl<'a> Plan<'a> {
         !self.as_is && self.by.as_ref().is_some_and(leads_to_keys) || self.get.iter().any(leads_to_keys)
     }
 
-    /// The part of `len` elements that LIMIT leaves.
-    fn limits(&self, len: usize) -> std::ops::Range<usize> {
-        let start = usize::try_from(self.offset).unwrap_or(0).min(len);
-        let count = usize::try_from(self.count).unwrap_or(len).min(len - start);
-        start..start + count
+    /// The wishes of a SORT of a collection of this type, if it follows no pattern to another key and stores nothing.
+    fn wishes(&self, ty: Type) -> Option<Wishes> {
+        if self.reaches_out() || self.store.is_some() {
+            return None;
+        }
+        let get = self.get.iter().map(|pattern| *pattern == Pattern::Itself).collect();
+        // A BY that leads to no key weighs nothing, and leaves the elements as they are.
+        let descending = self.descending && !(self.as_is && ty == Type::Set);
+        let limits = (self.offset, self.count);
+        Some(Wishes { descending, alpha: self.alpha, as_is: self.as_is, limits, get })
     }
 }
 
@@ -170,18 +179,35 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
         hold_patterns(ctx, &plan, &key);
     }
     let ty = ctx.tx.type_of(&key);
+    if go_on_in_parts(ctx, &plan, &key, ty) {
+        return Ok(());
+    }
     let items = load(ctx, &key, ty)?;
     if ty == Some(Type::Set) && plan.as_is && plan.store.is_some() {
         // A set has no order of its own, and what is stored must follow from what is in it.
         (plan.as_is, plan.alpha, plan.by) = (false, true, None);
     }
     let order = arrange(ctx, &plan, ty, &items)?;
-    let shown = &order[plan.limits(order.len())];
+    let shown = &order[limited((plan.offset, plan.count), order.len())];
     match plan.store {
         None => reply(ctx, &plan, &items, shown),
         Some(at) => store(ctx, &plan, &items, shown, at),
     }
     Ok(())
+}
+
+/// Begins to sort a long collection over several turns; false, and nothing is done, if it is to be sorted at once.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, ty: Option<Type>) -> bool {
+    let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ty else { return false };
+    let Some(wishes) = plan.wishes(ty).filter(|_| ctx.session.takes_parts()) else { return false };
+    let len = ctx.tx.look(key, |value| value.len()).unwrap_or(0);
+    if !ctx.tx.is_long_work(len, ELEMENT_COST) {
+        return false;
+    }
+    let Some(reader) = ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") else { return false };
+    ctx.tx.note_lookup(true);
+    ctx.go_on(Box::new(LongSort::new(reader, wishes)));
+    true
 }
 
 /// Holds the shards of all keys to which the patterns lead, besides those of the arguments. While shards are taken the

@@ -7,30 +7,36 @@ use std::cmp::Ordering;
 
 use varve_base::number::parse_f64;
 
-/// Byte strings one behind the other.
+use super::texts::{Place, Texts};
+
+/// The elements, in the order in which they came.
 #[derive(Default)]
 pub(super) struct Items {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    texts: Texts,
+    places: Vec<Place>,
 }
 
 impl Items {
     pub(super) fn push(&mut self, item: &[u8]) {
-        self.bytes.extend_from_slice(item);
-        self.ends.push(self.bytes.len());
+        let place = self.texts.push(item);
+        self.places.push(place);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ends.len()
+        self.places.len()
     }
 
     pub(super) fn get(&self, at: usize) -> &[u8] {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[at]]
+        self.texts.get(self.places[at])
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        (0..self.len()).map(|at| self.get(at))
+        self.places.iter().map(|place| self.texts.get(*place))
+    }
+
+    /// Bytes that they take.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.texts.held_bytes() + self.places.capacity() * size_of::<Place>()
     }
 }
 
@@ -47,7 +53,12 @@ pub(super) enum Weights {
 impl Weights {
     /// Sorts the numbers of elements.
     pub(super) fn sort(&self, items: &Items, order: &mut [usize], descending: bool) {
-        let compare = |&a: &usize, &b: &usize| match self {
+        order.sort_by(|&a, &b| self.compare(items, (a, b), descending));
+    }
+
+    /// The order of two elements.
+    pub(super) fn compare(&self, items: &Items, (a, b): (usize, usize), descending: bool) -> Ordering {
+        let order = match self {
             Weights::Themselves => items.get(a).cmp(items.get(b)),
             Weights::Scores(scores) => {
                 let by_score = scores[a].partial_cmp(&scores[b]).expect("no score is NaN");
@@ -58,9 +69,16 @@ impl Weights {
                 (a, b) => a.cmp(&b),
             },
         };
-        let directed =
-            |a: &usize, b: &usize| -> Ordering { if descending { compare(a, b).reverse() } else { compare(a, b) } };
-        order.sort_by(directed);
+        if descending { order.reverse() } else { order }
+    }
+
+    /// Bytes that they take.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Weights::Themselves => 0,
+            Weights::Scores(scores) => scores.capacity() * size_of::<f64>(),
+            Weights::Texts { texts, there } => texts.held_bytes() + there.capacity(),
+        }
     }
 }
 

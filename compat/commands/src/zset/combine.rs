@@ -14,19 +14,14 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::{Key, Tx, Type};
 
+use super::aggregate::{Aggregate, Op, or_zero};
+use super::combine_parts::{LongCombination, Part, Wish};
 use super::scratch::Scratch;
 use super::{ALL, READS, REPLACES, reply_head, reply_member};
 use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
-    Union,
-    Inter,
-    Diff,
-}
 
 /// The destination of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +31,10 @@ enum Aim {
     Count,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aggregate {
-    Sum,
-    Min,
-    Max,
-}
+/// Gathering a member takes as long as showing this number of them.
+const MEMBER_COST: u64 = 16;
+/// A set is asked for the members of the leading one, and not read, from this number of its members for one question on.
+const WALKED_IN_ONE_QUESTION: usize = 64;
 
 /// Factors of the sets' scores.
 const WEIGHTS: Argument = arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple();
@@ -175,6 +168,9 @@ const ZDIFFSTORE: Command = Command::new(
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit]
 fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let plan = Plan::parse(ctx, "zintercard", 1, Op::Inter, Aim::Count)?;
+    if go_on_in_parts(ctx, &plan, Wish::Count { limit: plan.limit }) {
+        return Ok(());
+    }
     let (first, others) = plan.sources.split_first().expect("at least one key");
     let mut members = Scratch::new(first.key.hash);
     first.for_each(&mut ctx.tx, &mut |member, score| members.push(member, score))?;
@@ -271,6 +267,17 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Whether it takes too long for one hold. An intersection or a difference whose leading set is much shorter than
+    /// another one asks that one, which takes less time in all than reading it.
+    fn is_long(&self, tx: &Tx<'_>) -> bool {
+        let all: usize = self.sources.iter().map(|source| source.len).sum();
+        let leading = self.sources[0].len;
+        let asks = leading.saturating_mul(self.sources.len());
+        let work = if self.op == Op::Union { all } else { asks.min(all) };
+        let is_walked = self.op == Op::Union || all / WALKED_IN_ONE_QUESTION <= asks;
+        is_walked && tx.is_long_work(work as u64, MEMBER_COST)
+    }
+
     /// Gathers the result.
     fn run(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         match self.op {
@@ -327,6 +334,10 @@ impl<'a> Plan<'a> {
 }
 
 impl<'a> Source<'a> {
+    fn ty(&self) -> Type {
+        if self.scored { Type::Zset } else { Type::Set }
+    }
+
     /// The set that argument `at` names; looking it up counts as a hit or miss.
     fn find(ctx: &mut Ctx<'_, 'a>, at: usize) -> CmdResult<Source<'a>> {
         let key = ctx.key(at);
@@ -361,40 +372,6 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Aggregate {
-    fn parse(word: &[u8]) -> CmdResult<Aggregate> {
-        const WORDS: [(&str, Aggregate); 3] =
-            [("SUM", Aggregate::Sum), ("MIN", Aggregate::Min), ("MAX", Aggregate::Max)];
-        WORDS.into_iter().find(|(name, _)| is(word, name)).map(|(_, aggregate)| aggregate).ok_or(CommandError::SYNTAX)
-    }
-
-    /// The score of a member that has `old` already.
-    fn fold(self, old: f64, new: f64) -> f64 {
-        match self {
-            Aggregate::Sum => or_zero(old + new),
-            // Written out: what is no number loses against `old`.
-            Aggregate::Min => {
-                if new < old {
-                    new
-                } else {
-                    old
-                }
-            }
-            Aggregate::Max => {
-                if new > old {
-                    new
-                } else {
-                    old
-                }
-            }
-        }
-    }
-}
-
-fn or_zero(score: f64) -> f64 {
-    if score.is_nan() { 0.0 } else { score }
-}
-
 fn weight(text: &[u8]) -> CmdResult<f64> {
     parse_f64(text).ok_or(errors::WEIGHT_NO_FLOAT)
 }
@@ -405,6 +382,9 @@ fn limit(text: &[u8]) -> CmdResult<usize> {
 
 fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
     let plan = Plan::parse(ctx, name, 1, op, Aim::Answer)?;
+    if go_on_in_parts(ctx, &plan, Wish::Members { with_scores: plan.with_scores }) {
+        return Ok(());
+    }
     let mut members = Scratch::new(plan.sources[0].key.hash);
     plan.run(&mut ctx.tx, &mut members)?;
     members.sort();
@@ -413,6 +393,18 @@ fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
         reply_member(ctx.out, member, score, plan.with_scores);
     }
     Ok(())
+}
+
+/// Begins an operation on long sets over several turns; false, and nothing is done, if it is to be done at once.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
+    if !ctx.session.takes_parts() || !plan.is_long(&ctx.tx) {
+        return false;
+    }
+    let sources = plan.sources.iter();
+    let parts = sources.map(|source| Part::begin(&mut ctx.tx, &source.key, source.ty(), source.weight)).collect();
+    let seed = plan.sources[0].key.hash;
+    ctx.go_on(Box::new(LongCombination::new((plan.op, plan.aggregate), parts, seed, wish)));
+    true
 }
 
 fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {

@@ -3,12 +3,14 @@
 //! `members` are the commands on single members, `bounds` the ends of ranges as requests write them, `range` the one
 //! grammar of all commands that answer a range, `parts` the commands that count or remove one, `pop` those that take
 //! members from an end, `random` and `scan` what their names say, `combine` the operations on several sets, over the
-//! scratch space of `scratch`.
+//! scratch space of `scratch`, those on long ones over several turns in `combine_parts`.
 //!
 //! Pairs of member and score are flat in RESP2 and arrays of two in RESP3; [`reply_pair`] is the one place that knows.
 
+mod aggregate;
 mod bounds;
 mod combine;
+mod combine_parts;
 mod members;
 mod parts;
 mod pop;

@@ -1,9 +1,10 @@
 //! Members and scores on their way: what a command gathers from sets before it answers or stores it.
 //!
 //! ```text
-//!  bytes  | a | bcd | ef | ...        members one behind the other
-//!  items  | start, length, score |    in the order of gathering
-//!  index  hash -> item                of the members that were merged or indexed
+//!  texts  | a | bcd | ef | ...        members one behind the other
+//!  items  | place, score, round |     in the order of gathering
+//!  index  hash -> item                of the members that were indexed; of many in tables that are small, so that none
+//!                                     of them takes long to grow
 //! ```
 
 use std::cmp::Ordering;
@@ -12,28 +13,40 @@ use hashbrown::HashTable;
 use varve_base::hash::hash64;
 use varve_exec::{CmdResult, CommandError, Ctx};
 
+use crate::generic::texts::{Place, Texts};
+
 /// About the bytes that a member takes in the store beside its own.
 const MEMBER_OVERHEAD_BYTES: usize = 48;
 
+/// Tables of the index of many members: of ten million, each has some 2500.
+const TABLES: usize = 4096;
+
 #[derive(Clone, Copy)]
 struct Item {
-    start: usize,
-    len: usize,
+    place: Place,
+    /// The number of the set in which the member was met last.
+    round: u32,
     score: f64,
 }
 
 /// Members with their scores.
 pub(crate) struct Scratch {
-    bytes: Vec<u8>,
+    texts: Texts,
     items: Vec<Item>,
-    index: HashTable<usize>,
+    /// One table, or [`TABLES`] of them.
+    index: Vec<HashTable<u32>>,
     /// The hash of a key, which follows from the process's seed: nobody outside can make members collide.
     seed: u64,
 }
 
 impl Scratch {
     pub(crate) fn new(seed: u64) -> Scratch {
-        Scratch { bytes: Vec::new(), items: Vec::new(), index: HashTable::new(), seed }
+        Scratch { texts: Texts::default(), items: Vec::new(), index: vec![HashTable::new()], seed }
+    }
+
+    /// Scratch space for many members, none of whose additions takes long.
+    pub(crate) fn of_many(seed: u64) -> Scratch {
+        Scratch { index: vec![HashTable::new(); TABLES], ..Scratch::new(seed) }
     }
 
     /// Gathers what is to be stored, and has it admitted against the limit. If the shards had to be let go for that, what
@@ -46,7 +59,7 @@ impl Scratch {
         loop {
             let mut members = Scratch::new(ctx.key(1).hash);
             gather(ctx, &mut members)?;
-            let bytes = (members.bytes.len() + members.items.len() * MEMBER_OVERHEAD_BYTES) as u64;
+            let bytes = (members.texts.bytes() + members.items.len() * MEMBER_OVERHEAD_BYTES) as u64;
             if bytes <= room || ctx.tx.store().has_room(bytes) {
                 return Ok(members);
             }
@@ -58,7 +71,7 @@ impl Scratch {
     /// Makes 0 of -0 up to the first member that a packed sorted set of these limits does not take: the peer adds what it
     /// stores to a packed one, which keeps whole scores as integers, until that has to become a big one.
     pub(crate) fn lose_zero_signs(&mut self, entries: usize, value: usize) {
-        for item in self.items.iter_mut().take(entries).take_while(|item| item.len <= value) {
+        for item in self.items.iter_mut().take(entries).take_while(|item| item.place.len() <= value) {
             item.score += 0.0;
         }
     }
@@ -69,39 +82,71 @@ impl Scratch {
 
     /// Adds a member that is not there, without indexing it.
     pub(crate) fn push(&mut self, member: &[u8], score: f64) {
-        self.items.push(Item { start: self.bytes.len(), len: member.len(), score });
-        self.bytes.extend_from_slice(member);
+        let place = self.texts.push(member);
+        self.items.push(Item { place, round: 0, score });
+    }
+
+    /// Adds a member that is not there.
+    pub(crate) fn insert(&mut self, member: &[u8], score: f64) {
+        self.push(member, score);
+        self.index_item(self.items.len() - 1);
     }
 
     /// Adds a member, or folds the score into that of the one that is there.
     pub(crate) fn merge(&mut self, member: &[u8], score: f64, fold: impl FnOnce(f64, f64) -> f64) {
-        match self.place(member) {
+        match self.find(member) {
             Some(at) => self.items[at].score = fold(self.items[at].score, score),
-            None => {
-                self.push(member, score);
-                self.index_item(self.items.len() - 1);
-            }
+            None => self.insert(member, score),
         }
     }
 
+    /// An indexed member is met in the set of number `round`: if it was in the set of number `before` as well, its score
+    /// becomes what `fold` gives.
+    pub(crate) fn meet(&mut self, member: &[u8], (before, round): (u32, u32), fold: impl FnOnce(f64) -> f64) {
+        if let Some(at) = self.find(member)
+            && self.items[at].round == before
+        {
+            let item = &mut self.items[at];
+            (item.score, item.round) = (fold(item.score), round);
+        }
+    }
+
+    /// The number of the set in which the member at a place was met last.
+    pub(crate) fn round(&self, at: usize) -> u32 {
+        self.items[at].round
+    }
+
+    /// The table for members of this hash.
+    fn table(&self, hash: u64) -> usize {
+        (hash >> 40) as usize % self.index.len()
+    }
+
     /// Where an indexed member is.
-    fn place(&self, member: &[u8]) -> Option<usize> {
-        let found = self.index.find(hash64(self.seed, member), |&at| text(&self.bytes, &self.items[at]) == member);
-        found.copied()
+    fn find(&self, member: &[u8]) -> Option<usize> {
+        let hash = hash64(self.seed, member);
+        let found = self.index[self.table(hash)].find(hash, |&at| self.text(at as usize) == member);
+        found.map(|&at| at as usize)
     }
 
     fn index_item(&mut self, at: usize) {
-        let (bytes, items, seed) = (&self.bytes, &self.items, self.seed);
-        let hash = |at: &usize| hash64(seed, text(bytes, &items[*at]));
-        self.index.insert_unique(hash(&at), at, hash);
+        let number = u32::try_from(at).expect("fewer members than sets have");
+        let hash = hash64(self.seed, self.text(at));
+        let table = self.table(hash);
+        let (texts, items, seed) = (&self.texts, &self.items, self.seed);
+        self.index[table].insert_unique(hash, number, |&at| hash64(seed, texts.get(items[at as usize].place)));
+    }
+
+    fn text(&self, at: usize) -> &[u8] {
+        self.texts.get(self.items[at].place)
     }
 
     /// Keeps the members for which `keep` gives a score, with that score. The index is no longer.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&[u8], f64) -> Option<f64>) {
-        self.index.clear();
-        let bytes = &self.bytes;
+        self.index.truncate(1);
+        self.index[0].clear();
+        let texts = &self.texts;
         self.items.retain_mut(|item| {
-            let kept = keep(text(bytes, item), item.score);
+            let kept = keep(texts.get(item.place), item.score);
             item.score = kept.unwrap_or(item.score);
             kept.is_some()
         });
@@ -109,20 +154,36 @@ impl Scratch {
 
     /// Sorts by score, then by member.
     pub(crate) fn sort(&mut self) {
-        let bytes = &self.bytes;
-        self.index.clear();
-        self.items.sort_unstable_by(|a, b| {
-            let scores = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
-            scores.then_with(|| text(bytes, a).cmp(text(bytes, b)))
-        });
+        let texts = &self.texts;
+        self.index.truncate(1);
+        self.index[0].clear();
+        self.items.sort_unstable_by(|a, b| in_order(texts, a, b));
+    }
+
+    /// The order of the members at two places: by score, then by member.
+    pub(crate) fn compare(&self, a: usize, b: usize) -> Ordering {
+        in_order(&self.texts, &self.items[a], &self.items[b])
+    }
+
+    /// The member at a place, and its score.
+    pub(crate) fn at(&self, place: usize) -> (&[u8], f64) {
+        (self.text(place), self.items[place].score)
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        // Of its tables about: a number and a byte of control a member, and room that is free.
+        let index = self.index.len() * size_of::<HashTable<u32>>() + self.items.len() * 8;
+        self.texts.held_bytes() + self.items.capacity() * size_of::<Item>() + index
     }
 
     /// The members in their order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
-        self.items.iter().map(|item| (text(&self.bytes, item), item.score))
+        self.items.iter().map(|item| (self.texts.get(item.place), item.score))
     }
 }
 
-fn text<'b>(bytes: &'b [u8], item: &Item) -> &'b [u8] {
-    &bytes[item.start..item.start + item.len]
+fn in_order(texts: &Texts, a: &Item, b: &Item) -> Ordering {
+    let scores = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+    scores.then_with(|| texts.get(a.place).cmp(texts.get(b.place)))
 }

@@ -25,7 +25,7 @@ impl Batch {
         out_max: usize,
     ) -> Turn {
         let mut ongoing = session.take_ongoing().expect("the caller looked");
-        let writes = ongoing.row.flags.has(Flags::WRITE);
+        let writes = ongoing.row.flags.has(Flags::WRITE) && ongoing.rest.writes();
         if writes && self.pause != Pause::None {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };

@@ -36,6 +36,11 @@ impl WholeReader {
 }
 
 impl Tx<'_> {
+    /// Whether work on this number of elements takes too long for one hold, each taking as long as showing `times` elements.
+    pub fn is_long_work(&self, elements: u64, times: u64) -> bool {
+        elements.saturating_mul(times) >= self.store.ground().readers().bounds().long_elements
+    }
+
     /// Whether showing all of the collection at a key, whose shard is held, takes too long for one hold. No hit or miss is
     /// counted.
     pub fn is_long(&mut self, k: &Key<'_>) -> bool {

@@ -1,0 +1,201 @@
+//! Operations on several long sets over several turns.
+//!
+//! ```text
+//!  shard of set n held: some members --> batch      none held: batch --> members (by hash), set by set
+//!                                                    .. those of the result --> order .. reply
+//! ```
+//! All sets are read as they were when the command began, the smallest first, so that scores fold in the order in which they
+//! do at once. Not here: what is asked for (`combine`), where members wait (`scratch`).
+
+use std::ops::Range;
+
+use varve_exec::{Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{Key, ReadOn, Tx, Type, ValuePart, WholeReader};
+
+use super::aggregate::{Aggregate, Op, or_zero};
+use super::scratch::Scratch;
+use super::{reply_head, reply_member};
+use crate::generic::order::OrderInSteps;
+
+/// Members that one step takes from the batch, and that are put in order.
+const STEP: usize = 1024;
+/// Members, and about their bytes, that one step replies with.
+const REPLY: usize = 4096;
+const REPLY_BYTES: usize = 128 << 10;
+/// The round of a member that a difference has lost.
+const LOST: u32 = u32::MAX;
+
+/// The form in which the result is replied.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wish {
+    Members {
+        with_scores: bool,
+    },
+    /// Their number, up to a limit; 0 is none.
+    Count {
+        limit: usize,
+    },
+}
+
+/// A set that is read.
+pub(super) struct Part {
+    weight: f64,
+    /// None once all was read.
+    reader: Option<WholeReader>,
+    /// Members that were read and wait; of a set that is one object all of them, from the beginning.
+    batch: Scratch,
+    /// Members of the batch that were taken.
+    taken: usize,
+}
+
+impl Part {
+    /// Begins to read the set at a key, whose shard is held.
+    pub(super) fn begin(tx: &mut Tx<'_>, key: &Key<'_>, ty: Type, weight: f64) -> Part {
+        let reader = tx.begin_reading_whole(key, ty).expect("its type was looked at");
+        let mut batch = Scratch::new(0);
+        if reader.is_none() {
+            tx.look(key, |value| value.for_each(&mut |part| push(&mut batch, part)));
+        }
+        Part { weight, reader, batch, taken: 0 }
+    }
+}
+
+fn push(batch: &mut Scratch, part: ValuePart<'_>) {
+    match part {
+        ValuePart::Element(member) => batch.push(member, 1.0),
+        ValuePart::Scored(member, score) => batch.push(member, score),
+        ValuePart::Whole(_) | ValuePart::Pair(..) => unreachable!("sets are combined"),
+    }
+}
+
+/// An operation that is under way.
+pub(super) struct LongCombination {
+    op: Op,
+    aggregate: Aggregate,
+    wish: Wish,
+    parts: Vec<Part>,
+    members: Scratch,
+    order: OrderInSteps,
+    stage: Stage,
+}
+
+/// How far it has come.
+enum Stage {
+    /// The set of this number is being read.
+    Read(usize),
+    /// The members before this place that belong to the result are in the order.
+    Pick(usize),
+    Order,
+    /// The places in the order that are still to be replied.
+    Reply(Range<usize>),
+}
+
+impl LongCombination {
+    pub(super) fn new((op, aggregate): (Op, Aggregate), parts: Vec<Part>, seed: u64, wish: Wish) -> LongCombination {
+        let (members, order) = (Scratch::of_many(seed), OrderInSteps::default());
+        LongCombination { op, aggregate, wish, parts, members, order, stage: Stage::Read(0) }
+    }
+
+    /// Reads or takes members of the set of this number.
+    fn read(&mut self, tx: &mut Tx<'_>, at: usize) -> Progress {
+        let Some(part) = self.parts.get_mut(at) else {
+            self.stage = Stage::Pick(0);
+            return Progress::More;
+        };
+        if part.taken < part.batch.len() {
+            self.take(at);
+        } else if let Some(reader) = &mut part.reader {
+            (part.batch, part.taken) = (Scratch::new(0), 0);
+            let batch = &mut part.batch;
+            let read = tx.read_whole_on(reader, |element| push(batch, element));
+            tx.release();
+            match read {
+                ReadOn::Busy => return Progress::Busy,
+                ReadOn::More(_) => {}
+                ReadOn::All => part.reader = None,
+            }
+        } else {
+            self.stage = Stage::Read(at + 1);
+        }
+        Progress::More
+    }
+
+    /// Takes some members of the batch of a set.
+    fn take(&mut self, at: usize) {
+        let LongCombination { op, aggregate, parts, members, .. } = self;
+        let Part { weight, batch, taken, .. } = &mut parts[at];
+        let (round, weight) = (at as u32, *weight);
+        let end = batch.len().min(*taken + STEP);
+        for place in *taken..end {
+            let (member, score) = batch.at(place);
+            match op {
+                Op::Union => members.merge(member, or_zero(weight * score), |old, new| aggregate.fold(old, new)),
+                Op::Inter if at == 0 => members.insert(member, or_zero(weight * score)),
+                Op::Inter => {
+                    members.meet(member, (round - 1, round), |old| aggregate.fold(old, weight * score));
+                }
+                Op::Diff if at == 0 => members.insert(member, score),
+                Op::Diff => members.meet(member, (0, LOST), |old| old),
+            }
+        }
+        *taken = end;
+    }
+
+    /// Picks the members of the result, some of all.
+    fn pick(&mut self, from: usize) {
+        let wanted = if self.op == Op::Inter { self.parts.len() as u32 - 1 } else { 0 };
+        let end = self.members.len().min(from + STEP);
+        (from..end).filter(|&at| self.members.round(at) == wanted).for_each(|at| self.order.push(at));
+        self.stage = if end < self.members.len() { Stage::Pick(end) } else { Stage::Order };
+    }
+
+    fn reply(&mut self, out: &mut Reply) -> Progress {
+        let (Stage::Reply(left), Wish::Members { with_scores }) = (&mut self.stage, self.wish) else {
+            unreachable!("its head was replied")
+        };
+        let full = out.len() + REPLY_BYTES;
+        for place in left.by_ref().take(REPLY) {
+            let (member, score) = self.members.at(self.order.at(place));
+            reply_member(out, member, score, with_scores);
+            if out.len() >= full {
+                break;
+            }
+        }
+        if left.start < left.end { Progress::More } else { Progress::Done }
+    }
+}
+
+impl Ongoing for LongCombination {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        match self.stage {
+            Stage::Read(at) => return self.read(tx, at),
+            Stage::Pick(from) => self.pick(from),
+            Stage::Order => match self.wish {
+                Wish::Count { limit } => {
+                    let most = if limit == 0 { usize::MAX } else { limit };
+                    out.integer(self.order.len().min(most) as i64);
+                    return Progress::Done;
+                }
+                Wish::Members { with_scores } => {
+                    let members = &self.members;
+                    if self.order.step(|a, b| members.compare(a, b)) {
+                        reply_head(out, self.order.len(), with_scores);
+                        self.stage = Stage::Reply(0..self.order.len());
+                    }
+                }
+            },
+            Stage::Reply(_) => return self.reply(out),
+        }
+        Progress::More
+    }
+
+    fn held_bytes(&self) -> usize {
+        let batches = self.parts.iter().map(|part| part.batch.held_bytes()).sum::<usize>();
+        self.members.held_bytes() + self.order.held_bytes() + batches
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.parts.iter().filter_map(|part| part.reader.as_ref()).map(WholeReader::kept_bytes).sum()
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Milliseconds of Unix time at which everything happens.
+/// Milliseconds of Unix time at which everything begins.
 const NOW_MS: i64 = 1_795_000_000_000;
 /// Memory that the reply buffer keeps, as in a server.
 const REPLY_KEEP_BYTES: usize = 128 * 1024;
@@ -53,6 +53,7 @@ pub(crate) struct Connections {
     clients: Vec<Client>,
     bodies: LargeArguments,
     out: Reply,
+    now_ms: i64,
 }
 
 impl Connections {
@@ -69,6 +70,7 @@ impl Connections {
             clients: (0..CLIENTS).map(client).collect(),
             bodies: LargeArguments::default(),
             out: Reply::new(),
+            now_ms: NOW_MS,
         };
         match setting {
             Setting::Plain => {}
@@ -106,11 +108,11 @@ impl Connections {
     }
 
     fn execute(&mut self, part: &mut Part) {
-        let Connections { worker, batch, commands, clients, bodies, out } = self;
+        let Connections { worker, batch, commands, clients, bodies, out, now_ms } = self;
         let Client { parser, session } = &mut clients[part.client];
         let mut input = &mut *part.bytes;
         while !input.is_empty() || session.is_ongoing() {
-            let turn = batch.turn(worker, commands, parser, session, NOW_MS, input, bodies, out);
+            let turn = batch.turn(worker, commands, parser, session, *now_ms, input, bodies, out);
             match turn.state {
                 // A client that waits is served by a request of the other one, before it sends again.
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Blocked(_) => {}
@@ -122,7 +124,13 @@ impl Connections {
 
     /// Runs background steps until nothing is owed.
     pub(crate) fn rest(&mut self) {
-        while self.worker.background(NOW_MS, Duration::from_millis(1)).is_some_and(|due| due <= NOW_MS) {}
+        while self.worker.background(self.now_ms, Duration::from_millis(1)).is_some_and(|due| due <= self.now_ms) {}
+    }
+
+    /// Ten milliseconds pass: the background steps look for what is due, and do all of it.
+    pub(crate) fn pass_time(&mut self) {
+        self.now_ms += 10;
+        self.worker.background(self.now_ms, Duration::from_secs(60));
     }
 }
 

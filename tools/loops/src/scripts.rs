@@ -29,6 +29,8 @@
 //! | served | BLPOP by one client, LPUSH by the other, in turn | a waiter that is entered, served and taken out |
 //! | events | SET of a random key, keyspace events on | an event that is published on two channels |
 //! | tracked | 10 GETs by a client that tracks, 10 SETs by the other, in turn | reads that are remembered, changes that are reported |
+//! | fresh | GET and SET of random keys in turn, time passes between batches | background steps of a new store |
+//! | lived | the same in a store where values have grown, and with many collections and databases are gone | background steps of an old one: at most 5% more than fresh |
 //! | watched | WATCH by one client, 8 SETs by the other, UNWATCH, in turn | a key that is watched, changes while keys are watched |
 
 use crate::connection::Setting;
@@ -47,6 +49,8 @@ pub(crate) struct Script {
     pub(crate) request: fn(u64, &mut Vec<u8>),
     /// Which connection sends the `n`th request of the loop.
     pub(crate) client: fn(u64) -> usize,
+    /// Time passes between batches, and background steps run.
+    pub(crate) ages: bool,
 }
 
 /// A loop of one connection, nothing switched on.
@@ -56,7 +60,7 @@ const fn alone(
     fill: fn(u64, &mut Vec<u8>),
     request: fn(u64, &mut Vec<u8>),
 ) -> Script {
-    Script { name, setting: Setting::Plain, fill_requests, fill, request, client: first }
+    Script { name, setting: Setting::Plain, fill_requests, fill, request, client: first, ages: false }
 }
 
 fn first(_: u64) -> usize {
@@ -106,6 +110,8 @@ pub(crate) const SCRIPTS: &[Script] = &[
     Script { setting: Setting::Events, ..alone("events", KEYS, set_key, set) },
     Script { setting: Setting::Tracking, client: tracked_by, ..alone("tracked", KEYS, set_key, tracked) },
     Script { client: watched_by, ..alone("watched", KEYS, set_key, watched) },
+    Script { ages: true, ..alone("fresh", KEYS, set_key, get_or_set) },
+    Script { ages: true, ..alone("lived", LIFE + KEYS, live_and_set_key, get_or_set) },
 ];
 
 /// A number below `below` that looks drawn, the same for the same `n`.
@@ -141,6 +147,55 @@ fn mget(n: u64, out: &mut Vec<u8>) {
 fn set(n: u64, out: &mut Vec<u8>) {
     let bytes = 16 + draw(!n, 113) as usize;
     encode(out, &[b"SET".as_slice(), name('k', draw(n, KEYS)).as_bytes(), &value(n, bytes)]);
+}
+
+fn get_or_set(n: u64, out: &mut Vec<u8>) {
+    if n.is_multiple_of(2) { get(n, out) } else { set(n, out) }
+}
+
+/// Values that grow to extents with room for much more, and are deleted, but for the one that lies last.
+const GROWN: u64 = 100;
+/// Requests for each of them: it begins, it grows; then deletions.
+const GROWING: u64 = 3 * GROWN;
+/// Hashes of [`DEAD_FIELDS`] fields that are made and deleted, in databases.
+const DEAD_HASHES: u64 = 64;
+const DEAD_FIELDS: u64 = 500;
+/// Fields of one request.
+const DEAD_STEP: u64 = 100;
+/// Requests for each of these hashes: a database is chosen, fields come in steps, a key stays beside it, the hash goes.
+const DYING: u64 = DEAD_FIELDS / DEAD_STEP + 3;
+/// Requests of a store's life before it is measured; the last one goes back to the first database.
+const LIFE: u64 = GROWING + DEAD_HASHES * DYING + 1;
+
+/// The keys of a store that has lived long before it was filled.
+fn live_and_set_key(n: u64, out: &mut Vec<u8>) {
+    let grown = |n: u64| name('g', n % GROWN);
+    match n {
+        n if n < GROWN => encode(out, &["SETRANGE", &grown(n), "300000", "x"]),
+        n if n < 2 * GROWN => encode(out, &["SETRANGE", &grown(n), "600000", "x"]),
+        n if n == 3 * GROWN - 1 => encode(out, &["STRLEN", &grown(n)]),
+        n if n < GROWING => encode(out, &["DEL", &grown(n)]),
+        n if n < LIFE - 1 => die(n - GROWING, out),
+        n if n == LIFE - 1 => encode(out, &["SELECT", "0"]),
+        n => set_key(n - LIFE, out),
+    }
+}
+
+/// A request of the life of a hash that ends.
+fn die(n: u64, out: &mut Vec<u8>) {
+    let (hash, step) = (n / DYING, n % DYING);
+    let key = name('d', hash);
+    match step {
+        0 => encode(out, &["SELECT", &(hash % 16).to_string()]),
+        1 => encode(out, &["SET", &name('s', hash), "stays"]),
+        step if step == DYING - 1 => encode(out, &["DEL", &key]),
+        step => {
+            let mut words = vec!["HSET".to_string(), key];
+            let first = (step - 2) * DEAD_STEP;
+            words.extend((first..first + DEAD_STEP).flat_map(|field| [small_field(field), name('v', field)]));
+            encode(out, &words);
+        }
+    }
 }
 
 fn set_counter(n: u64, out: &mut Vec<u8>) {

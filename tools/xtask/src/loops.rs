@@ -24,8 +24,10 @@ const GROWTH_PERCENT_MAX: f64 = 3.0;
 const LOOPS: &[&str] = &[
     "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "hfew", "hmany",
     "sfew", "smany", "zfew", "zmany", "spop", "zadd", "zpopmin", "zrange", "zties", "zscore", "zrank", "zrem", "exec",
-    "served", "events", "tracked", "watched",
+    "served", "events", "tracked", "watched", "fresh", "lived",
 ];
+/// A store that has lived long, and a new one: by how many percent the first may cost more.
+const LIVED: (&str, &str, f64) = ("lived", "fresh", 5.0);
 /// The function inside which is counted.
 const TOGGLE: &str = "--toggle-collect=*measured_loop*";
 /// Where the counts are.
@@ -67,6 +69,7 @@ fn counted(record: bool) -> Result<Tally, String> {
         let verdict = if record { Ok(()) } else { judge(before, *count) };
         tally.add(Tally::one(&format!("loop {name}"), verdict));
     }
+    tally.add(Tally::one("a store that lived long", judge_life(&now.counts)));
     Ok(tally)
 }
 
@@ -154,6 +157,18 @@ fn judge(before: Option<f64>, now: f64) -> Result<(), String> {
     }
 }
 
+/// Refuses a store whose past costs instructions.
+fn judge_life(counts: &BTreeMap<String, f64>) -> Result<(), String> {
+    let (lived, fresh, percent_max) = LIVED;
+    let [lived, fresh] = [lived, fresh].map(|name| counts.get(name).copied().unwrap_or(f64::INFINITY));
+    let more = percent(fresh, lived);
+    if more <= percent_max {
+        Ok(())
+    } else {
+        Err(format!("{lived:.1} instructions per operation, {more:+.1}% of {fresh:.1}"))
+    }
+}
+
 fn percent(before: f64, now: f64) -> f64 {
     (now / before - 1.0) * 100.0
 }
@@ -195,6 +210,13 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_may_not_grow_old() {
+        let counts = |lived: f64| BTreeMap::from([("fresh".to_string(), 1000.0), ("lived".to_string(), lived)]);
+        assert!(judge_life(&counts(1049.0)).is_ok() && judge_life(&counts(900.0)).is_ok());
+        assert!(judge_life(&counts(1051.0)).is_err() && judge_life(&BTreeMap::new()).is_err());
+    }
 
     #[test]
     fn own_costs_are_summed_by_object() {

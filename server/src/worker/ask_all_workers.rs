@@ -275,6 +275,10 @@ impl Answer<'_> {
     /// Writes the reply, if the client wants it; an error counts with the command that asked.
     fn write(self, stats: &CommandStats, asked: &Row, wanted: bool, out: &mut Reply) {
         let mark = out.mark();
+        if matches!(self.question, Question::Unblock { error: true, .. }) && self.killed > 0 {
+            // As redis-server counts it: an error was replied while the command ran, to the client that waited.
+            stats.of(asked).failed.add(1);
+        }
         if let Err(error) = self.reply(out) {
             stats.fail(asked, &error, mark, out);
         }

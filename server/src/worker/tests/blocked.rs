@@ -83,6 +83,14 @@ fn unblocked_by_another_client() {
     assert!(other.bulk(&["INFO", "clients"]).contains("blocked_clients:1\r\n"));
     other.ask(&["CLIENT", "UNBLOCK", &id, "ERROR"], ":1\r\n");
     popper.expect(b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    // Both commands have failed, as redis-server counts it, and one error was replied.
+    let stats = other.bulk(&["INFO", "commandstats", "errorstats"]);
+    for (line, fields) in
+        [("cmdstat_blpop:calls=1,", "failed_calls=1"), ("cmdstat_client|unblock:calls=2,", "failed_calls=1")]
+    {
+        assert!(stats.lines().any(|l| l.starts_with(line) && l.ends_with(fields)), "{line} {fields}: {stats}");
+    }
+    assert!(stats.contains("errorstat_UNBLOCKED:count=1\r\n"), "{stats}");
     popper.send(&[&["BLPOP", "a", "10"][..], &["PING"]].map(request).concat());
     wait_blocked(&server, 1);
     other.ask(&["CLIENT", "UNBLOCK", &id], ":1\r\n");

@@ -15,10 +15,12 @@ use crate::features::pubsub::state::Kind;
 use crate::net::conn::{Conn, Ends, WaitReasons};
 
 /// All bytes that a client costs: what the connection takes, values that are received or sent, and elements that are kept
-/// for its reply as they were, which both lie in the store. What `maxmemory-clients` bounds, and CLIENT LIST shows.
+/// for its reply as they were, which both lie in the store. What `maxmemory-clients` bounds, and CLIENT LIST shows. A value
+/// that is received weighs from its first byte on what it is going to be: when it is whole its command runs at once, and
+/// nobody has looked at its client.
 #[inline]
 pub(crate) fn weight(conn: &Conn) -> usize {
-    let in_store = conn.requests().large_bytes() + conn.output().pinned_bytes() + conn.session().kept_bytes();
+    let in_store = conn.requests().announced_bytes() + conn.output().pinned_bytes() + conn.session().kept_bytes();
     memory(conn) + in_store
 }
 

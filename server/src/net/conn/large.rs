@@ -64,6 +64,15 @@ impl Large {
         coming + self.whole.bytes()
     }
 
+    /// Bytes that the request's arguments take when the one that comes is whole.
+    pub(super) fn announced_bytes(&self) -> usize {
+        let coming = match &self.filling {
+            Some(Filling::Extent(extent)) => extent.len(),
+            _ => 0,
+        };
+        coming + self.whole.bytes()
+    }
+
     /// An argument of `len` bytes begins, of which `begun` have come already. False if no extent is to be had: it is read
     /// as any other input.
     pub(super) fn begin(&mut self, store: &mut varve_store::StoreWorker, begun: &[u8], len: usize) -> bool {

@@ -88,9 +88,11 @@ impl Requests {
         self.input.len() + self.large.bytes()
     }
 
-    /// Bytes of large arguments that are here; they lie in the store.
-    pub(crate) fn large_bytes(&self) -> usize {
-        self.large.bytes()
+    /// Bytes beside [`Requests::held_bytes`] that the request takes when what it has announced is here: large arguments in
+    /// the store, and the rest of one that is to lie in the input.
+    pub(crate) fn announced_bytes(&self) -> usize {
+        let comes = if self.input.is_empty() || self.large.is_filling() { 0 } else { self.input.len() + self.want };
+        self.large.announced_bytes() + comes.saturating_sub(self.input.held_bytes())
     }
 
     /// Bytes that CLIENT LIST shows as unread.

@@ -152,6 +152,21 @@ fn histograms_count_each_call_once() {
     assert_eq!(numbers.last().map(String::as_str), Some(":2"), "the last count is all of them");
 }
 
+/// A client weighs what its argument is going to be: the command that brings more than clients may take never runs.
+#[test]
+fn an_argument_weighs_before_it_is_whole() {
+    let server = Server::start(2, "maxmemory-clients 3000000");
+    let mut control = server.connect();
+    for (name, bytes) in [("a", 2_900_000), ("b", 3_000_000)] {
+        let mut client = server.connect();
+        // The key is not kept by a client that is closed, however its last bytes come.
+        let _ = client.stream.write_all(&request(&["SET", name, &"v".repeat(bytes)]));
+        assert_eq!(client.is_closed(), bytes >= 3_000_000, "{bytes} bytes");
+    }
+    control.ask(&["EXISTS", "a", "b"], ":1\r\n");
+    wait_until("it is gone", || server.state().total(|stats| &stats.evicted) == 1);
+}
+
 #[test]
 fn replies_stop_at_the_limit_while_they_are_made() {
     let server = Server::start(1, "client-output-buffer-limit normal 1mb 0 0");

@@ -236,9 +236,15 @@ impl Core {
 
     /// Gives its reply to a client that waited for keys; it leaves when the append-only file is synced up to `filed`.
     pub(super) fn serve_waiter(&mut self, served: Served, filed: u64) {
-        let Some(who) = self.unblock(served.client, |_, out| out.raw(&served.reply)) else { return };
+        let mut unsent = 0;
+        let reply = |_: &Blocked, out: &mut Reply| {
+            unsent = out.len();
+            out.raw(&served.reply);
+        };
+        let Some(who) = self.unblock(served.client, reply) else { return };
         let Some(conn) = self.conns.get_mut(who) else { return };
-        self.filed.stand_by(conn, &self.state.persist().aof, filed);
+        let from = conn.output_place(unsent);
+        self.filed.stand_by(conn, &self.state.persist().aof, from, filed);
         if let Some(slow) = served.slow {
             self.log_slow(who.conn, [*slow]);
         }

@@ -50,7 +50,7 @@ use crate::features::persist;
 use crate::features::persist::state::aof::Aof;
 use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
-use crate::net::conn::{Conn, Newcomer, Pool, WaitReasons};
+use crate::net::conn::{Conn, Newcomer, Pool};
 use crate::net::listen::Listener;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
@@ -384,8 +384,7 @@ impl Worker {
             core.release_filed();
             waiting.retain(|&id| {
                 let conn = &mut core.conns[id];
-                let filed = !conn.waits(WaitReasons::FILE);
-                !filed || conn.write_unsent().is_ok() && !conn.output().is_empty()
+                conn.waits_for_file() || conn.write_unsent().is_ok() && !conn.output().is_empty()
             });
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -74,6 +74,7 @@ impl Worker {
     ) -> Result<Stop, Broken> {
         let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
         let conn = &mut core.conns[id];
+        let from = conn.output_place(conn.output().len());
         let mut unsent = if conn.output().is_empty() { None } else { Some(conn.take_output()) };
         let keeps_room = unsent.is_some() && core.state.outputs_kept();
         let out = unsent.as_mut().unwrap_or(reply);
@@ -81,7 +82,7 @@ impl Worker {
         let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
         let written = match stop {
             Stop::Foreign => Err(core.refuse_foreign(id)),
-            _ => core.send_replies(id, out),
+            _ => core.send_replies(id, from, out),
         };
         if written.is_ok() && (!out.is_empty() || keeps_room) {
             let output = mem::take(out);
@@ -204,11 +205,11 @@ impl Core {
         Ok(())
     }
 
-    /// Sends the replies of a visit, after everybody who must know of its changes first.
-    fn send_replies(&mut self, id: ConnId, out: &mut Reply) -> Result<(), Broken> {
+    /// Sends the replies of a visit, which stand behind byte number `from`, after everybody who must know of its changes first.
+    fn send_replies(&mut self, id: ConnId, from: u64, out: &mut Reply) -> Result<(), Broken> {
         self.state.tracking().flush(self.index);
         self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), self.index);
-        self.file_before_replies(id);
+        self.file_before_replies(id, from);
         self.deliver_behind_replies(id, out);
         if self.over_output_limit(id, out.len(), out.is_overflown()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
@@ -219,11 +220,11 @@ impl Core {
     /// The replies wait for the append-only file if that is how it is kept, and so does all that the visit has published:
     /// they tell of changes.
     #[inline]
-    fn file_before_replies(&mut self, id: ConnId) {
+    fn file_before_replies(&mut self, id: ConnId, from: u64) {
         let until = self.store.take_awaited();
         self.state.pubsub().end_visit(self.index, until);
         if until > 0 && self.config.append.fsync == Fsync::Always {
-            self.filed.stand_by(&mut self.conns[id], &self.state.persist().aof, until);
+            self.filed.stand_by(&mut self.conns[id], &self.state.persist().aof, from, until);
         }
     }
 

@@ -10,6 +10,7 @@
 //! A connection belongs to one worker; no other thread ever touches it. Not here: executing (worker/serve.rs).
 
 mod deferred;
+mod filed;
 mod input;
 mod large;
 mod output;
@@ -18,6 +19,7 @@ mod socket;
 mod wait;
 
 pub(crate) use deferred::{Deferred, DeferredQuestion};
+use filed::Filed;
 pub(crate) use input::Pool;
 use output::Flush;
 use requests::Reading;
@@ -55,6 +57,7 @@ pub(crate) struct Conn {
     /// Its subscriptions; None until it subscribes.
     subscriptions: Option<Box<Subscriptions>>,
     waits: WaitReasons,
+    filed: Filed,
     /// Stands in the worker's ready queue.
     queued: bool,
     /// When the soft output limit was passed (milliseconds of Unix time), if it is passed now.
@@ -97,6 +100,7 @@ impl Conn {
             deferred: None,
             subscriptions: None,
             waits: WaitReasons::default(),
+            filed: Filed::default(),
             queued: false,
             over_soft_since_ms: None,
             reached: false,
@@ -163,12 +167,38 @@ impl Conn {
     /// Writes replies as far as the socket takes them.
     #[inline]
     pub(crate) fn write(&mut self, replies: &mut Reply) -> io::Result<Flush> {
-        self.socket.write(replies)
+        let done = self.socket.write(replies, self.filed.sendable())?;
+        self.filed.note_sent(done.bytes);
+        Ok(done)
     }
 
     /// Writes what is unsent, as far as the socket takes it.
     pub(crate) fn write_unsent(&mut self) -> io::Result<Flush> {
-        self.socket.write(&mut self.output)
+        let mut output = self.take_output();
+        let done = self.write(&mut output);
+        self.keep_output(output);
+        done
+    }
+
+    /// Number of the byte behind the first `unsent` bytes of its output, among all that it is ever sent.
+    #[inline]
+    pub(crate) fn output_place(&self, unsent: usize) -> u64 {
+        self.filed.end(unsent)
+    }
+
+    /// Output behind this byte waits until the journal is synced up to `until`. True if none waited.
+    pub(crate) fn hold_output(&mut self, from: u64, until: u64) -> bool {
+        self.filed.hold(from, until)
+    }
+
+    /// The journal is synced up to here: output that waited for that may be sent. Gives the position that the rest waits for.
+    pub(crate) fn let_output_go(&mut self, synced: u64) -> Option<u64> {
+        self.filed.let_go(synced)
+    }
+
+    /// True if the append-only file is to have something before the next byte is sent.
+    pub(crate) fn waits_for_file(&self) -> bool {
+        self.filed.sendable() == 0
     }
 
     /// Its requests that are not executed.
@@ -335,7 +365,7 @@ impl Conn {
 
     /// True if output may be written to the socket.
     pub(crate) fn may_write(&self) -> bool {
-        !self.socket.is_full() && !self.waits(WaitReasons::BARRIER) && !self.waits(WaitReasons::FILE)
+        !self.socket.is_full() && !self.waits(WaitReasons::BARRIER) && !self.waits_for_file()
     }
 
     /// True if it waits for this reason.

@@ -34,16 +34,16 @@ pub(crate) struct Flush {
     pub(crate) end: Flushed,
 }
 
-/// Writes what the socket takes, [`FLUSH_BYTES`] or one write more at most.
-pub(crate) fn flush(stream: &Stream, replies: &mut Reply) -> io::Result<Flush> {
+/// Writes what the socket takes, `most` bytes at most, and [`FLUSH_BYTES`] or one write more.
+pub(crate) fn flush(stream: &Stream, replies: &mut Reply, most: usize) -> io::Result<Flush> {
     let mut done = Flush { bytes: 0, writes: 0, end: Flushed::Empty };
     while !replies.is_empty() {
-        if done.bytes >= FLUSH_BYTES {
+        if done.bytes >= FLUSH_BYTES.min(most) {
             done.end = Flushed::More;
             break;
         }
         done.writes += 1;
-        match write_once(stream, replies) {
+        match write_once(stream, replies, most - done.bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 done.bytes += count;
@@ -60,12 +60,28 @@ pub(crate) fn flush(stream: &Stream, replies: &mut Reply) -> io::Result<Flush> {
     Ok(done)
 }
 
-fn write_once(stream: &Stream, replies: &Reply) -> io::Result<usize> {
+fn write_once(stream: &Stream, replies: &Reply, most: usize) -> io::Result<usize> {
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-    match replies.slices(&mut slices) {
+    let count = if replies.len() <= most { replies.slices(&mut slices) } else { first(replies, most, &mut slices) };
+    match count {
         1 => stream.write(&slices[0]),
         count => stream.write_vectored(&slices[..count]),
     }
+}
+
+/// The first `most` bytes, or as many as `slices` takes: the number of slices.
+#[cold]
+fn first<'r>(replies: &'r Reply, most: usize, slices: &mut [IoSlice<'r>]) -> usize {
+    let (mut left, mut count) = (most, 0);
+    for part in replies.parts().take(slices.len()) {
+        let part = &part[..part.len().min(left)];
+        if part.is_empty() {
+            break;
+        }
+        slices[count] = IoSlice::new(part);
+        (left, count) = (left - part.len(), count + 1);
+    }
+    count
 }
 
 #[cfg(test)]
@@ -90,7 +106,7 @@ mod tests {
         });
         let mut written = 0;
         loop {
-            let done = flush(&stream, &mut replies).unwrap();
+            let done = flush(&stream, &mut replies, usize::MAX).unwrap();
             assert!(done.bytes <= FLUSH_BYTES + total.min(8 << 20));
             written += done.bytes;
             if done.end == Flushed::Empty {

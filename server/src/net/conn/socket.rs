@@ -180,9 +180,9 @@ impl Socket {
         Ok(Some(count))
     }
 
-    /// Writes as much as the socket takes, within one flush's share.
-    pub(crate) fn write(&mut self, replies: &mut Reply) -> io::Result<Flush> {
-        let done = flush(&self.stream, replies)?;
+    /// Writes as much as the socket takes, `most` bytes at most, within one flush's share.
+    pub(crate) fn write(&mut self, replies: &mut Reply, most: usize) -> io::Result<Flush> {
+        let done = flush(&self.stream, replies, most)?;
         self.full = done.end == Flushed::Blocked;
         Ok(done)
     }

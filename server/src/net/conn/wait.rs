@@ -10,13 +10,12 @@
 //! | BARRIER | others keep copies of what its commands changed | the invalidations are with them |
 //! | QUESTION | a question of its is with all workers | all workers have answered |
 //! | SAVE | SAVE | the file is on disk, or could not be written |
-//! | FILE | its replies tell of changes that the append-only file is to have first | the file is synced so far |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | CLOSING | QUIT, a protocol error, CLIENT KILL of itself | never: it is closed when its output is written |
 //!
 //! Requests are executed while the set is empty. Where a whole request waits here, each reason but OUTPUT also holds back
-//! reading: the client's socket then holds the client back. BARRIER and FILE hold back the writing of replies, and CLOSING holds
-//! back all reading.
+//! reading: the client's socket then holds the client back. BARRIER holds back the writing of replies, and CLOSING holds back
+//! all reading.
 
 /// See the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +40,6 @@ impl WaitReasons {
     pub(crate) const MESSAGES: WaitReasons = WaitReasons(1 << 7);
     /// A save is under way for which it waits.
     pub(crate) const SAVE: WaitReasons = WaitReasons(1 << 8);
-    /// Its replies wait for the append-only file.
-    pub(crate) const FILE: WaitReasons = WaitReasons(1 << 9);
 
     /// True if nothing holds requests back.
     #[inline]
@@ -93,8 +90,7 @@ impl WaitReasons {
 mod tests {
     use super::*;
 
-    const ALL: [WaitReasons; 10] = [
-        WaitReasons::FILE,
+    const ALL: [WaitReasons; 9] = [
         WaitReasons::OUTPUT,
         WaitReasons::PAUSE,
         WaitReasons::INBOX,

@@ -128,3 +128,56 @@ fn issue_13_an_event_of_expiry_leaves_when_the_file_has_the_del() {
     writer.expect(b"+OK\r\n");
     all.iter_mut().for_each(|client| client.expect(message(name, "k").as_bytes()));
 }
+
+/// A client whose replies wait goes on: its requests run, and each reply leaves when what it tells is synced, in order.
+#[test]
+fn issue_13_requests_run_while_replies_wait() {
+    let server = start(b"");
+    let (mut writer, mut other) = (server.connect(), server.connect());
+    for round in 0..20 {
+        let before = end(&server);
+        writer.send(&request(&["INCR", "n"]));
+        wait_until("the first has run", || end(&server) > before);
+        // The second command's bytes come to the journal while the first reply waits.
+        let first = end(&server);
+        writer.send(&request(&["INCR", "n"]));
+        wait_until("the second has run", || end(&server) > first);
+        writer.send(&[request(&["GET", "n"]), request(&["ECHO", "x"])].concat());
+        // Nobody else waits for this client.
+        other.ask(&["GET", "nothing"], "$-1\r\n");
+        let aof = &server.state().persist().aof;
+        let position = aof.journal().synced() + first;
+        aof.reached(Reached { synced: position, released: position });
+        writer.expect(format!(":{}\r\n", 2 * round + 1).as_bytes());
+        writer.stream.set_nonblocking(true).unwrap();
+        assert!(writer.stream.peek(&mut [0]).is_err(), "the second reply waits");
+        writer.stream.set_nonblocking(false).unwrap();
+        sync(&server);
+        let count = (2 * round + 2).to_string();
+        writer.expect(format!(":{count}\r\n${}\r\n{count}\r\n$1\r\nx\r\n", count.len()).as_bytes());
+    }
+}
+
+/// Replies that wait are output like any other: a client with too much of it is not served before some of it is sent.
+#[test]
+fn issue_13_output_that_waits_for_the_file_is_bounded() {
+    const COUNT: usize = 1000;
+    let server = start(b"");
+    let (mut writer, value) = (server.connect(), "v".repeat(60_000));
+    writer.send(&[request(&["SET", "k", &value]), request(&["GET", "k"]).repeat(COUNT)].concat());
+    let peak = || server.state().workers().iter().map(|worker| worker.stats().output_peak_bytes.get()).max();
+    wait_until("some replies wait", || peak() >= Some(60_000));
+    // Turns of all workers, in which the requests would run.
+    for _ in 0..8 {
+        let mut other = server.connect();
+        (0..200).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    }
+    assert!(peak() < Some(33 << 20), "{:?} bytes", peak());
+    sync(&server);
+    writer.expect(b"+OK\r\n");
+    let (reply, mut got) = (format!("$60000\r\n{value}\r\n").into_bytes(), vec![0; 60_010]);
+    for _ in 0..COUNT {
+        writer.stream.read_exact(&mut got).unwrap();
+        assert!(got == reply);
+    }
+}

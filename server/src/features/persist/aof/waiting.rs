@@ -2,28 +2,27 @@
 //!
 //! ```text
 //!   visit: commands --> position behind the last effect of the shards that they touched
-//!     synced already: the replies leave        else: the connection waits (WaitReasons::FILE), its replies in its output
-//!   the file's thread has synced further --> wakes the worker --> those that waited for less go on
+//!     synced already: the replies leave        else: they stay in the output (net/conn/filed.rs), and requests behind run
+//!   the file's thread has synced further --> wakes the worker --> replies that waited for less are sent
 //! ```
-//! A connection that only reads shards whose effects are synced does not wait.
+//! The replies of a connection that only reads shards whose effects are synced do not wait.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use super::super::state::aof::Aof;
 use crate::features::pubsub::state::ConnRef;
-use crate::net::conn::{Conn, WaitReasons};
+use crate::net::conn::Conn;
 use crate::net::conns::Conns;
 
-/// The connections of one worker that wait.
+/// The connections of one worker whose output waits, each once.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingForFile {
     heap: BinaryHeap<Waiting>,
-    /// The greatest position that each client waits for: its replies may tell of more than when it began to wait.
-    last: HashMap<u64, u64>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Waiting {
+    /// Its first bytes that wait do so for this position, or for a greater one since.
     until: u64,
     who: ConnRef,
 }
@@ -42,20 +41,15 @@ impl PartialOrd for Waiting {
 }
 
 impl WaitingForFile {
-    /// The replies of a connection wait until the file is synced up to `until`.
+    /// Output of a connection behind byte number `from` waits until the file is synced up to `until`.
     #[inline]
-    pub(crate) fn stand_by(&mut self, conn: &mut Conn, aof: &Aof, until: u64) {
-        if until > aof.journal().synced() {
-            conn.wait(WaitReasons::FILE);
-            let last = self.last.entry(conn.who().client).or_insert(0);
-            if until > *last {
-                *last = until;
-                self.heap.push(Waiting { until, who: conn.who() });
-            }
+    pub(crate) fn stand_by(&mut self, conn: &mut Conn, aof: &Aof, from: u64, until: u64) {
+        if until > aof.journal().synced() && conn.hold_output(from, until) {
+            self.heap.push(Waiting { until, who: conn.who() });
         }
     }
 
-    /// Lets those go on whose replies may leave.
+    /// Lets the connections go on whose replies may leave.
     #[inline]
     pub(crate) fn release(&mut self, conns: &mut Conns, aof: &Aof) {
         if self.heap.is_empty() {
@@ -63,11 +57,12 @@ impl WaitingForFile {
         }
         let synced = aof.journal().synced();
         while self.heap.peek().is_some_and(|waiting| waiting.until <= synced) {
-            let Some(Waiting { who, until }) = self.heap.pop() else { return };
-            if self.last.get(&who.client) == Some(&until) {
-                self.last.remove(&who.client);
-                conns.lift(who, WaitReasons::FILE);
+            let Some(Waiting { who, .. }) = self.heap.pop() else { return };
+            let Some(conn) = conns.get_mut(who) else { continue };
+            if let Some(until) = conn.let_output_go(synced) {
+                self.heap.push(Waiting { until, who });
             }
+            conns.enqueue(who.conn);
         }
     }
 

@@ -87,6 +87,11 @@ impl IndexGeometry {
         self.first(|size| size > buckets)
     }
 
+    /// The first size that holds this many entries and does not grow.
+    pub(crate) fn fitting(&self, entries: usize) -> u64 {
+        self.first(|size| entries_max(size) >= entries)
+    }
+
     /// The size that a table of this many entries shrinks to.
     pub(crate) fn shrunk(&self, entries: usize) -> u64 {
         self.first(|size| size as f64 * CELLS as f64 * LOAD_SHRUNK >= entries as f64)

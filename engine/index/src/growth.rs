@@ -37,6 +37,16 @@ impl<E: IndexCell> IndexTable<E> {
         self.split < POSITIONS
     }
 
+    /// The table is going to have this number of entries: it begins with a size for them, or grows to it next, and it does not
+    /// shrink meanwhile. With 0 none are expected any more.
+    pub fn expect(&mut self, entries: usize) {
+        self.expected = if entries == 0 { 0 } else { self.geometry.fitting(entries) };
+        debug_assert!(
+            entries == 0 || entries_max(self.expected) >= entries,
+            "the last of {entries} entries moves none"
+        );
+    }
+
     /// The work of an insert before it puts its entry: the first table, the start of growth, a bit of moving.
     #[cold]
     pub(crate) fn make_way(&mut self, rehash: &impl Rehash<E>) {
@@ -46,20 +56,32 @@ impl<E: IndexCell> IndexTable<E> {
             self.publish_hint();
             return;
         }
-        if self.is_moving() || self.start_move(self.geometry.larger(self.parts[NEW].count())) {
+        if self.is_moving() || self.grow() {
             self.advance(rehash, u64::from(self.move_pace));
         }
     }
 
     /// Makes the first part; its buckets. Where the system refuses them, it begins with what the heap gives.
     fn begin(&mut self) -> u64 {
-        let wanted = self.geometry.buckets(0);
+        let wanted = self.geometry.buckets(0).max(self.expected);
         let (part, buckets) = match Part::new(wanted) {
             Ok(part) => (part, wanted),
             Err(_) => (Part::new(HEAP_BUCKETS).expect("less than a page comes from the heap"), HEAP_BUCKETS),
         };
         self.parts[NEW] = part;
         buckets
+    }
+
+    /// Begins to grow; false if the system refuses the memory.
+    fn grow(&mut self) -> bool {
+        let larger = self.geometry.larger(self.parts[NEW].count());
+        if self.expected > larger {
+            if self.start_move(self.expected) {
+                return true;
+            }
+            self.expected = 0;
+        }
+        self.start_move(larger)
     }
 
     /// Begins a move; false if the system refuses the memory. Then the table goes on as it is, its chains grow longer, and
@@ -161,9 +183,9 @@ impl<E: IndexCell> IndexTable<E> {
                 self.clear();
                 return false;
             }
-            let now = self.parts[NEW].count();
-            let size = if self.len > self.grow_at { self.geometry.larger(now) } else { self.geometry.shrunk(self.len) };
-            if !self.start_move(size) {
+            let moves =
+                if self.len > self.grow_at { self.grow() } else { self.start_move(self.geometry.shrunk(self.len)) };
+            if !moves {
                 return false;
             }
         }
@@ -186,7 +208,7 @@ impl<E: IndexCell> IndexTable<E> {
         }
         self.len > self.grow_at
             || self.has_idle_pool()
-            || (self.load() < LOAD_MIN && (self.len == 0 || self.shrinks(now)))
+            || (self.expected == 0 && self.load() < LOAD_MIN && (self.len == 0 || self.shrinks(now)))
     }
 
     /// Whether a table of this many buckets would be smaller, and that was not just refused.

@@ -37,6 +37,8 @@ pub struct IndexTable<E = Ref> {
     pub(crate) refused: bool,
     /// The system has refused a smaller size: none is asked for from this number of entries on.
     pub(crate) shrink_below: usize,
+    /// Buckets for the entries that are expected, 0 while none are.
+    pub(crate) expected: u64,
     pub(crate) geometry: IndexGeometry,
     pub(crate) hint: Option<Hint>,
     /// The kind of entry that all words stand for.
@@ -85,7 +87,7 @@ impl<E: IndexCell> IndexTable<E> {
         let parts = [Part::none(), Part::none()];
         let (split, move_pace) = (POSITIONS, geometry.move_buckets);
         let (len, grow_at, moved, drained) = (0, 0, 0, None);
-        let (refused, shrink_below, hint, kind) = (false, usize::MAX, None, PhantomData);
+        let (refused, shrink_below, expected, hint, kind) = (false, usize::MAX, 0, None, PhantomData);
         IndexTable {
             split,
             parts,
@@ -96,6 +98,7 @@ impl<E: IndexCell> IndexTable<E> {
             drained,
             refused,
             shrink_below,
+            expected,
             geometry,
             hint,
             kind,

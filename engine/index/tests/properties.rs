@@ -340,3 +340,38 @@ fn numbers_say_their_hash_with_the_tag() {
 fn a_number_has_48_bits() {
     CellNumber::new(1 << 48);
 }
+
+/// Entries that are expected move nothing: the table has its size from the beginning, or grows to it at once.
+#[test]
+fn a_table_of_expected_entries_does_not_move_and_does_not_shrink() {
+    const ENTRIES: u64 = 10_000;
+    for before in [0, 1000] {
+        let mut table = IndexTable::new(IndexGeometry::default());
+        (1..=before).for_each(|n| table.insert(mix64(n), r(n), &Mixed));
+        while table.step(&Mixed, 100) {}
+        table.expect(ENTRIES as usize);
+        let mut sizes = vec![table.stats().buckets];
+        for n in before + 1..=ENTRIES {
+            table.insert(mix64(n), r(n), &Mixed);
+            assert!(before > 0 || !table.is_moving() && !table.wants_move(), "an entry moves at {n}");
+            sizes.push(table.stats().buckets);
+        }
+        sizes.dedup();
+        assert_eq!(sizes.len(), 2, "from the size of {before} entries to the last one: {sizes:?}");
+        table.verify(&Mixed);
+        (ENTRIES + 1..2 * ENTRIES).for_each(|n| table.insert(mix64(n), r(n), &Mixed));
+        assert!(table.stats().buckets > sizes[1], "it grows beyond what was expected");
+        while table.step(&Mixed, 100) {}
+        table.verify(&Mixed);
+    }
+    let mut table = IndexTable::new(IndexGeometry::default());
+    table.expect(ENTRIES as usize);
+    table.insert(mix64(1), r(1), &Mixed);
+    let large = table.stats().buckets;
+    assert!(!table.step(&Mixed, 1) && table.stats().buckets == large, "the others are still to come");
+    table.expect(0);
+    assert!(table.wants_move(), "none is to come");
+    while table.step(&Mixed, 1000) {}
+    assert!(table.stats().buckets < large / 10);
+    assert!(table.find_ref(mix64(1), r(1)).is_some());
+}

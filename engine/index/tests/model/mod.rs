@@ -24,7 +24,7 @@ pub enum Op {
     Find(u64),
     /// Look for a hash that may be absent.
     FindHash(HashKind, u64),
-    /// Some buckets of background work.
+    /// Some buckets of background work; from 240 on, another number of entries is expected.
     Step(u8),
     /// A step of a scan that goes on between the other operations; begins one when there is none.
     Scan,
@@ -140,6 +140,7 @@ impl World {
             Op::Replace(which) => self.replace(which),
             Op::Find(which) => self.find(which),
             Op::FindHash(kind, x) => self.find_hash(kind.hash(x)),
+            Op::Step(expected @ 240..) => self.table.expect(usize::from(expected - 240) * 50),
             Op::Step(buckets) => {
                 self.table.step(&self.hashes, usize::from(buckets % 16) + 1);
                 self.changed();
@@ -307,6 +308,7 @@ impl World {
             self.scan_step();
         }
         self.verify();
+        self.table.expect(0);
         let mut steps = 0;
         while self.table.step(&self.hashes, 3) {
             steps += 1;

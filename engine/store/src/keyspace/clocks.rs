@@ -45,6 +45,9 @@ impl Store {
     pub fn set_loading(&self, on: bool) {
         self.limit().lift(on);
         self.hold_wheels(on);
+        if !on {
+            self.expect_keys(0);
+        }
     }
 
     /// The policy that makes room at the limit.

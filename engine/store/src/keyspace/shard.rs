@@ -199,6 +199,14 @@ impl Shard {
         count.volatile += u64::from(volatile);
     }
 
+    /// This number of keys is going to be there, 0 where none are expected any more.
+    pub(crate) fn expect_keys(&mut self, ground: &Ground, id: usize, keys: usize) {
+        self.index.expect(keys);
+        if self.index.wants_move() {
+            ground.mark_growing(id);
+        }
+    }
+
     /// Reports the index's size and growth under way to the store, after the index changed.
     #[inline]
     pub(crate) fn follow_index(&mut self, ground: &Ground, id: usize) {

@@ -369,6 +369,17 @@ impl Store {
         self.loading.store(loading, Relaxed);
     }
 
+    /// This number of keys is going to be there: the shards' indexes get room for them at once, and keep it until other
+    /// keys are expected, or none (0). Takes the locks of all shards, one after the other.
+    pub fn expect_keys(&self, keys: u64) {
+        // Some shards have more keys than others; one that is full grows like any.
+        let each = keys.div_ceil(self.shards.len() as u64);
+        let each = each + each / 16;
+        for (id, cell) in self.shards.iter().enumerate() {
+            cell.lock.lock().expect_keys(&self.ground, id, each as usize);
+        }
+    }
+
     /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).
     pub fn set_active_expire(&self, on: bool) {
         self.active_expire.store(on, Relaxed);

@@ -13,6 +13,9 @@ use varve_store::{Key, StoreWorker, Tx};
 
 use super::state::batch::{Batch, Entry};
 
+/// Entries whose keys' buckets are fetched before the first of them is inserted.
+const AHEAD: usize = 16;
+
 /// The fate of a key that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duplicates {
@@ -51,19 +54,30 @@ pub(super) fn insert(
 ) -> Result<Inserted, String> {
     let work = |tx: &mut Tx<'_>| {
         let (mut inserted, mut insertion) = (Inserted::default(), Insertion::default());
-        for entry in &batch.entries {
-            let key = &batch.bytes[entry.key.clone()];
-            let new = insert_one(batch, entry, key, tx, duplicates, &mut insertion).map_err(|reason| {
-                format!("before byte {}, at key \"{}\": {reason}", entry.offset, key.escape_ascii())
-            })?;
-            inserted.keys += u64::from(new);
-            inserted.expired += u64::from(!new);
+        for entries in batch.entries.chunks(AHEAD) {
+            entries.iter().for_each(|entry| fetch(tx, batch, entry));
+            for entry in entries {
+                let key = &batch.bytes[entry.key.clone()];
+                let new = insert_one(batch, entry, key, tx, duplicates, &mut insertion).map_err(|reason| {
+                    format!("before byte {}, at key \"{}\": {reason}", entry.offset, key.escape_ascii())
+                })?;
+                inserted.keys += u64::from(new);
+                inserted.expired += u64::from(!new);
+            }
         }
         Ok(inserted)
     };
     match entering {
         Entering::Inside => worker.inside(0, work),
         Entering::Alone => worker.view(0, work),
+    }
+}
+
+/// Fetches the bucket of an entry's key into the cache.
+fn fetch(tx: &mut Tx<'_>, batch: &Batch, entry: &Entry) {
+    if let Some(db) = u32::try_from(entry.db).ok().filter(|db| *db < tx.databases()) {
+        let store = tx.store();
+        store.prefetch(store.key(db, &batch.bytes[entry.key.clone()]).hash);
     }
 }
 

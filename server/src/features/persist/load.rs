@@ -29,6 +29,8 @@ use crate::system::error_text;
 
 /// Time between two lines of the log about the progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
+/// Bytes of a file that a key with a value takes at least: a number of keys that lies costs no more than the file.
+const KEY_BYTES_MIN: u64 = 4;
 /// Entries of a batch while loading is slowed down.
 const SLOW_ENTRIES: usize = 16;
 
@@ -121,6 +123,7 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
         state.persist().loading.count(inserted.keys, inserted.expired);
         Ok(())
     });
+    state.store().expect_keys(0);
     state.persist().set_saved(state.store().totals().changes);
     result.inspect_err(|reason| tracing::warn!("Error trying to load the RDB dump: {reason}"))
 }
@@ -144,6 +147,8 @@ struct Reading<'s> {
     reader: Reader<Box<dyn Read + Send>>,
     batch: Option<Batch>,
     db: u64,
+    /// Keys of all databases, as far as the file has said their number.
+    expected: u64,
     began: Instant,
     reported: Instant,
 }
@@ -151,7 +156,7 @@ struct Reading<'s> {
 impl<'s> Reading<'s> {
     fn new(state: &'s ServerState, source: Box<dyn Read + Send>) -> Reading<'s> {
         let now = Instant::now();
-        Reading { state, reader: Reader::new(source), batch: None, db: 0, began: now, reported: now }
+        Reading { state, reader: Reader::new(source), batch: None, db: 0, expected: 0, began: now, reported: now }
     }
 
     /// Reads the file to its end and gives each batch to `push`.
@@ -182,12 +187,17 @@ impl<'s> Reading<'s> {
 
     /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
     fn entry(&mut self) -> Result<Option<usize>, String> {
-        let Reading { reader, batch, db, .. } = self;
+        let Reading { state, reader, batch, db, expected, .. } = self;
         loop {
             let dialect = reader.dialect();
             match reader.next_event().map_err(|error| error.to_string())? {
                 Event::SelectDb(number) => *db = number,
-                Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
+                Event::ResizeDb { keys, .. } => {
+                    *expected = expected.saturating_add(keys);
+                    let bytes = state.persist().loading.total_bytes.load(Relaxed);
+                    state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
+                }
+                Event::Aux { .. } | Event::Slot => {}
                 Event::Function(_) => {
                     tracing::warn!("The file has a library of functions, which are not available yet: it is left out");
                 }

@@ -8,6 +8,7 @@
 //! nothing of it is served. The texts of the log are redis-server's.
 
 use std::io::{self, Read};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece};
@@ -22,6 +23,9 @@ use crate::system::error_text;
 
 /// The first bytes of an RDB file.
 const RDB_MAGIC: &[u8] = b"REDIS";
+
+/// When one part in this number of the files' bytes was read, the number of keys in all of them is guessed.
+const GUESS_PART: u64 = 4;
 
 /// A folder that was read.
 pub(super) struct Loaded {
@@ -150,7 +154,7 @@ fn commands(
     mut reader: CommandReader<Box<dyn Read + Send>>,
 ) -> Result<(), String> {
     let (pieces, loading, name) = (&state.persist().aof.pieces, &state.persist().loading, shown(&entry.name));
-    let before = loading.done_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let before = loading.done_bytes.load(Relaxed);
     let mut delay_us = config.save.key_load_delay_us;
     let fault = loop {
         let offset = reader.offset();
@@ -168,7 +172,12 @@ fn commands(
             Ok(None) => break None,
             Err(fault) => break Some(fault),
         }
-        loading.done_bytes.store(before + reader.offset(), std::sync::atomic::Ordering::Relaxed);
+        let (was, now) = (loading.done_bytes.load(Relaxed), before + reader.offset());
+        loading.done_bytes.store(now, Relaxed);
+        let guess_at = loading.total_bytes.load(Relaxed) / GUESS_PART;
+        if was < guess_at && now >= guess_at {
+            guess_keys(state, now.saturating_sub(pieces.waiting_bytes() as u64));
+        }
         if state.is_stopping() {
             return Err("the server ends".to_owned());
         }
@@ -185,6 +194,14 @@ fn commands(
         )),
         Some(FileFault::Truncated { valid }) => truncated(config, place, entry, is_last, valid),
     }
+}
+
+/// Has the shards' indexes make room for the keys of the whole file, going by those that its first bytes have made.
+fn guess_keys(state: &ServerState, bytes: u64) {
+    let keys: u64 = state.store().counts_of_all().iter().map(|(keys, _)| keys).sum();
+    let total = state.persist().loading.total_bytes.load(Relaxed);
+    let whole = u128::from(keys) * u128::from(total) / u128::from(bytes.max(1));
+    state.store().expect_keys(u64::try_from(whole).unwrap_or(u64::MAX).min(keys.saturating_mul(2 * GUESS_PART)));
 }
 
 /// The file ends torn: what is good of it ends at `valid`.

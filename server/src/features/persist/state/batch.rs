@@ -121,6 +121,11 @@ impl<T: Waits> Batches<T> {
         queue.refused.clone().map_or(Ok(()), Err)
     }
 
+    /// Bytes of the batches that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.queue.lock().waiting_bytes
+    }
+
     /// Nobody inserts any more: who pushes or waits is told so.
     pub(crate) fn stop(&self) {
         self.queue.lock().refused.get_or_insert_with(|| SERVER_ENDS.to_owned());

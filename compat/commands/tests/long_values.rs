@@ -254,6 +254,37 @@ fn issue_13_damage_is_found_before_the_key_changes() {
     assert!(refused > 0, "a limit between the request and the value");
 }
 
+/// A small payload may be a huge string: it is expanded piece by piece, each within the limit.
+#[test]
+fn issue_13_a_huge_string_is_restored_by_pieces_within_the_limit() {
+    const BYTES: usize = 20 << 20;
+    let mut payload = varve_rdb::Payload::new(varve_rdb::Kind::String);
+    payload.encoded().string(&b"twelve bytes".repeat(BYTES / 12 + 1)[..BYTES]);
+    let whole = payload.seal();
+    assert!(whole.len() < BYTES / 50);
+    let mut server = server();
+    server.run(&[b"SET", b"k", b"before"]);
+    let mut longer = whole[..whole.len() - 10].to_vec();
+    longer.push(0);
+    varve_rdb::dump::seal(&mut longer);
+    let restore = |server: &mut Server, payload: &[u8]| {
+        let begun = server.turn_as(1, &[b"RESTORE", b"k", b"0", payload, b"REPLACE"]);
+        finish(server, 1, begun)
+    };
+    assert_eq!(restore(&mut server, &longer).0, b"-ERR Bad data format\r\n");
+    server.set_limit(12 << 20);
+    let (reply, turns) = restore(&mut server, &whole);
+    assert!(reply.starts_with(b"-OOM"), "{}", String::from_utf8_lossy(&reply));
+    assert!((10..BYTES >> 18).contains(&turns), "{turns} turns: it is found on the way that there is no room");
+    assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+    server.set_limit(0);
+    let (reply, turns) = restore(&mut server, &whole);
+    assert_eq!(reply, b"+OK\r\n");
+    assert!(turns > BYTES >> 19, "{turns} turns");
+    assert_eq!(server.run(&[b"STRLEN", b"k"]), format!(":{BYTES}\r\n").into_bytes());
+    assert_eq!(server.run(&[b"GETRANGE", b"k", b"-20", b"-1"]), b"$20\r\ntwelve bytestwelve b\r\n");
+}
+
 #[test]
 fn issue_13_those_who_wait_are_served_by_a_long_restore() {
     let mut server = server();

@@ -28,5 +28,5 @@ mod lzf;
 
 pub use distinct::Distinct;
 pub use format::{Dialect, Kind, Magic};
-pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, ValueReader};
+pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, StringReader, ValueReader};
 pub use write::{LastUse, Payload, RdbBuffer, Writer};

@@ -8,11 +8,11 @@
 //! A copy may overlap what it writes. Distances are at most 8192 bytes, copies at most 264.
 
 /// Longest run of bytes that one control byte introduces.
-const LITERAL_MAX: usize = 32;
+pub(crate) const LITERAL_MAX: usize = 32;
 /// Longest copy.
 const COPY_MAX: usize = 264;
 /// Farthest distance of a copy.
-const DISTANCE_MAX: usize = 1 << 13;
+pub(crate) const DISTANCE_MAX: usize = 1 << 13;
 /// Bits of the largest table that remembers where three bytes were seen.
 const TABLE_BITS_MAX: u32 = 14;
 /// Bits of the table for the shortest strings.
@@ -104,25 +104,42 @@ pub(crate) fn expand(from: &[u8], len: usize, to: &mut Vec<u8>) -> bool {
     to.reserve(len.min(from.len().saturating_mul(COPY_MAX)));
     let mut rest = from;
     while let Some((&control, behind)) = rest.split_first() {
-        let control = usize::from(control);
-        if control < LITERAL_MAX {
-            let Some((run, behind)) = behind.split_at_checked(control + 1) else { return false };
-            to.extend_from_slice(run);
-            rest = behind;
-        } else {
-            let Some((count, back, behind)) = copy_of(control, behind) else { return false };
-            let made = to.len() - start;
-            if back > made || count > len - made.min(len) {
-                return false;
-            }
-            copy_back(to, back, count);
-            rest = behind;
-        }
-        if to.len() - start > len {
-            return false;
-        }
+        let Some(behind) = obey(control, behind, (start, start + len), to) else { return false };
+        rest = behind;
     }
     to.len() - start == len
+}
+
+/// Bytes behind a control byte that belong to it.
+pub(crate) fn bytes_of(control: u8) -> usize {
+    match usize::from(control) {
+        run if run < LITERAL_MAX => run + 1,
+        copy if copy >> 5 == 7 => 2,
+        _ => 1,
+    }
+}
+
+/// Appends what a control byte and the bytes behind it stand for to `to`, where copies begin at `start` or behind it and
+/// the last byte stands before `end`. Returns what is behind; None if that is not so, or bytes are missing.
+#[inline]
+pub(crate) fn obey<'f>(
+    control: u8,
+    behind: &'f [u8],
+    (start, end): (usize, usize),
+    to: &mut Vec<u8>,
+) -> Option<&'f [u8]> {
+    let (control, room) = (usize::from(control), end.saturating_sub(to.len()));
+    if control < LITERAL_MAX {
+        let (run, behind) = behind.split_at_checked(control + 1).filter(|(run, _)| run.len() <= room)?;
+        to.extend_from_slice(run);
+        return Some(behind);
+    }
+    let (count, back, behind) = copy_of(control, behind)?;
+    if back > to.len() - start || count > room {
+        return None;
+    }
+    copy_back(to, back, count);
+    Some(behind)
 }
 
 /// The bytes of a copy, their distance, and what is behind it.

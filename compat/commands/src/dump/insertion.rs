@@ -10,6 +10,8 @@
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{Key, ListEnd, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded};
 
+/// Bytes that a text costs at most beside its own.
+const TEXT_BYTES: usize = 64;
 /// Texts of a batch.
 const BATCH_TEXTS: usize = 512;
 /// Bytes of its texts from which on a batch is full.
@@ -92,6 +94,11 @@ impl Insertion {
     pub fn end(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<u64, ReadFault> {
         self.flush(tx, key)?;
         Ok(self.parts)
+    }
+
+    /// A bound on the bytes that what waits in the batch takes in the store.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.bytes.len() + self.ends.len() * TEXT_BYTES) as u64
     }
 
     /// Adds what waits in the batch to a collection that nobody sees yet; false, and nothing is done, if its shard is busy.

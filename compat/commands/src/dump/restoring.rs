@@ -3,11 +3,13 @@
 //! ```text
 //!  short   sum, measure (shard held)                                                    --> the key changes
 //!  long    sum .. measure .. admit   with no shard held
-//!          strings: a run of their own is filled             with no shard held        --> the key adopts it
-//!          others:  batch, batch, ..  into a collection that no key leads to yet       --> the key leads to it
+//!          batch, batch, ..  into a collection that no key leads to yet                --> the key leads to it
+//!  large string    sum .. piece, piece, ..  into a run of its own, no shard held       --> the key adopts it
 //! ```
 //! A value is read twice: once to its end, so that a key that is replaced is there until the new value is known to be
-//! sound, and so that its bytes are admitted before any is taken. The key changes at one instant, in the last part.
+//! sound, and so that its bytes are admitted before any is taken; each batch is admitted again, since others take memory
+//! meanwhile. A large string is read once, piece by piece, each of which is admitted. The key changes at one instant, in the
+//! last part.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -17,8 +19,8 @@ use varve_exec::notify::{Class, Effect, Words, did_remove};
 use varve_exec::{CmdResult, CommandError, Ongoing, Progress};
 use varve_protocol::{Args, OwnedArgs, Reply};
 use varve_rdb::crc::{Crc64, agrees};
-use varve_rdb::{Dialect, Distinct, Kind, Part, ValueReader, dump};
-use varve_store::{FilledExtent, Key, Removal, StringForm, Ttl, Tx, Type, Unpublished};
+use varve_rdb::{Dialect, Distinct, Kind, Part, StringReader, ValueReader, dump};
+use varve_store::{FilledExtent, Key, OpenExtent, Removal, StringForm, Ttl, Tx, Type, Unpublished, VALUE_BYTES_MAX};
 
 use super::insertion::Insertion;
 use crate::errors;
@@ -30,6 +32,8 @@ const SUM_BYTES: usize = 4 << 20;
 const MEASURE_PARTS: u64 = 2048;
 /// Bytes of elements that are looked at in one part.
 const MEASURE_BYTES: u64 = 256 << 10;
+/// Bytes of a large string that are taken over in one part: they are copied to new pages in some 100 us.
+const FILL_BYTES: usize = 256 << 10;
 /// Bytes that an element costs at most beside its own.
 const ELEMENT_BYTES: u64 = 64;
 const SOUND: &str = "the value has been read to its end before";
@@ -215,6 +219,8 @@ enum Stage {
     /// The checksum, and how many bytes are summed.
     Sum(Crc64, usize),
     Measure(Box<Measure<PayloadBytes>>),
+    /// The pieces of a large string go to a run.
+    Fill(Box<StringReader<PayloadBytes>>, OpenExtent),
     /// The elements go to a collection. A batch that is full goes first, and so does the last one.
     Build {
         reader: Box<ValueReader<PayloadBytes>>,
@@ -230,7 +236,6 @@ enum Stage {
 enum New {
     Collection(Unpublished),
     Run(FilledExtent),
-    Text(Vec<u8>),
     /// It is small: the payload is read once more.
     Small,
     /// It was made the key's.
@@ -247,8 +252,24 @@ impl LongRestore {
     fn reader(&self) -> CmdResult<ValueReader<PayloadBytes>> {
         let number = self.args.args().get(3).first().filter(|_| self.typed_bytes > 0);
         let number = *number.ok_or(errors::DUMP_FORMAT)?;
-        let input = PayloadBytes { args: Arc::clone(&self.args), left: 1..self.typed_bytes };
-        ValueReader::of(self.dialect, number, input, self.typed_bytes).map_err(|_| errors::DUMP_FORMAT)
+        ValueReader::of(self.dialect, number, self.value(), self.typed_bytes).map_err(|_| errors::DUMP_FORMAT)
+    }
+
+    /// The bytes of the value.
+    fn value(&self) -> PayloadBytes {
+        PayloadBytes { args: Arc::clone(&self.args), left: 1..self.typed_bytes }
+    }
+
+    /// The stage behind the sum: the pieces of a large string go to a run at once, all else is measured.
+    fn after_sum(&self, tx: &Tx<'_>) -> CmdResult<Stage> {
+        let reader = self.reader()?;
+        if reader.kind() == Kind::String {
+            let pieces = StringReader::new(self.value()).map_err(|_| errors::DUMP_FORMAT)?;
+            if let Some(run) = begin_run(tx, &pieces)? {
+                return Ok(Stage::Fill(Box::new(pieces), run));
+            }
+        }
+        Ok(Stage::Measure(Box::new(Measure::new(reader))))
     }
 
     fn step(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
@@ -261,7 +282,7 @@ impl LongRestore {
                 *done = end;
                 if end == frame.summed.len() {
                     agrees(frame.sum, crc.get()).then_some(()).ok_or(errors::DUMP_CHECKSUM)?;
-                    self.stage = Stage::Measure(Box::new(Measure::new(self.reader()?)));
+                    self.stage = self.after_sum(tx)?;
                 }
                 Ok(Progress::More)
             }
@@ -273,6 +294,15 @@ impl LongRestore {
                 }
                 Ok(Progress::More)
             }
+            Stage::Fill(pieces, run) => {
+                if fill(tx, pieces, run, FILL_BYTES)? {
+                    let Stage::Fill(_, run) = std::mem::replace(&mut self.stage, Stage::Publish(New::Small)) else {
+                        unreachable!("a run was filled")
+                    };
+                    self.stage = Stage::Publish(New::Run(run.finish()));
+                }
+                Ok(Progress::More)
+            }
             Stage::Build { .. } => self.build(tx),
             Stage::Publish(_) => self.publish(tx),
         }
@@ -280,14 +310,15 @@ impl LongRestore {
 
     /// Begins to make the value, whose size is known.
     fn begin(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
-        let mut reader = self.reader()?;
+        let reader = self.reader()?;
         let ty = match reader.kind() {
             Kind::List => Type::List,
             Kind::Set => Type::Set,
             Kind::Hash => Type::Hash,
             Kind::Zset => Type::Zset,
+            // Streams and values of modules were refused.
             Kind::String | Kind::Stream | Kind::Module => {
-                self.stage = Stage::Publish(new_text(tx, &mut reader));
+                self.stage = Stage::Publish(New::Small);
                 return Ok(Progress::More);
             }
         };
@@ -320,6 +351,7 @@ impl LongRestore {
                 None => *has_ended = true,
             }
         }
+        tx.admit(batch.bytes()).map_err(|_| CommandError::OUT_OF_MEMORY)?;
         if !batch.flush_unseen(tx, to).map_err(|_| errors::DUMP_FORMAT)? {
             return Ok(Progress::Busy);
         }
@@ -350,7 +382,6 @@ impl LongRestore {
         put(tx, &key, args, self.options, |tx, key| match new {
             New::Collection(built) => tx.publish_built(key, built),
             New::Run(run) => tx.adopt(key, &run, Ttl::Clear, StringForm::Auto),
-            New::Text(text) => tx.set(key, &text, Ttl::Clear, StringForm::Auto),
             New::Small => insert(tx, key, small.expect("it was opened just now")),
             New::Published => unreachable!("it is published once"),
         })?;
@@ -358,18 +389,33 @@ impl LongRestore {
     }
 }
 
-/// The text of a string, in a run of its own if it is large.
-fn new_text(tx: &mut Tx<'_>, reader: &mut ValueReader<PayloadBytes>) -> New {
-    let Some(Part::Whole(text)) = reader.next_part().expect(SOUND) else { unreachable!("a string is one part") };
+/// A run for a string of which nothing was read; None if it is too short for one.
+///
+/// # Errors
+/// It is longer than any string, or there are no addresses for it.
+fn begin_run<R: Read>(tx: &Tx<'_>, pieces: &StringReader<R>) -> CmdResult<Option<OpenExtent>> {
+    let bytes = usize::try_from(pieces.left()).ok().filter(|bytes| *bytes <= VALUE_BYTES_MAX);
+    let bytes = bytes.ok_or(errors::DUMP_FORMAT)?;
     let log = tx.store().log();
-    if text.len() > log.extent_min_bytes()
-        && let Some(mut run) = log.begin_extent(text.len())
-    {
-        run.rest().copy_from_slice(text);
-        run.advance(text.len());
-        return New::Run(run.finish());
+    if bytes <= log.extent_min_bytes() {
+        return Ok(None);
     }
-    New::Text(text.to_vec())
+    log.begin_extent(bytes).map(Some).ok_or(CommandError::OUT_OF_MEMORY)
+}
+
+/// Fills the run of a string with its next pieces, some `most` bytes; true when all are there.
+///
+/// # Errors
+/// The string is damaged, or the limit leaves no room.
+fn fill<R: Read>(tx: &mut Tx<'_>, pieces: &mut StringReader<R>, run: &mut OpenExtent, most: usize) -> CmdResult<bool> {
+    tx.admit(most.min(run.len() - run.filled()) as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    let begin = run.filled();
+    while run.filled() - begin < most {
+        let Some(piece) = pieces.next_piece().map_err(|_| errors::DUMP_FORMAT)? else { return Ok(true) };
+        run.rest()[..piece.len()].copy_from_slice(piece);
+        run.advance(piece.len());
+    }
+    Ok(false)
 }
 
 impl Ongoing for LongRestore {

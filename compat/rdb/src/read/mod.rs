@@ -4,13 +4,15 @@
 //! Reader        Aux .. SelectDb ResizeDb ( Key Part .. ValueEnd ) .. End
 //! ValueReader   Part ..                                                      one value in memory: DUMP's, or one that
 //!                                                                            Reader::raw_value has cut out of a file
+//! StringReader  piece ..                                                     one string of any length
 //! ```
 //! Whatever the bytes are, the answer is an event or a [`ReadError`]; after an error nothing more is read. Memory is that
-//! of the largest single string that the file really has. Checked here: structure, packed blobs to the last byte, scores,
+//! of the largest single string that the file really has, unless it is read by pieces. Checked here: structure, packed blobs to the last byte, scores,
 //! times. Not here: elements that come twice and collections without elements, which the receiver sees.
 
 mod fault;
 mod packed;
+mod pieces;
 mod skip;
 mod source;
 mod strings;
@@ -24,6 +26,7 @@ use std::io::Read;
 use crate::crc::agrees;
 use crate::format::{Dialect, Encoding, Kind, Magic, op};
 use crate::write::LastUse;
+use pieces::Pieces;
 use source::Source;
 use values::Values;
 
@@ -95,6 +98,8 @@ pub struct Reader<R> {
     key: Vec<u8>,
     text: Vec<u8>,
     small: Vec<u8>,
+    /// The string that is read by pieces.
+    pieces: Option<Pieces>,
     expiry_ms: Option<i64>,
     access: Option<LastUse>,
     type_number: u8,
@@ -111,6 +116,7 @@ impl<R: Read> Reader<R> {
             key: Vec::new(),
             text: Vec::new(),
             small: Vec::new(),
+            pieces: None,
             expiry_ms: None,
             access: None,
             type_number: 0,
@@ -162,6 +168,35 @@ impl<R: Read> Reader<R> {
             self.state = State::Entries;
         }
         Ok(())
+    }
+
+    /// The number of bytes of the string that is the value of the key that was shown last, and of which no part has been
+    /// read: [`Reader::next_piece`] shows them.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_event`].
+    ///
+    /// # Panics
+    /// In debug builds, if the value is no string.
+    pub fn begin_pieces(&mut self) -> Result<u64, ReadError> {
+        debug_assert!(self.state == State::Value && self.values.encoding() == Encoding::String, "a string is next");
+        let pieces = Pieces::begin(&mut self.source).map_err(|fault| self.error(fault))?;
+        let bytes = pieces.left();
+        self.pieces = Some(pieces);
+        Ok(bytes)
+    }
+
+    /// The next bytes of the string, some tens of kilobytes; None behind the last one.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_event`].
+    pub fn next_piece(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        if self.pieces.as_ref().is_some_and(Pieces::is_over) {
+            (self.pieces, self.state) = (None, State::Entries);
+        }
+        let Reader { source, pieces, dialect, type_number, key, .. } = self;
+        let (Some(pieces), offset) = (pieces, source.offset()) else { return Ok(None) };
+        pieces.next(source).map_err(|fault| error_in_value(fault, offset, *dialect, *type_number, key))
     }
 
     /// Appends the value of the key that was shown last, of which no part has been read, to `to` as it stands in the
@@ -382,3 +417,47 @@ impl<R: Read> ValueReader<R> {
         }
     }
 }
+
+/// A string in memory, or wherever its bytes are read from, by pieces.
+#[derive(Debug)]
+pub struct StringReader<R> {
+    source: Source<R>,
+    pieces: Pieces,
+}
+
+impl<R: Read> StringReader<R> {
+    /// The string that `input` has, as it stands behind its type.
+    ///
+    /// # Errors
+    /// It has no length.
+    pub fn new(input: R) -> Result<StringReader<R>, ReadError> {
+        let mut source = Source::new(input, STRING_BUFFER_BYTES, false);
+        let pieces = Pieces::begin(&mut source).map_err(|fault| ReadError::new(fault, 0))?;
+        Ok(StringReader { source, pieces })
+    }
+
+    /// Bytes that were not shown.
+    pub fn left(&self) -> u64 {
+        self.pieces.left()
+    }
+
+    /// The next bytes, some tens of kilobytes; None behind the last one, when the input has ended with it.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes; bytes behind the string are wrong too.
+    pub fn next_piece(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        let StringReader { source, pieces } = self;
+        if pieces.is_over() {
+            return match source.at_end() {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(ReadError::new(ReadFault::Odd("something follows it"), source.offset())),
+                Err(fault) => Err(ReadError::new(fault, source.offset())),
+            };
+        }
+        let offset = source.offset();
+        pieces.next(source).map_err(|fault| ReadError::new(fault, offset))
+    }
+}
+
+/// Bytes of a string that are read ahead.
+const STRING_BUFFER_BYTES: usize = 64 << 10;

@@ -99,6 +99,17 @@ impl<R: Read> Source<R> {
         self.pieces(len, |piece| to.extend_from_slice(piece))
     }
 
+    /// Some of the next `len` bytes, of which there is one at least: those that the buffer has.
+    pub(crate) fn some(&mut self, len: u64) -> Result<&[u8], ReadFault> {
+        debug_assert!(len > 0 && self.copy.is_none(), "bytes that are asked for, and kept by nobody");
+        if self.at == self.end {
+            self.fill_some()?;
+        }
+        let count = usize::try_from(len).unwrap_or(usize::MAX).min(self.end - self.at);
+        self.at += count;
+        Ok(&self.buffer[self.at - count..self.at])
+    }
+
     /// Passes over the next `len` bytes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<(), ReadFault> {
         self.pieces(len, |_| ())

@@ -10,7 +10,7 @@ use crate::read::fault::ReadFault;
 use crate::read::source::Source;
 
 /// A length prefix.
-enum Prefix {
+pub(crate) enum Prefix {
     Length(u64),
     Int(i64),
     /// Bytes when compressed and when not.
@@ -19,7 +19,7 @@ enum Prefix {
 
 impl<R: Read> Source<R> {
     #[inline]
-    fn prefix(&mut self) -> Result<Prefix, ReadFault> {
+    pub(crate) fn prefix(&mut self) -> Result<Prefix, ReadFault> {
         let first = self.byte()?;
         Ok(Prefix::Length(match first {
             0..len::BITS_14 => u64::from(first),

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 
 use varve_base::number::push_f64;
 use varve_exec::journal::put_request;
-use varve_rdb::{Event, Kind, Part, Reader};
+use varve_rdb::{Event, Kind, Part, ReadError, Reader};
 
 /// Elements of a command.
 const ELEMENTS_MAX: usize = 64;
@@ -25,13 +25,21 @@ pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<
     let mut open: Option<Open> = None;
     let (mut bytes, mut selected) = (Vec::new(), None);
     loop {
-        match reader.next_event().map_err(|error| io::Error::other(error.to_string()))? {
+        match reader.next_event().map_err(damaged)? {
             Event::SelectDb(db) if selected == Some(db) => {}
             Event::SelectDb(db) => {
                 selected = Some(db);
                 put_request(&mut bytes, [&b"SELECT"[..], db.to_string().as_bytes()].into_iter());
             }
-            Event::Key(head) => open = Some(Open::new(head.kind, head.key, head.expiry_ms)?),
+            Event::Key(head) => {
+                if head.kind == Kind::String {
+                    let (key, expiry_ms) = (head.key.to_vec(), head.expiry_ms);
+                    write_string(&mut reader, &key, &mut bytes, to)?;
+                    put_expiry(&key, expiry_ms, &mut bytes);
+                } else {
+                    open = Some(Open::new(head.kind, head.key, head.expiry_ms)?);
+                }
+            }
             Event::Part(part) => {
                 let open = open.as_mut().expect("a part has a key");
                 open.add(part, &mut bytes)?;
@@ -49,6 +57,39 @@ pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<
     to.write_all(&bytes)
 }
 
+fn damaged(error: ReadError) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// Writes the command of a string behind what waits in `bytes`: it may be long, so it goes through by pieces.
+fn write_string<R: Read>(
+    reader: &mut Reader<R>,
+    key: &[u8],
+    bytes: &mut Vec<u8>,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let length = reader.begin_pieces().map_err(damaged)?;
+    bytes.extend_from_slice(format!("*3\r\n$3\r\nSET\r\n${}\r\n", key.len()).as_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(format!("\r\n${length}\r\n").as_bytes());
+    while let Some(piece) = reader.next_piece().map_err(damaged)? {
+        bytes.extend_from_slice(piece);
+        if bytes.len() >= BYTES_MAX {
+            to.write_all(bytes)?;
+            bytes.clear();
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// Appends the command that gives a key its expiry, if it has one.
+fn put_expiry(key: &[u8], expiry_ms: Option<i64>, to: &mut Vec<u8>) {
+    if let Some(at) = expiry_ms {
+        put_request(to, [&b"PEXPIREAT"[..], key, at.to_string().as_bytes()].into_iter());
+    }
+}
+
 /// A key whose value is being read.
 struct Open {
     command: &'static [u8],
@@ -63,7 +104,7 @@ struct Open {
 impl Open {
     fn new(kind: Kind, key: &[u8], expiry_ms: Option<i64>) -> io::Result<Open> {
         let command: &[u8] = match kind {
-            Kind::String => b"SET",
+            Kind::String => unreachable!("strings are read by pieces"),
             Kind::List => b"RPUSH",
             Kind::Set => b"SADD",
             Kind::Zset => b"ZADD",
@@ -75,7 +116,8 @@ impl Open {
 
     fn add(&mut self, part: Part<'_>, to: &mut Vec<u8>) -> io::Result<()> {
         match part {
-            Part::Whole(bytes) | Part::Element(bytes) => self.word(bytes),
+            Part::Whole(_) => unreachable!("strings are read by pieces"),
+            Part::Element(bytes) => self.word(bytes),
             Part::Pair(field, value) => {
                 self.word(field);
                 self.word(value);
@@ -112,9 +154,7 @@ impl Open {
 
     fn end(mut self, to: &mut Vec<u8>) {
         self.flush(to);
-        if let Some(at) = self.expiry_ms {
-            put_request(to, [&b"PEXPIREAT"[..], &self.key, at.to_string().as_bytes()].into_iter());
-        }
+        put_expiry(&self.key, self.expiry_ms, to);
     }
 }
 
@@ -122,6 +162,46 @@ impl Open {
 mod tests {
     use super::*;
     use varve_rdb::{RdbBuffer, Writer, format};
+
+    /// A file that remembers its longest write.
+    #[derive(Default)]
+    struct Longest(usize, Vec<u8>);
+
+    impl Write for Longest {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.max(bytes.len());
+            self.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_large_string_is_written_by_pieces() {
+        let text = b"some words that can be compressed ".repeat(300_000);
+        let mut sizes = Vec::new();
+        for compress in [false, true] {
+            let mut entries = RdbBuffer::new(compress);
+            entries.begin(Kind::String, b"large", Some(99), None);
+            entries.string(&text);
+            let mut file = Vec::new();
+            let mut writer = Writer::new(&mut file, true);
+            writer.header(format::VERSION).and_then(|()| writer.put(&mut entries)).expect("memory");
+            writer.end().expect("memory");
+            sizes.push(file.len());
+            let mut commands = Longest::default();
+            write_commands(&file[..], &mut commands).expect("memory");
+            let mut expected = Vec::new();
+            put_request(&mut expected, [&b"SET"[..], b"large", &text].into_iter());
+            put_request(&mut expected, [&b"PEXPIREAT"[..], b"large", b"99"].into_iter());
+            assert!(commands.1 == expected, "{} bytes of {}", commands.1.len(), expected.len());
+            assert!(commands.0 < 2 * BYTES_MAX, "{} bytes in one write", commands.0);
+        }
+        assert!(sizes[1] < sizes[0] / 10, "one of the files is compressed");
+    }
 
     #[test]
     fn values_become_commands_of_64_elements() {

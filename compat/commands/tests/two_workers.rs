@@ -232,6 +232,25 @@ fn a_shut_gate_stops_only_what_must_go_in() {
     assert_eq!(plain.run("DBSIZE\n"), ":1\r\n");
 }
 
+/// Whoever wants to be alone while another worker stays inside is put off, and all others get in between its tries.
+#[test]
+fn no_request_waits_for_a_worker_inside_the_gate() {
+    let store = store();
+    let (mut alone, mut other) = (Client::new(&store, 0), Client::new(&store, 2));
+    alone.run("SET a 1\nMULTI\nDBSIZE\nFLUSHDB\n");
+    let mut plain = Client::new(&store, 0);
+    let inside = |worker: &mut StoreWorker, stay: &dyn Fn()| worker.inside(0, |_| stay());
+    beside(&store, inside, || {
+        plain.is_put_off("FLUSHALL\n");
+        alone.is_put_off("EXEC\n");
+        assert!(plain.session.busy_tries() >= 16, "it rests between further tries");
+        assert_eq!(plain.run("PING\nGET a\n"), "+PONG\r\n$1\r\n1\r\n");
+        assert_eq!(other.run("GET a\n"), "$1\r\n1\r\n");
+    });
+    assert_eq!(alone.run("EXEC\n"), "*2\r\n:1\r\n+OK\r\n");
+    assert_eq!(plain.run("FLUSHALL\nDBSIZE\n"), "+OK\r\n:0\r\n");
+}
+
 #[test]
 fn a_turn_ends_behind_a_long_command() {
     let store = store();

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
+use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
 use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
@@ -62,6 +63,9 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const TURN_NANOS: u64 = 1_000_000;
 /// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
 const TRIES_MAX: u32 = 3;
+/// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
+/// Only a long transaction outlasts it; then the worker serves its other connections, and the command is tried again.
+const ALONE_PATIENCE: Duration = Duration::from_millis(2);
 /// How long such a request keeps the shards that it has got while it waits for the others. The worker stands still
 /// meanwhile, and so does a command that wants one of these shards: it is short.
 const INSIST: Duration = Duration::from_micros(100);
@@ -531,15 +535,22 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: it touches no key, or all of them.
     fn other(&mut self, d: &'static Command) -> Option<Stop> {
-        if matches!(d.exec, Exec::Keyspace(_) | Exec::Exclusive(_)) && self.is_shut_out() {
-            return Some(Stop::Shut);
-        }
+        let allowed = checks::allowed(d, self.session, self.batch.denied);
+        let store = Arc::clone(self.worker.store());
+        let place = match allowed {
+            Ok(()) => Place::take(d, store.gate(), self.worker.id()),
+            Err(_) => Ok(Place::Outside),
+        };
+        let place = match place {
+            Ok(place) => place,
+            Err(stop) => return Some(stop),
+        };
         let request = &self.batch.work.requests[self.next];
         self.next += 1;
         let args = self.batch.work.args(request, self.input, self.outside);
         self.session.begin_request(request.end - request.start);
         let mark = self.out.mark();
-        if let Err(refusal) = checks::allowed(d, self.session, self.batch.denied) {
+        if let Err(refusal) = allowed {
             self.batch.observers.stats.of(d).rejected.add(1);
             self.batch.observers.refused(d, &refusal, self.session, self.out);
             return None;
@@ -550,7 +561,7 @@ impl Running<'_> {
         let db = self.session.db();
         let start = Instant::now();
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
-        let result = run_unkeyed(d, call, self.table, &mut self.batch.observers);
+        let result = run_unkeyed(d, call, self.table, &mut self.batch.observers, place);
         let nanos = start.elapsed().as_nanos() as u64;
         self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
@@ -631,23 +642,44 @@ fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
 }
 
+/// Where a command that names no keys runs.
+enum Place<'g> {
+    Outside,
+    Inside { _gate: InsideGate<'g> },
+    Alone { _gate: ExclusiveGate<'g> },
+}
+
+impl<'g> Place<'g> {
+    /// The place of a command, if it may be taken now. The worker waits for no other one, but for the ends of batches.
+    fn take(d: &Command, gate: &'g Gate, worker: usize) -> Result<Place<'g>, Stop> {
+        match d.exec {
+            Exec::Exclusive(_) if !gate.is_open(worker) => Err(Stop::Shut),
+            Exec::Exclusive(_) => match gate.exclusive_within(worker, ALONE_PATIENCE) {
+                Some(alone) => Ok(Place::Alone { _gate: alone }),
+                None => Err(Stop::Busy),
+            },
+            Exec::Keyspace(_) => match gate.try_enter(worker) {
+                Some(inside) => Ok(Place::Inside { _gate: inside }),
+                None => Err(Stop::Shut),
+            },
+            _ => Ok(Place::Outside),
+        }
+    }
+}
+
 /// Runs a command that names no keys to be held.
 fn run_unkeyed(
     d: &'static Command,
     call: WideCall<'_>,
     commands: &CommandTable,
     observers: &mut Observers,
+    _place: Place<'_>,
 ) -> CmdResult {
     let WideCall { args, worker, session, out } = call;
     let store = Arc::clone(worker.store());
-    let (_alone, _inside);
-    match d.exec {
-        Exec::Session(run) => {
-            let (databases, events) = (store.databases(), observers.events.as_mut());
-            return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
-        }
-        Exec::Exclusive(_) => _alone = store.gate().exclusive(worker.id()),
-        _ => _inside = store.gate().enter(worker.id()),
+    if let Exec::Session(run) = d.exec {
+        let (databases, events) = (store.databases(), observers.events.as_mut());
+        return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
     }
     let changes = store.database_changes();
     let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });

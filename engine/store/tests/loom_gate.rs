@@ -140,3 +140,22 @@ fn trying_never_waits_and_never_overlaps() {
         house.assert_rooms(&[1 + done, 1]);
     });
 }
+
+#[test]
+fn one_who_gives_up_lets_the_others_in() {
+    model(3, || {
+        let house = House::new(2);
+        let trier = {
+            let house = house.clone();
+            thread::spawn(move || {
+                let Some(_alone) = house.gate.exclusive_within(0, std::time::Duration::ZERO) else { return 0 };
+                (0..2).for_each(|room| house.add_one(room));
+                1
+            })
+        };
+        house.batch(1);
+        house.sweep(1);
+        let done = trier.join().unwrap();
+        house.assert_rooms(&[1 + done, 2 + done]);
+    });
+}

@@ -188,9 +188,13 @@ impl Running<'_> {
                 self.next += 1;
             }
             Reach::Exclusive => {
-                self.next += 1;
+                if self.is_shut_out() {
+                    return Some(Stop::Shut);
+                }
                 let store = Arc::clone(self.worker.store());
-                let _alone = store.gate().exclusive(self.worker.id());
+                let alone = store.gate().exclusive_within(self.worker.id(), super::ALONE_PATIENCE);
+                let Some(_alone) = alone else { return Some(Stop::Busy) };
+                self.next += 1;
                 let mut t = Transaction::begin(d, self.worker, self.session, self.out);
                 let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
                 assert!(own.is_none(), "a transaction with a command of the server's is the server's");

@@ -36,6 +36,8 @@
 //!
 //! The gate does not queue: a thread is one worker, and a worker enters once at a time.
 
+use std::time::{Duration, Instant};
+
 use varve_base::rank::{self, Rank, RankToken};
 
 #[cfg(loom)]
@@ -168,15 +170,49 @@ impl Gate {
         assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
         let turn = lock(&self.turn);
         self.let_sleepers_in();
+        self.close();
+        for seat in &self.seats {
+            self.wait_until_left(seat);
+        }
+        ExclusiveGate { gate: self, _turn: turn, _token: token }
+    }
+
+    /// Like [`Gate::exclusive`], but gives up: at once while another worker is exclusive or waits to be, and when workers
+    /// have not left for about `patience`. Newcomers are kept out meanwhile, so a patience longer than their batches get
+    /// it, and only a long command inside ends it. The caller has other things to do and tries again.
+    ///
+    /// # Panics
+    /// If `worker` is out of range or inside.
+    pub fn exclusive_within(&self, worker: usize, patience: Duration) -> Option<ExclusiveGate<'_>> {
+        let token = rank::enter(Rank::Gate);
+        let state = self.seats[worker].0.load(Ordering::Relaxed);
+        assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
+        let turn = try_lock(&self.turn)?;
+        self.let_sleepers_in();
+        self.close();
+        let until = Instant::now() + patience;
+        if self.seats.iter().all(|seat| self.has_left_by(seat, until)) {
+            return Some(ExclusiveGate { gate: self, _turn: turn, _token: token });
+        }
+        self.open();
+        None
+    }
+
+    /// Keeps newcomers out.
+    fn close(&self) {
         for seat in &self.seats {
             // Relaxed: the look that finds the seat left acquires.
             let before = seat.0.fetch_or(CLOSED, Ordering::Relaxed);
             debug_assert!(before & CLOSED == 0, "closed twice");
         }
+    }
+
+    /// Lets all in again. The turn is given up behind this: the seats are open before anybody else has it.
+    fn open(&self) {
         for seat in &self.seats {
-            self.wait_until_left(seat);
+            seat.0.fetch_and(!CLOSED, Ordering::Release);
         }
-        ExclusiveGate { gate: self, _turn: turn, _token: token }
+        self.wake_all(&lock(&self.bed));
     }
 
     /// True if it got in; false if the seat is closed.
@@ -223,17 +259,30 @@ impl Gate {
     }
 
     fn wait_until_left(&self, seat: &Seat) {
-        // Acquire pairs with the release of `InsideGate::drop`.
-        for _ in 0..SPINS_MAX {
-            if seat.0.load(Ordering::Acquire) & IN == 0 {
-                return;
-            }
-            spin_loop();
+        if leaves_soon(seat) {
+            return;
         }
         let mut bed = lock(&self.bed);
-        while seat.0.load(Ordering::Acquire) & IN != 0 {
+        while !is_left(seat) {
             bed = self.sleep(bed);
         }
+    }
+
+    /// True if the seat is left before the time is up.
+    fn has_left_by(&self, seat: &Seat, until: Instant) -> bool {
+        if leaves_soon(seat) {
+            return true;
+        }
+        let mut bed = lock(&self.bed);
+        while !is_left(seat) {
+            if Instant::now() >= until {
+                return false;
+            }
+            bed.asleep += 1;
+            bed = wait_until(&self.wake, bed, until);
+            bed.asleep -= 1;
+        }
+        true
     }
 
     fn sleep<'g>(&'g self, mut bed: MutexGuard<'g, Bed>) -> MutexGuard<'g, Bed> {
@@ -251,6 +300,22 @@ impl Gate {
     }
 }
 
+/// True if no worker is inside on this seat. Acquire pairs with the release of `InsideGate::drop`.
+fn is_left(seat: &Seat) -> bool {
+    seat.0.load(Ordering::Acquire) & IN == 0
+}
+
+/// True if the seat is left within some looks.
+fn leaves_soon(seat: &Seat) -> bool {
+    for _ in 0..SPINS_MAX {
+        if is_left(seat) {
+            return true;
+        }
+        spin_loop();
+    }
+    is_left(seat)
+}
+
 impl Drop for InsideGate<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -264,12 +329,9 @@ impl Drop for InsideGate<'_> {
 
 impl Drop for ExclusiveGate<'_> {
     fn drop(&mut self) {
-        for seat in &self.gate.seats {
-            let before = seat.0.fetch_and(!CLOSED, Ordering::Release);
-            debug_assert!(before == CLOSED, "a worker was inside while another was exclusive");
-        }
-        self.gate.wake_all(&lock(&self.gate.bed));
-        // `_turn` is given up after this body: the seats are open before anybody else has the turn.
+        let inside = self.gate.seats.iter().any(|seat| !is_left(seat));
+        debug_assert!(!inside, "a worker was inside while another was exclusive");
+        self.gate.open();
     }
 }
 
@@ -281,6 +343,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(not(loom))]
 fn wait<'g, T>(condvar: &Condvar, mut guard: MutexGuard<'g, T>) -> MutexGuard<'g, T> {
     condvar.wait(&mut guard);
+    guard
+}
+
+#[cfg(not(loom))]
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock()
+}
+
+#[cfg(not(loom))]
+fn wait_until<'g, T>(condvar: &Condvar, mut guard: MutexGuard<'g, T>, until: Instant) -> MutexGuard<'g, T> {
+    condvar.wait_until(&mut guard, until);
+    guard
+}
+
+#[cfg(loom)]
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock().ok()
+}
+
+/// Under loom no time passes: the limit is none, and nobody sleeps.
+#[cfg(loom)]
+fn wait_until<'g, T>(_: &Condvar, guard: MutexGuard<'g, T>, _: Instant) -> MutexGuard<'g, T> {
     guard
 }
 
@@ -300,7 +384,6 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
     use std::thread;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn readers_pass_each_other_and_a_closed_gate_says_so() {
@@ -336,6 +419,35 @@ mod tests {
             assert!(!writer.is_finished());
             drop(a);
         });
+    }
+
+    /// One who cannot wait gives up beside a worker that stays inside, and lets the others in; it gets in when all leave.
+    #[test]
+    fn a_writer_with_little_patience_gives_up_and_opens() {
+        let gate = Gate::new(3);
+        let (go, inside) = (AtomicU64::new(0), gate.enter(0));
+        thread::scope(|s| {
+            let hasty = s.spawn(|| {
+                assert!(gate.exclusive_within(1, Duration::ZERO).is_none());
+                assert!(gate.exclusive_within(1, Duration::from_millis(5)).is_none());
+                assert!(gate.try_enter(1).is_some(), "it has opened what it closed");
+                // Another one that waits has the turn.
+                let patient = s.spawn(|| drop(gate.exclusive(2)));
+                while gate.is_open(1) {
+                    thread::yield_now();
+                }
+                assert!(gate.exclusive_within(1, Duration::from_secs(60)).is_none(), "without a wait");
+                assert!(!patient.is_finished());
+                go.store(1, Ordering::Relaxed);
+                patient.join().expect("it gets in");
+                assert!(gate.exclusive_within(1, Duration::from_secs(60)).is_some());
+            });
+            while go.load(Ordering::Relaxed) == 0 && !hasty.is_finished() {
+                thread::yield_now();
+            }
+            drop(inside);
+        });
+        assert!(gate.try_enter(0).is_some());
     }
 
     /// Readers and writers on more threads than cores: the counter is plain data in spirit (relaxed load and store), so any

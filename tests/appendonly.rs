@@ -1,26 +1,19 @@
-//! The append-only file beside redis-server's: each loads the folder of the other; what was acknowledged under
-//! `appendfsync always` is there after a kill at any moment.
+//! The append-only file beside redis-server's: each loads the folder of the other. Not here: kills (kills.rs).
 //!
 //! ```text
 //!   random commands --> one server --folder--> the other --> equal DEBUG DIGEST, both ways
-//!   writers --kill -9--> start --> each key at least as far as its writer was told, no transaction in half    and again
 //! ```
 
 #![forbid(unsafe_code)]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::PathBuf;
+
 use std::thread;
 use std::time::Duration;
-use varve_testkit::{Client, Launch, Random, Server, seed};
+use varve_testkit::{Client, Launch, Server, seed};
 use varve_tests::fill::fill;
-
-/// Writers that a kill interrupts.
-const WRITERS: usize = 4;
-/// Kills of the short form.
-const KILLS: u64 = 6;
 
 /// A folder that outlives its servers, and is removed with the test.
 struct Folder(PathBuf);
@@ -104,85 +97,6 @@ fn a_torn_end_is_cut_off_and_damage_is_refused() {
     let error = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes").start();
     let error = error.expect_err("damage is not taken").to_string();
     assert!(error.contains("Bad file format reading the append only file"), "{error}");
-}
-
-/// The last number that a writer was told is written, and the last one that it sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    acknowledged: u64,
-    sent: u64,
-}
-
-/// Writes rising numbers until the server is gone: alone, and to two keys in a transaction.
-fn write(mut client: Client, writer: usize, from: u64, stop: &AtomicBool) -> Told {
-    let mut told = Told { acknowledged: 0, sent: from };
-    while !stop.load(Relaxed) {
-        let number = (told.sent + 1).to_string();
-        told.sent += 1;
-        client.queue(&["SET", &format!("alone{writer}"), &number]);
-        client.queue(&["MULTI"]);
-        client.queue(&["SET", &format!("left{writer}"), &number]);
-        client.queue(&["SET", &format!("right{writer}"), &number]);
-        client.queue(&["EXEC"]);
-        let replies = client.flush().and_then(|()| (0..5).map(|_| client.read()).last().expect("five replies"));
-        match replies {
-            Ok(reply) if !reply.is_error() => told.acknowledged = told.sent,
-            _ => return told,
-        }
-    }
-    told
-}
-
-fn number(client: &mut Client, key: &str) -> u64 {
-    client.cmd(&format!("GET {key}")).text().parse().unwrap_or(0)
-}
-
-/// Starts, writes, kills at a random moment, and starts again: this number of times.
-fn kill_and_look(folder: &Path, kills: u64, random: &mut Random) {
-    let launch = Launch::varve()
-        .config(format!("dir {}", folder.display()))
-        .config("appendonly yes")
-        .config("appendfsync always");
-    let mut told = [Told::default(); WRITERS];
-    for round in 0..=kills {
-        let server = launch.start().expect("the file always loads");
-        let mut client = server.client();
-        for (writer, told) in told.iter_mut().enumerate() {
-            let [alone, left, right] =
-                ["alone", "left", "right"].map(|name| number(&mut client, &format!("{name}{writer}")));
-            assert_eq!(left, right, "round {round}: no transaction is done in half");
-            for found in [alone, left] {
-                let bounds = told.acknowledged..=told.sent;
-                assert!(bounds.contains(&found), "round {round}: {found} of {told:?}");
-            }
-            // A number that was sent and not acknowledged may be there or not.
-            *told = Told { acknowledged: alone.min(left), sent: told.sent };
-        }
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let writers: Vec<_> = (0..WRITERS)
-                .map(|writer| {
-                    let (client, stop, from) = (server.client(), &stop, told[writer].sent);
-                    scope.spawn(move || write(client, writer, from, stop))
-                })
-                .collect();
-            thread::sleep(Duration::from_millis(20 + random.below(150) as u64));
-            server.signal("KILL").expect("a signal");
-            stop.store(true, Relaxed);
-            for (told, writer) in told.iter_mut().zip(writers) {
-                let now = writer.join().expect("a writer ends");
-                *told = Told { acknowledged: now.acknowledged.max(told.acknowledged), sent: now.sent };
-            }
-        });
-    }
-}
-
-/// VARVE_KILLS makes it longer.
-#[test]
-fn what_was_acknowledged_outlives_a_kill() {
-    let folder = Folder::new("kills");
-    let kills = std::env::var("VARVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
-    kill_and_look(&folder.0, kills, &mut Random::new(seed::seed("kills of a server with an append-only file")));
 }
 
 /// Writes the folder of an append-only file that has these commands.

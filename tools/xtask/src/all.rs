@@ -62,6 +62,11 @@ pub(crate) fn check() -> Tally {
     tally
 }
 
+/// The server that the end-to-end tests run.
+pub(crate) fn server_build() -> Tally {
+    Tally::one("release build", run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"])))
+}
+
 /// Every benchmark's body once: `cargo test --benches` runs criterion's benches in its test mode.
 fn benches() -> Tally {
     let with_benches: Vec<&str> = ["engine/base", "engine/segment", "engine/index", "engine/packed", "engine/store"]
@@ -84,10 +89,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         return tally;
     }
     tally.add(check());
-    let built = step("release build", || {
-        let mut build = cargo(&["build", "--quiet", "--release", "-p", "varve-server"]);
-        Tally::one("release build", run(&mut build))
-    });
+    let built = step("release build", server_build);
     if built.failed > 0 {
         tally.add(built);
         return tally;
@@ -109,7 +111,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
     }
     tally.add(step("loom", loom));
-    tally.add(step("fuzz targets", fuzz));
+    tally.add(step("fuzz targets", || fuzz(FUZZ_SECONDS)));
     for (sanitizer, crates) in SANITIZED {
         tally.add(step(&format!("{sanitizer} sanitizer"), || sanitized(sanitizer, crates)));
     }
@@ -124,13 +126,13 @@ fn loom() -> Tally {
     cargo_test("loom", &mut tests)
 }
 
-/// Each fuzz target for a short while; long runs are started by hand with `fuzz/run`.
-fn fuzz() -> Tally {
+/// Each fuzz target for some seconds.
+pub(crate) fn fuzz(seconds: u64) -> Tally {
     let mut tally = Tally::default();
     for entry in fs::read_dir(workspace().join("fuzz/fuzz_targets")).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        let limit = format!("-max_total_time={seconds}");
         let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1", "-verbosity=0"]);
         target.env("CARGO_TARGET_DIR", target_dir().join("fuzz"));
         tally.add(Tally::one(&format!("fuzz target {name}"), run(&mut target)));

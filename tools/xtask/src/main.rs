@@ -10,6 +10,7 @@
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! loops     instructions of some command loops, beside those recorded
 //! bench     an experiment of tools/bench
+//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod long;
 mod loops;
 mod peer;
 mod redispy;
@@ -90,6 +92,11 @@ enum Task {
         #[arg(long)]
         record: bool,
     },
+    /// A run that takes too long for `test`; without a name, lists them
+    Long {
+        /// Which one
+        name: Option<String>,
+    },
     /// The stress test, the differential test and the soak at the memory limit in turns for some minutes
     Soak {
         /// How long
@@ -111,6 +118,7 @@ fn main() -> ExitCode {
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
+        Task::Long { name } => long::run(name.as_deref()),
         Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
         Task::Soak { minutes, limit: false } => all::soak(minutes),
         Task::Loops { record } => setup::packages().and(|| loops::all(record)),

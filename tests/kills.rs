@@ -1,0 +1,243 @@
+//! Kills at random moments under load: what was acknowledged is there afterwards, and nothing by half.
+//!
+//! ```text
+//!   writers: rising numbers, alone, by MSET and in transactions        operator: BGSAVE, BGREWRITEAOF, CONFIG SET appendonly
+//!     |                                                                  |
+//!   server, with a library before libc (shim/lose.c): what it has written and not synced is lost with the process
+//!     | kill -9
+//!   start --> each key at least as far as the promise goes, no transaction and no command in half --> and again
+//! ```
+//! The promise of `always`: what was acknowledged. Of `everysec`: what was acknowledged one second before the last sync that
+//! has succeeded began. While `appendonly` is switched off and on, both end where it was switched off, until the folder
+//! has a new base.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+
+/// Writers that a kill interrupts.
+const WRITERS: usize = 4;
+/// Kills of the short form; VARVE_KILLS makes it longer.
+const KILLS: u64 = 10;
+/// Under `everysec`, nanoseconds before a sync.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The library, built once a run of the tests.
+fn library() -> PathBuf {
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut built = BUILT.lock().expect("no test has failed here");
+    let path = built.get_or_insert_with(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim/lose.c");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lose-{}.so", std::process::id()));
+        let status = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&path).arg(source).status();
+        assert!(status.expect("a C compiler").success(), "the library does not compile");
+        path
+    });
+    path.clone()
+}
+
+/// A folder that outlives its servers, and is removed with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-kills-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    /// The line of the manifest that names the base.
+    fn base(&self) -> Option<String> {
+        let text = fs::read_to_string(self.0.join("appendonlydir/appendonly.aof.manifest")).ok()?;
+        text.lines().find(|line| line.ends_with(" type b")).map(str::to_owned)
+    }
+
+    fn syncs(&self) -> PathBuf {
+        self.0.join("syncs")
+    }
+
+    /// When the last sync of an increment that has succeeded began.
+    fn last_sync_ns(&self) -> u64 {
+        let text = fs::read_to_string(self.syncs()).unwrap_or_default();
+        text.lines().last().and_then(|line| line.parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64
+}
+
+/// Sends a command; an error when the server is gone.
+fn ask(client: &mut Client, words: &[&str]) -> io::Result<RespValue> {
+    client.queue(words);
+    client.flush()?;
+    client.read()
+}
+
+/// The knowledge of one writer.
+#[derive(Debug, Default)]
+struct Told {
+    /// The last number that a server had when it started.
+    loaded: u64,
+    /// Numbers and when each was acknowledged.
+    acknowledged: Vec<(u64, u64)>,
+    sent: u64,
+}
+
+impl Told {
+    /// The last number that was acknowledged before this time.
+    fn before(&self, ns: u64) -> u64 {
+        let known = self.acknowledged.iter().rev().find(|(_, at)| *at <= ns);
+        known.map_or(self.loaded, |(number, _)| *number)
+    }
+}
+
+/// Writes rising numbers until the server is gone: alone, to two keys by one command, to two keys in a transaction.
+fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
+    loop {
+        told.sent += 1;
+        let number = told.sent.to_string();
+        let key = |name: &str| format!("{name}{writer}");
+        client.queue(&["SET", &key("alone"), &number]);
+        client.queue(&["MSET", &key("one"), &number, &key("other"), &number]);
+        client.queue(&["MULTI"]);
+        client.queue(&["SET", &key("left"), &number]);
+        client.queue(&["SET", &key("right"), &number]);
+        client.queue(&["EXEC"]);
+        let replies = client.flush().and_then(|()| (0..6).map(|_| client.read()).last().expect("six replies"));
+        match replies {
+            Ok(reply) if !reply.is_error() => told.acknowledged.push((told.sent, now_ns())),
+            Ok(reply) => panic!("{reply:?}"),
+            Err(_) => return,
+        }
+        last.store(told.sent, Relaxed);
+    }
+}
+
+/// The numbers that were acknowledged when `appendonly` was switched off, while the folder has no newer base.
+type Weak = Option<[u64; WRITERS]>;
+
+/// Has other things happen to the files until the server is gone.
+fn operate(mut client: Client, folder: &Folder, last: &[AtomicU64; WRITERS], weak: &Mutex<Weak>, mut random: Random) {
+    let mut step = || -> io::Result<()> {
+        match random.below(4) {
+            0 => _ = ask(&mut client, &["BGSAVE", "SCHEDULE"])?,
+            1 | 2 => _ = ask(&mut client, &["BGREWRITEAOF"])?,
+            _ => {
+                // A rewrite that is under way may end behind the switch, and would look like the new base.
+                while ask(&mut client, &["INFO", "persistence"])?.text().contains("aof_rewrite_in_progress:1") {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let base = folder.base();
+                *weak.lock().expect("a lock") = Some(last.each_ref().map(|last| last.load(Relaxed)));
+                ask(&mut client, &["CONFIG", "SET", "appendonly", "no"])?;
+                thread::sleep(Duration::from_millis(random.below(5) as u64));
+                ask(&mut client, &["CONFIG", "SET", "appendonly", "yes"])?;
+                while folder.base() == base {
+                    ask(&mut client, &["PING"])?;
+                    thread::sleep(Duration::from_millis(1));
+                }
+                *weak.lock().expect("a lock") = None;
+            }
+        }
+        thread::sleep(Duration::from_millis(random.below(20) as u64));
+        Ok(())
+    };
+    while step().is_ok() {}
+}
+
+fn number(client: &mut Client, key: &str) -> u64 {
+    client.cmd(&format!("GET {key}")).text().parse().unwrap_or(0)
+}
+
+/// Looks at what a server has loaded: each writer's numbers are at least these.
+fn look(server: &Server, told: &mut [Told; WRITERS], promised: [u64; WRITERS], round: &str) {
+    let mut client = server.client();
+    for (writer, (told, promised)) in told.iter_mut().zip(promised).enumerate() {
+        let [alone, one, other, left, right] =
+            ["alone", "one", "other", "left", "right"].map(|name| number(&mut client, &format!("{name}{writer}")));
+        assert_eq!(left, right, "{round}: a transaction is done in half");
+        assert_eq!(one, other, "{round}: a command is done in half");
+        for found in [alone, one, left] {
+            assert!((promised..=told.sent).contains(&found), "{round}: {found}, not {promised} to {}", told.sent);
+        }
+        assert!(alone >= one && one >= left, "{round}: {alone} {one} {left}: later commands without earlier ones");
+        *told = Told { loaded: left, acknowledged: Vec::new(), sent: told.sent };
+    }
+}
+
+/// Starts, writes, kills at a random moment of `lasts_ms`, and starts again: `kills` times.
+fn kill_and_look(policy: &str, kills: u64, lasts_ms: std::ops::Range<u64>) {
+    let folder = Folder::new(policy);
+    let first = seed::seed(&format!("kills of a server with appendfsync {policy}"));
+    let mut random = Random::new(first);
+    let launch = Launch::varve()
+        .under([
+            "env".to_owned(),
+            format!("LD_PRELOAD={}", library().display()),
+            format!("VARVE_LOSE_LOG={}", folder.syncs().display()),
+        ])
+        .config(format!("dir {}", folder.0.display()))
+        .config("appendonly yes")
+        .config(format!("appendfsync {policy}"));
+    let (mut told, mut promised) = (<[Told; WRITERS]>::default(), [0; WRITERS]);
+    for round in 0..=kills {
+        let server = launch.start().expect("the file always loads");
+        look(&server, &mut told, promised, &format!("{policy}, round {round}"));
+        if round == kills {
+            break;
+        }
+        let (last, weak) = (<[AtomicU64; WRITERS]>::default(), Mutex::new(None));
+        told.iter().zip(&last).for_each(|(told, last)| last.store(told.loaded, Relaxed));
+        let operated = random.below(2) == 0;
+        let (seed, lasts) = (first + round, random.below((lasts_ms.end - lasts_ms.start) as usize) as u64);
+        thread::scope(|scope| {
+            for (writer, (told, last)) in told.iter_mut().zip(&last).enumerate() {
+                let client = server.client();
+                scope.spawn(move || write(client, writer, told, last));
+            }
+            if operated {
+                let client = server.client();
+                scope.spawn(|| operate(client, &folder, &last, &weak, Random::new(seed)));
+            }
+            thread::sleep(Duration::from_millis(lasts_ms.start + lasts));
+            server.signal("KILL").expect("a signal");
+        });
+        let until_ns = if policy == "always" { u64::MAX } else { folder.last_sync_ns().saturating_sub(SECOND_NS) };
+        let weak: Weak = weak.into_inner().expect("a lock");
+        promised = std::array::from_fn(|writer| {
+            let known = told[writer].before(until_ns);
+            weak.map_or(known, |weak| known.min(weak[writer]))
+        });
+    }
+}
+
+fn kills() -> u64 {
+    std::env::var("VARVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    kill_and_look("always", kills(), 20..250);
+}
+
+/// Each round is longer than a second, so there are fewer.
+#[test]
+fn what_was_acknowledged_a_second_before_the_last_sync_outlives_a_kill() {
+    kill_and_look("everysec", kills().div_ceil(5), 200..3000);
+}

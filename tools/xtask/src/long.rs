@@ -1,0 +1,66 @@
+//! `long`: runs that take too long for `test`, which has a short form of each.
+
+use crate::shell::{Tally, cargo, cargo_test, server_binary};
+use crate::{all, peer, setup};
+
+/// A run.
+struct Long {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Tally,
+}
+
+const RUNS: &[Long] = &[
+    Long { name: "soak", about: "differential, stress and memory limit in turns, an hour", run: || all::soak(60) },
+    Long {
+        name: "differential",
+        about: "2 000 000 random commands beside redis-server in each protocol",
+        run: differential,
+    },
+    Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
+    Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
+    Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
+    Long { name: "peer", about: "Redis's own suite three times", run: peer },
+];
+
+/// Runs the one of this name; without a name lists them.
+pub(crate) fn run(name: Option<&str>) -> Tally {
+    let found = RUNS.iter().find(|long| Some(long.name) == name);
+    if let Some(long) = found {
+        return (long.run)();
+    }
+    RUNS.iter().for_each(|Long { name, about, .. }| println!("{name:13} {about}"));
+    match name {
+        Some(name) => Tally::one("long", Err(format!("no long run is called {name}"))),
+        None => Tally::default(),
+    }
+}
+
+fn differential() -> Tally {
+    let mut tally = Tally::default();
+    for resp in ["2", "3"] {
+        let args = ["--commands", "2000000", "--resp", resp].map(String::from);
+        tally.add(all::tool("varve-tests", "varve-diff", &args));
+    }
+    tally
+}
+
+/// One file of the end-to-end tests with a number of its own, against a release build.
+fn end_to_end(test: &str, variable: &str, value: &str) -> Tally {
+    all::server_build().and(|| {
+        let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--test", test]);
+        cargo_test(test, tests.env(variable, value).env("VARVE_SERVER", server_binary()))
+    })
+}
+
+fn trips() -> Tally {
+    end_to_end("trips", "VARVE_TRIPS", "200")
+}
+
+fn kills() -> Tally {
+    end_to_end("kills", "VARVE_KILLS", "300")
+}
+
+fn peer() -> Tally {
+    (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&[], false)))
+}

@@ -33,6 +33,10 @@ impl EffectSink for Kept {
     fn end(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1.len() as u64
     }
+
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// One connection.

@@ -112,10 +112,13 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
 
 /// Admits `bytes` more against the limit, making room if that may be: the next part of a body, or a copy of a request. The
 /// worker holds nothing and is outside the gate. None, and nothing is done, where room must be made and another worker is
-/// alone behind the gate.
+/// alone behind the gate, or the journal has no room for the keys that would go.
 pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
     if worker.store().has_room(bytes as u64) {
         return Some(true);
+    }
+    if !worker.store().may_make_room() {
+        return None;
     }
     worker.try_inside(0, |tx| tx.admit(bytes as u64).is_ok())
 }

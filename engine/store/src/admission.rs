@@ -8,6 +8,12 @@ use crate::steps::room;
 use crate::{Store, StoreWorker};
 
 impl Store {
+    /// True if keys may be removed at present to make room for what comes of a client over several turns: the journal has
+    /// room for their removal.
+    pub fn may_make_room(&self) -> bool {
+        !self.journal_is_full()
+    }
+
     /// True if a write of at most `bytes` fits under the limit as things are, and there are addresses for it.
     #[inline]
     pub fn has_room(&self, bytes: u64) -> bool {

@@ -55,6 +55,10 @@ impl EffectSink for Probe {
     fn end(&self) -> u64 {
         1
     }
+
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// A worker whose changes a probe looks at, and the other worker, which the probe needs as long as there are changes.

@@ -1,9 +1,11 @@
 //! The eviction policies: who goes, who stays, and what the clocks of keys tell.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{Eviction, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{EffectSink, Eviction, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Unit};
 
 const SECOND: i64 = 1000;
 
@@ -283,4 +285,73 @@ fn a_limit_that_cannot_be_met_takes_all_that_may_go() {
         worker.park();
         store.verify();
     }
+}
+
+/// A journal that counts units, and is full when it is told to be.
+#[derive(Default)]
+struct Counting {
+    units: AtomicU64,
+    is_full: AtomicBool,
+}
+
+impl EffectSink for Counting {
+    fn append(&self, _worker: usize, _unit: &Unit) -> u64 {
+        self.units.fetch_add(1, Relaxed) + 1
+    }
+
+    fn end(&self) -> u64 {
+        self.units.load(Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
+    }
+}
+
+/// Neither expiry nor eviction in the background, nor a drain that passes keys whose time is over, adds to a full journal;
+/// keys whose time is over are gone all the same for whoever asks.
+#[test]
+fn issue_13_what_the_store_removes_by_itself_waits_while_the_journal_is_full() {
+    const KEYS: usize = 2000;
+    let (store, mut worker) = store();
+    let journal = Arc::new(Counting::default());
+    store.set_effect_sink(Arc::clone(&journal) as Arc<dyn EffectSink>);
+    let now = 1_000_000 * SECOND;
+    for n in 0..KEYS {
+        let ttl = if n % 2 == 0 { Ttl::At(now + SECOND) } else { Ttl::Clear };
+        assert!(set(&mut worker, format!("key {n}").as_bytes(), 100, ttl));
+    }
+    store.keep_effects(true);
+    let later = now + 2 * SECOND;
+    let asked = |worker: &mut StoreWorker, name: &[u8]| {
+        let looks = |tx: &mut Tx<'_>, k: &varve_store::Key<'_>| {
+            let is_there = tx.exists(k);
+            tx.hand_on();
+            is_there
+        };
+        on(worker, name, 0, looks).expect("nothing is admitted")
+    };
+    let background = |worker: &mut StoreWorker| {
+        let mut due = Some(0);
+        for turn in 0..2000 {
+            due = worker.background(later + turn, Duration::from_micros(100));
+        }
+        due.map(|due| due - (later + 1999))
+    };
+    journal.is_full.store(true, Relaxed);
+    store.set_limit(1, Policy::AllKeysRandom);
+    let due = background(&mut worker);
+    assert_eq!(journal.end(), 0, "nothing is added");
+    assert!(due.is_some_and(|due| due > 0), "it looks again soon, and not at once: {due:?}");
+    assert!(!store.may_make_room());
+    store.set_limit(0, Policy::AllKeysRandom);
+    assert!(!asked(&mut worker, b"key 0") && asked(&mut worker, b"key 1"));
+    journal.is_full.store(false, Relaxed);
+    background(&mut worker);
+    assert!(journal.end() >= KEYS as u64 / 2, "{} units", journal.end());
+    assert!(asked(&mut worker, b"key 1"));
+    store.set_limit(1, Policy::AllKeysRandom);
+    background(&mut worker);
+    assert!(!asked(&mut worker, b"key 1"), "eviction goes on too");
+    store.verify();
 }

@@ -280,6 +280,10 @@ impl EffectSink for Journal {
     fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
+
+    fn is_full(&self) -> bool {
+        Journal::is_full(self)
+    }
 }
 
 #[cfg(test)]

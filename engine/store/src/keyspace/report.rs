@@ -81,6 +81,12 @@ impl Store {
         self.event_mask.load(Relaxed) & (class as u32 | JOURNAL) != 0
     }
 
+    /// True if there is a journal that is full: keys that the store would remove by itself stay for now, since nobody would
+    /// hold them back. Their time is over all the same for whoever asks.
+    pub(crate) fn journal_is_full(&self) -> bool {
+        self.has_journal() && self.journal.get().is_some_and(|journal| journal.is_full())
+    }
+
     /// True if there is a journal.
     pub(crate) fn has_journal(&self) -> bool {
         self.event_mask.load(Relaxed) & JOURNAL != 0

@@ -162,6 +162,8 @@ pub trait EffectSink: Send + Sync {
     fn append(&self, worker: usize, unit: &Unit) -> u64;
     /// The position behind all units so far.
     fn end(&self) -> u64;
+    /// True if it takes more than it can get rid of: what the store removes by itself is to wait.
+    fn is_full(&self) -> bool;
 }
 
 /// A publisher of the events of one worker. Called with the shards of the keys held: it may take locks that are leaves,

@@ -141,13 +141,19 @@ impl Relocate for Mover<'_> {
 }
 
 impl Mover<'_> {
+    /// True if keys whose time is over are removed in passing.
+    fn expires(&self) -> bool {
+        let store = self.store;
+        store.expires_actively() && !store.stands_still(self.worker.now_ms()) && !store.journal_is_full()
+    }
+
     fn relocate_key(&mut self, head: &ObjectHead<'_>, hash: u64) -> Relocated {
         let id = self.store.shard_of(hash);
         let Some(mut shard) = self.store.cells()[id].lock.try_lock() else { return Relocated::Busy };
         let log = self.store.log();
         let Some(entry) = shard.index().find_ref(hash, head.r) else { return Relocated::Dead };
         let over = is_over(shard.open(log, head.r).expiry_ms(), self.worker.now_ms());
-        if over && self.store.expires_actively() && !self.store.stands_still(self.worker.now_ms()) {
+        if over && self.expires() {
             self.worker.expire_entry(self.store, &mut shard, id, entry);
             self.worker.hand_on_of(self.store, &mut shard);
             return Relocated::Evicted;

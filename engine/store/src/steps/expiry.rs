@@ -14,6 +14,8 @@ use crate::state::key::{database_of, hash_of, wheel_bits};
 const EXPIRY_ENTRIES: usize = 32;
 /// How often the due times of the home shards are looked through, ms.
 const DUE_CHECK_MS: i64 = 8;
+/// How soon it is looked again whether the journal has room, ms.
+const JOURNAL_WAITS_MS: i64 = 1;
 
 /// Looks through the home shards' due times every few milliseconds; true if one has come. On the way, one
 /// worker of all brings up to date what the background decides by.
@@ -27,7 +29,7 @@ pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) ->
             debt::look(store);
             store.log().ask_again();
         }
-        let still = store.still_until();
+        let still = if store.journal_is_full() { now_ms + JOURNAL_WAITS_MS } else { store.still_until() };
         let due = home_shards(store, worker).map(|id| store.cells()[id].due()).min().unwrap_or(NEVER);
         worker.background_mut().next_due = (due != NEVER && store.expires_actively()).then_some(due.max(still));
     }
@@ -51,7 +53,7 @@ fn home_shards(store: &Store, worker: &WorkerState) -> impl Iterator<Item = usiz
 
 /// Removes some keys whose time has come from the next due home shard.
 pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
-    if !store.expires_actively() || store.stands_still(worker.now_ms()) {
+    if !store.expires_actively() || store.stands_still(worker.now_ms()) || store.journal_is_full() {
         return Step::Done;
     }
     let now = worker.now_ms();

@@ -148,7 +148,8 @@ fn fixed_bytes(store: &Store) -> u64 {
 }
 
 /// True if the limit is passed (lowered, or by buffers), keys may be evicted, and that was not just tried in vain. Where
-/// the walk under way has no room for the keys that would go, they stay: only writers that have been let in evict then.
+/// the walk under way has no room for the keys that would go, or the journal for their removal, they stay: only writers that
+/// have been let in evict then.
 pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
     let limit = store.limit().bytes();
     limit != 0
@@ -157,6 +158,7 @@ pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
         && worker.now_ms() >= worker.background().limit_retry_ms
         && !store.stands_still(worker.now_ms())
         && !store.walker_is_full()
+        && !store.journal_is_full()
 }
 
 /// Makes room in the background while the limit is passed.

@@ -24,6 +24,9 @@ use varve_testkit::{Launch, Random, Server, seed};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
 
+/// Commands whose effects have a test elsewhere: MIGRATE needs another server (migrate.rs).
+const ELSEWHERE: &[&str] = &["migrate"];
+
 fn path() -> PathBuf {
     varve_testkit::server::workspace().join("tests/data/effects.txt")
 }
@@ -106,7 +109,8 @@ fn our_effects_are_those_of_the_table() {
 fn every_write_command_has_a_case() {
     let known: HashSet<String> = cases().into_iter().map(|case| case.command).collect();
     let writes = varve_commands::commands().commands().iter().filter(|command| command.flags.has(Flags::WRITE));
-    let missing: Vec<&str> = writes.map(|command| command.full_name).filter(|name| !known.contains(*name)).collect();
+    let names = writes.map(|command| command.full_name).filter(|name| !ELSEWHERE.contains(name));
+    let missing: Vec<&str> = names.filter(|name| !known.contains(*name)).collect();
     assert!(missing.is_empty(), "without a case: {missing:?}");
 }
 

@@ -7,6 +7,9 @@ use crate::KeyFlags;
 pub enum Begin {
     /// At this argument.
     Index(u16),
+    /// At this argument, where this word does not stand behind it with an argument of its own; replies tell it as
+    /// [`Begin::Index`]. The first key of MIGRATE, which is empty where its word KEYS names them.
+    IndexWithout(u16, &'static str),
     /// After this word, looked for from this argument on (negative: backwards from that far before the end).
     Keyword(&'static str, i16),
     /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
@@ -106,7 +109,9 @@ pub(crate) fn legacy_range(specs: &[KeySpec]) -> (KeyRange, bool) {
     let mut range = KeyRange::default();
     let mut movable = false;
     for spec in specs {
-        let (Begin::Index(first), Find::Range { last, step, .. }) = (spec.begin, spec.find) else {
+        let (Begin::Index(first) | Begin::IndexWithout(first, _), Find::Range { last, step, .. }) =
+            (spec.begin, spec.find)
+        else {
             movable = true;
             continue;
         };

@@ -110,6 +110,11 @@ fn spec_keys(spec: &KeySpec, args: Args<'_>, mut visit: impl FnMut(usize)) -> Re
 fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
     match begin {
         Begin::Index(at) => Some(usize::from(at)),
+        Begin::IndexWithout(at, word) => {
+            let at = usize::from(at);
+            let has_word = (at + 1..args.len().saturating_sub(1)).any(|behind| args.is(behind, word));
+            (!has_word).then_some(at)
+        }
         Begin::Keyword(word, from) if from >= 0 => {
             // A word at the end of a request has no key behind it.
             (usize::from(from.unsigned_abs())..args.len().saturating_sub(1))

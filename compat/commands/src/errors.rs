@@ -75,6 +75,14 @@ pub(crate) const LIMIT_NEGATIVE: CommandError = CommandError::new(&"ERR LIMIT ca
 pub(crate) const LIMIT_WITHOUT_BY: CommandError =
     CommandError::new(&"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
 pub(crate) const MAXLEN_NEGATIVE: CommandError = CommandError::new(&"ERR MAXLEN can't be negative");
+pub(crate) const MIGRATE_CONNECTING: CommandError =
+    CommandError::new(&"IOERR error or timeout connecting to the client");
+pub(crate) const MIGRATE_KEY: CommandError =
+    CommandError::new(&"ERR When using MIGRATE KEYS option, the key argument must be set to the empty string");
+pub(crate) const MIGRATE_READING: CommandError =
+    CommandError::new(&"IOERR error or timeout reading to target instance");
+pub(crate) const MIGRATE_WRITING: CommandError =
+    CommandError::new(&"IOERR error or timeout writing to target instance");
 pub(crate) const MUST_BE_POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
 pub(crate) const NO_HASH_TABLE: CommandError =
     CommandError::new(&"ERR The value stored at the specified key is not represented using an hash table");
@@ -123,6 +131,16 @@ pub(crate) const ZADD_ONE_PAIR: CommandError =
 /// The operation of BITOP needs a second source.
 pub(crate) fn bitop_sources(name: &str) -> CommandError {
     CommandError::owned(format!("ERR BITOP {name} must be called with at least two source keys."))
+}
+
+/// A key that was to move has been changed by a command that knows no single keys.
+pub(crate) fn migrate_changed(key: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR '", key, b"' has changed on its way: both servers have it"].concat())
+}
+
+/// The other server has answered an error, here without its `-`.
+pub(crate) fn migrate_refused(answer: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR Target instance returned error: ", answer].concat())
 }
 
 /// A number is not between these two.

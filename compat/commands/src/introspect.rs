@@ -308,7 +308,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
     set_of_names(spec.flags.names(), "", out);
     out.bulk(b"begin_search");
     match spec.begin.told() {
-        Begin::Index(at) => {
+        Begin::Index(at) | Begin::IndexWithout(at, _) => {
             typed("index", 1, out);
             number("index", at.into(), out);
         }

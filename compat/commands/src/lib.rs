@@ -30,6 +30,7 @@ mod hash;
 mod hyperloglog;
 mod introspect;
 mod list;
+mod migrate;
 mod set;
 mod sha1;
 mod string;
@@ -54,6 +55,7 @@ pub const FAMILIES: &[&[FileRows]] = &[
     generic::ROWS,
     blocking::ROWS,
     dump::ROWS,
+    migrate::ROWS,
     &[
         cluster::ROWS,
         connection::ROWS,

@@ -135,6 +135,8 @@ pub enum TurnState {
     Exec(&'static Command),
     /// The last command waits for its keys, and those behind it wait for its reply.
     Blocked(Blocked),
+    /// The command that goes on waits for its link ([`Session::link`]).
+    Linked,
     /// A client that is subscribed itself has published: it gets its own message before the reply, which begins at this
     /// mark.
     Published(Mark),

@@ -122,7 +122,8 @@ impl<'a> Ctx<'_, 'a> {
         }
     }
 
-    /// Goes on with `rest` in the next turns of the connection, whose session [takes parts](Session::takes_parts).
+    /// Goes on with `rest` in the next turns of the connection, whose session [takes parts](Session::takes_parts), or
+    /// [takes a late reply](Session::takes_late_reply) if `rest` replies nothing before its last part.
     pub fn go_on(&mut self, rest: Box<dyn Ongoing>) {
         self.go_on_with(|_| rest);
     }
@@ -130,7 +131,7 @@ impl<'a> Ctx<'_, 'a> {
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on`]. No shard is held while a request of
     /// megabytes is copied, and none is held afterwards.
     pub fn go_on_with(&mut self, rest: impl FnOnce(&Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
-        debug_assert!(self.session.takes_parts(), "the handler has asked");
+        debug_assert!(self.session.takes_late_reply(), "the handler has asked");
         debug_assert!(self.row.timed, "a command that goes on is timed by itself");
         self.tx.release();
         let args = Arc::new(OwnedArgs::from(self.args));

@@ -22,6 +22,7 @@ pub mod checks;
 pub mod command;
 pub mod journal;
 pub mod large_arguments;
+pub mod link;
 pub mod monitor;
 pub mod notify;
 pub mod ongoing;

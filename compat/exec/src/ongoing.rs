@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use varve_catalog::Row;
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{ReadOn, Tx};
+use varve_store::{ReadOn, StoreWorker, Tx};
 
 use crate::errors::CommandError;
+use crate::link::Link;
 
 /// The rest of a command.
 pub trait Ongoing: Send {
@@ -36,6 +37,15 @@ pub trait Ongoing: Send {
     /// Bytes that collections keep for its readers ([`varve_store::CollectionReader::kept_bytes`]): the store counts them,
     /// and the limits of the connection are asked with them.
     fn kept_bytes(&self) -> usize;
+
+    /// The link for which it waits when its last part has ended with [`Progress::Waits`].
+    fn link(&self) -> Option<Arc<Link>> {
+        None
+    }
+
+    /// It ends: lets go of what it keeps in the store, if it did not get to its last part. The worker holds nothing and is
+    /// outside the gate.
+    fn abandon(&mut self, _worker: &mut StoreWorker) {}
 }
 
 /// How a part of a command has ended.
@@ -45,6 +55,8 @@ pub enum Progress {
     Busy,
     /// There is more to do.
     More,
+    /// There is nothing to do until something has come of its link.
+    Waits,
     /// The reply is complete.
     Done,
     /// The command has failed, nothing was replied before.

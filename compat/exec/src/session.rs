@@ -2,10 +2,13 @@
 //!
 //! Sockets, buffers and timeouts are the server's.
 
+use std::sync::Arc;
+
 use varve_catalog::{Behaviour, Row};
 use varve_protocol::{Args, Resp};
 use varve_store::{Overdue, StoreWorker, Tx};
 
+use crate::link::Link;
 use crate::multi::{Multi, Reach, Watching};
 use crate::ongoing::OngoingCommand;
 use crate::tracking::Tracking;
@@ -462,6 +465,29 @@ impl Session {
     pub fn takes_parts(&self) -> bool {
         let listens = self.subscriptions > 0 || self.tracking.on || self.monitors;
         self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays
+    }
+
+    /// True if a command may go on over several turns that replies nothing before its last part: messages of others may
+    /// come meanwhile.
+    pub fn takes_late_reply(&self) -> bool {
+        self.in_exec.is_none() && !self.replays
+    }
+
+    /// True if replies are wanted.
+    pub fn wants_replies(&self) -> bool {
+        self.reply == ReplyMode::On
+    }
+
+    /// The link for which the command that goes on waits.
+    pub fn link(&self) -> Option<Arc<Link>> {
+        self.ongoing.as_ref().and_then(|ongoing| ongoing.rest.link())
+    }
+
+    /// The connection ends: so does the command that goes on. The worker holds nothing and is outside the gate.
+    pub fn abandon_ongoing(&mut self, worker: &mut StoreWorker) {
+        if let Some(mut ongoing) = self.ongoing.take() {
+            ongoing.rest.abandon(worker);
+        }
     }
 
     /// A command goes on in the next turns.

@@ -2,5 +2,6 @@
 
 pub(crate) mod conn;
 pub(crate) mod conns;
+pub(crate) mod links;
 pub(crate) mod listen;
 pub(crate) mod sockets;

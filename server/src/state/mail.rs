@@ -10,11 +10,13 @@ use mio::Waker;
 use parking_lot::Mutex;
 
 use varve_exec::Served;
+use varve_exec::link::Link;
 
 use super::ask_all_workers::Gather;
 use crate::config::ShutdownOptions;
 use crate::features::pubsub::state::ConnRef;
 use crate::net::conn::Newcomer;
+use crate::net::links::Resolved;
 
 /// A message to a worker.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) enum Message {
     Served { served: Served, filed: u64 },
     /// A save has ended for which this connection of yours waits.
     Saved { conn: ConnRef, saved: bool },
+    /// The name of a link's server has been resolved.
+    Resolved { link: Arc<Link>, addresses: Resolved },
     /// The clients take too much together, and the largest are yours.
     EvictClients,
     /// The configuration has changed: take the current snapshot.

@@ -31,6 +31,8 @@ pub(crate) struct WorkerStats {
     pub(crate) writes: Counter,
     /// Connections that CLIENT PAUSE holds back.
     pub(crate) held: Counter,
+    /// Sockets to other servers that are kept for later commands.
+    pub(crate) kept_links: Counter,
     /// Bytes that connections and the pool of buffers take.
     pub(crate) buffer_bytes: Counter,
     /// Bytes of the buffers of connections that are not authenticated.

@@ -32,6 +32,7 @@ use crate::features::pubsub::state::{Hub, Sink};
 use crate::features::tracking::invalidation_barrier::InvalidationBarrier;
 use crate::net::conn::WaitReasons;
 use crate::net::conns::Conns;
+use crate::net::links::Links;
 use crate::state::mail::Message;
 use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
 
@@ -52,6 +53,8 @@ pub(super) struct Core {
     pub(super) conns: Conns,
     pub(super) batch: Batch,
     pub(super) store: StoreWorker,
+    /// The connections to other servers.
+    pub(super) links: Links,
     /// The subscriptions of its connections.
     pub(super) hub: Hub,
     pub(super) paused: PausedClients,
@@ -76,7 +79,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Of worker `index`.
-    pub(super) fn new(index: usize, state: Arc<ServerState>, table: Arc<CommandTable>) -> Core {
+    pub(super) fn new(index: usize, state: Arc<ServerState>, table: Arc<CommandTable>, links: Links) -> Core {
         let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
         let mut store = state.store().worker(index);
         batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
@@ -89,6 +92,7 @@ impl Core {
             conns: Conns::default(),
             batch,
             store,
+            links,
             hub: Hub::new(index),
             paused: PausedClients::default(),
             receivers: Receivers::default(),
@@ -141,6 +145,7 @@ impl Core {
         let conn = &mut self.conns[id];
         let who = conn.who();
         conn.session_mut().leave_transaction(&mut self.store);
+        conn.session_mut().abandon_ongoing(&mut self.store);
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
         // Closing the socket takes it out of the poll.

@@ -18,6 +18,7 @@ mod ask_all_workers;
 mod core;
 mod deliver;
 mod group;
+mod links;
 mod resting;
 mod run;
 mod serve;
@@ -51,11 +52,12 @@ use crate::features::persist::state::aof::Aof;
 use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
 use crate::net::conn::{Conn, Newcomer, Pool};
+use crate::net::links::Links;
 use crate::net::listen::Listener;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
 
-/// The poll's token of the mailbox; connections' tokens are their numbers.
+/// The poll's token of the mailbox; connections' tokens are their numbers, and links have theirs above (net/links.rs).
 const MAILBOX: Token = Token(usize::MAX);
 /// Events taken from one poll.
 const EVENTS: usize = 1024;
@@ -155,7 +157,8 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     persist::aof::set_journal(&state);
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
-        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table)));
+        let links = Links::new(poll.registry().try_clone()?);
+        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table), links));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
@@ -210,6 +213,7 @@ impl Worker {
                 mail_came |= self.dispatch(event);
             }
             self.serve_arrived();
+            self.core.settle_links();
             self.core.release_waiting();
             self.core.release_filed();
             self.serve_ready();
@@ -276,6 +280,7 @@ impl Worker {
         });
         let waits = [
             core.blocked.due_in(core.now.instant),
+            core.links.due_in(core.now.instant),
             core.publishers.due_in(),
             core.resting.due_in(core.now.instant),
             core.paused.due_in(core.state.pauses().until_ms(), core.now.unix_ms),
@@ -291,6 +296,10 @@ impl Worker {
         let token = event.token();
         if token == MAILBOX {
             return true;
+        }
+        if Links::owns(token) {
+            self.core.note_link(event);
+            return false;
         }
         if let Some(conn) = self.core.conns.at(ConnId(token.0)) {
             conn.note_event(event);
@@ -309,6 +318,7 @@ impl Worker {
                 Message::Gathered(gather) => self.core.gathered(&gather),
                 Message::Served { served, filed } => self.core.serve_waiter(served, filed),
                 Message::Saved { conn, saved } => self.core.saved(conn, saved),
+                Message::Resolved { link, addresses } => self.core.resolved(&link, addresses),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();
                     self.sum_clients();

@@ -127,6 +127,7 @@ impl Core {
             self.now = Now::read();
         }
         self.account(id);
+        self.settle_links();
         self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
         turn
     }
@@ -142,6 +143,10 @@ impl Core {
             TurnState::Paused => Stop::Paused,
             TurnState::Blocked(blocked) => {
                 self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
+                Stop::Waits
+            }
+            TurnState::Linked => {
+                self.stand_by_link(id);
                 Stop::Waits
             }
             TurnState::Foreign => Stop::Foreign,
@@ -215,6 +220,8 @@ impl Core {
             Err(error) => (After::Done, Err(error)),
         };
         let took = start.elapsed();
+        // Whether a CONFIG SET of the slow log's threshold is slow goes by the new one.
+        self.follow_config();
         let is_pending = matches!(after, After::Ask(_) | After::Wait);
         let conn = &mut self.conns[id];
         conn.requests_mut().set_running(if is_pending { bytes } else { 0 });
@@ -231,7 +238,6 @@ impl Core {
         if took >= CLOCK_STEP {
             self.now = Now::read();
         }
-        self.follow_config();
         after
     }
 }

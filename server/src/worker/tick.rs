@@ -108,8 +108,11 @@ impl Core {
 }
 
 /// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request
-/// of a client that waits for keys, or for messages, or that monitors.
+/// of a client that waits for keys, for another server, or for messages, or that monitors.
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
-    let waits = conn.waits(WaitReasons::KEYS) || conn.session().is_subscribed() || conn.session().is_monitor();
+    let waits = conn.waits(WaitReasons::KEYS)
+        || conn.waits(WaitReasons::LINK)
+        || conn.session().is_subscribed()
+        || conn.session().is_monitor();
     timeout_s > 0 && !waits && now_ms - conn.session().active_ms() > i64::from(timeout_s) * 1000
 }

@@ -21,7 +21,7 @@ const TEXT_PART_BYTES: usize = 512 << 10;
 const PINNED_MIN_BYTES: usize = 256 << 10;
 
 /// A value as a payload; None without the key. No hit or miss is counted.
-pub(super) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
+pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
     let payload = tx.look(key, |value| {
         let mut payload = Payload::new(kind_of(value.ty()));
         put_value(value, payload.encoded());
@@ -38,14 +38,14 @@ enum Source {
 }
 
 /// A DUMP of a long value that is under way.
-pub(super) struct LongDump {
+pub(crate) struct LongDump {
     source: Source,
     payload: Payload,
 }
 
 impl LongDump {
     /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
-    pub(super) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
+    pub(crate) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
         let (ty, len, pin) = tx.look(key, |value| (value.ty(), value.len(), value.pin()))?;
         let source = match ty {
             Type::Stream => return None,
@@ -61,8 +61,9 @@ impl LongDump {
     }
 }
 
-impl Ongoing for LongDump {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+impl LongDump {
+    /// Reads some more of the value, and lets go of its shard; `Done` when the payload has all of it.
+    pub(crate) fn read_on(&mut self, tx: &mut Tx<'_>) -> Progress {
         let LongDump { source, payload } = self;
         let progress: Progress = match source {
             Source::Elements(reader) => {
@@ -77,18 +78,28 @@ impl Ongoing for LongDump {
             }
         };
         tx.release();
-        match progress {
-            Progress::Done => {
-                let payload = std::mem::replace(payload, Payload::new(varve_rdb::Kind::String));
-                let payload = payload.seal();
-                if payload.len() < PINNED_MIN_BYTES {
-                    out.bulk(&payload);
-                } else {
-                    out.bulk_pinned(Box::new(payload));
-                }
+        if matches!(progress, Progress::More) {
+            payload.settle();
+        }
+        progress
+    }
+
+    /// The payload, of which all was read.
+    pub(crate) fn seal(&mut self) -> Vec<u8> {
+        std::mem::replace(&mut self.payload, Payload::new(varve_rdb::Kind::String)).seal()
+    }
+}
+
+impl Ongoing for LongDump {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let progress = self.read_on(tx);
+        if matches!(progress, Progress::Done) {
+            let payload = self.seal();
+            if payload.len() < PINNED_MIN_BYTES {
+                out.bulk(&payload);
+            } else {
+                out.bulk_pinned(Box::new(payload));
             }
-            Progress::More => payload.settle(),
-            Progress::Busy | Progress::Failed(_) => {}
         }
         progress
     }

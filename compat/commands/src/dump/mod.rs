@@ -12,6 +12,7 @@ mod insertion;
 mod restoring;
 mod value;
 
+pub(crate) use encoding::{LongDump, whole};
 pub use insertion::Insertion;
 pub use value::{kind_of, put_count, put_part, put_value};
 

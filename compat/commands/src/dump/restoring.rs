@@ -374,7 +374,8 @@ impl LongRestore {
             New::Collection(built) => tx.try_hold_to_publish(&key, built),
             _ => tx.try_hold_one(tx.shard_of(key.hash)),
         };
-        if !is_held {
+        // A key that moves to another server is not replaced meanwhile.
+        if !is_held || tx.any_waiters() && tx.any_frozen([key.bytes]) {
             return Ok(Progress::Busy);
         }
         let new = std::mem::replace(new, New::Published);

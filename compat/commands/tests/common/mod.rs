@@ -247,6 +247,7 @@ impl Server {
                     blocked.reply_timeout(out);
                 }
                 TurnState::Busy | TurnState::Paused => panic!("one worker meets no busy shard, and nobody pauses"),
+                TurnState::Linked => panic!("a command that talks to another server needs one"),
             }
             input = &mut input[turn.consumed..];
         }

@@ -8,6 +8,7 @@ use varve_store::{StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::{Batch, Turn, TurnState};
+use crate::errors::CommandError;
 use crate::ongoing::{OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
@@ -71,17 +72,34 @@ impl Batch {
                 session.note_progress();
                 session.go_on(ongoing);
             }
-            Progress::Done | Progress::Failed(_) => {
+            Progress::Waits => {
                 session.note_progress();
-                if let Progress::Failed(error) = progress {
-                    let mark = out.mark();
-                    self.observers.stats.fail(ongoing.row, &error, mark, out);
-                }
-                self.observers.stats.end_parts(ongoing.row, ongoing.nanos);
-                self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
+                session.go_on(ongoing);
+                state = TurnState::Linked;
             }
+            Progress::Done => self.end_parts(ongoing, None, worker, session, out),
+            Progress::Failed(error) => self.end_parts(ongoing, Some(&error), worker, session, out),
         }
         Turn { consumed: 0, commands: 0, state }
+    }
+
+    /// Ends a command that has replied all, or fails with an error.
+    fn end_parts(
+        &mut self,
+        mut ongoing: Box<OngoingCommand>,
+        failed: Option<&CommandError>,
+        worker: &mut StoreWorker,
+        session: &mut Session,
+        out: &mut Reply,
+    ) {
+        session.note_progress();
+        if let Some(error) = failed {
+            let mark = out.mark();
+            self.observers.stats.fail(ongoing.row, error, mark, out);
+        }
+        ongoing.rest.abandon(worker);
+        self.observers.stats.end_parts(ongoing.row, ongoing.nanos);
+        self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
     }
 
     /// Follows a part of a command, the shards that it used still held: its effects are handed on, and clients that wait

@@ -1,7 +1,7 @@
 //! Serving those who wait, behind the command that made their keys ready.
 //!
 //! ```text
-//!   before a command   any_waiters? --widen--> held: its shards and those that serving may need
+//!   before a command   any_waiters? --widen--> held: its shards and those that serving may need; no key of them is frozen
 //!   the command        tx.changed(k) ... a key of the wanted type: ready list, in order of the first change
 //!   behind it          serve_ready: each key, first come first served; what that makes ready follows
 //! ```
@@ -19,7 +19,8 @@ use crate::invoke::{Caller, Observers, Ran};
 use crate::waiting::{Served, task};
 
 /// Adds to `shards`, which are held, those that serving the waiters of these keys may need, until there are no more.
-/// `take` holds a longer list; false if it could not, and then nothing is held.
+/// `take` holds a longer list; false if it could not, and then nothing is held. False also if a key is frozen that the
+/// command or those it serves would write.
 #[cold]
 pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
     tx: &mut Tx<'s>,
@@ -32,7 +33,7 @@ pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
             return false;
         }
     }
-    true
+    !tx.any_frozen(keys())
 }
 
 /// Serves everybody who waits for a key that is ready. The selected database is the same again afterwards.

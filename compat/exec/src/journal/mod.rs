@@ -11,4 +11,4 @@ mod queue;
 mod stream;
 
 pub use queue::{Chunk, Cut, Journal, Reached, Taken};
-pub use stream::{EffectStream, put_request, select};
+pub use stream::{EffectStream, put_head, put_request, put_word, select};

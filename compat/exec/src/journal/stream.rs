@@ -79,15 +79,19 @@ pub fn select(db: u32, out: &mut Vec<u8>) {
 
 /// Appends a request of these words.
 pub fn put_request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
-    head(out, b'*', words.len());
-    for word in words {
-        head(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    put_head(out, b'*', words.len());
+    words.for_each(|word| put_word(out, word));
 }
 
-fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
+/// Appends a word of a request.
+pub fn put_word(out: &mut Vec<u8>, word: &[u8]) {
+    put_head(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends what stands before a request (`*` and its number of words) or before a word (`$` and its bytes).
+pub fn put_head(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.push(kind);
     push_i64(out, length as i64);
     out.extend_from_slice(b"\r\n");

@@ -1,4 +1,4 @@
-//! Entries of waiters that wait no longer are removed here.
+//! Entries of waiters that wait no longer are removed here, and keys are frozen.
 
 use std::sync::Arc;
 
@@ -49,6 +49,19 @@ impl Shard {
         self.drop_waiters();
     }
 
+    /// Has commands that would change this key wait until [`Shard::thaw`].
+    pub(crate) fn freeze(&mut self, key: &[u8]) {
+        self.waiters.get_or_insert_default().freeze(key);
+    }
+
+    /// Lets commands change this key again.
+    pub(crate) fn thaw(&mut self, key: &[u8]) {
+        if let Some(waiters) = &mut self.waiters {
+            waiters.thaw(key);
+        }
+        self.drop_waiters();
+    }
+
     fn drop_waiters(&mut self) {
         if self.waiters.as_ref().is_some_and(|waiters| waiters.is_empty()) {
             self.waiters = None;
@@ -57,6 +70,15 @@ impl Shard {
 }
 
 impl Store {
+    /// Thaws keys whose command ended early. The worker holds nothing and is outside the gate.
+    pub fn thaw<'k>(&self, worker: &StoreWorker, keys: impl Iterator<Item = &'k [u8]>) {
+        let _inside = self.gate().enter(worker.id());
+        for key in keys {
+            let id = self.shard_of(hash_of(self.seed(), 0, key));
+            self.cells()[id].lock.lock().thaw(key);
+        }
+    }
+
     /// Removes the entries of a waiter that waits no longer. The worker holds nothing and is outside the gate.
     pub fn forget(&self, worker: &StoreWorker, waiter: &Waiter) {
         debug_assert!(!waiter.is_waiting(), "a client that waits is not forgotten");

@@ -44,7 +44,7 @@ impl Tx<'_> {
         }
     }
 
-    /// True if somebody waits for a key of a shard that is held.
+    /// True if somebody waits for a key of a shard that is held, or if one of its keys is frozen.
     #[inline]
     pub fn any_waiters(&self) -> bool {
         self.held.iter().any(|shard| shard.waiters().is_some())
@@ -72,6 +72,36 @@ impl Tx<'_> {
         let is_wider = !far.is_empty();
         shards.add(far);
         is_wider
+    }
+
+    /// Freezes a key, whose shard is held: commands that would change it wait until [`Tx::thaw`].
+    pub fn freeze(&mut self, k: &Key<'_>) {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        self.held.at_mut(at).freeze(k.bytes);
+    }
+
+    /// Ends that a key is frozen; its shard is held.
+    pub fn thaw(&mut self, k: &Key<'_>) {
+        let at = self.held.position(self.store.shard_of(k.hash));
+        self.held.at_mut(at).thaw(k.bytes);
+    }
+
+    /// True if one of these keys is frozen, or one that serving their waiters would write. The shards of all are held.
+    #[cold]
+    pub fn any_frozen<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
+        let mut seen = HashSet::new();
+        let mut next: Vec<&[u8]> = keys.into_iter().collect();
+        while let Some(key) = next.pop() {
+            let shard = self.held.at(self.held.position(usize::from(self.shard_of_bytes(key))));
+            let Some(waiters) = shard.waiters() else { continue };
+            if waiters.is_frozen(key) {
+                return true;
+            }
+            if waiters.has(key) && seen.insert(key) {
+                next.extend(waiters.targets(key));
+            }
+        }
+        false
     }
 
     /// The shard of a key, whatever its database.

@@ -13,6 +13,9 @@
 //! Queues belong to logical databases: a client that waits in database 3 goes on waiting there after SWAPDB and FLUSHDB.
 //!
 //! The meaning of serving is the caller's: a waiter carries a task that this crate does not look into.
+//!
+//! **Frozen keys** stand beside the waiters: a command that moves a key to another server has it frozen, and whoever is about
+//! to change it finds that out on the same path on which it looks for waiters. A key is frozen in all databases.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -146,6 +149,7 @@ pub enum NextWaiter {
 #[derive(Default)]
 pub(crate) struct Waiters {
     keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
+    frozen: HashSet<Box<[u8]>>,
 }
 
 /// The waiters for one key in one database that want one type, first come first. What it costs to serve one, to leave, or
@@ -193,9 +197,25 @@ impl Queue {
 }
 
 impl Waiters {
-    /// True if nobody waits.
+    /// True if nobody waits and no key is frozen.
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.frozen.is_empty()
+    }
+
+    /// Freezes a key that is not frozen.
+    pub(crate) fn freeze(&mut self, key: &[u8]) {
+        let is_new = self.frozen.insert(key.into());
+        assert!(is_new, "one command at a time moves a key");
+    }
+
+    /// Ends that a key is frozen.
+    pub(crate) fn thaw(&mut self, key: &[u8]) {
+        self.frozen.remove(key);
+    }
+
+    /// True if a key is frozen.
+    pub(crate) fn is_frozen(&self, key: &[u8]) -> bool {
+        self.frozen.contains(key)
     }
 
     /// True if somebody may wait for this key in any database.

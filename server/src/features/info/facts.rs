@@ -104,6 +104,8 @@ pub(crate) struct StatFacts {
     pub(crate) tracking_keys: usize,
     pub(crate) tracking_items: usize,
     pub(crate) tracking_prefixes: usize,
+    /// Sockets to other servers that are kept.
+    pub(crate) kept_links: u64,
     /// Changes of keys since the last save.
     pub(crate) changes: u64,
     /// Longest time, in milliseconds, that a due key is still there; None if nobody measures it.

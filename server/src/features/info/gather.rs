@@ -122,6 +122,7 @@ fn counted(state: &ServerState) -> StatFacts {
         pubsub_shard_channels: state.pubsub().len(Kind::Shard),
         tracking_keys: state.tracking().keys(),
         tracking_items: state.tracking().items(),
+        kept_links: state.total(|stats| &stats.kept_links),
         tracking_prefixes: state.tracking().prefixes(),
         ..StatFacts::default()
     }

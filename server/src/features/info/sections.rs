@@ -200,7 +200,8 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("pubsub_patterns", stats.pubsub_patterns);
     out.put("pubsubshard_channels", stats.pubsub_shard_channels);
     out.zeros(&["latest_fork_usec", "total_forks"]);
-    out.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    out.put("migrate_cached_sockets", stats.kept_links);
+    out.zeros(&["slave_expires_tracked_keys"]);
     defragged(&facts.memory.defragged, out);
     out.put("tracking_total_keys", stats.tracking_keys);
     out.put("tracking_total_items", stats.tracking_items);

@@ -11,6 +11,7 @@
 //! | QUESTION | a question of its is with all workers | all workers have answered |
 //! | SAVE | SAVE | the file is on disk, or could not be written |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
+//! | LINK | its command waits for another server | something has come of the link, or it has failed |
 //! | CLOSING | QUIT, a protocol error, CLIENT KILL of itself | never: it is closed when its output is written |
 //!
 //! Requests are executed while the set is empty. Where a whole request waits here, each reason but OUTPUT also holds back
@@ -40,6 +41,8 @@ impl WaitReasons {
     pub(crate) const MESSAGES: WaitReasons = WaitReasons(1 << 7);
     /// A save is under way for which it waits.
     pub(crate) const SAVE: WaitReasons = WaitReasons(1 << 8);
+    /// Its command waits for another server.
+    pub(crate) const LINK: WaitReasons = WaitReasons(1 << 9);
 
     /// True if nothing holds requests back.
     #[inline]
@@ -90,7 +93,8 @@ impl WaitReasons {
 mod tests {
     use super::*;
 
-    const ALL: [WaitReasons; 9] = [
+    const ALL: [WaitReasons; 10] = [
+        WaitReasons::LINK,
         WaitReasons::OUTPUT,
         WaitReasons::PAUSE,
         WaitReasons::INBOX,

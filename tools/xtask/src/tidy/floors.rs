@@ -53,7 +53,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "compat/exec",
         &[
-            &["errors", "journal", "large_arguments", "monitor", "multi", "notify", "tracking"],
+            &["errors", "journal", "large_arguments", "link", "monitor", "multi", "notify", "tracking"],
             &["ongoing", "stats"],
             &["waiting"],
             &["session"],
@@ -71,7 +71,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["grammar", "digest"],
             &["generic", "segments"],
             &["bitmap", "hash", "hyperloglog", "list", "set", "string", "zset", "blocking", "dump", "transaction"],
-            &["geo"],
+            &["geo", "migrate"],
             &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
         ],
     ),

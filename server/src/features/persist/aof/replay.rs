@@ -90,6 +90,7 @@ impl Replay {
                 TurnState::Server { command, .. } | TurnState::Exec(command) => {
                     return Err(format!("Command '{}', which changes no data,", command.full_name));
                 }
+                TurnState::Linked => unreachable!("a session that replays takes no late replies"),
                 TurnState::Close(_) => return Err("A command that ends the connection".to_owned()),
             }
             drop(batch.take_served());

@@ -1,0 +1,284 @@
+//! MIGRATE: keys move between Varve and redis-server, and what becomes of a key on its way.
+//!
+//! ```text
+//!  client ──MIGRATE──▶ Varve ──RESTORE──▶ redis-server, or a target of the test's own that answers when it is told to
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use varve_testkit::{Client, Launch, RespValue, Server, figure, until};
+
+/// How long anything may take on a busy machine.
+const LONG_MS: u64 = 60_000;
+
+/// A server that takes part in MIGRATE only as far as the test says.
+struct Target {
+    listener: TcpListener,
+}
+
+impl Target {
+    fn new() -> Target {
+        Target { listener: TcpListener::bind("127.0.0.1:0").expect("a port") }
+    }
+
+    fn port(&self) -> u16 {
+        self.listener.local_addr().expect("its address").port()
+    }
+
+    /// Takes a connection, and reads until all of `words` have come.
+    fn read_until(&self, words: &[&str]) -> TcpStream {
+        let (mut stream, _) = self.listener.accept().expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_millis(LONG_MS))).expect("a limit");
+        let (mut got, mut room) = (Vec::new(), [0; 4096]);
+        let has = |got: &[u8], word: &str| got.windows(word.len()).any(|part| part == word.as_bytes());
+        while !words.iter().all(|word| has(&got, word)) {
+            let count = stream.read(&mut room).expect("a request");
+            assert!(count > 0, "closed before {words:?}");
+            got.extend_from_slice(&room[..count]);
+        }
+        stream
+    }
+}
+
+fn start() -> Server {
+    Launch::varve().arg("--save").arg("").start().expect("Varve starts")
+}
+
+fn migrate(port: u16, key: &str, rest: &[&str]) -> Vec<String> {
+    let mut words = vec!["MIGRATE".to_owned(), "127.0.0.1".into(), port.to_string(), key.into(), "0".into()];
+    words.push(LONG_MS.to_string());
+    words.extend(rest.iter().map(|&word| word.to_owned()));
+    words
+}
+
+/// A reply as text, be it a number or not.
+trait Said {
+    fn said(&self) -> String;
+}
+
+impl Said for RespValue {
+    fn said(&self) -> String {
+        self.integer().map_or_else(|| self.text(), |number| number.to_string())
+    }
+}
+
+/// Sends without waiting for the reply.
+fn send(client: &mut Client, words: &[String]) {
+    client.queue(words);
+    client.flush().expect("sent");
+}
+
+/// Nothing comes for a moment. A reply that is only late is not seen: what follows would fail.
+fn waits(client: &mut Client) {
+    client.set_timeout(Duration::from_millis(100)).expect("a limit");
+    let error = client.read().expect_err("no reply yet");
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    client.set_timeout(Duration::from_millis(LONG_MS)).expect("a limit");
+}
+
+fn digest(client: &mut Client, key: &str) -> String {
+    client.cmd(&format!("DEBUG DIGEST-VALUE {key}")).said()
+}
+
+#[test]
+fn values_of_every_type_move_there_and_back() {
+    let allow = |launch: Launch| launch.arg("--enable-debug-command").arg("yes").arg("--save").arg("");
+    let (ours, theirs) =
+        (allow(Launch::varve()).start().expect("Varve"), allow(Launch::peer()).start().expect("the peer"));
+    let (mut a, mut b) = (ours.client(), theirs.client());
+    let mut names = Vec::new();
+    for (at, count) in [3, 300, 20_000].into_iter().enumerate() {
+        let long: Vec<String> = (0..count).map(|n| format!("element:{n}")).collect();
+        for (name, pairs) in [("RPUSH", 1), ("SADD", 1), ("HSET", 2), ("ZADD", 2)] {
+            let key = format!("{name}:{at}");
+            for part in long.chunks(1000) {
+                let mut words = vec![name.to_owned(), key.clone()];
+                for (n, element) in part.iter().enumerate() {
+                    match (name, pairs) {
+                        ("ZADD", _) => words.extend([n.to_string(), element.clone()]),
+                        (_, 2) => words.extend([element.clone(), format!("value {n}")]),
+                        _ => words.push(element.clone()),
+                    }
+                }
+                assert!(!a.call(&words).expect("a reply").is_error());
+            }
+            names.push(key);
+        }
+        let key = format!("SET:{at}");
+        let value: String = long.concat();
+        assert_eq!(a.call(&["SET", &key, &value, "PX", "10000000"]).expect("a reply").said(), "OK");
+        names.push(key);
+    }
+    let digests: Vec<String> = names.iter().map(|name| digest(&mut a, name)).collect();
+    let keys: Vec<&str> = ["KEYS", "missing"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    assert_eq!(a.call(&migrate(theirs.port(), "", &keys)).expect("a reply").said(), "OK");
+    assert_eq!((a.cmd("DBSIZE").said(), b.cmd("DBSIZE").said()), ("0".into(), names.len().to_string()));
+    let there: Vec<String> = names.iter().map(|name| digest(&mut b, name)).collect();
+    assert_eq!(there, digests, "the same values at the other server");
+    assert_ne!(b.cmd("PTTL SET:0").said(), "-1", "with their time to live");
+    for name in &names {
+        assert_eq!(b.call(&migrate(ours.port(), name, &[])).expect("a reply").said(), "OK", "{name}");
+    }
+    let back: Vec<String> = names.iter().map(|name| digest(&mut a, name)).collect();
+    assert_eq!(back, digests, "and back");
+    // A copy stays, and does not replace what is there unasked.
+    assert_eq!(a.call(&migrate(theirs.port(), "SADD:1", &["COPY"])).expect("a reply").said(), "OK");
+    let refused = a.call(&migrate(theirs.port(), "SADD:1", &[])).expect("a reply").said();
+    assert_eq!(refused, "ERR Target instance returned error: BUSYKEY Target key name already exists.");
+    assert_eq!(a.cmd("EXISTS SADD:1").said(), "1");
+    assert_eq!(a.call(&migrate(theirs.port(), "SADD:1", &["REPLACE"])).expect("a reply").said(), "OK");
+    assert_eq!(a.cmd("EXISTS SADD:1").said(), "0");
+    assert_eq!(a.call(&migrate(theirs.port(), "SADD:1", &[])).expect("a reply").said(), "NOKEY");
+}
+
+#[test]
+fn who_changes_a_key_on_its_way_waits_and_others_go_on() {
+    let (server, target) = (start(), Target::new());
+    let (mut mover, mut other) = (server.client(), server.client());
+    let mut writers: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    other.cmd("MSET moved 1 still 1");
+    other.cmd("RPUSH list a");
+    let (mut transaction, mut waiter, mut pusher) = (server.client(), server.client(), server.client());
+    send(&mut waiter, &["BLMOVE", "source", "list", "LEFT", "RIGHT", "0"].map(str::to_owned));
+    until("it waits", || figure(&mut other, "blocked_clients") == 1);
+    send(&mut mover, &migrate(target.port(), "", &["KEYS", "moved", "list"]));
+    let mut link = target.read_until(&["RESTORE", "moved", "list"]);
+    for (writer, line) in
+        writers.iter_mut().zip(["SET moved 2", "MSET free 1 moved 3", "RPUSH list b", "DEL list still"])
+    {
+        send(writer, &line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        waits(writer);
+    }
+    // So does a transaction, and a push whose waiting client would write there.
+    for line in ["MULTI", "INCR counter", "APPEND moved x"] {
+        transaction.cmd(line);
+    }
+    send(&mut transaction, &["EXEC".to_owned()]);
+    waits(&mut transaction);
+    send(&mut pusher, &["RPUSH", "source", "pushed"].map(str::to_owned));
+    waits(&mut pusher);
+    // Reading goes on, and so does writing elsewhere.
+    assert_eq!(
+        (other.cmd("GET moved").said(), other.cmd("LRANGE list 0 -1").elements().expect("a list")[0].said()),
+        ("1".into(), "a".into())
+    );
+    assert_eq!(other.cmd("SET elsewhere 1").said(), "OK");
+    // One for SELECT, and one for the key that comes first.
+    link.write_all(b"+OK\r\n+OK\r\n").expect("answered");
+    waits(&mut writers[1]);
+    link.write_all(b"+OK\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "OK");
+    for client in writers.iter_mut().chain([&mut transaction, &mut waiter, &mut pusher]) {
+        assert!(!client.read().expect("a reply").is_error());
+    }
+    // Everything was done with keys that were not there.
+    let moved = other.cmd("GET moved").said();
+    assert!(["2", "2x", "3", "3x", "x"].contains(&moved.as_str()), "{moved}");
+    assert_eq!(other.cmd("GET counter").said(), "1");
+}
+
+#[test]
+fn a_key_stays_when_the_other_server_is_silent_refuses_or_goes() {
+    let (server, target) = (start(), Target::new());
+    let (mut mover, mut other) = (server.client(), server.client());
+    other.cmd("SET k 1");
+    // Silence.
+    let mut silent = migrate(target.port(), "k", &[]);
+    silent[5] = "200".into();
+    send(&mut mover, &silent);
+    let link = target.read_until(&["RESTORE"]);
+    assert_eq!(mover.read().expect("a reply").said(), "IOERR error or timeout reading to target instance");
+    drop(link);
+    assert_eq!(
+        (other.cmd("GET k").said(), other.cmd("APPEND k 1").said()),
+        ("1".into(), "2".into()),
+        "it can be changed"
+    );
+    // A refusal.
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    let mut link = target.read_until(&["RESTORE"]);
+    link.write_all(b"+OK\r\n-OOM no room\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "ERR Target instance returned error: OOM no room");
+    assert_eq!(other.cmd("APPEND k 1").said(), "3");
+    // The end of the connection: the same socket is tried first, then a new one, and then no more.
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    assert!(link.read(&mut [0; 4096]).expect("the same socket") > 0);
+    drop(link);
+    drop(target.read_until(&["RESTORE"]));
+    let reply = mover.read().expect("a reply").said();
+    assert!(reply.starts_with("IOERR error or timeout"), "{reply}");
+    assert_eq!(other.cmd("APPEND k 1").said(), "4");
+    // Nobody listens there.
+    let port = target.port();
+    drop(target);
+    let reply = mover.call(&migrate(port, "k", &[])).expect("a reply").said();
+    assert!(reply.starts_with("IOERR error or timeout"), "{reply}");
+    assert_eq!(other.cmd("GET k").said(), "1111");
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_its_key_free() {
+    let (server, target) = (start(), Target::new());
+    let (mut mover, mut other, mut writer) = (server.client(), server.client(), server.client());
+    other.cmd("SET k 1");
+    let id = mover.cmd("CLIENT ID").said();
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    let _link = target.read_until(&["RESTORE"]);
+    send(&mut writer, &["APPEND", "k", "2"].map(str::to_owned));
+    waits(&mut writer);
+    assert_eq!(other.cmd(&format!("CLIENT KILL ID {id}")).said(), "1");
+    assert_eq!(writer.read().expect("a reply").said(), "2");
+    assert_eq!(other.cmd("GET k").said(), "12");
+}
+
+#[test]
+fn a_key_that_was_flushed_or_exchanged_on_its_way_is_not_deleted_by_its_name() {
+    let (server, target) = (start(), Target::new());
+    let (mut mover, mut other) = (server.client(), server.client());
+    other.cmd("SET k 1");
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    let mut link = target.read_until(&["RESTORE"]);
+    assert_eq!(other.cmd("FLUSHALL").said(), "OK");
+    link.write_all(b"+OK\r\n+OK\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "OK", "it has moved, and here is nothing");
+    for line in ["SET k 1", "SELECT 1", "SET k other"] {
+        other.cmd(line);
+    }
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    let mut room = [0; 4096];
+    assert!(link.read(&mut room).expect("the same socket") > 0);
+    assert_eq!(other.cmd("SWAPDB 0 1").said(), "OK");
+    link.write_all(b"+OK\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "ERR 'k' has changed on its way: both servers have it");
+    assert_eq!((other.cmd("GET k").said(), mover.cmd("GET k").said()), ("1".into(), "other".into()));
+}
+
+#[test]
+fn the_file_and_transactions() {
+    let server = Launch::varve().arg("--save").arg("").arg("--appendonly").arg("yes").start().expect("Varve starts");
+    let target = Target::new();
+    let (mut mover, mut other) = (server.client(), server.client());
+    other.cmd("SET k 1");
+    send(&mut mover, &migrate(target.port(), "k", &[]));
+    let mut link = target.read_until(&["RESTORE"]);
+    link.write_all(b"+OK\r\n+OK\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "OK");
+    other.cmd("SET k 2");
+    send(&mut mover, &migrate(target.port(), "k", &["COPY"]));
+    assert!(link.read(&mut [0; 4096]).expect("the same socket") > 0);
+    link.write_all(b"+OK\r\n").expect("answered");
+    assert_eq!(mover.read().expect("a reply").said(), "OK");
+    let file = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
+    let text = || String::from_utf8_lossy(&std::fs::read(&file).expect("the file")).into_owned();
+    until("all of it is in the file", || text().ends_with("$1\r\n2\r\n"));
+    let (moves, deletes) = (text().matches("MIGRATE").count(), text().matches("DEL").count());
+    assert_eq!((moves, deletes), (0, 1), "{}", text());
+    other.cmd("MULTI");
+    other.call(&migrate(target.port(), "k", &[])).expect("queued");
+    let replies = other.cmd("EXEC");
+    assert_eq!(replies.elements().expect("a list")[0].said(), "ERR Command not allowed inside a transaction");
+}

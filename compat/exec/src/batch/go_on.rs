@@ -77,8 +77,8 @@ impl Batch {
                 session.go_on(ongoing);
                 state = TurnState::Linked;
             }
-            Progress::Done => self.end_parts(ongoing, None, worker, session, out),
-            Progress::Failed(error) => self.end_parts(ongoing, Some(&error), worker, session, out),
+            Progress::Done => self.end_parts(*ongoing, None, worker, session, out),
+            Progress::Failed(error) => self.end_parts(*ongoing, Some(&error), worker, session, out),
         }
         Turn { consumed: 0, commands: 0, state }
     }
@@ -86,7 +86,7 @@ impl Batch {
     /// Ends a command that has replied all, or fails with an error.
     fn end_parts(
         &mut self,
-        mut ongoing: Box<OngoingCommand>,
+        mut ongoing: OngoingCommand,
         failed: Option<&CommandError>,
         worker: &mut StoreWorker,
         session: &mut Session,

@@ -54,6 +54,9 @@ pub fn enter(rank: Rank) -> RankToken {
     #[cfg(all(debug_assertions, not(loom)))]
     {
         checked::push(rank);
+        if matches!(rank, Rank::Drain | Rank::Leaf) {
+            crate::shared::note_write();
+        }
         RankToken { rank, bound: PhantomData }
     }
     #[cfg(not(all(debug_assertions, not(loom))))]

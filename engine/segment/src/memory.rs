@@ -6,12 +6,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use varve_base::mem::Mapping;
 
 use crate::geometry::LogGeometry;
 use crate::table::{Granules, Live, SegmentEntry, SegmentTable};
+use varve_base::shared::{SharedBool, SharedU32, SharedU64};
 
 /// Segments from this size on ask for huge pages.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -38,13 +39,13 @@ pub(crate) struct LogMemory {
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Sums {
-    used: AtomicU64,
+    used: SharedU64,
     /// Of the used bytes, those of extents, dead or alive.
-    extents: AtomicU64,
+    extents: SharedU64,
     /// Granules of live bytes in all segments but extents.
-    live_granules: AtomicU64,
+    live_granules: SharedU64,
     /// Bytes that owners have appended so far: all but what was relocated.
-    written: AtomicU64,
+    written: SharedU64,
 }
 
 /// Figures that seldom change and that every admission of a write reads: apart from what each batch changes.
@@ -53,15 +54,15 @@ struct Sums {
 struct Gauges {
     /// Numbers that no segment or extent has, in the middle of the range, as of the last one taken or given back; 0 while
     /// `refused`.
-    ids_left: AtomicU32,
+    ids_left: SharedU32,
     /// The system has refused to open more of the range.
-    refused: AtomicBool,
+    refused: SharedBool,
     /// Release units whose pages are cached, over all segments.
-    cached: AtomicU64,
+    cached: SharedU64,
     /// Segments opened so far.
-    opens: AtomicU64,
+    opens: SharedU64,
     /// Dead extents whose memory is not released whole.
-    releasing: AtomicU64,
+    releasing: SharedU64,
 }
 
 impl LogMemory {
@@ -80,11 +81,11 @@ impl LogMemory {
             granules: Granules::of_segment(geometry.segment_bytes),
             sums: Sums::default(),
             gauges: Gauges {
-                ids_left: AtomicU32::new(segments),
-                refused: AtomicBool::new(false),
-                cached: AtomicU64::new(0),
-                opens: AtomicU64::new(0),
-                releasing: AtomicU64::new(0),
+                ids_left: SharedU32::new(segments),
+                refused: SharedBool::new(false),
+                cached: SharedU64::new(0),
+                opens: SharedU64::new(0),
+                releasing: SharedU64::new(0),
             },
         })
     }

@@ -1,8 +1,9 @@
 //! The part of the store that a shard knows: the log, the seed of hashes, sums, and what the background owes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
+use varve_base::shared::SharedU64;
 use varve_segment::Log;
 
 use crate::state::collections::CollectionTable;
@@ -20,9 +21,9 @@ pub(crate) struct Ground {
     /// Those who read big collections over several holds.
     readers: Arc<ReaderList>,
     /// Bytes of all index tables and wheels, of roots and their tables.
-    table_bytes: AtomicU64,
+    table_bytes: SharedU64,
     /// One bit a shard: its index has growth or shrinking under way.
-    growing: Box<[AtomicU64]>,
+    growing: Box<[SharedU64]>,
 }
 
 impl Ground {
@@ -34,8 +35,8 @@ impl Ground {
             collections: CollectionTable::new(),
             pending: PendingWork::new(),
             readers: ReaderList::new(),
-            table_bytes: AtomicU64::new(0),
-            growing: (0..shards.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            table_bytes: SharedU64::new(0),
+            growing: (0..shards.div_ceil(64)).map(|_| SharedU64::new(0)).collect(),
         }
     }
 
@@ -71,13 +72,13 @@ impl Ground {
 
     /// Bytes of all index tables and wheels, of roots and their tables.
     #[inline]
-    pub(crate) fn table_bytes(&self) -> &AtomicU64 {
+    pub(crate) fn table_bytes(&self) -> &SharedU64 {
         &self.table_bytes
     }
 
     /// One bit a shard: its index has growth or shrinking under way.
     #[inline]
-    pub(crate) fn growing(&self) -> &[AtomicU64] {
+    pub(crate) fn growing(&self) -> &[SharedU64] {
         &self.growing
     }
 

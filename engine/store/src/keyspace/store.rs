@@ -10,12 +10,13 @@
 //! ```
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use varve_base::hash::{open48, seal48};
 use varve_base::hist::Hist;
 use varve_base::rank::{Rank, RankedMutex};
+use varve_base::shared::{SharedBool, SharedI64, SharedU64};
 use varve_segment::{Log, LogGeometry};
 
 use super::databases::Databases;
@@ -71,21 +72,21 @@ pub struct Store {
     /// The walk that is under way.
     walk: RankedMutex<Option<Arc<Walk>>>,
     /// A walk is under way: written with `walk` locked, read without.
-    pub(super) walks: AtomicBool,
+    pub(super) walks: SharedBool,
     shapes: Shapes,
     lazyfree: Lazyfree,
     /// How often FLUSHALL has run.
-    flushes: AtomicU64,
+    flushes: SharedU64,
     /// Tickets that waiters have drawn.
-    tickets: AtomicU64,
+    tickets: SharedU64,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
-    active_expire: AtomicBool,
+    active_expire: SharedBool,
     /// A file is being loaded.
-    loading: AtomicBool,
+    loading: SharedBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
     pub(super) event_mask: AtomicU32,
     /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
-    still_until: AtomicI64,
+    still_until: SharedI64,
     /// The journal, which keeps the effects of all changes.
     pub(super) journal: OnceLock<Arc<dyn EffectSink>>,
     /// The observer of reads and changes (`observe.rs`).
@@ -130,16 +131,16 @@ impl Store {
             reclaim: Reclaimer::new(),
             detached: DetachedTables::new(),
             walk: RankedMutex::new(Rank::Drain, None),
-            walks: AtomicBool::new(false),
+            walks: SharedBool::new(false),
             shapes: Shapes::default(),
             lazyfree: Lazyfree::default(),
-            flushes: AtomicU64::new(0),
-            tickets: AtomicU64::new(0),
-            active_expire: AtomicBool::new(true),
-            loading: AtomicBool::new(false),
+            flushes: SharedU64::new(0),
+            tickets: SharedU64::new(0),
+            active_expire: SharedBool::new(true),
+            loading: SharedBool::new(false),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
-            still_until: AtomicI64::new(0),
+            still_until: SharedI64::new(0),
             observed: Observed::default(),
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
             process: ReportedMemory::default(),
@@ -245,7 +246,7 @@ impl Store {
 
     /// Bytes of all index tables and wheels, of roots and their tables.
     #[inline]
-    pub(crate) fn table_bytes(&self) -> &AtomicU64 {
+    pub(crate) fn table_bytes(&self) -> &SharedU64 {
         self.ground.table_bytes()
     }
 

@@ -1,8 +1,9 @@
 //! Tables and wheels that FLUSHALL detached, and the position of the sweep that FLUSHDB left to do.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::rank::{Rank, RankedMutex};
+use varve_base::shared::SharedUsize;
 use varve_index::IndexTable;
 
 use super::wheel::Wheel;
@@ -12,7 +13,7 @@ pub(crate) struct DetachedTables {
     tables: RankedMutex<Vec<IndexTable>>,
     wheels: RankedMutex<Vec<Wheel>>,
     /// How many tables and wheels are left, those that a worker has in hand included: to be asked without a lock.
-    owed: AtomicUsize,
+    owed: SharedUsize,
     /// Where the sweep of the first dying database stands: shard and position.
     pub(crate) sweep: RankedMutex<(usize, u64)>,
 }
@@ -22,7 +23,7 @@ impl DetachedTables {
         DetachedTables {
             tables: RankedMutex::new(Rank::Leaf, Vec::new()),
             wheels: RankedMutex::new(Rank::Leaf, Vec::new()),
-            owed: AtomicUsize::new(0),
+            owed: SharedUsize::new(0),
             sweep: RankedMutex::new(Rank::Drain, (0, 0)),
         }
     }

@@ -2,9 +2,10 @@
 //! without objects.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::rank::{Rank, RankedMutex};
+use varve_base::shared::SharedUsize;
 use varve_collection::{Collection, CollectionId};
 
 use super::roots::Roots;
@@ -18,7 +19,7 @@ pub(crate) struct PendingWork {
     pub(crate) restless: RankedMutex<VecDeque<CollectionId>>,
     pub(crate) dropped: RankedMutex<Dropped>,
     /// How much there is in all three, to be asked without a lock.
-    pub(crate) owed: AtomicUsize,
+    pub(crate) owed: SharedUsize,
 }
 
 /// Structures that have memory and no objects any more.
@@ -36,7 +37,7 @@ impl PendingWork {
             dying: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
-            owed: AtomicUsize::new(0),
+            owed: SharedUsize::new(0),
         }
     }
 

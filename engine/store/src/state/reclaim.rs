@@ -1,9 +1,10 @@
 //! State of the drain under way.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::rank::{Rank, RankedMutex};
+use varve_base::shared::{SharedBool, SharedI64, SharedU8, SharedU64};
 use varve_segment::{Drain, Log};
 
 use super::meter::DefragMeter;
@@ -22,9 +23,9 @@ pub(crate) struct Reclaimer {
     pub(crate) purge: PurgeState,
     pub(crate) rest: Rest,
     /// There is enough dead for the background to reclaim, as of the last look.
-    pub(crate) owed: AtomicBool,
+    pub(crate) owed: SharedBool,
     /// When a worker last looked at the figures that the background decides by, ms of Unix time.
-    looked_ms: AtomicI64,
+    looked_ms: SharedI64,
 }
 
 /// The drain under way, and what is known of the segments that it chooses from.
@@ -88,26 +89,26 @@ impl LeftVictims {
 #[derive(Default)]
 pub(crate) struct PageCacheDecay {
     /// Segments opened as of the last look, and since when that has been so, ms of Unix time.
-    pub(crate) opens: AtomicU64,
-    pub(crate) since_ms: AtomicI64,
-    pub(crate) on: AtomicBool,
+    pub(crate) opens: SharedU64,
+    pub(crate) since_ms: SharedI64,
+    pub(crate) on: SharedBool,
 }
 
 /// Nobody writes for some time: then what is dead is given back. See `steps/rest.rs`.
 #[derive(Default)]
 pub(crate) struct Rest {
     /// Bytes written and bytes alive as of the last look, and since when both have been so, ms of Unix time.
-    pub(crate) written: AtomicU64,
-    pub(crate) live: AtomicU64,
-    pub(crate) since_ms: AtomicI64,
+    pub(crate) written: SharedU64,
+    pub(crate) live: SharedU64,
+    pub(crate) since_ms: SharedI64,
     /// This rest has had its purge.
-    pub(crate) purged: AtomicBool,
+    pub(crate) purged: SharedBool,
 }
 
 /// The purge under way, of those that ask for all that is dead. A purge that was asked for outlives writes; one that a rest
 /// has begun ends with the rest. One word has both, so that none is taken for the other.
 #[derive(Default)]
-pub(crate) struct PurgeState(AtomicU8);
+pub(crate) struct PurgeState(SharedU8);
 
 /// The one that has asked for the purge under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +157,8 @@ impl Reclaimer {
             cooling: PageCacheDecay::default(),
             purge: PurgeState::default(),
             rest: Rest::default(),
-            owed: AtomicBool::new(false),
-            looked_ms: AtomicI64::new(0),
+            owed: SharedBool::new(false),
+            looked_ms: SharedI64::new(0),
         }
     }
 

@@ -20,6 +20,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use varve_base::mem::{FRAMED_MAX, FRAMED_ROOM, push_framed};
 use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64, whole_f64};
 use varve_base::page_bytes::BLOCK_BYTES;
 
@@ -75,6 +76,21 @@ const HEAD_MAX: usize = 24;
 /// Memory of the tail that, once used up, is made a full chunk; a long string may need more. Full ones of this size are kept
 /// for reuse.
 const CHUNK_BYTES: usize = BLOCK_BYTES;
+/// The heads of short strings, each with what follows it as zeros, and its length: most elements of collections are short.
+const SHORT_HEADS: [([u8; 8], usize); FRAMED_MAX + 1] = {
+    let mut heads = [([0; 8], 0); FRAMED_MAX + 1];
+    let mut len = 0;
+    while len <= FRAMED_MAX {
+        let (tens, ones) = (b'0' + len as u8 / 10, b'0' + len as u8 % 10);
+        heads[len] = match len {
+            0..10 => ([b'$', ones, b'\r', b'\n', 0, 0, 0, 0], 4),
+            _ => ([b'$', tens, ones, b'\r', b'\n', 0, 0, 0], 5),
+        };
+        len += 1;
+    }
+    heads
+};
+
 impl Default for Reply {
     fn default() -> Reply {
         Reply {
@@ -235,7 +251,11 @@ impl Reply {
     /// A string of any bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        if self.has_room(bytes.len() + HEAD_MAX + 2) {
+        if let Some(&head) = SHORT_HEADS.get(bytes.len()) {
+            if self.has_room(FRAMED_ROOM) {
+                push_framed(&mut self.tail.bytes, head, bytes, *b"\r\n");
+            }
+        } else if self.has_room(bytes.len() + HEAD_MAX + 2) {
             self.push_head(b'$', bytes.len() as i64);
             self.tail.bytes.extend_from_slice(bytes);
             self.tail.bytes.extend_from_slice(b"\r\n");

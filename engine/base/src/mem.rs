@@ -225,6 +225,67 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// Most bytes of a text that [`push_framed`] appends.
+pub const FRAMED_MAX: usize = 32;
+/// Bytes of the longest head of such a text.
+const FRAME_BYTES: usize = 8;
+/// Bytes that [`push_framed`] wants behind a buffer's end.
+pub const FRAMED_ROOM: usize = FRAME_BYTES + FRAMED_MAX + 2;
+
+/// Appends a head, of which the first `head.1` bytes count, at most [`FRAMED_MAX`] bytes, and two more, by moves of fixed
+/// sizes: a third of what three copies of any length take.
+///
+/// # Panics
+/// If the head or the bytes are longer, or the buffer has no room for [`FRAMED_ROOM`] bytes.
+#[inline(always)]
+pub fn push_framed(buf: &mut Vec<u8>, head: ([u8; FRAME_BYTES], usize), bytes: &[u8], end: [u8; 2]) {
+    let (len, count) = (buf.len(), bytes.len());
+    assert!(head.1 <= FRAME_BYTES && count <= FRAMED_MAX, "a head of {} bytes before {count}", head.1);
+    assert!(buf.capacity() - len >= FRAMED_ROOM, "{} bytes of room", buf.capacity() - len);
+    // SAFETY: the buffer has room for a whole head, the bytes and the end, in this order, so each write is in it: a head is
+    // written whole, and what is over lies under the bytes and the end. All bytes up to the new length are written.
+    unsafe {
+        let at = buf.as_mut_ptr().add(len);
+        at.cast::<[u8; FRAME_BYTES]>().write(head.0);
+        let at = at.add(head.1);
+        copy_short(bytes, at);
+        at.add(count).cast::<[u8; 2]>().write(end);
+        buf.set_len(len + head.1 + count + 2);
+    }
+}
+
+/// Copies at most [`FRAMED_MAX`] bytes.
+///
+/// # Safety
+/// As many bytes may be written at `to`, which lies in no part of `bytes`.
+#[inline(always)]
+unsafe fn copy_short(bytes: &[u8], to: *mut u8) {
+    // SAFETY: each arm has as many bytes as it copies from either end, or more; the rest is the caller's.
+    unsafe {
+        match bytes.len() {
+            16.. => copy_ends::<16>(bytes, to),
+            8.. => copy_ends::<8>(bytes, to),
+            4.. => copy_ends::<4>(bytes, to),
+            _ => bytes.iter().enumerate().for_each(|(nth, &byte)| to.add(nth).write(byte)),
+        }
+    }
+}
+
+/// Copies `N` to 2 `N` bytes: the first `N` and the last `N`, of which some may be the same.
+///
+/// # Safety
+/// `bytes` has as many; as many may be written at `to`, which lies in no part of `bytes`.
+#[inline(always)]
+unsafe fn copy_ends<const N: usize>(bytes: &[u8], to: *mut u8) {
+    debug_assert!((N..=2 * N).contains(&bytes.len()), "{} bytes in two moves of {N}", bytes.len());
+    let last = bytes.len() - N;
+    // SAFETY: both ranges of `N` bytes lie in `bytes`, and so do those behind `to` in what the caller says.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, N);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr().add(last), to.add(last), N);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +335,23 @@ mod tests {
                 other[at] ^= 1;
             }
         }
+    }
+
+    #[test]
+    fn framed_bytes_are_whole_at_every_length() {
+        let bytes: Vec<u8> = (1..=FRAMED_MAX as u8).collect();
+        for (count, head) in (0..=FRAMED_MAX).flat_map(|count| (0..=FRAME_BYTES).map(move |head| (count, head))) {
+            let mut buf = Vec::with_capacity(3 + FRAMED_ROOM);
+            buf.extend_from_slice(b"old");
+            push_framed(&mut buf, (*b"abcdefgh", head), &bytes[..count], *b"YZ");
+            assert_eq!(buf, [b"old", &b"abcdefgh"[..head], &bytes[..count], b"YZ"].concat());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of room")]
+    fn framed_bytes_want_room() {
+        push_framed(&mut Vec::new(), ([0; FRAME_BYTES], 1), b"", *b"YZ");
     }
 
     #[test]

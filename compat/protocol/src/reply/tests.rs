@@ -294,3 +294,17 @@ fn a_model_of_chunks() {
         assert!(bytes(&reply) == model);
     }
 }
+
+#[test]
+fn strings_of_every_short_length_are_written_whole() {
+    let all: Vec<u8> = (0..=255).collect();
+    let (mut reply, mut expected) = (Reply::new(), Vec::new());
+    for len in 0..100 {
+        let text = &all[len..2 * len];
+        reply.bulk(text);
+        expected.extend_from_slice(format!("${len}\r\n").as_bytes());
+        expected.extend_from_slice(text);
+        expected.extend_from_slice(b"\r\n");
+    }
+    assert_eq!(bytes(&reply), expected);
+}

@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use varve_collection::list::{NodePart, Search, emit_from};
+use varve_collection::zset::SortedSet;
 use varve_collection::{Collection, ReaderBytes, ReaderNumber, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
 
@@ -71,7 +72,7 @@ pub(super) fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
     let (len, bytes) = match collection {
         Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
         Collection::List(list) => (list.len(), list.object_bytes()),
-        Collection::Zset(set) => (set.len() as u64, set.memory() as u64),
+        Collection::Zset(set) => (set.len() as u64, set.object_bytes()),
     };
     len >= bounds.long_elements || bytes >= LONG_BYTES
 }
@@ -81,6 +82,12 @@ fn is_long_range((count, len): (u64, u64), bytes: u64, bounds: ReadBounds) -> bo
     // The average is not computed: a division of this width costs as much as the rest of a short ZRANGE's search.
     let is_large = || u128::from(bytes) * u128::from(count) >= u128::from(LONG_BYTES) * u128::from(len.max(1));
     count >= bounds.long_elements || is_large()
+}
+
+/// Whether showing the positions `from..to` of a sorted set takes too long for one hold.
+#[inline]
+pub(super) fn is_long_zset_range(set: &SortedSet, (from, to): (u64, u64), bounds: ReadBounds) -> bool {
+    from < to && is_long_range((to - from, set.len() as u64), set.object_bytes(), bounds)
 }
 
 /// A reader of a range of a list.
@@ -209,22 +216,6 @@ impl Tx<'_> {
             ),
             from,
         }
-    }
-
-    /// Begins to read the positions `from..to` of a big sorted set that was opened, downwards if `rev`, if that takes too long
-    /// for one hold.
-    pub(super) fn begin_zset_reading(
-        &mut self,
-        (at, link): (Found, Link),
-        (from, to): (u64, u64),
-        rev: bool,
-    ) -> Option<ZsetReader> {
-        let (bounds, count) = (self.store.ground().readers().bounds(), to - from);
-        let set = self.held.at(at.shard).root(link.place).body.zset();
-        if count == 0 || !is_long_range((count, set.len() as u64), set.memory() as u64, bounds) {
-            return None;
-        }
-        Some(self.begin_zset_part((at, link), (from, to), rev))
     }
 
     /// Begins to read the positions `from..to` of a big sorted set that was opened, at least one, downwards if `rev`.

@@ -14,7 +14,7 @@ use varve_collection::zset::{SortedSet, ZRange, ZShown};
 use super::Tx;
 use super::draw::{Lot, Pick};
 use super::opened::{Opened, big, small};
-use super::reading::ZsetReader;
+use super::reading::{ZsetReader, is_long_zset_range};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
@@ -192,12 +192,12 @@ impl Tx<'_> {
         let count = (span.1 - span.0) as usize;
         shown.begin(count);
         if shown.takes_parts()
-            && let Some(link) = opened.link
-            && let Some(reader) = self.begin_zset_reading((opened.at, link), span, rev)
+            && let (Some(link), ZsetView::Big(big, _)) = (opened.link, set)
+            && is_long_zset_range(big, span, self.store.ground().readers().bounds())
         {
+            let reader = self.begin_zset_part((opened.at, link), span, rev);
             return Ok((count, Some(reader)));
         }
-        let set = ZsetView::open(&self.held, self.store, opened);
         set.walk(span, rev, |member, score| shown.member(member, score));
         Ok((count, None))
     }

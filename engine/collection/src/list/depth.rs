@@ -63,7 +63,7 @@ impl Quicklist {
         load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
         debug_assert!(self.is_inner(leaf, ctx.shape.depth), "the ends stay plain");
         if let Some(size) = compress(ctx.scratch) {
-            self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.other[..size]);
+            self.rewrite_leaf(ctx.write, leaf, (&ctx.scratch.other[..size], size));
         }
     }
 
@@ -77,7 +77,7 @@ impl Quicklist {
         }
         load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);
         debug_assert!(!is_compressed(&ctx.scratch.node), "it was expanded");
-        self.rewrite_leaf(ctx.write, leaf, &ctx.scratch.node);
+        self.rewrite_leaf(ctx.write, leaf, (&ctx.scratch.node, ctx.scratch.node.len()));
         self.tree.leaf_ref(leaf)
     }
 }

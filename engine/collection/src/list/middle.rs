@@ -137,7 +137,7 @@ impl Quicklist {
         self.drop_leaf(ctx, gone);
         let delta = if kept == left { moved } else { b.0 };
         self.tree.add(kept, delta as i64);
-        self.write_loaded(ctx, kept);
+        self.write_loaded(ctx, kept, Grow::Both);
         self.keep_depth(ctx);
         true
     }
@@ -196,10 +196,11 @@ impl Quicklist {
         let whole = &mut NodeMut::open(&mut ctx.scratch.node);
         whole.split_at(at, &mut ctx.scratch.other, Grow::Both).expect("the bytes were counted");
         self.tree.add(leaf, at as i64 - entries as i64);
-        let right = self.write_leaf(ctx.write, Some(leaf), NewValue::Bytes(&ctx.scratch.other), entries - at, saved);
+        let other = &ctx.scratch.other;
+        let right = self.write_leaf(ctx.write, Some(leaf), (NewValue::Bytes(other), other.len()), entries - at, saved);
         load(&ctx.scratch.node, &mut ctx.scratch.other, ctx.shape.roomy(head), Grow::Both);
         std::mem::swap(&mut ctx.scratch.node, &mut ctx.scratch.other);
-        self.write_loaded(ctx, leaf);
+        self.write_loaded(ctx, leaf, Grow::Both);
         self.compress_if_inner(ctx, right);
     }
 }

@@ -9,9 +9,9 @@
 //!                                     +---------+---------+---------+---------+---------+
 //!                                      room here           no room    exact        room here
 //! ```
-//! A node made at an end has the bytes of a whole fill of entries like its first, its room where the list grows, so that a push or pop there
-//! touches its own entry, the node's header and some counts. A node that has no room there is slid once if it has much
-//! room at its other end; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
+//! A node made at an end may grow to a whole fill of entries like its first, its room where the list grows, so that a push
+//! or pop there touches its own entry, the node's header and some counts. A node that has no room there is slid once if it
+//! has much room at its other end, or made longer in its object; else the next node is begun. What the middle needs (splitting, joining small nodes) writes
 //! nodes anew with a quarter more than they need. An entry that is larger than a fill has a node to itself.
 //!
 //! With a depth, nodes further from both ends than that are compressed. An end is never compressed once it was touched; all
@@ -56,6 +56,8 @@ pub use reading::NodePart;
 const ENTRIES_MAX: usize = 512;
 /// Bytes of a node whose fill is a number of entries.
 const COUNTED_BYTES: usize = 8 << 10;
+/// The part of a list's bytes that a new node has at once: of lists of a few nodes the last one is not full, on average.
+const BEGUN_PART: usize = 5;
 /// A node slides its entries only if its free room is at least this part of them.
 const SLIDE_PART: usize = 16;
 /// Nodes cut off by one command that it kills itself; the background kills the others.
@@ -132,7 +134,8 @@ impl Shape {
         entries == 1 && bytes >= self.own_node_bytes
     }
 
-    /// Bytes for a new node at an end, whose first entry takes `size`: exactly for as many like it as it may have.
+    /// Bytes that a new node at an end may grow to, whose first entry takes `size`: exactly for as many like it as it may
+    /// have.
     fn fresh(&self, size: usize) -> usize {
         if size >= self.own_node_bytes {
             return buffer_bytes(size);
@@ -234,7 +237,7 @@ pub enum Popped {
 /// A list of nodes.
 pub struct Quicklist {
     tree: CountedTree,
-    /// Bytes of all node objects.
+    /// Bytes of all node objects that are in use: what the log counts as alive.
     object_bytes: u64,
     /// Those that are shown the list as it was; none nearly always.
     readers: Option<Box<SequenceReaders>>,
@@ -252,7 +255,7 @@ impl Quicklist {
         let mut exact = Vec::new();
         debug_assert!(!is_compressed(node) && !Node::open(node).is_empty(), "a plain node with entries");
         compact(node, &mut exact);
-        list.write_leaf(ctx, None, NewValue::Bytes(&exact), Node::open(node).len(), false);
+        list.write_leaf(ctx, None, (NewValue::Bytes(&exact), exact.len()), Node::open(node).len(), false);
         list
     }
 
@@ -263,7 +266,7 @@ impl Quicklist {
         self.tree.count()
     }
 
-    /// Bytes of the nodes in the log.
+    /// Bytes of the nodes in the log that are in use.
     pub fn object_bytes(&self) -> u64 {
         self.object_bytes
     }
@@ -482,9 +485,9 @@ impl Quicklist {
             Owner::Collection(ctx.id.number()),
             "a node of this list"
         );
+        self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
         let new = ctx.relocate(head.r);
-        self.object_bytes -= head.bytes as u64;
-        self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
+        self.object_bytes += ctx.access.open(ctx.log, new).live_bytes() as u64;
         self.tree.set_ref(leaf, new);
         true
     }
@@ -514,7 +517,7 @@ impl Quicklist {
             let value = from.access.open(from.log, self.tree.leaf_ref(leaf)).value();
             let number = copy.tree.upcoming().number().to_le_bytes();
             let r = appender.append(from.log, &node_object(id, &number, NewValue::Bytes(value)));
-            copy.object_bytes += from.access.open(from.log, r).bytes() as u64;
+            copy.object_bytes += from.access.open(from.log, r).live_bytes() as u64;
             copy.tree.insert_after(copy.tree.last(), r, sizes(value).0 as u32, 0);
             next = self.tree.next(leaf);
         }
@@ -540,7 +543,7 @@ impl Quicklist {
             );
             assert_eq!(object.key(), leaf.number().to_le_bytes(), "a node carries its number");
             assert!(live.insert(r), "a node is in one place only");
-            bytes += object.bytes() as u64;
+            bytes += object.live_bytes() as u64;
         }
         let mut scratch = Vec::new();
         for leaf in leaves {
@@ -605,17 +608,13 @@ impl Quicklist {
         takes
     }
 
-    /// Makes a node of `capacity` bytes with one entry, behind another node or in front of all.
-    fn begin_node(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        after: Option<Leaf>,
-        capacity: usize,
-        grow: Grow,
-        entry: &Coded<'_>,
-    ) {
+    /// Makes a node with one entry, behind another node or in front of all, which may grow to `room` bytes where it lies. It
+    /// has all of them at once in a long list, and in a short one a part that is small beside the list.
+    fn begin_node(&mut self, ctx: &mut WriteCtx<'_>, after: Option<Leaf>, room: usize, grow: Grow, entry: &Coded<'_>) {
+        let part = self.object_bytes as usize / BEGUN_PART;
+        let capacity = part.max(buffer_bytes(entry.size())).min(room);
         debug_assert!(capacity >= buffer_bytes(entry.size()), "{capacity} bytes for an entry of {}", entry.size());
-        let leaf = self.write_leaf(ctx, after, NewValue::Stale(capacity), 1, false);
+        let leaf = self.write_leaf(ctx, after, (NewValue::Stale(capacity), room), 1, false);
         let mut object = ctx.access.open_mut(ctx.log, self.tree.leaf_ref(leaf));
         let mut node = NodeMut::init(object.value_mut(), grow).expect("a node has room for its header");
         push_at(&mut node, if grow == Grow::Front { End::Front } else { End::Back }, entry);
@@ -640,7 +639,9 @@ impl Quicklist {
         let mut node = if in_place {
             NodeMut::open(object.value_mut())
         } else {
-            let capacity = ctx.shape.roomy(sizes(object.value()).1 + more);
+            let bytes = sizes(object.value()).1 + more;
+            let at_hand = if grow == Grow::Both { 0 } else { object.read().room().min(buffer_bytes(bytes) * 3 / 2) };
+            let capacity = ctx.shape.roomy(bytes).max(at_hand);
             load(object.value(), &mut ctx.scratch.node, capacity, grow);
             NodeMut::open(&mut ctx.scratch.node)
         };
@@ -651,7 +652,7 @@ impl Quicklist {
         if left == 0 {
             self.drop_leaf(ctx, leaf);
         } else if !in_place {
-            self.write_loaded(ctx, leaf);
+            self.write_loaded(ctx, leaf, grow);
         } else if left < before {
             self.shrink(ctx, leaf, bytes);
         }
@@ -667,44 +668,55 @@ impl Quicklist {
         debug_assert!(capacity >= buffer_bytes(bytes), "{capacity} bytes for {bytes} of entries");
         if value.len() > 2 * capacity && (!is_end || value.len() > ctx.shape.bytes) {
             load(value, &mut ctx.scratch.node, capacity, Grow::Both);
-            self.write_loaded(ctx, leaf);
+            self.write_loaded(ctx, leaf, Grow::Both);
         }
     }
 
-    /// Writes the node in the scratch in the place of a leaf's old one, compressed if it is far from both ends.
-    fn write_loaded(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
+    /// Writes the node in the scratch in the place of a leaf's old one, compressed if it is far from both ends. One that is
+    /// going to `grow` at an end stays where it lies, as long as its object has the room.
+    fn write_loaded(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf, grow: Grow) {
         debug_assert_eq!(Node::open(&ctx.scratch.node).len() as u64, self.tree.count_of(leaf), "the node of this leaf");
         let compressed = self.is_inner(leaf, ctx.shape.depth).then(|| compress(ctx.scratch)).flatten();
         let value = match compressed {
             Some(size) => &ctx.scratch.other[..size],
             None => &ctx.scratch.node,
         };
-        self.rewrite_leaf(ctx.write, leaf, value);
+        let mut object = ctx.write.access.open_mut(ctx.write.log, self.tree.leaf_ref(leaf));
+        let before = object.read().live_bytes() as u64;
+        let stays = grow != Grow::Both && value.len() > object.value().len() && object.set_value(value);
+        if stays {
+            self.object_bytes = self.object_bytes - before + object.read().live_bytes() as u64;
+        } else {
+            let room = if grow == Grow::Both { value.len() } else { value.len().max(ctx.shape.bytes) };
+            self.rewrite_leaf(ctx.write, leaf, (value, room));
+        }
     }
 
-    fn rewrite_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, value: &[u8]) {
+    /// Writes a node anew, which may grow to a number of bytes where it lies.
+    fn rewrite_leaf(&mut self, ctx: &mut WriteCtx<'_>, leaf: Leaf, (value, room): (&[u8], usize)) {
         let old = self.tree.leaf_ref(leaf);
         let like = NewObject::like(&ctx.access.open(ctx.log, old));
         debug_assert_eq!(like.key, leaf.number().to_le_bytes(), "a node carries its number");
-        let new = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(value), room: value.len(), ..like });
-        self.object_bytes += ctx.access.open(ctx.log, new).bytes() as u64;
+        let new = ctx.appender.append(ctx.log, &NewObject { value: NewValue::Bytes(value), room, ..like });
+        self.object_bytes += ctx.access.open(ctx.log, new).live_bytes() as u64;
         self.tree.set_ref(leaf, new);
         self.kill(ctx, old);
     }
 
-    /// Writes a new node; `saved` is the mark of the node that its entries come from.
+    /// Writes a new node, which may grow to a number of bytes where it lies; `saved` is the mark of the node that its entries
+    /// come from.
     fn write_leaf(
         &mut self,
         ctx: &mut WriteCtx<'_>,
         after: Option<Leaf>,
-        value: NewValue<'_>,
+        (value, room): (NewValue<'_>, usize),
         entries: usize,
         saved: bool,
     ) -> Leaf {
         debug_assert!(entries > 0, "no node is empty");
         let number = self.tree.upcoming().number().to_le_bytes();
-        let r = ctx.appender.append(ctx.log, &NewObject { saved, ..node_object(ctx.id, &number, value) });
-        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
+        let r = ctx.appender.append(ctx.log, &NewObject { saved, room, ..node_object(ctx.id, &number, value) });
+        self.object_bytes += ctx.access.open(ctx.log, r).live_bytes() as u64;
         self.tree.insert_after(after, r, entries as u32, 0)
     }
 
@@ -715,13 +727,13 @@ impl Quicklist {
     }
 
     fn kill(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
-        debug_assert!(self.object_bytes >= ctx.access.open(ctx.log, r).bytes() as u64, "the bytes of all nodes");
-        self.object_bytes -= ctx.access.open(ctx.log, r).bytes() as u64;
+        debug_assert!(self.object_bytes >= ctx.access.open(ctx.log, r).live_bytes() as u64, "the bytes of all nodes");
+        self.object_bytes -= ctx.access.open(ctx.log, r).live_bytes() as u64;
         ctx.access.kill(ctx.log, r);
     }
 }
 
-/// A node's object; its room is its value, free room of the node included.
+/// A node's object; if nothing else is said its room is its value, free room of the node included.
 fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> NewObject<'a> {
     let room = value.len();
     NewObject { value, room, ..NewObject::new(kinds::NODE, Owner::Collection(id.number()), number, &[]) }

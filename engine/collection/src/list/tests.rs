@@ -317,6 +317,32 @@ fn ends_do_not_move_what_is_there() {
     }
 }
 
+/// Issue 12: a list a little longer than a node had a second one of 8 KB, 2.24 bytes for each of its elements' bytes.
+#[test]
+fn issue_12_a_short_list_has_little_free_room() {
+    for (end, count) in
+        [End::Front, End::Back].into_iter().flat_map(|end| (195..1200).step_by(37).map(move |n| (end, n)))
+    {
+        let mut both = Both::new(1, Shape::of(-2, 0, u64::MAX));
+        for n in 0..count {
+            let word = format!("{n:040}x");
+            both.change(|list, ctx| list.push(ctx, end, &Coded::of(word.as_bytes())));
+            if end == End::Front {
+                both.model.push_front(word.into_bytes())
+            } else {
+                both.model.push_back(word.into_bytes())
+            }
+        }
+        both.verify();
+        let (entries, has) = (count as f64 * 43.0, both.list.object_bytes() as f64);
+        assert!(has < 1.3 * entries, "{has} bytes for {entries} of {count} entries");
+        // Nodes become longer where they lie.
+        let written = both.log.used_bytes() as f64;
+        assert!(written < entries + 2.0 * 8192.0, "{written} bytes written for {entries}");
+        both.finish();
+    }
+}
+
 #[test]
 fn what_is_cut_off_is_killed_in_steps() {
     let mut both = Both::new(1, shape(64, 512, 0));

@@ -17,6 +17,9 @@
 //! | hfew, hmany | HGET, HSET, HDEL and HSET again, of hashes of 10 fields of 100 B, and of 200 of 8 B | fields in a leaf of the key's object |
 //! | sfew, smany | SISMEMBER, SREM and SADD again, of sets of 10 and of 200 members of 16 B | members in a leaf of the key's object |
 //! | zfew, zmany | ZSCORE, ZRANK, ZADD, ZREM and ZADD again, of sorted sets of 10 and of 120 members of 16 B | members in a leaf of the key's object |
+//! | hmid, hbig | the same of a hash of 20 000 fields of 16 + 32 B, and of 1 000 000 | directories and leaves of pairs |
+//! | smid, sbig | the same of a set of 20 000 members of 16 B, and of 1 000 000 | directories and leaves of members |
+//! | zmid, zbig | the same of a sorted set of 20 000 members of 16 B, and of 1 000 000 | trees, indexes of members and leaves |
 //! | spop | SPOP of a set of 40 000 | members drawn and killed |
 //! | zadd | ZADD of a member of 20 000 with another score | a tree's leaves and spine |
 //! | zpopmin | ZADD of a new member and ZPOPMIN in turn, all scores equal | equal scores, the low end |
@@ -97,6 +100,12 @@ pub(crate) const SCRIPTS: &[Script] = &[
     alone("smany", SMALLS, |n, out| fill_members(n, 200, out), |n, out| change_member(n, 200, out)),
     alone("zfew", SMALLS, |n, out| fill_scored(n, 10, out), |n, out| change_scored(n, 10, out)),
     alone("zmany", SMALLS, |n, out| fill_scored(n, 120, out), |n, out| change_scored(n, 120, out)),
+    alone("hmid", MIDDLE / BIG_STEP, fill_big_hash, |n, out| change_big_hash(n, MIDDLE, out)),
+    alone("hbig", MILLION / BIG_STEP, fill_big_hash, |n, out| change_big_hash(n, MILLION, out)),
+    alone("smid", MIDDLE / BIG_STEP, fill_big_set, |n, out| change_big_set(n, MIDDLE, out)),
+    alone("sbig", MILLION / BIG_STEP, fill_big_set, |n, out| change_big_set(n, MILLION, out)),
+    alone("zmid", MIDDLE / BIG_STEP, fill_big_zset, |n, out| change_big_zset(n, MIDDLE, out)),
+    alone("zbig", MILLION / BIG_STEP, fill_big_zset, |n, out| change_big_zset(n, MILLION, out)),
     alone("spop", KEYS, sadd_two, spop),
     alone("zadd", KEYS, fill_zset, zadd),
     alone("zpopmin", KEYS, fill_ties, zpopmin),
@@ -273,6 +282,54 @@ fn change_scored(n: u64, count: u64, out: &mut Vec<u8>) {
         1 => encode(out, &["ZRANK", &key, &member]),
         3 => encode(out, &["ZREM", &key, &member]),
         _ => encode(out, &["ZADD", &key, &score(n), &member]),
+    }
+}
+
+/// Elements of a middle and of a big collection.
+const MIDDLE: u64 = 20_000;
+const MILLION: u64 = 1_000_000;
+/// Elements that one request of a big collection's fill brings: the fill runs under callgrind as well.
+const BIG_STEP: u64 = 1_000;
+
+/// A command of the one big collection and the words of its `n`th thousand of elements.
+fn fill_big(command: &str, n: u64, words: impl Fn(u64) -> Vec<Vec<u8>>, out: &mut Vec<u8>) {
+    let mut all = vec![command.as_bytes().to_vec(), b"big".to_vec()];
+    all.extend((n * BIG_STEP..(n + 1) * BIG_STEP).flat_map(words));
+    encode(out, &all);
+}
+
+fn fill_big_hash(n: u64, out: &mut Vec<u8>) {
+    fill_big("HSET", n, |field| vec![name('f', field).into_bytes(), value(field, 32)], out);
+}
+
+fn change_big_hash(n: u64, count: u64, out: &mut Vec<u8>) {
+    let field = name('f', draw(n / 4, count));
+    match n % 4 {
+        0 => encode(out, &["HGET", "big", &field]),
+        2 => encode(out, &["HDEL", "big", &field]),
+        _ => encode(out, &[b"HSET".as_slice(), b"big", field.as_bytes(), &value(n, 32)]),
+    }
+}
+
+fn fill_big_set(n: u64, out: &mut Vec<u8>) {
+    fill_big("SADD", n, |member| vec![name('m', member).into_bytes()], out);
+}
+
+fn change_big_set(n: u64, count: u64, out: &mut Vec<u8>) {
+    encode(out, &[["SISMEMBER", "SREM", "SADD"][(n % 3) as usize], "big", &name('m', draw(n / 3, count))]);
+}
+
+fn fill_big_zset(n: u64, out: &mut Vec<u8>) {
+    fill_big("ZADD", n, |member| vec![score(member).into_bytes(), name('m', member).into_bytes()], out);
+}
+
+fn change_big_zset(n: u64, count: u64, out: &mut Vec<u8>) {
+    let member = name('m', draw(n / 5, count));
+    match n % 5 {
+        0 => encode(out, &["ZSCORE", "big", &member]),
+        1 => encode(out, &["ZRANK", "big", &member]),
+        3 => encode(out, &["ZREM", "big", &member]),
+        _ => encode(out, &["ZADD", "big", &score(n), &member]),
     }
 }
 

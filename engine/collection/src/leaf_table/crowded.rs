@@ -48,8 +48,19 @@ impl LeafTable {
     /// The hash by which the element of a name lies, if there is one.
     #[inline(always)]
     pub(super) fn hash_of(&self, seed: u64, name: &[u8]) -> u64 {
-        let place = self.crowded.as_ref().and_then(|crowded| crowded.places.get(name));
-        place.copied().unwrap_or_else(|| hash_of_name(seed, name))
+        if self.crowded.is_some()
+            && let Some(hash) = self.place_of(name)
+        {
+            return hash;
+        }
+        hash_of_name(seed, name)
+    }
+
+    /// The hash that was drawn for a name, if one was.
+    #[cold]
+    #[inline(never)]
+    fn place_of(&self, name: &[u8]) -> Option<u64> {
+        self.crowded.as_ref().and_then(|crowded| crowded.places.get(name).copied())
     }
 
     /// The hash by which an element lies.

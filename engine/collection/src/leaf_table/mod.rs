@@ -118,9 +118,11 @@ impl Fit {
         Fit { needed, value, room: value.max(limit) }
     }
 
-    /// For a leaf that has lost elements: a quarter of its value is free.
+    /// For a leaf that has lost elements: none of its value is free, since more is going to become so, and a quarter more is
+    /// at hand where it is written anew. With a quarter free, a sorted set of which 90% was deleted took 1.39 of the memory
+    /// of one that never had more.
     pub(crate) fn shrunk(needed: usize) -> Fit {
-        Fit::exact(needed).at_least(needed + needed / 4)
+        Fit { room: needed + needed / 4, ..Fit::exact(needed) }
     }
 
     /// For a leaf that is not going to grow.

@@ -62,7 +62,7 @@ impl LeafTable {
         let limit = limit(len, total);
         debug_assert!(self.expected.len <= len, "{:?} was not settled, and {len} elements are expected", self.expected);
         let depth = (0..DEPTH_MAX).find(|&depth| total >> depth <= limit * FILL.0 / FILL.1).unwrap_or(DEPTH_MAX);
-        self.expected = Expected { len, depth, leaf_bytes: Fit::shrunk(total >> depth).value.min(limit) };
+        self.expected = Expected { len, depth, leaf_bytes: Fit::shrunk(total >> depth).room.min(limit) };
     }
 
     /// [`LeafTable::expect`] for elements of these sizes.
@@ -301,7 +301,7 @@ impl LeafTable {
         while self.join_if_small(ctx, hash) {}
     }
 
-    /// Makes a leaf shorter where it lies, with a quarter of room.
+    /// Makes a leaf shorter where it lies, without free room.
     fn trim(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) {
         let copied = Copied::from_slice(ctx.access.open(ctx.log, r).value());
         let leaf = PackedLeaf::open(&copied);

@@ -455,3 +455,24 @@ fn a_server_that_loads_ends_when_it_is_told_to() {
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
     assert!(fs::read(dir.file()).expect("the file") == before, "the file stays as it was");
 }
+
+#[test]
+fn a_string_of_zeros_takes_a_file_of_its_few_other_bytes() {
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let mut client = server.client();
+    // 50 MB, and some others between them.
+    client.cmd("SETBIT sparse 400000000 1");
+    client.cmd("SETRANGE sparse 30000000 words");
+    let before = digest(&mut client);
+    assert_eq!(text(client.cmd("SAVE")), "OK");
+    let bytes = fs::metadata(dir.file()).expect("the file").len();
+    assert!(bytes < 1_000_000, "{bytes} bytes");
+    drop((client, server));
+    for server in [peer(&dir), ours(&dir)] {
+        let mut client = server.client();
+        wait_until("it is loaded", || !client.cmd("GET none").is_error());
+        assert_eq!(digest(&mut client), before);
+        assert_eq!(text(client.cmd("GETRANGE sparse 29999999 30000005")), "\0words\0");
+    }
+}

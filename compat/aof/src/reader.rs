@@ -400,6 +400,33 @@ mod tests {
         assert_eq!(valid(&file), (page / set.len() * set.len()) as u64);
     }
 
+    /// Zeros up to the end of a page may also be some damaged bytes: eight of them are taken for a page's.
+    #[test]
+    fn a_few_zeros_before_the_end_of_a_page_are_damage() {
+        let set = request(&[b"SET", b"k", &[b'x'; 100]]);
+        let page = PAGE_BYTES as usize;
+        for (zeros, is_torn) in [(1, false), (7, false), (8, true), (50, true)] {
+            // The zeros stand at the end of a command, and whole ones on the next page.
+            let begin = page - zeros;
+            let whole = begin / set.len() - 1;
+            let filler = request(&[
+                b"SET",
+                b"k",
+                &vec![b'y'; begin - whole * set.len() - request(&[b"SET", b"k", b""]).len() - 2],
+            ]);
+            let mut file = [set.repeat(whole), filler].concat();
+            assert!(file.len() <= begin + 2, "{} bytes, of {begin}", file.len());
+            file.truncate(begin);
+            file.resize(page, 0);
+            file.extend_from_slice(&set.repeat(3));
+            match read(&file, 100).2 {
+                Err(FileFault::Truncated { .. }) => assert!(is_torn, "{zeros} zeros"),
+                Err(FileFault::Damaged { .. }) => assert!(!is_torn, "{zeros} zeros"),
+                other => panic!("{zeros} zeros: {other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn other_bytes_are_damage() {
         let set = request(&[b"SET", b"k", b"v"]);

@@ -29,4 +29,4 @@ mod lzf;
 pub use distinct::Distinct;
 pub use format::{Dialect, Kind, Magic};
 pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, StringReader, ValueReader};
-pub use write::{LastUse, Payload, RdbBuffer, Writer};
+pub use write::{LastUse, Payload, RdbBuffer, Writer, put_large};

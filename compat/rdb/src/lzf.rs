@@ -10,7 +10,9 @@
 /// Longest run of bytes that one control byte introduces.
 pub(crate) const LITERAL_MAX: usize = 32;
 /// Longest copy.
-const COPY_MAX: usize = 264;
+pub(crate) const COPY_MAX: usize = 264;
+/// Shortest copy.
+pub(crate) const COPY_MIN: usize = 3;
 /// Farthest distance of a copy.
 pub(crate) const DISTANCE_MAX: usize = 1 << 13;
 /// Bits of the largest table that remembers where three bytes were seen.
@@ -80,14 +82,16 @@ fn shrink(table: &mut Table, from: &[u8], end: usize, to: &mut Vec<u8>) -> bool 
     to.len() <= end
 }
 
-fn push_literals(bytes: &[u8], to: &mut Vec<u8>) {
+/// Appends bytes as they are.
+pub(crate) fn push_literals(bytes: &[u8], to: &mut Vec<u8>) {
     for run in bytes.chunks(LITERAL_MAX) {
         to.push(run.len() as u8 - 1);
         to.extend_from_slice(run);
     }
 }
 
-fn push_copy(len: usize, back: usize, to: &mut Vec<u8>) {
+/// Appends a copy of `len` bytes from `back + 1` bytes back.
+pub(crate) fn push_copy(len: usize, back: usize, to: &mut Vec<u8>) {
     let (high, low) = ((back >> 8) as u8, back as u8);
     match len - 2 {
         short @ ..7 => to.push((short as u8) << 5 | high),

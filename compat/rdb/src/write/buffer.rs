@@ -229,7 +229,7 @@ fn prefix_bytes(length: u64) -> usize {
 }
 
 /// Appends a length.
-fn push_length(to: &mut Vec<u8>, length: u64) {
+pub(super) fn push_length(to: &mut Vec<u8>, length: u64) {
     match length {
         0..0x40 => to.push(length as u8),
         0x40..0x4000 => to.extend_from_slice(&[len::BITS_14 | (length >> 8) as u8, length as u8]),

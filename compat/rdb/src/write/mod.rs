@@ -10,9 +10,11 @@
 //! count is that of the elements behind it: the caller knows both.
 
 mod buffer;
+mod large;
 mod payload;
 
 pub use buffer::{LastUse, RdbBuffer};
+pub use large::put_large;
 pub use payload::Payload;
 
 use std::io::{self, Write};

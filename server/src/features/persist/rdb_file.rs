@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_rdb::{RdbBuffer, Writer, format};
+use varve_rdb::{RdbBuffer, Writer, format, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
 use crate::system::disk::{self, Disk, DiskFile};
@@ -114,6 +114,7 @@ pub(super) struct SaveFile {
     place: SavePlace,
     writer: Writer<TempFile>,
     side: Option<TempFile>,
+    compresses: bool,
     /// The entry of a long collection has begun, and its next part stands behind the last one.
     is_in_entry: bool,
 }
@@ -126,7 +127,7 @@ impl SaveFile {
     pub(super) fn create(place: SavePlace, settings: &SaveSettings, syncs_as_it_grows: bool) -> io::Result<SaveFile> {
         let temp = TempFile::create(&place, "", syncs_as_it_grows)?;
         let writer = Writer::new(temp, settings.sums);
-        Ok(SaveFile { place, writer, side: None, is_in_entry: false })
+        Ok(SaveFile { place, writer, side: None, compresses: settings.compresses, is_in_entry: false })
     }
 
     /// Writes the header and the fields about the file.
@@ -157,15 +158,17 @@ impl SaveFile {
         Ok(())
     }
 
-    /// Writes the entry of a large string: what stands in front of its bytes, and these.
-    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &[u8]) -> io::Result<()> {
+    /// Writes the entry of a large string: what stands in front of its length, and its bytes, whose runs of zeros are
+    /// compressed unless many wait.
+    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &[u8], many_wait: bool) -> io::Result<()> {
+        let compress = self.compresses && !many_wait;
         if self.is_in_entry {
             let side = self.side()?;
             side.write_all(head.bytes())?;
-            return side.write_all(bytes);
+            return put_large(bytes, compress, &mut |piece| side.write_all(piece));
         }
         self.writer.put(head)?;
-        self.writer.put_raw(bytes)
+        put_large(bytes, compress, &mut |piece| self.writer.put_raw(piece))
     }
 
     fn side(&mut self) -> io::Result<&mut TempFile> {
@@ -177,7 +180,7 @@ impl SaveFile {
 
     /// Appends the side file, ends the file, and gives it its name.
     pub(super) fn keep(self) -> io::Result<()> {
-        let SaveFile { place, mut writer, side, is_in_entry } = self;
+        let SaveFile { place, mut writer, side, is_in_entry, .. } = self;
         debug_assert!(!is_in_entry, "an entry has all of its parts");
         if let Some(side) = &side {
             let (mut from, mut bytes) = (place.disk.read(&side.path)?, vec![0; COPY_BYTES]);
@@ -255,8 +258,7 @@ mod tests {
         file.put(&mut entries(500, 500), false)?;
         let mut head = RdbBuffer::new(false);
         head.begin(Kind::String, b"large", None, None);
-        head.count(100_000);
-        file.put_large(&mut head, &[b'l'; 100_000])?;
+        file.put_large(&mut head, &[b'l'; 100_000], false)?;
         part.string(b"second");
         file.put_part(&mut part, true, false)?;
         file.put(&mut entries(1000, 300), true)?;

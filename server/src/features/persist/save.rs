@@ -234,7 +234,7 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
             (encoded, usize::from(!goes_on))
         }
         Piece::Large { mut head, bytes } => {
-            file.put_large(&mut head, &bytes)?;
+            file.put_large(&mut head, &bytes, many_wait)?;
             head.clear();
             (head, 1)
         }

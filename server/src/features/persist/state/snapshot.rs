@@ -111,7 +111,7 @@ pub(crate) enum Piece {
     Entries { encoded: RdbBuffer, keys: usize },
     /// A part of the entry of a long collection; with `goes_on`, the next part follows in a later piece.
     Part { encoded: RdbBuffer, goes_on: bool },
-    /// The entry of a large string: all that stands in front of its bytes, and these.
+    /// The entry of a large string: all that stands in front of its length, and its bytes.
     Large { head: RdbBuffer, bytes: Pin },
 }
 
@@ -358,7 +358,6 @@ impl Walker for Snapshot {
         };
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
-        piece.encoded.count(bytes.len() as u64);
         self.send(Piece::Large { head: piece.encoded, bytes });
     }
 

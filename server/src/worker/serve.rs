@@ -82,6 +82,8 @@ impl Worker {
         let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
         let written = match stop {
             Stop::Foreign => Err(core.refuse_foreign(id)),
+            // A command that waited for the gate while the last save was written is in no file: it is not answered.
+            _ if core.state.is_stopping() => Err(Broken(io::Error::other("the server ends"))),
             _ => core.send_replies(id, from, out),
         };
         if written.is_ok() && (!out.is_empty() || keeps_room) {

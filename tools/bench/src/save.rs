@@ -3,8 +3,8 @@
 //! | part | what is measured |
 //! |---|---|
 //! | save | BGSAVE of a server at rest: seconds, MB of the file a second; memory that it took beside the data |
-//! | load | the start with that file: seconds, MB of the file a second, with one worker and with two |
-//! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, under `appendfsync everysec` |
+//! | load | the start with that file: seconds, MB of the file a second, with one worker and with two, and the CPU's seconds; the same of an append-only file of commands |
+//! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, under `appendfsync everysec`, and while one rewrite follows the other |
 //! | always | SETs a second of 50 clients that wait for `appendfsync always` |
 //!
 //! Memory beside the data is what the server says of it (`rdb_last_cow_size`) and the growth of its resident bytes; the
@@ -52,28 +52,25 @@ pub(crate) fn run(quick: bool) -> io::Result<()> {
         Scale { keys: 4_000_000, value_bytes: 200, elements: 2_000_000, rate: 10_000.0, time, synced: 20_000 }
     };
     let mut saves = Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]);
-    let mut loads = Table::new(&["file MB", "seconds", "MB/s"]);
+    let mut loads = Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]);
     let mut tails = Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]);
     let mut synced = Table::new(&["SETs/s"]);
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
         let server = launch().config("io-threads 2").start()?;
         fill(&server, &scale)?;
         saves.add(name.to_owned(), save(&server)?);
-        for threads in [1, 2] {
-            // The peer's threads have no part in loading.
-            if name == "varve" || threads == 1 {
-                let launch = launch().config(format!("io-threads {threads}"));
-                loads.add(format!("{name}, {threads} threads"), load_file(&server, launch)?);
-            }
-        }
-        for (scene, saving) in [("at rest", false), ("BGSAVE", true)] {
+        load_all(name, &server, launch, Form::Rdb, &mut loads)?;
+        for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
             wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
         }
         drop(server);
         let appending = |fsync: &str| launch().config("appendonly yes").config(format!("appendfsync {fsync}")).start();
         let server = appending("everysec")?;
         fill(&server, &scale)?;
-        wait(&server, &scale, false, &format!("{name}, everysec"), &mut tails)?;
+        load_all(name, &server, launch, Form::Commands, &mut loads)?;
+        for (scene, saving) in [("everysec", None), ("everysec and BGREWRITEAOF", Some("BGREWRITEAOF"))] {
+            wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
+        }
         drop(server);
         synced.add(name.to_owned(), vec![always(&appending("always")?, &scale)?]);
     }
@@ -117,47 +114,102 @@ fn field(client: &mut Client, name: &str) -> io::Result<f64> {
     value.ok_or_else(|| io::Error::other(format!("INFO persistence has no number {name}")))
 }
 
-/// One BGSAVE; the most that the server was resident meanwhile, in bytes.
-fn bgsave(server: &Server, client: &mut Client) -> io::Result<u64> {
-    must(client, "BGSAVE")?;
+/// Has a server write a file, and waits for its end; the most that the server was resident meanwhile, in bytes.
+fn write_file(server: &Server, client: &mut Client, command: &str) -> io::Result<u64> {
+    must(client, command)?;
     let mut most = 0;
-    while field(client, "rdb_bgsave_in_progress")? > 0.0 {
+    while field(client, "rdb_bgsave_in_progress")? + field(client, "aof_rewrite_in_progress")? > 0.0 {
         most = most.max(server.memory()?.resident);
         std::thread::sleep(Duration::from_millis(2));
     }
     let status = must(client, "INFO persistence")?.text();
-    if status.contains("rdb_last_bgsave_status:ok") { Ok(most) } else { Err(io::Error::other("a save failed")) }
+    let is_ok = ["rdb_last_bgsave_status:ok", "aof_last_bgrewrite_status:ok"].iter().all(|ok| status.contains(ok));
+    if is_ok { Ok(most) } else { Err(io::Error::other(format!("{command} failed"))) }
 }
 
 fn save(server: &Server) -> io::Result<Vec<f64>> {
     let mut client = server.client();
     let (before, start) = (server.memory()?.resident, Instant::now());
-    let most = bgsave(server, &mut client)?;
+    let most = write_file(server, &mut client, "BGSAVE")?;
     let seconds = start.elapsed().as_secs_f64();
     let megabytes = fs::metadata(server.dir().join("dump.rdb"))?.len() as f64 / MB;
     let beside = field(&mut client, "rdb_last_cow_size")? / MB;
     Ok(vec![megabytes, seconds, megabytes / seconds, beside, most.saturating_sub(before) as f64 / MB])
 }
 
-/// Starts a server that loads the file of another one.
-fn load_file(saved: &Server, launch: Launch) -> io::Result<Vec<f64>> {
-    let server = launch.config(format!("dir {}", saved.dir().display())).start()?;
+/// A kind of files that a server loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Rdb,
+    /// An append-only file of commands.
+    Commands,
+}
+
+/// The folder of the append-only file in a server's directory.
+const APPEND_FOLDER: &str = "appendonlydir";
+
+/// Bytes of the files that a server of this directory loads.
+fn bytes_of(saved: &Server, form: Form) -> io::Result<u64> {
+    match form {
+        Form::Rdb => Ok(fs::metadata(saved.dir().join("dump.rdb"))?.len()),
+        Form::Commands => fs::read_dir(saved.dir().join(APPEND_FOLDER))?.map(|file| Ok(file?.metadata()?.len())).sum(),
+    }
+}
+
+/// Loads the files of a server with one worker and with two, whose names are no peer's: its threads have no part in it.
+fn load_all(name: &str, saved: &Server, launch: fn() -> Launch, form: Form, loads: &mut Table) -> io::Result<()> {
+    let what = if form == Form::Rdb { "RDB" } else { "commands" };
+    for threads in [1, 2] {
+        if name == "varve" || threads == 1 {
+            let launch = launch().config(format!("io-threads {threads}"));
+            loads.add(format!("{name}, {what}, {threads} threads"), load_files(saved, launch, form)?);
+        }
+    }
+    Ok(())
+}
+
+/// Starts a server that loads a copy of the files of another one.
+fn load_files(saved: &Server, launch: Launch, form: Form) -> io::Result<Vec<f64>> {
+    let bytes = bytes_of(saved, form)?;
+    // The one that loads may write behind its commands.
+    let copy = saved.dir().join("copy");
+    let from = if form == Form::Rdb { saved.dir().to_path_buf() } else { saved.dir().join(APPEND_FOLDER) };
+    let to = if form == Form::Rdb { copy.clone() } else { copy.join(APPEND_FOLDER) };
+    fs::create_dir_all(&to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        if form == Form::Commands || file.file_name() == "dump.rdb" {
+            fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+    }
+    let appends = if form == Form::Rdb { "no" } else { "yes" };
+    let launch = launch.config(format!("dir {}", copy.display())).config(format!("appendonly {appends}"));
+    let loaded = load_copy(launch, bytes as f64 / MB);
+    fs::remove_dir_all(&copy)?;
+    loaded
+}
+
+fn load_copy(launch: Launch, megabytes: f64) -> io::Result<Vec<f64>> {
+    let server = launch.start()?;
     let mut client = server.client();
     while field(&mut client, "loading")? > 0.0 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Both log how long it took.
+    let cpu = server.cpu_ns()? as f64 / 1e9;
+    // Both log how long each file took; the peer then has a line with the sum of an append-only file's.
     let log = server.log();
-    let seconds = log
-        .lines()
-        .find_map(|line| line.split_once("DB loaded from disk: ")?.1.split_whitespace().next()?.parse::<f64>().ok());
-    let seconds = seconds.ok_or_else(|| io::Error::other(format!("no file was loaded:\n{log}")))?;
-    let megabytes = fs::metadata(saved.dir().join("dump.rdb"))?.len() as f64 / MB;
-    Ok(vec![megabytes, seconds, megabytes / seconds])
+    let lines = log.lines().filter(|line| line.contains("DB loaded from ") && !line.contains("append only file"));
+    let seconds: f64 =
+        lines.filter_map(|line| line.split("seconds").next()?.rsplit(": ").next()?.trim().parse::<f64>().ok()).sum();
+    if seconds == 0.0 {
+        return Err(io::Error::other(format!("no file was loaded:\n{log}")));
+    }
+    Ok(vec![megabytes, seconds, megabytes / seconds, cpu, megabytes / cpu])
 }
 
-/// The times that GETs and SETs wait at a fixed rate; with `saving`, while one save follows the other.
-fn wait(server: &Server, scale: &Scale, saving: bool, name: &str, to: &mut Table) -> io::Result<()> {
+/// The times that GETs and SETs wait at a fixed rate; with a command, while
+/// the files that it writes follow each other.
+fn wait(server: &Server, scale: &Scale, saving: Option<&str>, name: &str, to: &mut Table) -> io::Result<()> {
     let (gets, sets) = (Hist::new(), Hist::new());
     let (mut random, mut other) = (Random::new(2), Random::new(3));
     let key = |random: &mut Random| {
@@ -180,7 +232,8 @@ fn wait(server: &Server, scale: &Scale, saving: bool, name: &str, to: &mut Table
         |write, times| Stream { connections: CLIENTS, rate: scale.rate, first: Duration::ZERO, requests, write, times };
     let (over, mut saves) = (AtomicBool::new(false), Ok(0));
     let errors = std::thread::scope(|scope| {
-        let saver = saving.then(|| scope.spawn(|| save_on(server, &over)));
+        let (over, server) = (&over, server);
+        let saver = saving.map(|command| scope.spawn(move || save_on(server, command, over)));
         let errors = pace::run(server.address(), &mut [stream(&mut get, &gets), stream(&mut set, &sets)]);
         over.store(true, Relaxed);
         if let Some(saver) = saver {
@@ -200,10 +253,10 @@ fn wait(server: &Server, scale: &Scale, saving: bool, name: &str, to: &mut Table
 }
 
 /// Saves until it is over; the number of saves.
-fn save_on(server: &Server, over: &AtomicBool) -> io::Result<u32> {
+fn save_on(server: &Server, command: &str, over: &AtomicBool) -> io::Result<u32> {
     let (mut client, mut saves) = (server.client(), 0);
     while !over.load(Relaxed) {
-        bgsave(server, &mut client)?;
+        write_file(server, &mut client, command)?;
         saves += 1;
     }
     Ok(saves)

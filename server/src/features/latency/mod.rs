@@ -226,6 +226,10 @@ fn advice(event: Event) -> &'static str {
         }
         Event::Expire => "Many keys end at the same time: spread their times to live.",
         Event::Evict => "Commands wait for room: a larger maxmemory, or shorter lives for keys, would spare them that.",
+        Event::AofWrite | Event::AofWriteAlone => "The disk takes long to take bytes: other processes may write to it.",
+        Event::AofWriteBesideSave => "The disk is busy with a save: no-appendfsync-on-rewrite spares syncs meanwhile.",
+        Event::AofSync => "Replies wait for the disk: appendfsync everysec does not, and may lose a second.",
+        Event::AofRename => "The file system takes long to rename and to sync a folder.",
         Event::Background => "Background steps were held up: are there more workers than processors?",
     }
 }

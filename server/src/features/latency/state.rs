@@ -26,13 +26,34 @@ pub(crate) enum Event {
     Expire,
     /// Making room by evicting keys.
     Evict,
+    /// A write to the append-only file, whatever went on beside it.
+    AofWrite,
+    /// One beside nothing else.
+    AofWriteAlone,
+    /// One beside a save or a rewrite: redis-server has a child process then.
+    AofWriteBesideSave,
+    /// A sync of the append-only file under `appendfsync always`.
+    AofSync,
+    /// A base of the append-only file takes its place.
+    AofRename,
     /// Other background steps of the store: draining segments, growing tables, freeing collections.
     Background,
 }
 
 impl Event {
-    const ALL: [Event; 6] =
-        [Event::Command, Event::FastCommand, Event::Unblocking, Event::Expire, Event::Evict, Event::Background];
+    const ALL: [Event; 11] = [
+        Event::Command,
+        Event::FastCommand,
+        Event::Unblocking,
+        Event::Expire,
+        Event::Evict,
+        Event::AofWrite,
+        Event::AofWriteAlone,
+        Event::AofWriteBesideSave,
+        Event::AofSync,
+        Event::AofRename,
+        Event::Background,
+    ];
 
     /// The name by which LATENCY knows it.
     pub(crate) fn name(self) -> &'static str {
@@ -42,6 +63,11 @@ impl Event {
             Event::Unblocking => "command-unblocking",
             Event::Expire => "expire-cycle",
             Event::Evict => "eviction-cycle",
+            Event::AofWrite => "aof-write",
+            Event::AofWriteAlone => "aof-write-alone",
+            Event::AofWriteBesideSave => "aof-write-active-child",
+            Event::AofSync => "aof-fsync-always",
+            Event::AofRename => "aof-rename",
             Event::Background => "background-cycle",
         }
     }
@@ -150,6 +176,14 @@ impl Monitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_event_has_its_place_and_its_name() {
+        for (nth, event) in Event::ALL.into_iter().enumerate() {
+            assert_eq!(event as usize, nth);
+            assert_eq!(Event::ALL.iter().filter(|other| other.name() == event.name()).count(), 1);
+        }
+    }
 
     #[test]
     fn a_second_keeps_its_worst_and_a_series_its_last() {

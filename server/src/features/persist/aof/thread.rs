@@ -26,6 +26,8 @@ use super::super::state::aof::{Aof, Order, Rebase};
 use super::load;
 use super::writer::{Place, Writer};
 use crate::config::{Config, Fsync};
+use crate::features::latency::state as latency;
+use crate::state::Now;
 use crate::state::ServerState;
 use crate::system::error_text;
 
@@ -59,6 +61,8 @@ pub(super) struct Syncing {
     fsync: Fsync,
     /// `no-appendfsync-on-rewrite`, and something is being written in the background: what is written is as good as synced.
     rests: bool,
+    /// Something is being written in the background.
+    beside_save: bool,
 }
 
 /// The thread's work. The clock is its caller's.
@@ -73,6 +77,8 @@ pub(super) struct Keeper<'a> {
     rebase: Option<Rebase>,
     /// They wait until everything is written.
     for_written: Vec<SyncSender<()>>,
+    /// Calls of the disk in this turn, for the latency monitor.
+    took: Vec<(latency::Event, Duration)>,
 }
 
 /// Starts the thread. The one before it, if there is one, has been told to end.
@@ -120,6 +126,7 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
             tracing::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
             std::process::exit(1);
         }
+        keeper.report_spikes(state, config.latency_threshold_ms);
         keeper.remove_history(&config);
         if keeper.writer.at_cut() == Some(Cut::End) {
             return keeper.end();
@@ -181,13 +188,21 @@ fn try_open(place: &Place, at: u64) -> io::Result<Writer> {
 impl Syncing {
     fn of(config: &Config, is_saving: bool) -> Syncing {
         let rests = config.append.no_sync_while_saving && is_saving;
-        Syncing { fsync: config.append.fsync, rests }
+        Syncing { fsync: config.append.fsync, rests, beside_save: is_saving }
     }
 }
 
 impl<'a> Keeper<'a> {
     pub(super) fn new(aof: &'a Aof, writer: Writer, now: Instant) -> Keeper<'a> {
-        Keeper { aof, writer, synced_at: now, failing_since: None, rebase: None, for_written: Vec::new() }
+        Keeper {
+            aof,
+            writer,
+            synced_at: now,
+            failing_since: None,
+            rebase: None,
+            for_written: Vec::new(),
+            took: Vec::new(),
+        }
     }
 
     /// How long it may wait for something to write.
@@ -258,7 +273,14 @@ impl<'a> Keeper<'a> {
             tracing::warn!("A new increment of the append-only file has what the last sync may have lost");
             self.synced_at = now;
         }
-        self.writer.write()?;
+        let (began, before) = (Instant::now(), self.writer.written());
+        let written = self.writer.write();
+        if self.writer.written() > before {
+            let beside =
+                if syncing.beside_save { latency::Event::AofWriteBesideSave } else { latency::Event::AofWriteAlone };
+            self.took.extend([latency::Event::AofWrite, beside].map(|event| (event, began.elapsed())));
+        }
+        written?;
         let unsynced = self.writer.written() - self.writer.synced();
         let due = match syncing.fsync {
             _ if self.writer.at_cut().is_some() => true,
@@ -269,7 +291,12 @@ impl<'a> Keeper<'a> {
         };
         if due && unsynced > 0 {
             self.synced_at = now;
-            self.writer.sync()?;
+            let began = Instant::now();
+            let synced = self.writer.sync();
+            if syncing.fsync == Fsync::Always {
+                self.took.push((latency::Event::AofSync, began.elapsed()));
+            }
+            synced?;
         }
         match self.writer.at_cut() {
             Some(Cut::NewFile) => self.writer.roll(),
@@ -283,7 +310,9 @@ impl<'a> Keeper<'a> {
         if rebase.claimed.swap(true, Ordering::AcqRel) {
             return;
         }
+        let began = Instant::now();
         let replaced = self.writer.rebase(&rebase.temp, rebase.form);
+        self.took.push((latency::Event::AofRename, began.elapsed()));
         if replaced.is_ok() {
             self.aof.base_is_there();
             let bytes = self.writer.bytes();
@@ -295,6 +324,16 @@ impl<'a> Keeper<'a> {
         });
         // Nobody waits for the answer if the server ends.
         let _ = rebase.done.send(removed);
+    }
+
+    /// Gives the latency monitor the calls of the disk that took so long.
+    fn report_spikes(&mut self, state: &ServerState, threshold_ms: u64) {
+        for (event, took) in self.took.drain(..) {
+            let millis = took.as_millis() as u64;
+            if threshold_ms > 0 && millis >= threshold_ms {
+                state.latency().add(event, Now::read().unix_ms / 1000, millis);
+            }
+        }
     }
 
     /// Removes files that were replaced while they were to be kept, and are no longer.
@@ -338,5 +377,41 @@ impl<'a> Keeper<'a> {
         self.aof.set_refusal(None);
         // Nobody goes on waiting for a file that is not kept.
         self.aof.reached(Reached { synced: end, released: end });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_store::{Options, Store};
+
+    use super::*;
+    use crate::system::disk::failing::FailingDisk;
+
+    /// Each write, and each sync that replies wait for, is known to the latency monitor by redis-server's names.
+    #[test]
+    fn issue_13_calls_of_the_disk_have_names() {
+        let poll = mio::Poll::new().expect("a poll");
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
+        let aof = Aof::new(vec![Arc::new(waker)]);
+        let store = Store::new(&Options::default()).expect("an address range");
+        store.set_effect_sink(Arc::clone(aof.journal()) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
+        let place = Place { disk: Arc::new(FailingDisk::default()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let (now, mut worker) = (Instant::now(), store.worker(0));
+        let mut keeper = Keeper::new(&aof, writer, now);
+        let mut names = |fsync: Fsync, beside_save: bool, write: bool| {
+            if write {
+                worker.did_whole();
+                worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
+            }
+            keeper.take(Duration::ZERO);
+            keeper.turn(Syncing { fsync, rests: false, beside_save }, now).expect("a healthy disk");
+            keeper.took.drain(..).map(|(event, _)| event.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Fsync::Always, false, true), ["aof-write", "aof-write-alone", "aof-fsync-always"]);
+        assert_eq!(names(Fsync::Always, true, true), ["aof-write", "aof-write-active-child", "aof-fsync-always"]);
+        assert_eq!(names(Fsync::EverySecond, false, true), ["aof-write", "aof-write-alone"]);
+        assert!(names(Fsync::No, false, false).is_empty(), "nothing was written");
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use std::thread;
 use std::time::Duration;
-use varve_testkit::{Client, Launch, Server, seed};
+use varve_testkit::{Client, Launch, Random, Server, seed};
 use varve_tests::fill::fill;
 
 /// A folder that outlives its servers, and is removed with the test.
@@ -377,6 +377,62 @@ fn a_rewrite_that_fails_changes_nothing() {
     client.cmd("SET k v");
     wait_rewrite(&mut client);
     assert_eq!(field(&mut client, "aof_last_bgrewrite_status"), "ok");
+    let known = digest(&server);
+    drop((client, server));
+    assert_eq!(digest(&folder.start(Launch::varve())), known);
+}
+
+/// All workers follow each switch, whoever asked for it, and the last one holds.
+#[test]
+fn issue_13_workers_that_follow_switches_together_agree() {
+    let folder = Folder::new("together");
+    let first = seed::seed("clients that switch an append-only file together");
+    let launch = || Launch::varve().config("io-threads 3").config(format!("dir {}", folder.0.display()));
+    let server = launch().start().expect("the server starts");
+    fill_while(&server, first, |client| {
+        thread::scope(|scope| {
+            for nth in 0..6 {
+                let mut other = server.client();
+                scope.spawn(move || {
+                    let mut random = Random::new(first + nth);
+                    for _ in 0..25 {
+                        let wanted = if random.one_in(2) { "yes" } else { "no" };
+                        assert_eq!(other.cmd(&format!("CONFIG SET appendonly {wanted}")).text(), "OK");
+                        (0..random.below(20)).for_each(|_| _ = other.cmd("PING"));
+                    }
+                });
+            }
+        });
+        assert_eq!(client.cmd("CONFIG SET appendonly yes").text(), "OK");
+        wait_field(client, "aof_enabled", "1");
+        wait_rewrite(client);
+    });
+    let known = digest(&server);
+    assert_eq!(server.client().cmd("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(digest(&server), known, "the file has all");
+    // A rewrite that a switch has ended is none that failed: the next one need not wait for minutes.
+    assert!(!server.log().contains("terminated with error"), "{}", server.log());
+    assert_eq!(server.client().cmd("CONFIG SET appendonly no").text(), "OK");
+    drop(server);
+    assert_eq!(digest(&folder.start(launch())), known, "the folder has all");
+}
+
+/// A file is loaded again at any moment of a rewrite: before its instant, while it is written, when its base takes its place.
+#[test]
+fn issue_13_loading_again_beside_a_rewrite_loses_nothing() {
+    let folder = Folder::new("beside");
+    let first = seed::seed("loading an append-only file beside rewrites");
+    let server = folder.start(Launch::varve());
+    let (mut client, mut random) = (server.client(), Random::new(first));
+    for round in 0..15 {
+        fill(&server, first + round, 200);
+        let known = digest(&server);
+        client.cmd("BGREWRITEAOF");
+        (0..random.below(60)).for_each(|_| _ = client.cmd("PING"));
+        assert_eq!(client.cmd("DEBUG LOADAOF").text(), "OK", "round {round}: {}", server.log());
+        assert_eq!(digest(&server), known, "round {round}");
+    }
+    wait_rewrite(&mut client);
     let known = digest(&server);
     drop((client, server));
     assert_eq!(digest(&folder.start(Launch::varve())), known);

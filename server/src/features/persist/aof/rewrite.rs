@@ -135,8 +135,8 @@ impl Base {
         self.place.folder.join(format!("temp-rewriteaof-bg-{}.{end}", std::process::id()))
     }
 
-    /// The file is whole under its temporary name: it becomes the base. False if the rewrite was given up before that, while
-    /// the file's thread, of a disk that fails, did not come to it.
+    /// The file is whole under its temporary name: it becomes the base. False if the rewrite was given up before that: the
+    /// append-only file has been switched off, or its thread, of a disk that fails, did not come to it.
     fn take_place(&self, state: &ServerState) -> io::Result<bool> {
         let rdb = self.temp_named("rdb");
         let temp = if self.form == Form::Commands { self.to_commands(&rdb)? } else { rdb };
@@ -151,9 +151,8 @@ impl Base {
             match answer.recv_timeout(ANSWER_STEP) {
                 // The files that were removed are given back to the system here, when their handles go.
                 Ok(done) => return done.map(|_| true),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(io::Error::other("the append-only file is no longer kept"));
-                }
+                // The file has been switched off: the rewrite is given up, and has not failed.
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
                 Err(RecvTimeoutError::Timeout) if is_over() && !claimed.swap(true, AcqRel) => return Ok(false),
                 Err(RecvTimeoutError::Timeout) => {}
             }

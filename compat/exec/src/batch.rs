@@ -276,7 +276,7 @@ impl Batch {
         worker.set_no_touch(session.is_no_touch());
         if session.is_ongoing() {
             let out_max = out.len() + TURN_REPLY_BYTES;
-            return self.go_on(worker, session, out, out_max);
+            return self.go_on((worker, table), session, out, out_max);
         }
         let parsed = if bodies.is_empty() { None } else { bodies.take_parsed() };
         let slices = if bodies.is_empty() { Slices::new() } else { bodies.slices() };

@@ -131,12 +131,26 @@ impl<'a> Ctx<'_, 'a> {
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on`]. No shard is held while a request of
     /// megabytes is copied, and none is held afterwards.
     pub fn go_on_with(&mut self, rest: impl FnOnce(&Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
+        self.tx.release();
+        self.go_on_building(|_, args| rest(args));
+    }
+
+    /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on_with`], with the shards of the keys held
+    /// until it has watched some ([`crate::Watching`]).
+    pub fn go_on_building(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
         debug_assert!(self.session.takes_late_reply(), "the handler has asked");
         debug_assert!(self.row.timed, "a command that goes on is timed by itself");
-        self.tx.release();
         let args = Arc::new(OwnedArgs::from(self.args));
-        let rest = rest(&args);
-        self.session.go_on(Box::new(OngoingCommand { row: self.row, args, rest, nanos: 0 }));
+        let rest = rest(&mut self.tx, &args);
+        self.tx.release();
+        self.session.go_on(Box::new(OngoingCommand {
+            row: self.row,
+            args,
+            rest,
+            nanos: 0,
+            tries: 0,
+            begins_anew: false,
+        }));
     }
 
     /// Reports what the command did to a key ([`Tx::did`]).
@@ -162,11 +176,7 @@ impl<'a> Ctx<'_, 'a> {
     /// Reports that the command stored its result in a key in the place of what was there, which counts as this number
     /// of `changes`: 0 for an empty result, which ends the key, if that was `taken`.
     pub fn did_store(&mut self, class: notify::Class, event: &'static str, key: &Key<'_>, changes: u64, taken: bool) {
-        if changes > 0 {
-            self.did(key, Effect::sent(class, event, changes));
-        } else if taken {
-            self.did(key, Effect::sent(notify::Class::Generic, "del", 1));
-        }
+        notify::did_store(&mut self.tx, (class, event), key, changes, taken);
     }
 
     /// The key that argument `at` names, in database `db`.

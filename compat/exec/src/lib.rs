@@ -42,7 +42,7 @@ pub use ctx::{Ctx, KeyArg, WideCtx};
 pub use errors::{CmdResult, CommandError};
 pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
-pub use multi::Queued;
+pub use multi::{Queued, Watching};
 pub use ongoing::{Ongoing, Progress};
 pub use session::Session;
 pub use waiting::{Blocked, Served};

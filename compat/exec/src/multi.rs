@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
-use varve_store::{Tx, Watcher};
+use varve_store::{StoreWorker, Tx, Watcher};
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
@@ -106,9 +106,10 @@ impl Multi {
     }
 }
 
-/// The watched keys of a session.
+/// The watched keys of a session, or those that a command has read which goes on and stores what
+/// it makes of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watching {
+pub struct Watching {
     pub(crate) watcher: Watcher,
     /// Logical databases and keys.
     keys: BTreeSet<(u32, Box<[u8]>)>,
@@ -136,7 +137,7 @@ impl Watching {
     }
 
     /// Watches keys of the selected database; their shards are held.
-    pub(crate) fn add<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
+    pub fn add<'k>(&mut self, tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k [u8]>) {
         // A key was touched already: EXEC will do nothing, whatever else is watched.
         if self.is_touched() {
             return;
@@ -151,7 +152,25 @@ impl Watching {
         }
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+    /// Ends the watching, the shards of all keys held; true if a key was touched or its time has come.
+    pub fn end(&self, tx: &mut Tx<'_>) -> bool {
+        for (db, bytes) in self.keys() {
+            let key = tx.key_in(db, bytes);
+            // Removes it if its time has come, which is a touch.
+            tx.exists(&key);
+            tx.unwatch(&key, &self.watcher);
+        }
+        tx.hand_on();
+        self.is_touched()
+    }
+
+    /// Ends the watching without a look at the keys. The worker holds nothing and is outside the gate.
+    pub fn abandon(&self, worker: &mut StoreWorker) {
+        worker.unwatch(&self.watcher, self.keys());
+    }
+
+    /// The logical databases of the keys, and these.
+    pub fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.keys.iter().map(|(db, key)| (*db, &**key))
     }
 }

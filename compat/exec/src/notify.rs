@@ -19,6 +19,15 @@ pub fn did_remove(tx: &mut Tx<'_>, key: &Key<'_>, removal: Removal) {
     tx.did(key, Effect::words(Class::Generic, "del", 1, &words));
 }
 
+/// Reports that a command stored its result in a key ([`crate::Ctx::did_store`]).
+pub fn did_store(tx: &mut Tx<'_>, (class, event): (Class, &'static str), key: &Key<'_>, changes: u64, taken: bool) {
+    if changes > 0 {
+        tx.did(key, Effect::sent(class, event, changes));
+    } else if taken {
+        tx.did(key, Effect::sent(Class::Generic, "del", 1));
+    }
+}
+
 /// Where events go: whoever publishes to subscribers. Called with shards held: it may take locks that are leaves, and
 /// waits for nobody.
 pub trait Events {

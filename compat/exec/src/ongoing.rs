@@ -6,7 +6,11 @@
 //! ```
 //! The reply of one that reads is of one instant, that of its handler: it holds readers of the collections that it replies with
 //! ([`varve_store::CollectionReader`]). One that writes makes what is new where nobody sees it ([`varve_store::Unpublished`]) and
-//! changes its key in its last part, whose effects are handed on like any command's. It ends with its connection. Inside EXEC, for a client that listens, caches or has replies
+//! changes its key in its last part, whose effects are handed on like any command's. It ends with its connection.
+//!
+//! A command that stores what it makes of other keys watches them. Its last part changes its key only if they are as they
+//! were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it begins
+//! anew, and after some tries it runs whole. Inside EXEC, for a client that listens, caches or has replies
 //! turned off, commands run whole: nothing may stand in the middle of a reply, and a reply that is dropped is not made.
 
 use std::sync::Arc;
@@ -59,6 +63,8 @@ pub enum Progress {
     Waits,
     /// The reply is complete.
     Done,
+    /// A key that it watched has changed, its watching has ended, and nothing was done or replied: it begins anew.
+    Anew,
     /// The command has failed, nothing was replied before.
     Failed(CommandError),
 }
@@ -80,6 +86,10 @@ pub(crate) struct OngoingCommand {
     pub(crate) rest: Box<dyn Ongoing>,
     /// The time of its parts so far.
     pub(crate) nanos: u64,
+    /// How often it has begun before.
+    pub(crate) tries: u32,
+    /// It is to begin anew: its rest has ended.
+    pub(crate) begins_anew: bool,
 }
 
 impl std::fmt::Debug for OngoingCommand {

@@ -65,6 +65,8 @@ pub struct Session {
     blocked: Option<Blocked>,
     /// The command that goes on in its next turns.
     ongoing: Option<Box<OngoingCommand>>,
+    /// A command that began anew too often runs.
+    runs_whole: bool,
     reply: ReplyMode,
     /// Number of channels, patterns and shard channels that it is subscribed to.
     subscriptions: u32,
@@ -113,6 +115,7 @@ impl Session {
             no_evict: false,
             blocked: None,
             ongoing: None,
+            runs_whole: false,
             reply: ReplyMode::On,
             subscriptions: 0,
             monitors: false,
@@ -464,7 +467,12 @@ impl Session {
     /// True if the reply to its last command may come in parts: nobody writes between them, and the reply is wanted.
     pub fn takes_parts(&self) -> bool {
         let listens = self.subscriptions > 0 || self.tracking.on || self.monitors;
-        self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays
+        self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays && !self.runs_whole
+    }
+
+    /// Whether commands run whole from now on, although their replies may come in parts.
+    pub(crate) fn set_runs_whole(&mut self, whole: bool) {
+        self.runs_whole = whole;
     }
 
     /// True if a command may go on over several turns that replies nothing before its last part: messages of others may

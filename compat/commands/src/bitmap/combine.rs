@@ -5,14 +5,15 @@
 //! result    as long as the longest; none of no bytes
 //! ```
 //! A long result is made in a run of its own, part by part and with no shard held, of sources that are pinned (or copied,
-//! if they have no run). Its key adopts the run at the end; the sources are as they were when the command began.
+//! if they have no run). Its key adopts the run at the end, if the sources are as they were when the command began; else it
+//! begins anew.
 
 use smallvec::SmallVec;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{OpenExtent, Pin, StringForm, Ttl, Tx};
+use varve_store::{OpenExtent, Pin, ShardSet, StoreWorker, StringForm, Ttl, Tx};
 
 use std::sync::Arc;
 
@@ -150,7 +151,12 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         && let Some(run) = ctx.tx.store().log().begin_extent(longest)
     {
         let sources = sources.into_vec();
-        ctx.go_on_with(|args| Box::new(LongOperation { args: Arc::clone(args), operation, sources, run: Some(run) }));
+        ctx.go_on_building(|tx, args| {
+            let mut watching = Watching::default();
+            watching.add(tx, args.args().iter().skip(3));
+            let (args, watching) = (Arc::clone(args), Some(watching));
+            Box::new(LongOperation { args, operation, sources, watching, run: Some(run) })
+        });
         return Ok(());
     }
     let target = ctx.key(2);
@@ -202,6 +208,8 @@ struct LongOperation {
     args: Arc<OwnedArgs>,
     operation: Operation,
     sources: Vec<Source>,
+    /// The sources, until the key changes.
+    watching: Option<Watching>,
     /// The result as far as it is made; the last part takes it.
     run: Option<OpenExtent>,
 }
@@ -219,14 +227,24 @@ impl Ongoing for LongOperation {
         }
         let args = self.args.args();
         let target = tx.key(args.get(2));
-        if !tx.try_hold_one(tx.shard_of(target.hash)) {
+        let named = args.iter().skip(2).map(|key| tx.shard_of_bytes(key));
+        if !tx.try_hold(&named.collect::<ShardSet>()) {
             return Progress::Busy;
+        }
+        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+            return Progress::Anew;
         }
         let run = self.run.take().expect("it is filled").finish();
         tx.adopt(&target, &run, Ttl::Clear, StringForm::Raw);
         tx.did(&target, Effect::sent(Class::String, "set", 1));
         out.integer(run.len() as i64);
         Progress::Done
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(watching) = self.watching.take() {
+            watching.abandon(worker);
+        }
     }
 
     fn held_bytes(&self) -> usize {

@@ -1,10 +1,14 @@
 //! RENAME, RENAMENX, COPY, MOVE: a value under another name or in another database.
 
+use std::sync::Arc;
+
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::Key;
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::{OwnedArgs, Reply};
+use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, WholeReader};
 
+use super::building::{Building, Report};
 use crate::errors;
 use crate::grammar::{database, is};
 
@@ -86,6 +90,9 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::SAME_OBJECT);
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
+    if free && copy_in_parts(ctx, &from, (db, replace)) {
+        return Ok(());
+    }
     if free {
         // The request's own bytes do not bound this one. The shards may be let go for it.
         let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);
@@ -98,6 +105,78 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     ctx.out.integer(i64::from(done));
     Ok(())
+}
+
+/// Begins to copy a long collection over several turns; false, and nothing is done, if it is to be copied at once.
+fn copy_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (u32, bool)) -> bool {
+    if !ctx.session.takes_parts() {
+        return false;
+    }
+    let (ty, len) = ctx.tx.look(from, |value| (value.ty(), value.len())).expect("it was found just now");
+    let cost = if ty == Type::List { 1 } else { ELEMENT_COST };
+    if matches!(ty, Type::String | Type::Stream) || !ctx.tx.is_long_work(len, cost) {
+        return false;
+    }
+    let Some(reader) = ctx.tx.begin_reading_whole(from, ty).expect("the key has this type") else { return false };
+    ctx.go_on_building(|tx, args| {
+        let mut building = Building::begin(tx, args, (2, ty), vec![1]);
+        building.set_copy(db);
+        let (args, reader) = (Arc::clone(args), Some(reader));
+        Box::new(LongCopy { args, reader, replaces, building })
+    });
+    true
+}
+
+/// Copying an element of a hash, a set or a sorted set takes as long as showing this number of them.
+const ELEMENT_COST: u64 = 16;
+
+/// A COPY that is under way.
+struct LongCopy {
+    args: Arc<OwnedArgs>,
+    /// None once all was read.
+    reader: Option<WholeReader>,
+    replaces: bool,
+    building: Building,
+}
+
+impl Ongoing for LongCopy {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let LongCopy { args, reader, replaces, building } = self;
+        let Some(reading) = reader else {
+            let copied = Report::new(Class::Generic, "copy_to");
+            let report = Report { copies: true, replaces: *replaces, ..copied };
+            let from = tx.key(args.args().get(1));
+            let expire = |tx: &mut Tx<'_>, to: &Key<'_>| {
+                if let Some(expiry) = tx.look(&from, |value| value.expiry_ms()).flatten() {
+                    tx.set_expiry(to, Some(expiry));
+                }
+            };
+            return building.publish(tx, &report, expire, out);
+        };
+        if building.is_full(tx) {
+            return building.add_on(tx);
+        }
+        let read = tx.read_whole_on(reading, |part| building.push_part(part));
+        tx.release();
+        match read {
+            ReadOn::Busy => return Progress::Busy,
+            ReadOn::More(_) => {}
+            ReadOn::All => *reader = None,
+        }
+        Progress::More
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.building.abandon(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.building.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.as_ref().map_or(0, WholeReader::kept_bytes)
+    }
 }
 
 const COPY: Command = Command::new(

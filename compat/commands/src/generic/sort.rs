@@ -18,6 +18,7 @@ use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListPart, ShardSet, Type};
 
+use super::building::Building;
 use super::sort_parts::{LongSort, Wishes, limited};
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
@@ -154,22 +155,32 @@ impl<'a> Plan<'a> {
         !self.as_is && self.by.as_ref().is_some_and(leads_to_keys) || self.get.iter().any(leads_to_keys)
     }
 
-    /// The wishes of a SORT of a collection of this type, if it follows no pattern to another key and stores nothing.
+    /// The wishes of a SORT of a collection of this type, if it follows no pattern to another key.
     fn wishes(&self, ty: Type) -> Option<Wishes> {
-        if self.reaches_out() || self.store.is_some() {
+        if self.reaches_out() {
             return None;
         }
         let get = self.get.iter().map(|pattern| *pattern == Pattern::Itself).collect();
         // A BY that leads to no key weighs nothing, and leaves the elements as they are.
-        let descending = self.descending && !(self.as_is && ty == Type::Set);
+        let descending = self.descending && !(self.as_is && ty == Type::Set && self.store.is_none());
         let limits = (self.offset, self.count);
-        Some(Wishes { descending, alpha: self.alpha, as_is: self.as_is, limits, get })
+        // A set has no order of its own, and what is stored must follow from what is in it.
+        let (as_is, alpha) = if self.orders_set(ty) { (false, true) } else { (self.as_is, self.alpha) };
+        Some(Wishes { descending, alpha, as_is, limits, get })
+    }
+
+    /// Whether the elements of a set that would stay as they are have to be put in order.
+    fn orders_set(&self, ty: Type) -> bool {
+        ty == Type::Set && self.as_is && self.store.is_some()
     }
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     let mut plan = Plan::parse(ctx, may_store)?;
     let key = ctx.key(1);
+    if go_on_in_parts(ctx, &plan, &key) {
+        return Ok(());
+    }
     if plan.store.is_some() {
         // The request's own bytes do not bound what is written. The shards may be let go for it.
         let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
@@ -179,12 +190,8 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
         hold_patterns(ctx, &plan, &key);
     }
     let ty = ctx.tx.type_of(&key);
-    if go_on_in_parts(ctx, &plan, &key, ty) {
-        return Ok(());
-    }
     let items = load(ctx, &key, ty)?;
-    if ty == Some(Type::Set) && plan.as_is && plan.store.is_some() {
-        // A set has no order of its own, and what is stored must follow from what is in it.
+    if ty.is_some_and(|ty| plan.orders_set(ty)) {
         (plan.as_is, plan.alpha, plan.by) = (false, true, None);
     }
     let order = arrange(ctx, &plan, ty, &items)?;
@@ -197,8 +204,8 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
 }
 
 /// Begins to sort a long collection over several turns; false, and nothing is done, if it is to be sorted at once.
-fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, ty: Option<Type>) -> bool {
-    let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ty else { return false };
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool {
+    let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ctx.tx.type_of(key) else { return false };
     let Some(wishes) = plan.wishes(ty).filter(|_| ctx.session.takes_parts()) else { return false };
     let len = ctx.tx.look(key, |value| value.len()).unwrap_or(0);
     if !ctx.tx.is_long_work(len, ELEMENT_COST) {
@@ -206,7 +213,14 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, ty: Opt
     }
     let Some(reader) = ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") else { return false };
     ctx.tx.note_lookup(true);
-    ctx.go_on(Box::new(LongSort::new(reader, wishes)));
+    let mut rest = LongSort::new(reader, wishes);
+    match plan.store {
+        None => ctx.go_on(Box::new(rest)),
+        Some(to) => ctx.go_on_building(|tx, args| {
+            rest.store_in(Building::begin(tx, args, (to, Type::List), vec![1]));
+            Box::new(rest)
+        }),
+    }
     true
 }
 

@@ -8,10 +8,12 @@
 
 use std::ops::Range;
 
+use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
-use varve_store::{ReadOn, Tx, ValuePart, WholeReader};
+use varve_store::{ReadOn, StoreWorker, Tx, ValuePart, WholeReader};
 
+use super::building::{Building, Report};
 use super::order::OrderInSteps;
 use super::sort_rows::{Items, Weights, score};
 use crate::errors;
@@ -21,6 +23,8 @@ const WEIGH: usize = 4096;
 /// Elements, and about their bytes, that one step replies with.
 const REPLY: usize = 4096;
 const REPLY_BYTES: usize = 128 << 10;
+/// Elements that one step takes to those that are to be stored.
+const STORE: usize = 1024;
 
 /// The wishes of a SORT that follows no pattern to another key.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ pub(super) struct LongSort {
     items: Items,
     weights: Weights,
     order: OrderInSteps,
+    /// The list that is stored.
+    building: Option<Building>,
     stage: Stage,
 }
 
@@ -56,7 +62,7 @@ enum Stage {
     Read(WholeReader),
     Weigh,
     Order,
-    /// The places in the order that are still to be replied.
+    /// The places in the order that are still to be replied, or stored.
     Reply(Range<usize>),
 }
 
@@ -64,7 +70,12 @@ impl LongSort {
     pub(super) fn new(reader: WholeReader, wishes: Wishes) -> LongSort {
         let weights = if wishes.alpha { Weights::Themselves } else { Weights::Scores(Vec::new()) };
         let stage = Stage::Read(reader);
-        LongSort { wishes, items: Items::default(), weights, order: OrderInSteps::default(), stage }
+        LongSort { wishes, items: Items::default(), weights, order: OrderInSteps::default(), building: None, stage }
+    }
+
+    /// Has the result stored.
+    pub(super) fn store_in(&mut self, building: Building) {
+        self.building = Some(building);
     }
 
     /// Weighs some more elements.
@@ -84,30 +95,62 @@ impl LongSort {
 
     fn begin_reply(&mut self, out: &mut Reply) {
         let shown = limited(self.wishes.limits, self.items.len());
-        out.array(shown.len() * self.wishes.get.len().max(1));
+        if self.building.is_none() {
+            out.array(shown.len() * self.wishes.get.len().max(1));
+        }
         self.stage = Stage::Reply(shown);
     }
 
+    /// The element at a place of the result.
+    fn at(&self, place: usize) -> &[u8] {
+        let at = match (self.wishes.as_is, self.wishes.descending) {
+            (false, _) => self.order.at(place),
+            (true, false) => place,
+            (true, true) => self.items.len() - 1 - place,
+        };
+        self.items.get(at)
+    }
+
+    /// Stores some more elements, and ends with the change of the key.
+    fn store(&mut self, tx: &mut Tx<'_>, mut building: Building, out: &mut Reply) -> Progress {
+        let Stage::Reply(left) = &self.stage else { unreachable!("the elements are in order") };
+        let (start, end) = (left.start, left.end);
+        let progress = if start == end {
+            let report = Report { each_counts: true, ..Report::new(Class::List, "sortstore") };
+            building.publish(tx, &report, |_, _| (), out)
+        } else if building.is_full(tx) {
+            building.add_on(tx)
+        } else {
+            let next = end.min(start + STORE);
+            for item in (start..next).map(|place| self.at(place)) {
+                if self.wishes.get.is_empty() {
+                    building.push(item);
+                }
+                self.wishes.get.iter().for_each(|&itself| building.push(if itself { item } else { b"" }));
+            }
+            self.stage = Stage::Reply(next..end);
+            Progress::More
+        };
+        self.building = Some(building);
+        progress
+    }
+
     fn reply(&mut self, out: &mut Reply) -> Progress {
-        let LongSort { wishes, items, order, stage, .. } = self;
-        let Stage::Reply(left) = stage else { unreachable!("its head was replied") };
-        let full = out.len() + REPLY_BYTES;
-        for place in left.by_ref().take(REPLY) {
-            let at = match (wishes.as_is, wishes.descending) {
-                (false, _) => order.at(place),
-                (true, false) => place,
-                (true, true) => items.len() - 1 - place,
-            };
-            let item = items.get(at);
-            if wishes.get.is_empty() {
+        let Stage::Reply(left) = &self.stage else { unreachable!("its head was replied") };
+        let (mut next, end, full) = (left.start, left.end, out.len() + REPLY_BYTES);
+        for _ in 0..REPLY.min(end - next) {
+            let item = self.at(next);
+            next += 1;
+            if self.wishes.get.is_empty() {
                 out.bulk(item);
             }
-            wishes.get.iter().for_each(|&itself| if itself { out.bulk(item) } else { out.null() });
+            self.wishes.get.iter().for_each(|&itself| if itself { out.bulk(item) } else { out.null() });
             if out.len() >= full {
                 break;
             }
         }
-        if left.start < left.end { Progress::More } else { Progress::Done }
+        self.stage = Stage::Reply(next..end);
+        if next < end { Progress::More } else { Progress::Done }
     }
 }
 
@@ -141,17 +184,27 @@ impl Ongoing for LongSort {
                     self.begin_reply(out);
                 }
             }
-            Stage::Reply(_) => return self.reply(out),
+            Stage::Reply(_) => match self.building.take() {
+                Some(building) => return self.store(tx, building, out),
+                None => return self.reply(out),
+            },
         }
         Progress::More
     }
 
     fn writes(&self) -> bool {
-        false
+        self.building.is_some()
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(building) = &mut self.building {
+            building.abandon(worker);
+        }
     }
 
     fn held_bytes(&self) -> usize {
-        self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes()
+        let building = self.building.as_ref().map_or(0, Building::held_bytes);
+        self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + building
     }
 
     fn kept_bytes(&self) -> usize {

@@ -6,13 +6,17 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::Reply;
-use varve_store::{Key, ReadOn, SetOp, SetsInParts, Tx};
+use varve_store::{Key, ReadOn, SetOp, SetsInParts, StoreWorker, Tx, Type};
 
 use super::{ALL_SETS, KEYS, READS, REPLACES, STORED, UNORDERED, reply_member};
 use crate::errors;
+use crate::generic::building::{Building, Report};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[SINTER, SUNION, SDIFF, SINTERSTORE, SUNIONSTORE, SDIFFSTORE, SINTERCARD];
+
+/// Storing a member takes as long as showing this number of them.
+const MEMBER_COST: u64 = 16;
 
 type Keys<'a> = SmallVec<[Key<'a>; 8]>;
 
@@ -92,7 +96,7 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, op: SetOp, keys: &[Key<'_>], answer: An
     if !ctx.session.takes_parts() {
         return false;
     }
-    let Some(sets) = ctx.tx.begin_set_op(op, keys) else { return false };
+    let Some(sets) = ctx.tx.begin_set_op(op, keys, 1) else { return false };
     for key in keys {
         let found = ctx.tx.exists(key);
         ctx.tx.note_read(key, found);
@@ -199,19 +203,88 @@ const SDIFFSTORE: Command = Command::new(
 
 fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     let (to, keys) = (ctx.key(1), keys(ctx, 1));
+    if store_in_parts(ctx, op, &keys)? {
+        return Ok(());
+    }
     // The request's own bytes do not bound the result. The shards may be let go for it.
     let bytes = ctx.tx.set_op_bytes(op, &keys)?;
     ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     let taken = ctx.tx.exists(&to);
     let stored = ctx.tx.set_store(op, &to, &keys)?;
-    let event = match op {
+    ctx.did_store(Class::Set, event_of(op), &to, u64::from(stored > 0), taken);
+    ctx.out.integer(stored as i64);
+    Ok(())
+}
+
+fn event_of(op: SetOp) -> &'static str {
+    match op {
         SetOp::Intersection => "sinterstore",
         SetOp::Union => "sunionstore",
         SetOp::Difference => "sdiffstore",
-    };
-    ctx.did_store(Class::Set, event, &to, u64::from(stored > 0), taken);
-    ctx.out.integer(stored as i64);
-    Ok(())
+    }
+}
+
+/// Begins an operation on long sets whose result is stored; false, and nothing is done, if it is to be done at once.
+fn store_in_parts(ctx: &mut Ctx<'_, '_>, op: SetOp, keys: &[Key<'_>]) -> CmdResult<bool> {
+    if !ctx.session.takes_parts() {
+        return Ok(false);
+    }
+    let Some(sets) = ctx.tx.begin_set_op(op, keys, MEMBER_COST) else { return Ok(false) };
+    let hashed = ctx.tx.set_op_leaves_hash_table(op, keys)?;
+    for key in keys {
+        let found = ctx.tx.exists(key);
+        ctx.tx.note_read(key, found);
+    }
+    let sources = (2..ctx.args.len()).collect();
+    ctx.go_on_building(|tx, args| {
+        let mut building = Building::begin(tx, args, (1, Type::Set), sources);
+        building.set_hashed(hashed);
+        Box::new(StoredOperation { sets: Some(sets), op, building })
+    });
+    Ok(true)
+}
+
+/// An operation on long sets whose result is stored.
+struct StoredOperation {
+    /// None once all members of the result have come.
+    sets: Option<SetsInParts>,
+    op: SetOp,
+    building: Building,
+}
+
+impl Ongoing for StoredOperation {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let StoredOperation { sets, op, building } = self;
+        let Some(reading) = sets else {
+            let report = Report::new(Class::Set, event_of(*op));
+            return building.publish(tx, &report, |_, _| (), out);
+        };
+        if building.is_full(tx) {
+            return building.add_on(tx);
+        }
+        let read = tx.set_op_on(reading, |member| {
+            building.push(member);
+            false
+        });
+        match read {
+            ReadOn::Busy => return Progress::Busy,
+            ReadOn::More(_) => {}
+            ReadOn::All => *sets = None,
+        }
+        Progress::More
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.building.abandon(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sets.as_ref().map_or(0, SetsInParts::held_bytes) + self.building.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.sets.as_ref().map_or(0, SetsInParts::kept_bytes)
+    }
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]

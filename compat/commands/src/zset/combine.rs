@@ -19,6 +19,7 @@ use super::combine_parts::{LongCombination, Part, Wish};
 use super::scratch::Scratch;
 use super::{ALL, READS, REPLACES, reply_head, reply_member};
 use crate::errors;
+use crate::generic::building::Building;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[ZUNION, ZINTER, ZDIFF, ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE, ZINTERCARD];
@@ -402,14 +403,28 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
     }
     let sources = plan.sources.iter();
     let parts = sources.map(|source| Part::begin(&mut ctx.tx, &source.key, source.ty(), source.weight)).collect();
-    let seed = plan.sources[0].key.hash;
-    ctx.go_on(Box::new(LongCombination::new((plan.op, plan.aggregate), parts, seed, wish)));
+    let mut rest = LongCombination::new((plan.op, plan.aggregate), parts, plan.sources[0].key.hash, wish);
+    if let Wish::Stored { .. } = wish {
+        let sources = (3..3 + plan.sources.len()).collect();
+        ctx.go_on_building(|tx, args| {
+            rest.store_in(Building::begin(tx, args, (1, Type::Zset), sources));
+            Box::new(rest)
+        });
+    } else {
+        ctx.go_on(Box::new(rest));
+    }
     true
 }
 
 fn store(ctx: &mut Ctx<'_, '_>, name: &'static str, op: Op) -> CmdResult {
+    let plan = Plan::parse(ctx, name, 2, op, Aim::Store)?;
+    if go_on_in_parts(ctx, &plan, Wish::Stored { event: name }) {
+        return Ok(());
+    }
+    let mut parsed = Some(plan);
     let members = Scratch::admitted(ctx, |ctx, members| {
-        let plan = Plan::parse(ctx, name, 2, op, Aim::Store)?;
+        // Where the shards were let go for room, the sets are looked up anew.
+        let plan = parsed.take().map_or_else(|| Plan::parse(ctx, name, 2, op, Aim::Store), Ok)?;
         plan.run(&mut ctx.tx, members)
     })?;
     let to = ctx.key(1);

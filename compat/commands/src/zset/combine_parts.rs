@@ -9,13 +9,15 @@
 
 use std::ops::Range;
 
+use varve_exec::notify::Class;
 use varve_exec::{Ongoing, Progress};
 use varve_protocol::Reply;
-use varve_store::{Key, ReadOn, Tx, Type, ValuePart, WholeReader};
+use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
 use super::aggregate::{Aggregate, Op, or_zero};
 use super::scratch::Scratch;
 use super::{reply_head, reply_member};
+use crate::generic::building::{Building, Report};
 use crate::generic::order::OrderInSteps;
 
 /// Members that one step takes from the batch, and that are put in order.
@@ -35,6 +37,10 @@ pub(super) enum Wish {
     /// Their number, up to a limit; 0 is none.
     Count {
         limit: usize,
+    },
+    /// They are stored, and their number is replied.
+    Stored {
+        event: &'static str,
     },
 }
 
@@ -77,6 +83,8 @@ pub(super) struct LongCombination {
     parts: Vec<Part>,
     members: Scratch,
     order: OrderInSteps,
+    /// The set that is stored.
+    building: Option<Building>,
     stage: Stage,
 }
 
@@ -87,14 +95,19 @@ enum Stage {
     /// The members before this place that belong to the result are in the order.
     Pick(usize),
     Order,
-    /// The places in the order that are still to be replied.
+    /// The places in the order that are still to be replied, or stored.
     Reply(Range<usize>),
 }
 
 impl LongCombination {
     pub(super) fn new((op, aggregate): (Op, Aggregate), parts: Vec<Part>, seed: u64, wish: Wish) -> LongCombination {
         let (members, order) = (Scratch::of_many(seed), OrderInSteps::default());
-        LongCombination { op, aggregate, wish, parts, members, order, stage: Stage::Read(0) }
+        LongCombination { op, aggregate, wish, parts, members, order, building: None, stage: Stage::Read(0) }
+    }
+
+    /// Has the result stored.
+    pub(super) fn store_in(&mut self, building: Building) {
+        self.building = Some(building);
     }
 
     /// Reads or takes members of the set of this number.
@@ -151,9 +164,8 @@ impl LongCombination {
     }
 
     fn reply(&mut self, out: &mut Reply) -> Progress {
-        let (Stage::Reply(left), Wish::Members { with_scores }) = (&mut self.stage, self.wish) else {
-            unreachable!("its head was replied")
-        };
+        let Stage::Reply(left) = &mut self.stage else { unreachable!("its head was replied") };
+        let with_scores = matches!(self.wish, Wish::Members { with_scores: true });
         let full = out.len() + REPLY_BYTES;
         for place in left.by_ref().take(REPLY) {
             let (member, score) = self.members.at(self.order.at(place));
@@ -163,6 +175,29 @@ impl LongCombination {
             }
         }
         if left.start < left.end { Progress::More } else { Progress::Done }
+    }
+}
+
+impl LongCombination {
+    /// Stores some more members, and ends with the change of the key.
+    fn store(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let (Stage::Reply(left), Wish::Stored { event }, Some(building)) =
+            (&mut self.stage, self.wish, &mut self.building)
+        else {
+            unreachable!("it is stored")
+        };
+        if left.start == left.end {
+            let report = Report::new(Class::Zset, event);
+            return building.publish(tx, &report, |_, _| (), out);
+        }
+        if building.is_full(tx) {
+            return building.add_on(tx);
+        }
+        for place in left.by_ref().take(STEP) {
+            let (member, score) = self.members.at(self.order.at(place));
+            building.push_scored(member, score);
+        }
+        Progress::More
     }
 }
 
@@ -177,22 +212,32 @@ impl Ongoing for LongCombination {
                     out.integer(self.order.len().min(most) as i64);
                     return Progress::Done;
                 }
-                Wish::Members { with_scores } => {
+                wish => {
                     let members = &self.members;
                     if self.order.step(|a, b| members.compare(a, b)) {
-                        reply_head(out, self.order.len(), with_scores);
+                        if let Wish::Members { with_scores } = wish {
+                            reply_head(out, self.order.len(), with_scores);
+                        }
                         self.stage = Stage::Reply(0..self.order.len());
                     }
                 }
             },
+            Stage::Reply(_) if self.building.is_some() => return self.store(tx, out),
             Stage::Reply(_) => return self.reply(out),
         }
         Progress::More
     }
 
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(building) = &mut self.building {
+            building.abandon(worker);
+        }
+    }
+
     fn held_bytes(&self) -> usize {
         let batches = self.parts.iter().map(|part| part.batch.held_bytes()).sum::<usize>();
-        self.members.held_bytes() + self.order.held_bytes() + batches
+        let building = self.building.as_ref().map_or(0, Building::held_bytes);
+        self.members.held_bytes() + self.order.held_bytes() + batches + building
     }
 
     fn kept_bytes(&self) -> usize {

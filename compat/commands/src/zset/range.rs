@@ -12,16 +12,20 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, o
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
-use varve_store::{Tx, Type, ZShown, ZsetReader};
+use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ZShown, ZsetReader};
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
 use super::{READS, REPLACES, reply_head, reply_member};
 use crate::errors;
+use crate::generic::building::{Building, Report};
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows =
     &[ZRANGE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX, ZREVRANGEBYLEX, ZRANGESTORE];
+
+/// Storing a member takes as long as showing this number of them.
+const MEMBER_COST: u64 = 16;
 
 /// The kind of range that a command's name gives; None: the options give it.
 #[derive(Clone, Copy)]
@@ -332,6 +336,9 @@ impl Ongoing for RestOfRange {
 fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
     let (to, from) = (ctx.key(1), ctx.key(2));
+    if store_in_parts(ctx, &query, &from)? {
+        return Ok(());
+    }
     let mut members = Scratch::admitted(ctx, |ctx, members| {
         let Query { rev, skip, limit, .. } = query;
         ctx.tx.zset_range(&from, |len| query.bounds.within(len), rev, (skip, limit), &mut |member: &[u8], score| {
@@ -349,4 +356,71 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
     ctx.did_store(Class::Zset, "zrangestore", &to, u64::from(count > 0), taken);
     Ok(())
+}
+
+/// Begins to store a long range over several turns; false, and nothing is done, if it is to be stored at once.
+fn store_in_parts(ctx: &mut Ctx<'_, '_>, query: &Query<'_>, from: &Key<'_>) -> CmdResult<bool> {
+    if !ctx.session.takes_parts() {
+        return Ok(false);
+    }
+    let Query { rev, skip, limit, .. } = *query;
+    let range = |len| query.bounds.within(len);
+    let Some(reader) = ctx.tx.begin_zset_range(from, range, rev, (skip, limit), MEMBER_COST)? else {
+        return Ok(false);
+    };
+    let shape = ctx.tx.store().shapes().small(Type::Zset);
+    // A range of ranks is longer than a packed set, which the peer knows before it begins.
+    let zeros = if matches!(query.bounds, Bounds::Rank(..)) { 0 } else { shape.entries() as usize };
+    let value_bytes = shape.value_bytes() as usize;
+    ctx.go_on_building(|tx, args| {
+        let building = Building::begin(tx, args, (1, Type::Zset), vec![2]);
+        Box::new(StoredRange { reader: Some(reader), zeros, value_bytes, building })
+    });
+    Ok(true)
+}
+
+/// A long range that is stored.
+struct StoredRange {
+    /// None once all was read.
+    reader: Option<ZsetReader>,
+    /// Members whose score -0 becomes 0, if they are no longer than this ([`Scratch::lose_zero_signs`]).
+    zeros: usize,
+    value_bytes: usize,
+    building: Building,
+}
+
+impl Ongoing for StoredRange {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let StoredRange { reader, zeros, value_bytes, building } = self;
+        let Some(reading) = reader else {
+            return building.publish(tx, &Report::new(Class::Zset, "zrangestore"), |_, _| (), out);
+        };
+        if building.is_full(tx) {
+            return building.add_on(tx);
+        }
+        let read = tx.read_members_on(reading, |member, score| {
+            *zeros = if member.len() <= *value_bytes { *zeros } else { 0 };
+            building.push_scored(member, if *zeros > 0 { score + 0.0 } else { score });
+            *zeros = zeros.saturating_sub(1);
+        });
+        tx.release();
+        match read {
+            ReadOn::Busy => return Progress::Busy,
+            ReadOn::More(_) => {}
+            ReadOn::All => *reader = None,
+        }
+        Progress::More
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.building.abandon(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.building.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.as_ref().map_or(0, ZsetReader::kept_bytes)
+    }
 }

@@ -11,7 +11,7 @@ use varve_exec::pause::Pause;
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
-use varve_store::{Limits, LogGeometry, Options, Policy, ReadBounds, Store, StoreWorker};
+use varve_store::{EffectSink, Limits, LogGeometry, Options, Policy, ReadBounds, Store, StoreWorker, Unit};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -25,6 +25,36 @@ impl Events for Told {
         let text = format!("{} {}", String::from_utf8_lossy(channel), String::from_utf8_lossy(message));
         self.0.lock().unwrap().push(text);
         0
+    }
+}
+
+/// The effects that were kept: units of effects, each a line.
+#[derive(Clone, Default)]
+pub(crate) struct Journal(Arc<Mutex<Vec<Vec<String>>>>);
+
+impl Journal {
+    /// The units since the last call.
+    #[allow(dead_code, reason = "not every test that shares this module asks for effects")]
+    pub(crate) fn take(&self) -> Vec<Vec<String>> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl EffectSink for Journal {
+    fn append(&self, _worker: usize, unit: &Unit) -> u64 {
+        let line =
+            |words: Vec<&[u8]>| words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+        let mut units = self.0.lock().unwrap();
+        units.push(unit.effects().map(|(_, words)| line(words.collect())).collect());
+        units.len() as u64
+    }
+
+    fn end(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+
+    fn is_full(&self) -> bool {
+        false
     }
 }
 
@@ -149,9 +179,19 @@ impl Server {
         self.batch.set_denied(denied);
     }
 
+    /// Keeps the effects of all commands from now on: units of effects, each of words.
+    #[allow(dead_code, reason = "not every test that shares this module asks for effects")]
+    pub(crate) fn keep_effects(&mut self) -> Journal {
+        let journal = Journal::default();
+        self.store.set_effect_sink(Arc::new(journal.clone()));
+        self.store.keep_effects(true);
+        journal
+    }
+
     /// Ends a connection in the middle of its reply.
     #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
     pub(crate) fn hang_up(&mut self, who: usize) {
+        self.end_session(who);
         self.others.retain(|(number, _)| *number != who);
     }
 
@@ -186,6 +226,7 @@ impl Server {
     #[allow(dead_code, reason = "not every test that shares this module ends sessions")]
     pub(crate) fn end_session(&mut self, who: usize) {
         self.switch(who);
+        self.session.abandon_ongoing(&mut self.worker);
         self.session.leave_transaction(&mut self.worker);
         self.switch(who);
     }

@@ -2,17 +2,23 @@
 
 use std::time::Instant;
 
+use smallvec::SmallVec;
 use varve_catalog::Flags;
 use varve_protocol::Reply;
 use varve_store::{StoreWorker, Tx};
 
 use super::account::whole_ms;
-use super::{Batch, Turn, TurnState};
-use crate::errors::CommandError;
+use super::{Batch, TRIES_MAX, Turn, TurnState, hold};
+use crate::command::{Command, CommandTable, Exec};
+use crate::ctx::{Ctx, KeyArg};
+use crate::errors::{CmdResult, CommandError};
 use crate::ongoing::{OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::{blocking, checks};
+
+/// How often a command begins anew until it runs whole.
+const ANEW_MAX: u32 = 2;
 
 impl Batch {
     /// Goes on with the session's command until the turn's time or its room for replies is spent. The requests behind it
@@ -20,12 +26,15 @@ impl Batch {
     #[cold]
     pub(super) fn go_on(
         &mut self,
-        worker: &mut StoreWorker,
+        (worker, table): (&mut StoreWorker, &CommandTable),
         session: &mut Session,
         out: &mut Reply,
         out_max: usize,
     ) -> Turn {
         let mut ongoing = session.take_ongoing().expect("the caller looked");
+        if ongoing.begins_anew {
+            return self.begin_anew((worker, table), session, ongoing, out);
+        }
         let writes = ongoing.row.flags.has(Flags::WRITE) && ongoing.rest.writes();
         if writes && self.pause != Pause::None {
             session.go_on(ongoing);
@@ -68,14 +77,16 @@ impl Batch {
                 session.go_on(ongoing);
                 state = TurnState::Busy;
             }
-            Progress::More => {
+            Progress::More | Progress::Waits => {
+                if matches!(progress, Progress::Waits) {
+                    state = TurnState::Linked;
+                }
                 session.note_progress();
                 session.go_on(ongoing);
             }
-            Progress::Waits => {
-                session.note_progress();
+            Progress::Anew => {
+                ongoing.begins_anew = true;
                 session.go_on(ongoing);
-                state = TurnState::Linked;
             }
             Progress::Done => self.end_parts(*ongoing, None, worker, session, out),
             Progress::Failed(error) => self.end_parts(*ongoing, Some(&error), worker, session, out),
@@ -100,6 +111,70 @@ impl Batch {
         ongoing.rest.abandon(worker);
         self.observers.stats.end_parts(ongoing.row, ongoing.nanos);
         self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
+    }
+
+    /// Begins a command anew that has met a change of what it had read; after some tries it runs whole.
+    #[cold]
+    fn begin_anew(
+        &mut self,
+        (worker, table): (&mut StoreWorker, &CommandTable),
+        session: &mut Session,
+        mut ongoing: Box<OngoingCommand>,
+        out: &mut Reply,
+    ) -> Turn {
+        let turn = |state| Turn { consumed: 0, commands: 0, state };
+        let waits = self.pause != Pause::None || self.denied.writes_wait;
+        let begin = Instant::now();
+        session.set_runs_whole(ongoing.tries + 1 >= ANEW_MAX);
+        let ran = if waits { None } else { self.run_anew(worker, table.of(ongoing.row), session, &ongoing, out) };
+        session.set_runs_whole(false);
+        ongoing.nanos += begin.elapsed().as_nanos() as u64;
+        let Some(result) = ran else {
+            session.note_busy();
+            session.go_on(ongoing);
+            return turn(if waits { TurnState::Paused } else { TurnState::Busy });
+        };
+        session.note_progress();
+        match session.take_ongoing() {
+            Some(again) => {
+                ongoing.tries += 1;
+                (ongoing.rest, ongoing.begins_anew) = (again.rest, false);
+                session.go_on(ongoing);
+            }
+            None => self.end_parts(*ongoing, result.err().as_ref(), worker, session, out),
+        }
+        turn(TurnState::Yield)
+    }
+
+    /// Runs the handler of a command that has gone on; None, and nothing is done, if a shard is busy.
+    fn run_anew(
+        &mut self,
+        worker: &mut StoreWorker,
+        command: &'static Command,
+        session: &mut Session,
+        ongoing: &OngoingCommand,
+        out: &mut Reply,
+    ) -> Option<CmdResult> {
+        let Exec::Keys(run) = command.exec else { unreachable!("a command on keys goes on") };
+        let (store, local) = worker.parts();
+        let _inside = store.gate().try_enter(local.id())?;
+        let (args, mut keys) = (ongoing.args.args(), SmallVec::<[KeyArg; 8]>::new());
+        let named = command.for_each_key(args, |at| {
+            keys.push(KeyArg { arg: at as u32, hash: store.key(session.db(), args.get(at)).hash });
+        });
+        debug_assert!(named.is_ok(), "the command has run with these keys");
+        let mut tx = Tx::new(store, local, session.db());
+        tx.set_overdue(session.overdue(self.pause != Pause::None));
+        let (begin, insists) = (Instant::now(), session.busy_tries() >= TRIES_MAX);
+        let mut ctx = Ctx::of_owned(command, tx, out, session);
+        ctx.set_call(command, args, &keys);
+        let ran = hold(&mut ctx, command, &mut self.shards, insists).then(|| run(&mut ctx));
+        self.follow_part(ongoing, &mut ctx.tx);
+        if ctx.tx.holds_shards() {
+            self.observers.stats.holds.record_many_ns(begin.elapsed().as_nanos() as u64, 1);
+        }
+        ctx.tx.finish();
+        ran
     }
 
     /// Follows a part of a command, the shards that it used still held: its effects are handed on, and clients that wait

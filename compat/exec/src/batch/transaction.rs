@@ -273,15 +273,7 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, in
 /// was touched or its time has come.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
     tx.begin_unit();
-    let Some(watching) = session.take_watching() else { return false };
-    for (db, bytes) in watching.keys() {
-        let key = tx.key_in(db, bytes);
-        // Removes it if its time has come, which is a touch.
-        tx.exists(&key);
-        tx.unwatch(&key, &watching.watcher);
-    }
-    tx.hand_on();
-    watching.watcher.is_touched()
+    session.take_watching().is_some_and(|watching| watching.end(tx))
 }
 
 /// A transaction that runs: its commands, and where it stands.

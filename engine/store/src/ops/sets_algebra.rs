@@ -231,6 +231,27 @@ impl Tx<'_> {
         self.put_result(to, built)
     }
 
+    /// Whether the result of an operation is a hash table even if integers are left ([`Tx::set_store_members`]). No hit or
+    /// miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if one of the sets' keys holds another type.
+    pub fn set_op_leaves_hash_table(&mut self, op: SetOp, keys: &[Key<'_>]) -> Result<bool, WrongType> {
+        let sets: OpenedSets = keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>()?;
+        Ok(op == SetOp::Difference && self.views_at(&sets).leaves_hash_table(self.integers_max()))
+    }
+
+    /// Makes a key of these members, each named once, in the place of whatever it held, or removes it if there are none; a
+    /// `hashed` set is no set of integers.
+    pub fn set_store_members<'m>(&mut self, to: &Key<'_>, members: impl Iterator<Item = &'m [u8]>, hashed: bool) {
+        let (integers_max, shard) = (self.integers_max(), self.store.shard_of(to.hash));
+        let mut result = Build::new((self.store, shard), self.local.appender(), integers_max);
+        result.hashed = hashed;
+        members.for_each(|member| result.add(PackedEntry::Bytes(member)));
+        let built = result.finish();
+        self.put_result(to, built).expect("any type is replaced");
+    }
+
     fn built(&mut self, op: SetOp, to: &Key<'_>, sets: &[Option<Opened>]) -> Built {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;

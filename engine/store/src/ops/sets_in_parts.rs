@@ -174,17 +174,18 @@ impl SetsInParts {
 }
 
 /// Whether an operation whose leading set has `leading` members, and which asks or walks `others` sets, takes too long for
-/// one hold.
-fn is_long(store: &Store, op: SetOp, leading: u64, others: u64) -> bool {
+/// one hold. A member of the leading set takes as long as showing `times` of them.
+fn is_long(store: &Store, op: SetOp, leading: u64, others: u64, times: u64) -> bool {
     let questions = if op == SetOp::Union { 0 } else { leading * others };
-    leading + questions * WALKED_IN_ONE_QUESTION >= store.ground().readers().bounds().long_elements
+    leading * times + questions * WALKED_IN_ONE_QUESTION >= store.ground().readers().bounds().long_elements
 }
 
 impl Tx<'_> {
     /// Begins an operation on the sets at these keys, whose shards are held, over several holds; `None` if it is short
     /// enough for one, one of the keys holds another type, or one of the sets has members that lie by another hash than
-    /// theirs: then no order is common to all. No hit or miss is counted.
-    pub fn begin_set_op(&mut self, op: SetOp, keys: &[Key<'_>]) -> Option<SetsInParts> {
+    /// theirs: then no order is common to all. A member of the leading set takes as long as showing `times` members. No
+    /// hit or miss is counted.
+    pub fn begin_set_op(&mut self, op: SetOp, keys: &[Key<'_>], times: u64) -> Option<SetsInParts> {
         let mut sets: SmallVec<[Option<Opened>; 8]> =
             keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>().ok()?;
         let store = self.store;
@@ -196,7 +197,7 @@ impl Tx<'_> {
         }
         let lens: SmallVec<[u64; 8]> = sets.iter().map(|set| len(self, set)).collect();
         let leading = if op == SetOp::Union { lens.iter().sum() } else { lens.first().copied().unwrap_or(0) };
-        if leading == 0 || !is_long(store, op, leading, sets.len() as u64 - 1) {
+        if leading == 0 || !is_long(store, op, leading, sets.len() as u64 - 1, times) {
             return None;
         }
         if sets.iter().flatten().any(|&set| !SetView::open(&self.held, store, set).is_by_name()) {

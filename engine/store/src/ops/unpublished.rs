@@ -21,6 +21,7 @@ use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::link::Link;
 use crate::state::readers::CollectionReader;
+use crate::state::shard_set::ShardSet;
 use crate::state::types::Type;
 
 /// A big collection to which no key leads yet. Dropping it lets it die.
@@ -97,10 +98,13 @@ impl Tx<'_> {
     /// Tries to hold the shards of a key and of the collection that it is going to lead to: two databases may have been
     /// exchanged since the collection was begun.
     pub fn try_hold_to_publish(&mut self, k: &Key<'_>, built: &Unpublished) -> bool {
-        let mut shards = [self.store.shard_of(k.hash) as u16, self.shard_of_root(built) as u16];
-        shards.sort_unstable();
-        let shards = if shards[0] == shards[1] { &shards[..1] } else { &shards[..] };
-        self.try_hold(shards)
+        self.try_hold_all([self.shard_of(k.hash)].into_iter(), Some(built))
+    }
+
+    /// Tries to hold these shards and that of a collection which is going to be published.
+    pub fn try_hold_all(&mut self, shards: impl Iterator<Item = u16>, built: Option<&Unpublished>) -> bool {
+        let all: ShardSet = shards.chain(built.map(|built| self.shard_of_root(built) as u16)).collect();
+        self.try_hold(&all)
     }
 
     /// Has a key lead to the collection, whatever the key held, without an expiry. The shards of both are held

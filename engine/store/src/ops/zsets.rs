@@ -202,6 +202,29 @@ impl Tx<'_> {
         Ok((count, None))
     }
 
+    /// Begins to read what [`Tx::zset_range`] would show over several holds; `None`, and nothing is counted, if it is to be
+    /// shown at once, each member taking as long as showing `times` of them. Else counts a hit.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn begin_zset_range<'r>(
+        &mut self,
+        k: &Key<'_>,
+        range: impl FnOnce(usize) -> ZRange<'r>,
+        rev: bool,
+        (skip, limit): (usize, usize),
+        times: u64,
+    ) -> Result<Option<ZsetReader>, WrongType> {
+        let Some(opened @ Opened { at, link: Some(link) }) = self.open(k, Type::Zset)? else { return Ok(None) };
+        let set = ZsetView::open(&self.held, self.store, opened);
+        let span = cut(set.span(&range(set.len()), rev), rev, skip, limit);
+        if span.0 == span.1 || !self.is_long_work(span.1 - span.0, times) {
+            return Ok(None);
+        }
+        self.note_lookup(true);
+        Ok(Some(self.begin_zset_part((at, link), span, rev)))
+    }
+
     /// How many members [`Tx::zset_range`] would show. Counts no hit or miss: it goes before that one, or serves a writer.
     ///
     /// # Errors

@@ -1,0 +1,263 @@
+//! The result of a command that stores it, made over several turns.
+//!
+//! ```text
+//!   elements --> batch --> few: the value of the key, at the end                         at the end, with the shards of
+//!                    `---> many: some a hold, to a collection that no key leads to yet   sources and key held
+//! ```
+//! The sources are watched from the beginning. The key changes only if they are as they were when they were read: then all of
+//! the command is done at that instant. Not here: where the elements come from.
+
+use std::sync::Arc;
+
+use varve_exec::notify::{self, Class};
+use varve_exec::{CommandError, Progress, Watching};
+use varve_protocol::{OwnedArgs, Reply};
+use varve_store::{Key, StoreWorker, Tx, Type, Unpublished, ValuePart};
+
+use super::texts::{Place, Texts};
+
+/// Elements that are added in one hold of the shard: some 500 us where each finds its place in a large collection.
+const HOLD: usize = 512;
+/// About the bytes that an element takes in the store beside its own.
+const ELEMENT_OVERHEAD_BYTES: usize = 48;
+
+/// A result in the making.
+pub(crate) struct Building {
+    args: Arc<OwnedArgs>,
+    /// The argument that is the key, and that of each source.
+    to: usize,
+    /// The database of that key.
+    db: u32,
+    sources: Vec<usize>,
+    watching: Option<Watching>,
+    ty: Type,
+    /// A set that is no set of integers, whatever is in it.
+    hashed: bool,
+    /// It is a big collection, however few elements it has.
+    big: bool,
+    batch: Batch,
+    /// The elements of the batch that were added to the collection.
+    added: usize,
+    built: Option<Unpublished>,
+    /// All elements so far.
+    count: u64,
+}
+
+/// Elements that wait, in the order in which they came.
+#[derive(Default)]
+struct Batch {
+    texts: Texts,
+    /// Fields and values by turns in a hash.
+    places: Vec<Place>,
+    scores: Vec<f64>,
+}
+
+impl Batch {
+    fn text(&self, at: usize) -> &[u8] {
+        self.texts.get(self.places[at])
+    }
+
+    fn from(&self, at: usize) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
+        self.places[at..].iter().map(|place| self.texts.get(*place))
+    }
+}
+
+/// How a result is stored.
+pub(crate) struct Report {
+    pub(crate) class: Class,
+    pub(crate) event: &'static str,
+    /// Each element counts as a change; else all of them as one.
+    pub(crate) each_counts: bool,
+    /// The key is a copy: it is removed before, so that it is new, and the reply is whether it was made.
+    pub(crate) copies: bool,
+    /// A key that is there is replaced; else it stays.
+    pub(crate) replaces: bool,
+}
+
+impl Report {
+    /// The result of a command that replies with the number of its elements.
+    pub(crate) fn new(class: Class, event: &'static str) -> Report {
+        Report { class, event, each_counts: false, copies: false, replaces: true }
+    }
+}
+
+impl Building {
+    /// A result of this type for the key that argument `to` names, made of the keys that the `sources` name. The shards of
+    /// all of them are held.
+    pub(crate) fn begin(
+        tx: &mut Tx<'_>,
+        args: &Arc<OwnedArgs>,
+        (to, ty): (usize, Type),
+        sources: Vec<usize>,
+    ) -> Building {
+        let mut watching = Watching::default();
+        watching.add(tx, sources.iter().map(|&at| args.args().get(at)));
+        Building {
+            args: Arc::clone(args),
+            to,
+            db: tx.db(),
+            sources,
+            watching: Some(watching),
+            ty,
+            hashed: false,
+            big: false,
+            batch: Batch::default(),
+            added: 0,
+            built: None,
+            count: 0,
+        }
+    }
+
+    /// The result is no set of integers, whatever is in it.
+    pub(crate) fn set_hashed(&mut self, hashed: bool) {
+        self.hashed = hashed;
+    }
+
+    /// The result is a big collection, however few elements it has, of a key of this database.
+    pub(crate) fn set_copy(&mut self, db: u32) {
+        (self.db, self.big) = (db, true);
+    }
+
+    /// Ends the watching of the sources, if it has not ended.
+    pub(crate) fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(watching) = self.watching.take() {
+            watching.abandon(worker);
+        }
+    }
+
+    /// Adds an element of a list, or a new member of a set.
+    pub(crate) fn push(&mut self, element: &[u8]) {
+        let place = self.batch.texts.push(element);
+        self.batch.places.push(place);
+        self.count += 1;
+    }
+
+    /// Adds a new member of a sorted set.
+    pub(crate) fn push_scored(&mut self, member: &[u8], score: f64) {
+        self.push(member);
+        self.batch.scores.push(score);
+    }
+
+    /// Adds a new field of a hash.
+    pub(crate) fn push_pair(&mut self, field: &[u8], value: &[u8]) {
+        self.push(field);
+        let place = self.batch.texts.push(value);
+        self.batch.places.push(place);
+    }
+
+    /// Adds an element as its collection has it.
+    pub(crate) fn push_part(&mut self, part: ValuePart<'_>) {
+        match part {
+            ValuePart::Element(element) => self.push(element),
+            ValuePart::Scored(member, score) => self.push_scored(member, score),
+            ValuePart::Pair(field, value) => self.push_pair(field, value),
+            ValuePart::Whole(_) => unreachable!("a string has no elements"),
+        }
+    }
+
+    /// Texts of an element.
+    fn texts_each(&self) -> usize {
+        if self.ty == Type::Hash { 2 } else { 1 }
+    }
+
+    /// Whether enough waits for [`Building::add_on`].
+    pub(crate) fn is_full(&self, tx: &Tx<'_>) -> bool {
+        let few = tx.store().shapes().small(self.ty).entries().max(HOLD as u64) as usize;
+        let waiting = self.batch.places.len() / self.texts_each();
+        waiting > if self.big || self.built.is_some() { HOLD } else { few }
+    }
+
+    /// Adds some of what waits to the collection. The shards that were held are let go.
+    pub(crate) fn add_on(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let Some(built) = &mut self.built else { return self.begin_collection(tx) };
+        tx.release();
+        let (batch, from) = (&self.batch, self.added);
+        let end = batch.places.len().min(from + HOLD);
+        let bytes = (from..end).map(|at| batch.places[at].len() + ELEMENT_OVERHEAD_BYTES).sum::<usize>();
+        if tx.admit(bytes as u64).is_err() {
+            return Progress::Failed(CommandError::OUT_OF_MEMORY);
+        }
+        let pairs = || (from / 2..end / 2).map(|i| (batch.text(2 * i), batch.text(2 * i + 1)));
+        let texts = || batch.from(from).take(end - from);
+        let new = match self.ty {
+            Type::List => tx.unpublished_push(built, texts()),
+            Type::Set => tx.unpublished_add(built, texts()),
+            Type::Hash => tx.unpublished_set(built, pairs()).map(|new| 2 * new),
+            _ => tx.unpublished_score(built, texts().zip(batch.scores[from..end].iter().copied())),
+        };
+        tx.release();
+        let Some(new) = new else { return Progress::Busy };
+        debug_assert_eq!(new, end - from, "an element comes once");
+        self.added = end;
+        if end == self.batch.places.len() {
+            (self.batch, self.added) = (Batch::default(), 0);
+        }
+        Progress::More
+    }
+
+    fn begin_collection(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let args = self.args.args();
+        let key = tx.key_in(self.db, args.get(self.to));
+        if !tx.try_hold_one(tx.shard_of(key.hash)) {
+            return Progress::Busy;
+        }
+        self.built = Some(tx.begin_unpublished(&key, self.ty));
+        tx.release();
+        Progress::More
+    }
+
+    /// All elements have come: adds what waits, and changes the key at last, which `report` reports and `reply` answers.
+    pub(crate) fn publish(
+        &mut self,
+        tx: &mut Tx<'_>,
+        report: &Report,
+        finish: impl FnOnce(&mut Tx<'_>, &Key<'_>),
+        out: &mut Reply,
+    ) -> Progress {
+        let is_big = self.big || self.built.is_some();
+        if self.is_full(tx) || is_big && (self.built.is_none() || !self.batch.places.is_empty()) {
+            return self.add_on(tx);
+        }
+        let args = Arc::clone(&self.args);
+        let args = args.args();
+        let key = tx.key_in(self.db, args.get(self.to));
+        let named = self.sources.iter().map(|&at| tx.shard_of(tx.key(args.get(at)).hash));
+        let shards: Vec<u16> = named.chain([tx.shard_of(key.hash)]).collect();
+        if !tx.try_hold_all(shards.into_iter(), self.built.as_ref()) {
+            return Progress::Busy;
+        }
+        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+            return Progress::Anew;
+        }
+        let taken = tx.exists(&key);
+        if taken && !report.replaces {
+            out.integer(0);
+            return Progress::Done;
+        }
+        if report.copies {
+            tx.remove(&key);
+        }
+        match (self.built.take(), self.ty) {
+            (Some(built), _) => tx.publish_built(&key, built),
+            (None, Type::List) => _ = tx.list_store(&key, self.batch.from(0)),
+            (None, Type::Set) => tx.set_store_members(&key, self.batch.from(0), self.hashed),
+            (None, Type::Zset) => {
+                let scores = self.batch.scores.iter().copied();
+                tx.zset_store(&key, &mut self.batch.from(0).zip(scores).collect::<Vec<_>>());
+            }
+            (None, _) => unreachable!("the copy of a hash is a big one"),
+        }
+        finish(tx, &key);
+        let changes = if report.each_counts { self.count } else { u64::from(self.count > 0) };
+        notify::did_store(tx, (report.class, report.event), &key, changes, taken);
+        out.integer(if report.copies { 1 } else { self.count as i64 });
+        Progress::Done
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let Batch { texts, places, scores } = &self.batch;
+        let batch = texts.held_bytes() + places.capacity() * size_of::<Place>() + scores.capacity() * size_of::<f64>();
+        self.args.heap_bytes() + batch
+    }
+}

@@ -1,0 +1,312 @@
+//! Commands that store what they make of long collections over several turns: the key changes at one instant, at which the
+//! whole command is done, whatever others do meanwhile.
+//!
+//! `VARVE_SEED` sets the seed.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::Server;
+use varve_base::rng::Rng;
+use varve_protocol::Resp;
+use varve_store::ReadBounds;
+
+/// Elements of each source.
+const ELEMENTS: usize = 1500;
+/// Sessions that store: 1 to 3.
+const STORERS: usize = 3;
+
+/// Each command, with the event of its key. `TO` is the key that it stores its result in.
+const COMMANDS: &[(&str, &str)] = &[
+    ("SUNIONSTORE TO s0 s1", "sunionstore"),
+    ("SINTERSTORE TO s0 s1", "sinterstore"),
+    ("SDIFFSTORE TO s0 s1", "sdiffstore"),
+    ("ZUNIONSTORE TO 3 z0 z1 s1 WEIGHTS 2 1 -1", "zunionstore"),
+    ("ZINTERSTORE TO 2 z0 s0 AGGREGATE MAX", "zinterstore"),
+    ("ZDIFFSTORE TO 2 z0 z1", "zdiffstore"),
+    ("ZRANGESTORE TO z0 3 -5", "zrangestore"),
+    ("ZRANGESTORE TO z1 80 3 BYSCORE REV LIMIT 5 1000", "zrangestore"),
+    ("COPY z0 TO REPLACE", "copy_to"),
+    ("COPY s0 TO REPLACE", "copy_to"),
+    ("COPY h0 TO REPLACE", "copy_to"),
+    ("COPY l0 TO REPLACE", "copy_to"),
+    ("BITOP XOR TO b0 b1", "set"),
+    ("SORT l0 DESC STORE TO", "sortstore"),
+    ("SORT s0 BY nosort GET # GET nothing STORE TO", "sortstore"),
+    ("SORT z0 ALPHA STORE TO LIMIT 3 900", "sortstore"),
+];
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn run(server: &mut Server, line: &str) -> Vec<u8> {
+    let words = words(line);
+    server.run(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn turn(server: &mut Server, who: usize, line: &str) -> (Vec<u8>, bool) {
+    let words = if line.is_empty() { Vec::new() } else { words(line) };
+    server.turn_as(who, &words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn member(n: usize) -> String {
+    format!("a-member-whose-name-is-not-short:{n}")
+}
+
+/// A server with long sources: sets, sorted sets and lists, which overlap.
+fn server() -> Server {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
+    run(&mut server, "SETRANGE b0 6000000 x");
+    run(&mut server, "SETRANGE b1 3000000 y");
+    for n in 0..ELEMENTS {
+        run(&mut server, &format!("SADD s0 {}", member(n)));
+        run(&mut server, &format!("SADD s1 {}", member(2 * n)));
+        run(&mut server, &format!("ZADD z0 {} {}", n % 97, member(n)));
+        run(&mut server, &format!("ZADD z1 {}.5 {}", n % 89, member(3 * n)));
+        run(&mut server, &format!("RPUSH l0 {}", n * 7919 % 1511));
+        run(&mut server, &format!("HSET h0 {} {}", member(n), n));
+    }
+    server
+}
+
+fn digest(server: &mut Server, key: &str) -> Vec<u8> {
+    run(server, &format!("DEBUG DIGEST-VALUE {key}"))
+}
+
+/// The reply and the value that a command gives that runs whole now.
+fn whole(server: &mut Server, command: &str) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    run(server, "MULTI");
+    run(server, &to(command, "whole"));
+    let reply = run(server, "EXEC");
+    let reply = reply.strip_prefix(b"*1\r\n").expect("the reply of one command").to_vec();
+    let value = (reply, digest(server, "whole"), run(server, "OBJECT ENCODING whole"));
+    run(server, "DEL whole");
+    value
+}
+
+/// Goes on to the end; the reply, and how many turns there were.
+fn finish(server: &mut Server, who: usize) -> (Vec<u8>, usize) {
+    let (mut reply, mut turns) = (Vec::new(), 0);
+    loop {
+        let (more, ended) = turn(server, who, "");
+        reply.extend(more);
+        turns += 1;
+        assert!(turns < 10_000, "it ends");
+        if ended {
+            return (reply, turns);
+        }
+    }
+}
+
+#[test]
+fn issue_11_a_result_is_stored_at_one_instant_with_one_effect() {
+    for (command, event) in COMMANDS {
+        let mut server = server();
+        let (reply, value, encoding) = whole(&mut server, command);
+        run(&mut server, "SET to before");
+        server.notify("KEA");
+        let journal = server.keep_effects();
+        let line = to(command, "to");
+        assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
+        let mut turns = 1;
+        let stored = loop {
+            assert_eq!(run(&mut server, "GET to"), b"$6\r\nbefore\r\n", "{line}");
+            assert!(server.events().is_empty() && journal.take().is_empty(), "{line}: nothing is reported yet");
+            server.background();
+            run(&mut server, "DEBUG VERIFY");
+            let (reply, ended) = turn(&mut server, 1, "");
+            turns += 1;
+            if ended {
+                break reply;
+            }
+        };
+        assert!(turns > 5, "{line}: {turns} turns");
+        assert_eq!((stored, digest(&mut server, "to")), (reply, value), "{line}");
+        assert_eq!(run(&mut server, "OBJECT ENCODING to"), encoding, "{line}");
+        let events = server.events();
+        assert!(events.iter().any(|told| told.contains(event)), "{line}: {events:?}");
+        assert_eq!(journal.take(), [[line.clone()]], "the journal has it once");
+        server.background();
+        assert!(!server.has_readers() && server.watched_keys() == 0, "{line}: nothing is left");
+        run(&mut server, "DEBUG VERIFY");
+    }
+}
+
+/// The result is made of the sources at the instant at which the key changes: else the journal, which has the command as
+/// it was sent, would make another one of it.
+#[test]
+fn issue_11_a_source_that_changes_meanwhile_is_in_the_result() {
+    for (command, _) in COMMANDS {
+        for changes in [1, 50] {
+            let mut server = server();
+            let line = to(command, "to");
+            let source = line.split(' ').find(|word| word.ends_with('0')).expect("a source");
+            let journal = server.keep_effects();
+            let mut turn_of = turn(&mut server, 1, &line);
+            let mut made = 0;
+            while !turn_of.1 && made < changes * 5 {
+                if made % 5 == 0 {
+                    let element = member(100_000 + made);
+                    run(
+                        &mut server,
+                        &match &source[..1] {
+                            "s" => format!("SADD {source} {element}"),
+                            "z" => format!("ZADD {source} 5 {element}"),
+                            "b" => format!("SETBIT {source} {} 1", 8 * made + 7),
+                            "l" => format!("RPUSH {source} {made}"),
+                            _ => format!("HSET {source} {element} v"),
+                        },
+                    );
+                }
+                made += 1;
+                turn_of = turn(&mut server, 1, "");
+            }
+            let reply = if turn_of.1 { turn_of.0 } else { finish(&mut server, 1).0 };
+            let units = journal.take();
+            let stored = units.iter().filter(|unit| unit.contains(&line)).count();
+            assert_eq!(stored, 1, "{line}: {units:?}");
+            let last = units.iter().rposition(|unit| unit.contains(&line)) == Some(units.len() - 1);
+            let got = (reply, digest(&mut server, "to"));
+            let now = whole(&mut server, command);
+            assert!(!last || got == (now.0, now.1), "{line} with {changes} changes");
+            server.background();
+            assert!(!server.has_readers() && server.watched_keys() == 0, "{line}: nothing is left");
+        }
+    }
+}
+
+#[test]
+fn issue_11_what_ends_a_command_leaves_nothing() {
+    for (command, _) in COMMANDS {
+        for end in ["hang up", "FLUSHALL", "SWAPDB 0 1", "DEL s0 z0 l0 h0 b0"] {
+            for turns in [1, 40] {
+                let mut server = server();
+                let line = to(command, "to");
+                let mut ended = turn(&mut server, 1, &line).1;
+                (0..turns).for_each(|_| ended = ended || turn(&mut server, 1, "").1);
+                if ended {
+                    continue;
+                }
+                let case = format!("{line}, {end} after {turns} turns");
+                if end == "hang up" {
+                    server.hang_up(1);
+                    assert_eq!(run(&mut server, "EXISTS to"), b":0\r\n", "{case}");
+                } else {
+                    run(&mut server, end);
+                    let (reply, _) = finish(&mut server, 1);
+                    let (expected, value, _) = whole(&mut server, command);
+                    assert_eq!((reply, digest(&mut server, "to")), (expected, value), "{case}");
+                }
+                server.background();
+                run(&mut server, "DEBUG VERIFY");
+                assert!(!server.has_readers() && server.watched_keys() == 0, "{case}: nothing is left");
+            }
+        }
+    }
+}
+
+/// A key that is watched by another client, waited for and stored in: it changes when the result is stored, and not before.
+#[test]
+fn issue_11_watchers_of_the_key_see_one_change() {
+    for (command, _) in COMMANDS {
+        let mut server = server();
+        let line = to(command, "to");
+        assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
+        server.run_as(2, &[b"WATCH", b"to"]);
+        server.run_as(2, &[b"MULTI"]);
+        turn(&mut server, 1, "");
+        assert_eq!(server.run_as(2, &[b"EXEC"]), b"*0\r\n", "{line}: nothing has changed yet");
+        server.run_as(2, &[b"WATCH", b"to"]);
+        server.run_as(2, &[b"MULTI"]);
+        finish(&mut server, 1);
+        assert_eq!(server.run_as(2, &[b"EXEC"]), b"*-1\r\n", "{line}: it has changed");
+    }
+}
+
+/// Every result is the one that the whole command gives at the instant at which it ends.
+#[test]
+fn issue_11_storing_commands_among_changes_end_with_what_a_whole_command_gives() {
+    let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
+    println!("VARVE_SEED={seed}");
+    let (mut server, mut rng) = (server(), Rng::seeded(seed));
+    let mut lines: BTreeMap<usize, &str> = BTreeMap::new();
+    let mut ended = 0;
+    while ended < 100 {
+        let who = 1 + rng.below(STORERS as u64) as usize;
+        match (rng.below(60), lines.contains_key(&who)) {
+            (0, _) => {
+                let n = rng.below(3000) as usize;
+                let command =
+                    ["SADD s0", "SREM s0", "SADD s1", "ZREM z0", "HDEL h0", "RPUSH l0"][rng.below(6) as usize];
+                let element = if command.ends_with("l0") { n.to_string() } else { member(n) };
+                run(&mut server, &format!("{command} {element}"));
+            }
+            (1, _) => {
+                _ = run(&mut server, &format!("ZADD z{} {} {}", rng.below(2), n_of(&mut rng), member(n_of(&mut rng))))
+            }
+            (2, _) => server.background(),
+            (_, false) => {
+                let (command, _) = COMMANDS[rng.below(COMMANDS.len() as u64) as usize];
+                if !turn(&mut server, who, &to(command, &format!("to{who}"))).1 {
+                    lines.insert(who, command);
+                }
+            }
+            (_, true) => {
+                let (reply, is_over) = turn(&mut server, who, "");
+                if is_over {
+                    let command = lines.remove(&who).expect("it has begun");
+                    let got = (reply, digest(&mut server, &format!("to{who}")));
+                    let (reply, value, _) = whole(&mut server, command);
+                    assert!(got == (reply, value), "{command}");
+                    ended += 1;
+                }
+            }
+        }
+    }
+    run(&mut server, "DEBUG VERIFY");
+}
+
+fn n_of(rng: &mut Rng) -> usize {
+    rng.below(1000) as usize
+}
+
+/// The command with this key for its result.
+fn to(command: &str, key: &str) -> String {
+    command.replace(" TO", &format!(" {key}"))
+}
+
+#[test]
+fn issue_11_a_long_copy_keeps_the_expiry_and_replaces_no_key_that_came_meanwhile() {
+    let mut server = server();
+    run(&mut server, "PEXPIRE z0 5000");
+    assert!(!turn(&mut server, 1, "COPY z0 to DB 1").1, "it goes on");
+    assert_eq!(finish(&mut server, 1).0, b":1\r\n");
+    let here = digest(&mut server, "z0");
+    run(&mut server, "SELECT 1");
+    assert_eq!((digest(&mut server, "to"), run(&mut server, "PTTL to")), (here, b":5000\r\n".to_vec()));
+    run(&mut server, "SELECT 0");
+    assert!(!turn(&mut server, 1, "COPY z0 to").1, "it goes on");
+    run(&mut server, "SET to mine");
+    assert_eq!(finish(&mut server, 1).0, b":0\r\n");
+    assert_eq!(run(&mut server, "GET to"), b"$4\r\nmine\r\n");
+    server.background();
+    assert!(!server.has_readers() && server.watched_keys() == 0, "nothing is left");
+}
+
+/// Where memory ends, the command does, and the key is as it was.
+#[test]
+fn issue_11_a_result_without_room_is_refused() {
+    for (command, _) in COMMANDS.iter().filter(|(command, _)| !command.starts_with("BITOP")) {
+        let mut server = server();
+        run(&mut server, "SET to before");
+        assert!(!turn(&mut server, 1, &to(command, "to")).1, "{command}: it goes on");
+        server.set_limit(1 << 20);
+        assert!(finish(&mut server, 1).0.starts_with(b"-OOM"), "{command}");
+        assert_eq!(run(&mut server, "GET to"), b"$6\r\nbefore\r\n", "{command}");
+        server.background();
+        assert!(!server.has_readers() && server.watched_keys() == 0, "{command}: nothing is left");
+    }
+}

@@ -21,7 +21,7 @@ pub fn writes() -> u64 {
 
 /// Counts a write to what threads share. Free in release builds.
 #[inline(always)]
-pub(crate) fn note_write() {
+pub fn note_write() {
     #[cfg(all(debug_assertions, not(loom)))]
     WRITES.set(WRITES.get() + 1);
 }

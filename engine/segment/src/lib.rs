@@ -65,6 +65,7 @@ mod geometry;
 mod ids;
 mod kind;
 mod layout;
+mod leaf_lock;
 mod log;
 mod memory;
 mod object;

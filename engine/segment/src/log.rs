@@ -7,7 +7,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use varve_base::Ref;
 use varve_base::mem::{Line, Mapping};
 
@@ -15,6 +14,7 @@ use crate::fullness::rung_of;
 use crate::geometry::LogGeometry;
 use crate::kind::SegmentClass;
 use crate::layout::ObjectPtr;
+use crate::leaf_lock::LeafLock;
 use crate::memory::{HUGE_PAGE_BYTES, LogMemory, SMALL_PAGES_BELOW};
 use crate::releases::Releases;
 use crate::space::Space;
@@ -25,8 +25,8 @@ use crate::table::{Granules, Live, SegmentEntry, SegmentState};
 #[derive(Debug)]
 pub(crate) struct LogShared {
     pub(crate) memory: LogMemory,
-    pub(crate) space: Mutex<Space>,
-    pub(crate) releases: Mutex<Releases>,
+    pub(crate) space: LeafLock<Space>,
+    pub(crate) releases: LeafLock<Releases>,
 }
 
 impl LogShared {
@@ -193,7 +193,11 @@ impl Log {
             segment_shift: geometry.segment_bytes.trailing_zeros(),
             run_min: geometry.extent_min_bytes,
             spare: geometry.spare_segments(),
-            shared: Arc::new(LogShared { memory, space: Mutex::new(space), releases: Mutex::new(Releases::default()) }),
+            shared: Arc::new(LogShared {
+                memory,
+                space: LeafLock::new(space),
+                releases: LeafLock::new(Releases::default()),
+            }),
         })
     }
 

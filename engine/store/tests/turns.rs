@@ -101,10 +101,7 @@ fn a_turn_writes_nothing_that_all_workers_share() {
     println!("{passing} shared writes in {turns} turns, {looks} looks");
     assert!(passing <= looks * 10, "{passing} writes for {looks} looks");
     let written = count(&store, |worker, id, n| set(worker, &key_of(id, n as usize % KEYS), &[b'v'; 60]));
-    println!(
-        "{:.2} shared writes for a batch with one SET that is appended or in place",
-        written as f64 / turns as f64
-    );
-    assert!(written <= 3 * turns, "{written} in {turns} batches, of which half append");
+    println!("{:.2} shared writes a batch with one SET, of which half append", written as f64 / turns as f64);
+    assert!(written <= 4 * turns, "{written} in {turns} batches, of which half append");
     store.verify();
 }

@@ -19,7 +19,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "engine/segment",
         &[
-            &["kind", "ids", "fullness", "geometry", "releases"],
+            &["kind", "ids", "fullness", "geometry", "releases", "leaf_lock"],
             &["layout", "table"],
             &["memory"],
             &["space"],

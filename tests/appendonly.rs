@@ -437,3 +437,29 @@ fn issue_13_loading_again_beside_a_rewrite_loses_nothing() {
     drop((client, server));
     assert_eq!(digest(&folder.start(Launch::varve())), known);
 }
+
+/// Files that a rewrite has replaced stay, listed as history, while `aof-disable-auto-gc` is on, and go when it is off.
+#[test]
+fn replaced_files_stay_while_they_are_not_to_be_removed() {
+    let folder = Folder::new("history");
+    let server = folder.start(Launch::varve().config("aof-disable-auto-gc yes"));
+    let mut client = server.client();
+    let dir = folder.0.join("appendonlydir");
+    let history = || {
+        let manifest = fs::read_to_string(dir.join("appendonly.aof.manifest")).expect("a manifest");
+        let lines = manifest.lines().filter(|line| line.ends_with(" type h"));
+        lines.map(|line| dir.join(line.split(' ').nth(1).expect("a name"))).collect::<Vec<_>>()
+    };
+    client.cmd("SET k v");
+    client.cmd("BGREWRITEAOF");
+    wait_rewrite(&mut client);
+    let kept = history();
+    assert!(kept.len() >= 2 && kept.iter().all(|path| path.exists()), "{kept:?}");
+    client.cmd("CONFIG SET aof-disable-auto-gc no");
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !history().is_empty() || kept.iter().any(|path| path.exists()) {
+        assert!(std::time::Instant::now() < end, "{:?}", history());
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.cmd("GET k").text(), "v");
+}

@@ -64,7 +64,8 @@ pub(crate) fn run(quick: bool) -> io::Result<()> {
             wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
         }
         drop(server);
-        let appending = |fsync: &str| launch().config("appendonly yes").config(format!("appendfsync {fsync}")).start();
+        let launch_appending = || launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
+        let appending = |fsync: &str| launch_appending().config(format!("appendfsync {fsync}")).start();
         let server = appending("everysec")?;
         fill(&server, &scale)?;
         load_all(name, &server, launch, Form::Commands, &mut loads)?;
@@ -190,7 +191,8 @@ fn load_files(saved: &Server, launch: Launch, form: Form) -> io::Result<Vec<f64>
 }
 
 fn load_copy(launch: Launch, megabytes: f64) -> io::Result<Vec<f64>> {
-    let server = launch.start()?;
+    // Loading takes longer than a start may.
+    let server = launch.start_loading()?;
     let mut client = server.client();
     while field(&mut client, "loading")? > 0.0 {
         std::thread::sleep(Duration::from_millis(5));

@@ -185,7 +185,7 @@ impl Building {
             Type::Hash => tx.unpublished_set(built, pairs()).map(|new| 2 * new),
             _ => tx.unpublished_score(built, texts().zip(batch.scores[from..end].iter().copied())),
         };
-        tx.release();
+        // The shard stays held: the executor counts for how long.
         let Some(new) = new else { return Progress::Busy };
         debug_assert_eq!(new, end - from, "an element comes once");
         self.added = end;

@@ -1,4 +1,4 @@
-//! Bytes become operations on one big collection, a list, a hash, a set or a sorted set, over a log of small segments and
+//! Bytes become operations on one big collection, a list, a hash, a set, a sorted set or a stream, over a log of small segments and
 //! without a store; a naive model stands beside it. Reclaim moves its objects in between; at the end it is copied, freed, and
 //! nothing of it is left in the log.
 //!
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use libfuzzer_sys::fuzz_target;
 use varve_collection::leaf_table::LeafTable;
 use varve_collection::list::{CompressScratch, End, ListCtx, Quicklist, QuicklistReader, Shape};
+use varve_collection::stream::{NodeLimits, Stream, StreamId, StreamReader, Trim};
 use varve_collection::zset::{ScoreBound, SortedSet, ZAdd, ZAdded, ZRange};
 use varve_collection::{Collection, CollectionId, ReadCtx, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
@@ -41,6 +42,8 @@ enum Model {
     /// Field and value; a set's members have none.
     Fields(BTreeMap<Vec<u8>, Vec<u8>>),
     Scores(BTreeMap<Vec<u8>, f64>),
+    /// Each entry has one field.
+    Entries(BTreeMap<StreamId, (Vec<u8>, Vec<u8>)>),
 }
 
 struct World {
@@ -81,11 +84,12 @@ impl World {
             reserve_bytes: 1 << 28,
         })
         .expect("addresses");
-        let (collection, model) = match ty % 4 {
+        let (collection, model) = match ty % 5 {
             0 => (Collection::List(Quicklist::empty()), Model::List(VecDeque::new())),
             1 => (Collection::Hash(LeafTable::fields()), Model::Fields(BTreeMap::new())),
             2 => (Collection::Set(LeafTable::members()), Model::Fields(BTreeMap::new())),
-            _ => (Collection::Zset(Box::new(SortedSet::new(ID, 1))), Model::Scores(BTreeMap::new())),
+            3 => (Collection::Zset(Box::new(SortedSet::new(ID, 1))), Model::Scores(BTreeMap::new())),
+            _ => (Collection::Stream(Box::new(Stream::empty())), Model::Entries(BTreeMap::new())),
         };
         let fill = [4, 2, 9, -1][usize::from(shape % 4)];
         let own_node = if shape & 8 == 0 { u64::MAX } else { 60 };
@@ -119,6 +123,7 @@ impl World {
             (Collection::Hash(table), Model::Fields(model)) => change_fields(table, &mut ctx, model, false, operation),
             (Collection::Set(table), Model::Fields(model)) => change_fields(table, &mut ctx, model, true, operation),
             (Collection::Zset(set), Model::Scores(model)) => change_scores(set, &mut ctx, model, operation),
+            (Collection::Stream(stream), Model::Entries(model)) => change_entries(stream, &mut ctx, model, operation),
             _ => unreachable!("the model is of the collection's type"),
         }
         appender.park(log);
@@ -171,6 +176,14 @@ impl World {
                 let mut wanted: Vec<(f64, Vec<u8>)> = model.iter().map(|(m, s)| (*s, m.clone())).collect();
                 wanted.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
                 assert_eq!(shown, wanted);
+            }
+            (Collection::Stream(stream), Model::Entries(model)) => {
+                let mut shown = BTreeMap::new();
+                StreamReader { stream, ctx }.range(StreamId::MIN, StreamId::MAX, false, |mut entry| {
+                    let (name, value) = entry.fields.next().expect("a field");
+                    shown.insert(entry.id, (name.to_vec(), value.to_vec())).is_none()
+                });
+                assert_eq!(&shown, model);
             }
             _ => unreachable!("the model is of the collection's type"),
         }
@@ -323,6 +336,38 @@ fn change_fields(
         _ => assert_eq!(table.get(ctx.read(), &field).map(text).as_ref(), model.get(&field)),
     }
     assert_eq!(table.len(), model.len());
+}
+
+fn change_entries(
+    stream: &mut Stream,
+    ctx: &mut WriteCtx<'_>,
+    model: &mut BTreeMap<StreamId, (Vec<u8>, Vec<u8>)>,
+    [what, one, two, three]: [u8; 4],
+) {
+    let limits = NodeLimits { bytes: 400, entries: 1 + u64::from(what / 16) };
+    let some = model.keys().nth(usize::from(one) % model.len().max(1)).copied().unwrap_or_default();
+    match what % 16 {
+        0..=8 => {
+            let last = stream.state().last;
+            let id = StreamId::new(last.ms + u64::from(two % 4), last.seq + 1);
+            let field = (word(one, three), word(two, three));
+            stream.add(ctx, limits, id, [(&field.0[..], &field.1[..])].into_iter());
+            model.insert(id, field);
+        }
+        9..=11 => assert_eq!(stream.remove(ctx, limits, some), model.remove(&some).is_some()),
+        12 => {
+            let most = u64::from(two);
+            let gone = stream.trim(ctx, Trim::ToLength(most), None);
+            assert_eq!(gone, (model.len() as u64).saturating_sub(most));
+            (0..gone).for_each(|_| _ = model.pop_first());
+        }
+        _ => {
+            let gone = stream.trim(ctx, Trim::Below(some), (what & 32 != 0).then_some(u64::from(three)));
+            assert!(gone <= model.range(..some).count() as u64);
+            (0..gone).for_each(|_| _ = model.pop_first());
+        }
+    }
+    assert_eq!(stream.len(), model.len() as u64);
 }
 
 fn change_scores(

@@ -147,6 +147,30 @@ const GEO: &[&str] = &[
     "zrange {g} 0 -1 withscores",
 ];
 
+/// Streams. The clock makes no ID: it would be another one on the other server.
+const STREAMS: &[&str] = &[
+    "xadd {t} {?nomkstream} {w} {fv+}",
+    "xadd {t} {w} f1 {v}",
+    "xadd {t} {w} f1 {v} f2 {v}",
+    "xadd {t} {?nomkstream} {?maxlen {n}} {?minid {d}} {?limit {n}} {w} f1 {v}",
+    "xadd {t} {maxlen|maxlen|minid} {~|=} {n} {?limit {n}} {w} f1 {v}",
+    "xlen {t}",
+    "xrange {t} {a} {a} {?count {n}}",
+    "xrange {t} - + {?count {n}}",
+    "xrevrange {t} {a} {a} {?count {n}}",
+    "xrevrange {t} + - {?count {n}}",
+    "xdel {t} {d+}",
+    "xdel {t} {d} {d}",
+    "xtrim {t} maxlen {~|=} {n} {?limit {n}}",
+    "xtrim {t} {maxlen|minid} {d}",
+    "xtrim {t} minid {~|=} {d} {?limit {n}}",
+    "xsetid {t} {d} {?entriesadded {n}} {?maxdeletedid {d}}",
+    "xsetid {t} {d}",
+    "xinfo stream {t}",
+    "xinfo stream {t} full {?count {n}}",
+    "xinfo help",
+];
+
 /// Settings that force encodings through their limits.
 const LIMITS: &[&str] = &[
     "config set list-max-listpack-size {-1|-2|-3|-5|1|2|5|100|16384|0}",
@@ -157,27 +181,31 @@ const LIMITS: &[&str] = &[
     "config set set-max-intset-entries {0|1|4|16|512}",
     "config set zset-max-listpack-entries {0|1|4|16|128}",
     "config set zset-max-ziplist-value {0|8|64|64|1000}",
-    "config set hash-max-listpack-entries 512 hash-max-listpack-value 64 set-max-intset-entries 512 \
+    "config set stream-node-max-entries {1|2|3|100}",
+    "config set stream-node-max-bytes {0|100|4096}",
+    "config set stream-node-max-entries 100 stream-node-max-bytes 4096 hash-max-listpack-entries 512 hash-max-listpack-value 64 set-max-intset-entries 512 \
      zset-max-listpack-entries 128 zset-max-listpack-value 64 list-max-listpack-size -2",
 ];
 
 const ABOUT: &[&str] = &[
-    "object encoding {l|h|s|z}",
-    "type {l|h|s|z}",
-    "{del|unlink} {l|h|s|z}",
+    "object encoding {l|h|s|z|t}",
+    "type {l|h|s|z|t}",
+    "{del|unlink} {l|h|s|z|t}",
     "rename {l} {l}",
     "rename {h} {h}",
     "rename {s} {s}",
     "renamenx {z} {z}",
-    "copy {l|h|s|z} {l|h|s|z} {?replace}",
-    "move {l|h|s|z} {0|1}",
-    "expire {l|h|s|z} 100000",
-    "persist {l|h|s|z}",
-    "debug digest-value {l|h|s|z}",
+    "rename {t} {t}",
+    "copy {l|h|s|z|t} {l|h|s|z|t} {?replace}",
+    "move {l|h|s|z|t} {0|1}",
+    "expire {l|h|s|z|t} 100000",
+    "persist {l|h|s|z|t}",
+    "debug digest-value {l|h|s|z|t}",
 ];
 
 fn key(random: &mut Random, letter: char) -> Arg {
-    let letter = if letter != 'q' && random.one_in(80) { *random.pick(&['l', 'h', 's', 'z', 'k']) } else { letter };
+    let letter =
+        if letter != 'q' && random.one_in(80) { *random.pick(&['l', 'h', 's', 'z', 't', 'k']) } else { letter };
     let n = if random.one_in(2) { random.below(3) } else { random.below(12) };
     format!("{letter}{n}").into_bytes()
 }
@@ -239,6 +267,18 @@ fn length(random: &mut Random) -> Arg {
     }
 }
 
+/// The ID of an entry, near those that there are.
+fn id(random: &mut Random) -> Arg {
+    match random.below(20) {
+        0 => random
+            .pick(&["-", "+", "x", "0", "0-0", "5-x", "18446744073709551615-18446744073709551615"])
+            .as_bytes()
+            .to_vec(),
+        1 | 2 => random.below(6).to_string().into_bytes(),
+        _ => format!("{}-{}", 1 + random.below(4), random.below(30)).into_bytes(),
+    }
+}
+
 fn several(random: &mut Random) -> usize {
     match random.below(40) {
         0 => 100 + random.below(500),
@@ -255,22 +295,22 @@ fn pool(random: &mut Random) -> usize {
 /// Which collections the commands are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Types {
-    wanted: [bool; 5],
+    wanted: [bool; 6],
     alone: bool,
 }
 
-const NAMES: [&str; 5] = ["lists", "hashes", "sets", "sorted", "geo"];
+const NAMES: [&str; 6] = ["lists", "hashes", "sets", "sorted", "geo", "streams"];
 
 impl Types {
     /// All of them, among all other commands.
-    pub const ALL: Types = Types { wanted: [true; 5], alone: false };
+    pub const ALL: Types = Types { wanted: [true; 6], alone: false };
 
     /// Those named, all if none is; with `alone` no other commands at all.
     #[must_use]
     pub fn named(names: &[String]) -> Types {
         let wanted = NAMES.map(|name| names.iter().any(|n| n == name));
         let none = !wanted.contains(&true);
-        Types { wanted: if none { [true; 5] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
+        Types { wanted: if none { [true; 6] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
     }
 
     pub(crate) fn alone(self) -> bool {
@@ -279,7 +319,7 @@ impl Types {
 
     /// A pick of these is a pick of types, sorted sets with the greatest weight.
     fn tables(self) -> Vec<&'static [&'static str]> {
-        let all = [(LISTS, 5), (HASHES, 4), (SETS, 4), (SORTED, 6), (GEO, 3)];
+        let all = [(LISTS, 5), (HASHES, 4), (SETS, 4), (SORTED, 6), (GEO, 3), (STREAMS, 5)];
         let wanted = all.iter().zip(self.wanted).filter(|(_, wanted)| *wanted);
         wanted.flat_map(|((table, weight), _)| std::iter::repeat_n(*table, *weight)).collect()
     }
@@ -347,12 +387,12 @@ fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
     if mark.contains('|') {
         let words: Vec<&str> = mark.split('|').collect();
         let word = *random.pick(&words);
-        let is_key = word.len() == 1 && "lhsz".contains(word);
+        let is_key = word.len() == 1 && "lhszt".contains(word);
         let chosen = if is_key { key(random, word.chars().next().unwrap_or('k')) } else { word.as_bytes().to_vec() };
         return args.push(chosen);
     }
     let (name, many) = mark.strip_suffix('+').map_or((mark, false), |name| (name, true));
-    if let ("l" | "h" | "s" | "z" | "q" | "g", letter) = (name, name.chars().next().unwrap_or('k')) {
+    if let ("l" | "h" | "s" | "z" | "q" | "g" | "t", letter) = (name, name.chars().next().unwrap_or('k')) {
         let count = if many { 1 + random.below(3) } else { 1 };
         return args.extend((0..count).map(|_| key(random, letter)));
     }
@@ -370,6 +410,17 @@ fn fill_mark(random: &mut Random, mark: &str, args: &mut Vec<Arg>) {
             }
             "e" => args.push(length(random)),
             "x" => args.push(score(random)),
+            "d" => args.push(id(random)),
+            "w" => args.push(match random.below(20) {
+                0 => id(random),
+                1 => random.pick(&["x", "5-x", "-", "0-0", "0-*", "18446744073709551615-*"]).as_bytes().to_vec(),
+                2..=4 => format!("{}-*", 2 + random.below(4)).into_bytes(),
+                _ => b"1-*".to_vec(),
+            }),
+            "a" => {
+                let end = id(random);
+                args.push(if random.one_in(4) { [b"(".as_slice(), &end].concat() } else { end });
+            }
             "i" => args.push(spell::small(random)),
             "j" => args.push(random.pick(&["0", "1", "3", "-1", "-4", "20", "-50", "x"]).as_bytes().to_vec()),
             "n" => args.push(random.pick(&["0", "1", "1", "2", "2", "3", "10", "100", "-1", "x"]).as_bytes().to_vec()),
@@ -416,14 +467,14 @@ fn tokens(template: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ABOUT, GEO, HASHES, LIMITS, LISTS, SETS, SORTED, fill, tokens};
+    use super::{ABOUT, GEO, HASHES, LIMITS, LISTS, SETS, SORTED, STREAMS, fill, tokens};
     use varve_testkit::Random;
 
     #[test]
     fn every_template_can_be_filled() {
         assert_eq!(tokens("a {?b {c} d} {e|f}"), ["a", "{?b {c} d}", "{e|f}"]);
         let mut random = Random::new(1);
-        for template in [LISTS, HASHES, SETS, SORTED, GEO, LIMITS, ABOUT].concat() {
+        for template in [LISTS, HASHES, SETS, SORTED, GEO, STREAMS, LIMITS, ABOUT].concat() {
             for _ in 0..200 {
                 let mut args = Vec::new();
                 fill(&mut random, template, &mut args);

@@ -66,6 +66,8 @@ const TABLE: &[(&str, &str, Rule)] = &[
     ("info", "", Rule::Figures),        // most are figures of a server
     ("time", "", Rule::Form),           // the clock
     ("lolwut", "", Rule::Form),         // our own picture
+    ("xinfo", "stream", Rule::Form),    // radix-tree-nodes is a figure of another tree
+    ("xinfo", "help", Rule::Form),      // our own text
     ("client", "id", Rule::Form),       // another sequence
     ("client", "list", Rule::Form),     // addresses, figures
     ("client", "info", Rule::Form),     // addresses, figures

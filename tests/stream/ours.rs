@@ -12,7 +12,7 @@ use varve_exec::journal::EffectStream;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits};
-use varve_store::{EffectSink, LogGeometry, Options, Policy, Removal, Store, StoreWorker, Unit};
+use varve_store::{EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, Removal, Store, StoreWorker, Unit};
 use varve_testkit::{RespValue, client};
 
 /// Turns of the background in one step at most, and the time of each.
@@ -141,6 +141,10 @@ impl Ours {
 
     /// Changes a setting, as the server gives it to the store.
     fn set(&self, name: &str, value: &str) {
+        if name == "stream-node-max-entries" {
+            let stream = NodeLimits { bytes: 4096, entries: value.parse().expect("a number") };
+            return self.store.shapes().set(&Limits { stream, ..Limits::default() });
+        }
         let removal = match name {
             "lazyfree-lazy-user-del" => Removal::Taken,
             "lazyfree-lazy-expire" => Removal::Expired,

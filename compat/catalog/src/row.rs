@@ -101,6 +101,7 @@ pub enum Group {
     Cluster,
     Bitmap,
     Hyperloglog,
+    Stream,
 }
 
 impl Group {
@@ -121,6 +122,7 @@ impl Group {
             Group::Cluster => "cluster",
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
+            Group::Stream => "stream",
         }
     }
 }

@@ -5,12 +5,13 @@
 //! set:          xor(member)
 //! sorted set:   xor(mix(member) mix(score as text))
 //! hash:         xor(mix(field) mix(value))
+//! stream:       of each entry in order mix(ID), mix(field) mix(value) ..
 //! ```
 //! `xor` folds the hash of some bytes into a digest, whatever the order; `mix` makes the order count.
 
 use varve_base::number::push_f64;
 use varve_exec::WideCtx;
-use varve_store::{Key, Tx, Type};
+use varve_store::{Key, StreamId, Tx, Type};
 
 use crate::sha1::{Digest, sha1};
 
@@ -58,7 +59,18 @@ fn mix_value(digest: &mut Digest, tx: &mut Tx<'_>, key: &Key<'_>) {
         Type::List => {
             let _ = tx.list_for_each(key, |element| mix(digest, element));
         }
-        Type::Stream => {}
+        Type::Stream => {
+            let _ = tx.stream_peek(key, |stream| {
+                stream.range(StreamId::MIN, StreamId::MAX, false, |entry| {
+                    mix(digest, format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+                    for (field, value) in entry.fields {
+                        mix(digest, field);
+                        mix(digest, value);
+                    }
+                    true
+                });
+            });
+        }
     }
     if tx.expiry(key).flatten().is_some() {
         xor(digest, b"!!expire!!");

@@ -19,14 +19,13 @@ pub(crate) const DATABASE_RANGE: CommandError = CommandError::new(&"ERR Out of r
 pub(crate) const DECREMENT_OVERFLOW: CommandError = CommandError::new(&"ERR decrement would overflow");
 pub(crate) const DUMP_CHECKSUM: CommandError = CommandError::new(&"ERR DUMP payload version or checksum are wrong");
 pub(crate) const DUMP_FORMAT: CommandError = CommandError::new(&"ERR Bad data format");
+pub(crate) const ENTRIES_ADDED_NEGATIVE: CommandError = CommandError::new(&"ERR entries_added must be positive");
+pub(crate) const ENTRIES_ADDED_SMALL: CommandError =
+    CommandError::new(&"ERR The entries_added specified in XSETID is smaller than the target stream length");
 pub(crate) const EXPIRE_GT_LT: CommandError =
     CommandError::new(&"ERR GT and LT options at the same time are not compatible");
 pub(crate) const EXPIRE_NX: CommandError =
     CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
-pub(crate) const FIELD_READ_ONLY: CommandError = CommandError::new(&"ERR BITFIELD_RO only supports the GET subcommand");
-pub(crate) const FIELD_TYPE: CommandError = CommandError::new(
-    &"ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
-);
 pub(crate) const FIELDS_MISSING: CommandError =
     CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
 pub(crate) const FIELDS_NUMBER: CommandError =
@@ -34,6 +33,10 @@ pub(crate) const FIELDS_NUMBER: CommandError =
 pub(crate) const FIELDS_POSITIVE: CommandError = CommandError::new(&"ERR Number of fields must be a positive integer");
 pub(crate) const FIELD_NO_FLOAT: CommandError = CommandError::new(&"ERR hash value is not a float");
 pub(crate) const FIELD_NO_INTEGER: CommandError = CommandError::new(&"ERR hash value is not an integer");
+pub(crate) const FIELD_READ_ONLY: CommandError = CommandError::new(&"ERR BITFIELD_RO only supports the GET subcommand");
+pub(crate) const FIELD_TYPE: CommandError = CommandError::new(
+    &"ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+);
 pub(crate) const FIRST_DB: CommandError = CommandError::new(&"ERR invalid first DB index");
 pub(crate) const FREQUENCY_RANGE: CommandError = CommandError::new(&"ERR Invalid FREQ value, must be >= 0 and <= 255");
 pub(crate) const FREQUENCY_WITHOUT_LFU: CommandError = CommandError::new(
@@ -65,6 +68,10 @@ pub(crate) const INVALID_ARGUMENTS: CommandError = CommandError::new(&"ERR Inval
 pub(crate) const INVALID_ARITY: CommandError =
     CommandError::new(&"ERR Invalid number of arguments specified for command");
 pub(crate) const INVALID_COMMAND: CommandError = CommandError::new(&"ERR Invalid command specified");
+pub(crate) const LAST_BELOW_GIVEN_DELETED: CommandError =
+    CommandError::new(&"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id");
+pub(crate) const LAST_BELOW_TOP: CommandError =
+    CommandError::new(&"ERR The ID specified in XSETID is smaller than the target stream top item");
 pub(crate) const LCS_LENGTH: CommandError = CommandError::new(&"ERR String too long for LCS");
 pub(crate) const LCS_LEN_AND_IDX: CommandError =
     CommandError::new(&"ERR If you want both the length and indexes, please just use IDX.");
@@ -112,9 +119,30 @@ pub(crate) const SKETCH_ERROR: CommandError = CommandError::new(&"ERR TESTFAILED
 pub(crate) const SKETCH_FORMS_DIFFER: CommandError = CommandError::new(&"ERR TESTFAILED dense/sparse disagree");
 pub(crate) const SORT_NO_SCORE: CommandError =
     CommandError::new(&"ERR One or more scores can't be converted into double");
+pub(crate) const STREAM_END: CommandError = CommandError::new(&"ERR invalid end ID for the interval");
+pub(crate) const STREAM_EXHAUSTED: CommandError =
+    CommandError::new(&"ERR The stream has exhausted the last possible ID, unable to add more items");
+pub(crate) const STREAM_ID: CommandError =
+    CommandError::new(&"ERR Invalid stream ID specified as stream command argument");
+pub(crate) const STREAM_ID_SMALL: CommandError =
+    CommandError::new(&"ERR The ID specified in XADD is equal or smaller than the target stream top item");
+pub(crate) const STREAM_ID_ZERO: CommandError =
+    CommandError::new(&"ERR The ID specified in XADD must be greater than 0-0");
+pub(crate) const STREAM_START: CommandError = CommandError::new(&"ERR invalid start ID for the interval");
+pub(crate) const STREAM_TOO_LARGE: CommandError = CommandError::new(&"ERR Elements are too large to be stored");
 pub(crate) const TIMEOUT_NO_FLOAT: CommandError = CommandError::new(&"ERR timeout is not a float or out of range");
 pub(crate) const TOO_MANY_KEYS: CommandError =
     CommandError::new(&"ERR Number of keys can't be greater than number of args");
+pub(crate) const TRIM_LIMIT: CommandError = CommandError::new(&"ERR The LIMIT argument must be >= 0.");
+pub(crate) const TRIM_LIMIT_ALONE: CommandError =
+    CommandError::new(&"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
+pub(crate) const TRIM_LIMIT_EXACT: CommandError =
+    CommandError::new(&"ERR syntax error, LIMIT cannot be used without the special ~ option");
+pub(crate) const TRIM_MAXLEN: CommandError = CommandError::new(&"ERR The MAXLEN argument must be >= 0.");
+pub(crate) const TRIM_TWICE: CommandError =
+    CommandError::new(&"ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
+pub(crate) const TRIM_WHAT: CommandError =
+    CommandError::new(&"ERR syntax error, XTRIM must be called with a trimming strategy");
 pub(crate) const TTL_NEGATIVE: CommandError = CommandError::new(&"ERR Invalid TTL value, must be >= 0");
 pub(crate) const VALUE_NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
 pub(crate) const VALUE_RANGE: CommandError = CommandError::new(&"ERR value is out of range");
@@ -171,6 +199,12 @@ pub(crate) fn unsupported_option(word: &[u8]) -> CommandError {
 /// A subcommand of PFDEBUG that there is not.
 pub(crate) fn unknown_pfdebug(name: &[u8]) -> CommandError {
     CommandError::owned([b"ERR Unknown PFDEBUG subcommand '", name, b"'"].concat())
+}
+
+/// A subcommand of a container that there is not in this form.
+pub(crate) fn wrong_subcommand(container: &str, name: &[u8]) -> CommandError {
+    let head = b"ERR unknown subcommand or wrong number of arguments for '".as_slice();
+    CommandError::owned([head, name, b"'. Try ", container.as_bytes(), b" HELP."].concat())
 }
 
 /// A subcommand of DEBUG that there is not, or not with this number of arguments.

@@ -33,6 +33,7 @@ mod list;
 mod migrate;
 mod set;
 mod sha1;
+mod stream;
 mod string;
 mod transaction;
 mod wait;
@@ -49,6 +50,7 @@ pub const FAMILIES: &[&[FileRows]] = &[
     hash::ROWS,
     set::ROWS,
     zset::ROWS,
+    stream::ROWS,
     geo::ROWS,
     bitmap::ROWS,
     hyperloglog::ROWS,

@@ -8,6 +8,7 @@
 //! 2 reply          RESP2, with the same escapes; `...` at the end stands for anything
 //! 3 reply          RESP3, where it differs
 //! @ 1500           the clock moves on 1500 milliseconds
+//! & 3              nodes of streams have 3 entries at most, up to the next section
 //! ```
 
 mod common;
@@ -61,6 +62,11 @@ fn hyperloglogs_as_the_peer_replies() {
 }
 
 #[test]
+fn streams_as_the_peer_replies() {
+    check(include_str!("data/peer_stream.txt"));
+}
+
+#[test]
 fn dump_and_restore_as_the_peer_replies() {
     check(include_str!("data/peer_dump.txt"));
 }
@@ -88,6 +94,7 @@ fn check(script: &str) {
                     server = Server::new(resp);
                 }
                 Some(b'@') => server.advance(line[2..].parse().expect("milliseconds")),
+                Some(b'&') => server.set_node_entries(line[2..].parse().expect("entries")),
                 Some(b'>') => {
                     let second = &lines.next().expect("a reply")[2..];
                     let third = lines.next_if(|line| line.starts_with("3 ")).map_or(second, |line| &line[2..]);

@@ -43,7 +43,10 @@ impl Distinct {
         | Part::Element(name)
         | Part::Pair(name, _)
         | Part::DatedPair(name, ..)
-        | Part::Scored(name, _)) = part;
+        | Part::Scored(name, _)) = part
+        else {
+            return Ok(());
+        };
         if self.seen.insert(hash64(SEED, name)) { Ok(()) } else { Err(ReadFault::Duplicate) }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) mod ty {
     pub(crate) const SET: u8 = 2;
     pub(crate) const HASH: u8 = 4;
     pub(crate) const ZSET: u8 = 5;
+    pub(crate) const STREAM: u8 = 19;
 }
 
 /// A string's length prefix, its first two bits.
@@ -68,6 +69,21 @@ pub enum Magic {
     Redis,
     /// "VALKEY" and three digits.
     Valkey,
+}
+
+/// The facts of a stream beside its entries and groups. IDs are milliseconds and a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamTail {
+    /// Number of entries.
+    pub len: u64,
+    /// The greatest ID that the stream has ever had.
+    pub last: (u64, u64),
+    /// The ID of the first entry.
+    pub first: (u64, u64),
+    /// The greatest ID that was deleted.
+    pub max_deleted: (u64, u64),
+    /// Entries that were ever added.
+    pub added: u64,
 }
 
 /// The server that these numbers are of, and the version.

@@ -27,6 +27,6 @@ pub mod write;
 mod lzf;
 
 pub use distinct::Distinct;
-pub use format::{Dialect, Kind, Magic};
+pub use format::{Dialect, Kind, Magic, StreamTail};
 pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, StringReader, ValueReader};
-pub use write::{LastUse, Payload, RdbBuffer, Writer, put_large};
+pub use write::{LastUse, Listpack, Payload, RdbBuffer, Writer, put_large};

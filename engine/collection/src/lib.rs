@@ -5,6 +5,7 @@
 //!   Collection::Hash   LeafTable    directory by hash --------> leaves of pairs         objects of the log
 //!   Collection::Set    LeafTable    directory by hash --------> leaves of members       objects of the log
 //!   Collection::Zset   SortedSet    counted tree, and an index --> leaves of members  objects of the log
+//!   Collection::Stream Stream       counted tree by ID -------> nodes of entries        objects of the log
 //! ```
 //! Every object of a collection carries the collection's number as its owner. Through that number the caller finds the
 //! collection when reclaim comes across one of its objects.
@@ -14,7 +15,8 @@
 //! | [`list`] | lists: packed nodes in order |
 //! | [`leaf_table`] | fields of hashes and members of sets in packed leaves, in order of their hashes |
 //! | [`zset`] | sorted sets: packed leaves in the order of (score, member), and an index of the members; small ones in a packed node |
-//! | `counted_tree` | the counted B+ tree that lists and sorted sets share |
+//! | [`stream`] | streams: nodes of entries in the order of their IDs |
+//! | `counted_tree` | the counted B+ tree that lists, sorted sets and streams share |
 //! | `handed` | what is kept for readers: leaves as they were |
 //! | `sequence_readers` | readers of leaves that have an order of their own |
 //!
@@ -29,6 +31,7 @@ mod kinds;
 pub mod leaf_table;
 pub mod list;
 mod sequence_readers;
+pub mod stream;
 pub mod zset;
 
 use std::collections::HashSet;
@@ -43,6 +46,7 @@ use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 pub use handed::{KeptBytes, ReaderBytes};
 use leaf_table::LeafTable;
 use list::Quicklist;
+use stream::Stream;
 use zset::SortedSet;
 
 /// The number of a big collection: all its objects carry it as their owner.
@@ -166,6 +170,8 @@ pub enum Collection {
     Set(LeafTable),
     /// A sorted set.
     Zset(Box<SortedSet>),
+    /// A stream.
+    Stream(Box<Stream>),
 }
 
 impl Collection {
@@ -225,12 +231,28 @@ impl Collection {
         set
     }
 
-    /// True without elements: no key leads to such a one.
+    /// The stream; the key's object says that this is one.
+    #[inline]
+    pub fn stream(&self) -> &Stream {
+        let Collection::Stream(stream) = self else { unreachable!("a stream") };
+        stream
+    }
+
+    /// The stream, to change.
+    #[inline]
+    pub fn stream_mut(&mut self) -> &mut Stream {
+        let Collection::Stream(stream) = self else { unreachable!("a stream") };
+        stream
+    }
+
+    /// True without elements: no key leads to such a one, except to a stream.
     pub fn is_empty(&self) -> bool {
         match self {
             Collection::List(c) => c.len() == 0,
             Collection::Hash(e) | Collection::Set(e) => e.len() == 0,
             Collection::Zset(z) => z.len() == 0,
+            // A stream without entries is a key like any other.
+            Collection::Stream(_) => false,
         }
     }
 
@@ -240,6 +262,7 @@ impl Collection {
             Collection::List(c) => c.object_bytes() as usize + c.table_bytes(),
             Collection::Hash(e) | Collection::Set(e) => e.object_bytes() as usize + e.table_bytes(),
             Collection::Zset(z) => z.memory(),
+            Collection::Stream(s) => s.object_bytes() as usize + s.table_bytes(),
         }
     }
 
@@ -250,13 +273,14 @@ impl Collection {
             Collection::List(c) => c.table_bytes(),
             Collection::Hash(e) | Collection::Set(e) => e.table_bytes(),
             Collection::Zset(z) => z.table_bytes(),
+            Collection::Stream(s) => s.table_bytes(),
         }
     }
 
     /// Figures of the elements' index; a list has none.
     pub fn table_stats(&self) -> Option<TableStats> {
         match self {
-            Collection::List(_) => None,
+            Collection::List(_) | Collection::Stream(_) => None,
             Collection::Hash(e) | Collection::Set(e) => Some(e.table_stats()),
             Collection::Zset(z) => Some(z.table_stats()),
         }
@@ -268,6 +292,7 @@ impl Collection {
             Collection::List(c) => c.relocate(ctx, head),
             Collection::Hash(e) | Collection::Set(e) => e.relocate(ctx, head),
             Collection::Zset(z) => z.relocate(ctx, head),
+            Collection::Stream(s) => s.relocate(ctx, head),
         }
     }
 
@@ -277,6 +302,7 @@ impl Collection {
             Collection::List(c) => c.free_step(ctx, objects),
             Collection::Hash(e) | Collection::Set(e) => e.free_step(ctx, objects),
             Collection::Zset(z) => z.free_step(ctx, objects),
+            Collection::Stream(s) => s.free_step(ctx, objects),
         }
     }
 
@@ -286,7 +312,7 @@ impl Collection {
         match self {
             Collection::Hash(e) | Collection::Set(e) => Some(e.cell_line(hash)),
             Collection::Zset(z) => Some(z.cell_line(hash)),
-            Collection::List(_) => None,
+            Collection::List(_) | Collection::Stream(_) => None,
         }
     }
 
@@ -296,7 +322,7 @@ impl Collection {
         match self {
             Collection::Hash(e) | Collection::Set(e) => e.leaf_line(log, hash),
             Collection::Zset(z) => z.leaf_line(log, hash),
-            Collection::List(_) => None,
+            Collection::List(_) | Collection::Stream(_) => None,
         }
     }
 
@@ -307,6 +333,7 @@ impl Collection {
             Collection::List(c) => c.shrink_step(),
             Collection::Hash(e) | Collection::Set(e) => e.shrink_step(),
             Collection::Zset(z) => z.shrink_step(),
+            Collection::Stream(s) => s.shrink_step(),
         }
     }
 
@@ -318,6 +345,7 @@ impl Collection {
             // Leaves are split and joined by the commands that fill and empty them.
             Collection::Hash(_) | Collection::Set(_) => false,
             Collection::Zset(z) => z.wants_step(),
+            Collection::Stream(s) => s.wants_step(),
         }
     }
 
@@ -327,6 +355,7 @@ impl Collection {
             Collection::List(c) => c.step(ctx, buckets),
             Collection::Hash(_) | Collection::Set(_) => {}
             Collection::Zset(z) => z.step(buckets),
+            Collection::Stream(s) => s.step(ctx, buckets),
         }
     }
 
@@ -336,6 +365,7 @@ impl Collection {
             Collection::List(c) => c.end_reading(number),
             Collection::Hash(e) | Collection::Set(e) => e.end_reading(ctx, number),
             Collection::Zset(z) => z.end_reading(ctx, number),
+            Collection::Stream(s) => s.end_reading(number),
         }
     }
 
@@ -346,6 +376,7 @@ impl Collection {
             Collection::List(c) => c.is_read(),
             Collection::Hash(e) | Collection::Set(e) => e.is_read(),
             Collection::Zset(z) => z.is_read(),
+            Collection::Stream(s) => s.is_read(),
         }
     }
 
@@ -356,6 +387,7 @@ impl Collection {
             Collection::Hash(e) => Collection::Hash(e.copy(from, appender, id)),
             Collection::Set(e) => Collection::Set(e.copy(from, appender, id)),
             Collection::Zset(z) => Collection::Zset(Box::new(z.copy(from, appender, id))),
+            Collection::Stream(s) => Collection::Stream(Box::new(s.copy(from, appender, id))),
         }
     }
 
@@ -365,6 +397,7 @@ impl Collection {
             Collection::List(c) => c.verify(ctx, id, live),
             Collection::Hash(e) | Collection::Set(e) => e.verify(ctx, id, live),
             Collection::Zset(z) => z.verify(ctx, id, live),
+            Collection::Stream(s) => s.verify(ctx, id, live),
         }
     }
 }

@@ -28,8 +28,8 @@ pub use keyspace::store::{Options, Store};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
-    AddError, Ahead, ElementLine, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick, ReadOn, SetOp,
-    SetView, SetViews, SetsInParts, Tx, Unpublished, WholeReader, ZRanges, ZsetReader,
+    AddError, Ahead, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick,
+    ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges, ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
@@ -54,6 +54,10 @@ pub use state::watch::{self, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;
 pub use varve_collection::list::End as ListEnd;
+pub use varve_collection::stream::{
+    NodeLimits, StreamEntry, StreamFacts, StreamFields, StreamId, StreamNode, StreamPart, StreamReader, StreamState,
+    Trim,
+};
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;
 pub use varve_packed::node::PackedEntry;

@@ -193,19 +193,7 @@ impl Config {
             run_min_bytes: values.above_zero("varve-run-min-bytes"),
             memory_bytes_max: values.number("maxmemory"),
             policy: Policy::named(&values.text("maxmemory-policy")).expect("the table holds names of policies"),
-            shapes: varve_store::Limits {
-                list_fill: values.number("list-max-listpack-size"),
-                list_depth: values.number("list-compress-depth"),
-                sketch_bytes: values.number("hll-sparse-max-bytes"),
-                ..varve_store::Limits::default()
-            }
-            .with(Type::Hash, values.number("hash-max-listpack-entries"), values.number("hash-max-listpack-value"))
-            .with(Type::Set, values.number("set-max-intset-entries"), 0)
-            .with(
-                Type::Zset,
-                values.number("zset-max-listpack-entries"),
-                values.number("zset-max-listpack-value"),
-            ),
+            shapes: shapes(values),
             reclaim: varve_store::Formula::named(&values.text("reclaim-policy")).expect("the table holds names"),
             defrag: values.yes("activedefrag").then(|| defrag(values)),
             eviction: varve_store::Eviction {
@@ -281,6 +269,23 @@ fn defrag(values: &Values) -> varve_store::Defrag {
         values.number("active-defrag-cycle-min"),
         values.number("active-defrag-cycle-max"),
     )
+}
+
+/// The limits of encodings.
+fn shapes(values: &Values) -> varve_store::Limits {
+    varve_store::Limits {
+        list_fill: values.number("list-max-listpack-size"),
+        list_depth: values.number("list-compress-depth"),
+        sketch_bytes: values.number("hll-sparse-max-bytes"),
+        stream: varve_store::NodeLimits {
+            bytes: values.number("stream-node-max-bytes"),
+            entries: values.number("stream-node-max-entries"),
+        },
+        ..varve_store::Limits::default()
+    }
+    .with(Type::Hash, values.number("hash-max-listpack-entries"), values.number("hash-max-listpack-value"))
+    .with(Type::Set, values.number("set-max-intset-entries"), 0)
+    .with(Type::Zset, values.number("zset-max-listpack-entries"), values.number("zset-max-listpack-value"))
 }
 
 fn client_memory(text: &str) -> ClientMemory {

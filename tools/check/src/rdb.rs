@@ -94,7 +94,7 @@ fn read<R: io::Read>(reader: &mut Reader<R>, summary: &mut Summary, bar: &Progre
                 distinct.add(&part).err()
             }
             Event::ValueEnd => match open.take() {
-                Some(Open { key, .. }) if key.elements == 0 && !matches!(key.kind, Kind::Stream | Kind::Module) => {
+                Some(Open { key, .. }) if key.elements == 0 && key.kind != Kind::Module => {
                     open = Some(Open { key, expiry_ms: None });
                     Some(ReadFault::Empty)
                 }
@@ -126,6 +126,9 @@ fn bytes_of(part: &Part<'_>) -> u64 {
         Part::Pair(field, value) => field.len() + value.len(),
         Part::DatedPair(field, value, _) => field.len() + value.len() + size_of::<i64>(),
         Part::Scored(member, _) => member.len() + size_of::<f64>(),
+        Part::Entry(..) | Part::Pending(..) | Part::Owned(_) => 16,
+        Part::Tail(_) => 0,
+        Part::Group(name, ..) | Part::Consumer(name, ..) => name.len(),
     };
     bytes as u64
 }

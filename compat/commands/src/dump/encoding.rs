@@ -10,7 +10,7 @@
 use varve_exec::{Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
-use varve_store::{Key, Pin, Tx, Type, WholeReader};
+use varve_store::{EntryReader, Key, Pin, StreamFacts, StreamId, StreamPart, Tx, Type, ValuePart, WholeReader};
 
 use super::value::{kind_of, put_part, put_value};
 
@@ -33,6 +33,8 @@ pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
 /// Where the parts of a long value come from.
 enum Source {
     Elements(WholeReader),
+    /// The entries of a stream, and its other facts.
+    Entries(EntryReader, StreamFacts),
     /// A string, and how many of its bytes are done.
     Text(Pin, usize),
 }
@@ -46,15 +48,23 @@ pub(crate) struct LongDump {
 impl LongDump {
     /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
     pub(crate) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
-        let (ty, len, pin) = tx.look(key, |value| (value.ty(), value.len(), value.pin()))?;
+        let (ty, len, pin, stream) = tx.look(key, |value| (value.ty(), value.len(), value.pin(), value.stream()))?;
         let source = match ty {
-            Type::Stream => return None,
             Type::String => Source::Text(pin?, 0),
             _ if !tx.is_long(key) => return None,
+            Type::Stream => {
+                let range = (StreamId::MIN, StreamId::MAX);
+                let begun = tx.begin_reading_stream(key, range, false, u64::MAX);
+                Source::Entries(begun.expect("the key has this type")?.0, stream?.1)
+            }
             _ => Source::Elements(tx.begin_reading_whole(key, ty).expect("the key has this type")?),
         };
         let mut payload = Payload::new(kind_of(ty));
-        let count = if let Source::Text(pin, _) = &source { pin.len() as u64 } else { len };
+        let count = match (&source, stream) {
+            (Source::Text(pin, _), _) => pin.len() as u64,
+            (_, Some((nodes, _))) => nodes as u64,
+            _ => len,
+        };
         payload.encoded().count(count);
         payload.settle();
         Some(LongDump { source, payload })
@@ -69,6 +79,15 @@ impl LongDump {
             Source::Elements(reader) => {
                 let encoded = payload.encoded();
                 tx.read_whole_on(reader, |part| put_part(part, encoded)).into()
+            }
+            Source::Entries(reader, facts) => {
+                let encoded = payload.encoded();
+                let show = |part: StreamPart<'_>| put_part(ValuePart::Entries(part.node), encoded);
+                let progress: Progress = tx.read_entries_on(reader, show).into();
+                if matches!(progress, Progress::Done) {
+                    put_part(ValuePart::Facts(*facts), payload.encoded());
+                }
+                progress
             }
             Source::Text(pin, done) => {
                 let end = pin.len().min(*done + TEXT_PART_BYTES);
@@ -111,6 +130,7 @@ impl Ongoing for LongDump {
     fn kept_bytes(&self) -> usize {
         match &self.source {
             Source::Elements(reader) => reader.kept_bytes(),
+            Source::Entries(reader, _) => reader.kept_bytes(),
             Source::Text(..) => 0,
         }
     }

@@ -8,7 +8,11 @@
 //! Whoever inserts reports the change of the key.
 
 use varve_rdb::{Kind, Part, ReadFault};
-use varve_store::{Key, ListEnd, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded};
+use varve_store::{
+    Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded,
+};
+
+use super::stream::Batch;
 
 /// Bytes that a text costs at most beside its own.
 const TEXT_BYTES: usize = 64;
@@ -26,12 +30,21 @@ pub struct Insertion {
     ends: Vec<usize>,
     /// Scores of the batch's members.
     scores: Vec<f64>,
+    /// The entries that a stream's batch adds.
+    entries: Batch,
     parts: u64,
 }
 
 impl Default for Insertion {
     fn default() -> Insertion {
-        Insertion { kind: Kind::String, bytes: Vec::new(), ends: Vec::new(), scores: Vec::new(), parts: 0 }
+        Insertion {
+            kind: Kind::String,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            scores: Vec::new(),
+            entries: Batch::default(),
+            parts: 0,
+        }
     }
 }
 
@@ -41,7 +54,7 @@ impl Insertion {
     /// # Errors
     /// The store has no such values.
     pub fn begin(&mut self, kind: Kind) -> Result<(), ReadFault> {
-        if matches!(kind, Kind::Stream | Kind::Module) {
+        if kind == Kind::Module {
             return Err(ReadFault::Unsupported(kind.name()));
         }
         (self.kind, self.parts) = (kind, 0);
@@ -83,6 +96,15 @@ impl Insertion {
                 self.push(member)?;
                 self.scores.push(score);
             }
+            Part::Entry(..)
+            | Part::Tail(_)
+            | Part::Group(..)
+            | Part::Pending(..)
+            | Part::Consumer(..)
+            | Part::Owned(_) => self.entries.collect(part)?,
+        }
+        if !self.entries.is_whole(self.ends.len()) {
+            return Ok(false);
         }
         Ok(self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES)
     }
@@ -109,12 +131,13 @@ impl Insertion {
         let count = self.ends.len();
         let texts = (0..count).map(|i| self.text(i));
         let new = match self.kind {
+            Kind::Stream => tx.unpublished_stream(to, |stream| self.add_entries(stream)).map(|()| count),
             _ if count == 0 => return Ok(true),
             Kind::List => tx.unpublished_push(to, texts),
             Kind::Set => tx.unpublished_add(to, texts),
             Kind::Hash => tx.unpublished_set(to, self.pairs()).map(|new| 2 * new),
             Kind::Zset => tx.unpublished_score(to, self.members()),
-            Kind::String | Kind::Stream | Kind::Module => unreachable!("its parts do not wait"),
+            Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };
         let Some(new) = new else { return Ok(false) };
         self.clear();
@@ -137,7 +160,7 @@ impl Insertion {
     }
 
     fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
-        if self.ends.is_empty() {
+        if self.ends.is_empty() && self.entries.is_empty() {
             return Ok(());
         }
         let count = self.ends.len();
@@ -147,7 +170,13 @@ impl Insertion {
             Kind::Set => tx.set_add(key, texts),
             Kind::Hash => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
             Kind::Zset => self.flush_members(tx, key),
-            Kind::String | Kind::Stream | Kind::Module => unreachable!("its parts do not wait"),
+            Kind::Stream => {
+                if !tx.exists(key) {
+                    tx.make_stream(key);
+                }
+                tx.stream_mut(key, |stream| self.add_entries(stream)).map(|_| count)
+            }
+            Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };
         self.clear();
         match new {
@@ -166,6 +195,20 @@ impl Insertion {
         Ok(new)
     }
 
+    /// Adds what the batch of a stream has.
+    fn add_entries(&self, stream: &mut StreamWriter<'_, '_>) {
+        let mut at = 0;
+        for &(id, fields) in &self.entries.entries {
+            let end = at + 2 * fields;
+            let pairs = (at / 2..end / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)));
+            stream.add(id, pairs);
+            at = end;
+        }
+        if let Some(state) = self.entries.state {
+            stream.set_state(state);
+        }
+    }
+
     fn text(&self, i: usize) -> &[u8] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
         &self.bytes[start..self.ends[i]]
@@ -176,6 +219,7 @@ impl Insertion {
         self.bytes.shrink_to(4 * BATCH_BYTES);
         self.ends.clear();
         self.scores.clear();
+        self.entries = Batch::default();
     }
 }
 

@@ -10,6 +10,7 @@ mod commands;
 mod encoding;
 mod insertion;
 mod restoring;
+mod stream;
 mod value;
 
 pub(crate) use encoding::{LongDump, whole};

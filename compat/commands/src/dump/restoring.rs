@@ -111,8 +111,11 @@ impl<R: Read> Measure<R> {
             let text = match part {
                 Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
                 Part::Pair(field, value) => field.len() + value.len(),
-                // Fields that expire are not there yet.
-                Part::DatedPair(..) => return Err(errors::DUMP_FORMAT),
+                Part::Entry(..) | Part::Tail(_) => 0,
+                // Fields that expire are not there yet, nor are groups of streams.
+                Part::DatedPair(..) | Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
+                    return Err(errors::DUMP_FORMAT);
+                }
             };
             self.distinct.add(&part).map_err(|_| errors::DUMP_FORMAT)?;
             self.size.bytes += text as u64 + ELEMENT_BYTES;
@@ -316,8 +319,9 @@ impl LongRestore {
             Kind::Set => Type::Set,
             Kind::Hash => Type::Hash,
             Kind::Zset => Type::Zset,
-            // Streams and values of modules were refused.
-            Kind::String | Kind::Stream | Kind::Module => {
+            Kind::Stream => Type::Stream,
+            // Values of modules were refused.
+            Kind::String | Kind::Module => {
                 self.stage = Stage::Publish(New::Small);
                 return Ok(Progress::More);
             }

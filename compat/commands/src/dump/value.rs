@@ -1,7 +1,7 @@
 //! From the store's values to RDB's.
 
-use varve_rdb::{Kind, RdbBuffer};
-use varve_store::{Before, Type, ValuePart};
+use varve_rdb::{Kind, Listpack, RdbBuffer, StreamTail};
+use varve_store::{Before, StreamFacts, StreamId, StreamNode, Type, ValuePart};
 
 /// The type in an RDB file that a type of the store is.
 pub fn kind_of(ty: Type) -> Kind {
@@ -21,9 +21,11 @@ pub fn put_value(value: &Before<'_>, to: &mut RdbBuffer) {
     value.for_each(&mut |part| put_part(part, to));
 }
 
-/// Appends the number of parts of a value, which stands before them; a string has none.
+/// Appends the number of parts of a value, which stands before them: of a stream its nodes. A string has none.
 pub fn put_count(value: &Before<'_>, to: &mut RdbBuffer) {
-    if value.ty() != Type::String {
+    if let Some((nodes, _)) = value.stream() {
+        to.count(nodes as u64);
+    } else if value.ty() != Type::String {
         to.count(value.len());
     }
 }
@@ -34,5 +36,47 @@ pub fn put_part(part: ValuePart<'_>, to: &mut RdbBuffer) {
         ValuePart::Whole(text) | ValuePart::Element(text) => to.string(text),
         ValuePart::Pair(field, value) => to.pair(field, value),
         ValuePart::Scored(member, score) => to.scored(member, score),
+        ValuePart::Entries(node) => to.entries(pair(node.first()), &listpack_of(node)),
+        ValuePart::Facts(facts) => to.stream_tail(&tail_of(facts), 0),
     }
+}
+
+fn pair(id: StreamId) -> (u64, u64) {
+    (id.ms, id.seq)
+}
+
+fn tail_of(StreamFacts { len, first, state }: StreamFacts) -> StreamTail {
+    let (last, max_deleted) = (pair(state.last), pair(state.max_deleted));
+    StreamTail { len, last, first: pair(first), max_deleted, added: state.added }
+}
+
+/// The mark of an entry that has the node's master fields.
+const SAME_FIELDS: i64 = 2;
+
+/// A node as redis-server has it.
+fn listpack_of(node: StreamNode<'_>) -> Listpack {
+    let (mut to, first) = (Listpack::default(), node.first());
+    to.integer(node.len() as i64);
+    // Entries that were removed are not in it.
+    to.integer(0);
+    to.integer(node.master().len() as i64);
+    node.master().for_each(|name| to.text(name));
+    to.integer(0);
+    node.for_each(|entry| {
+        let (are_master, count) = (entry.fields.are_master(), entry.fields.len() as i64);
+        to.integer(if are_master { SAME_FIELDS } else { 0 });
+        to.integer(entry.id.ms.wrapping_sub(first.ms) as i64);
+        to.integer(entry.id.seq.wrapping_sub(first.seq) as i64);
+        if !are_master {
+            to.integer(count);
+        }
+        for (name, value) in entry.fields {
+            if !are_master {
+                to.text(name);
+            }
+            to.text(value);
+        }
+        to.integer(if are_master { count + 3 } else { 2 * count + 4 });
+    });
+    to
 }

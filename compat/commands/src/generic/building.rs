@@ -151,7 +151,9 @@ impl Building {
             ValuePart::Element(element) => self.push(element),
             ValuePart::Scored(member, score) => self.push_scored(member, score),
             ValuePart::Pair(field, value) => self.push_pair(field, value),
-            ValuePart::Whole(_) => unreachable!("a string has no elements"),
+            ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) => {
+                unreachable!("no string and no stream is copied in parts")
+            }
         }
     }
 

@@ -71,7 +71,9 @@ fn push(batch: &mut Scratch, part: ValuePart<'_>) {
     match part {
         ValuePart::Element(member) => batch.push(member, 1.0),
         ValuePart::Scored(member, score) => batch.push(member, score),
-        ValuePart::Whole(_) | ValuePart::Pair(..) => unreachable!("sets are combined"),
+        ValuePart::Whole(_) | ValuePart::Pair(..) | ValuePart::Entries(_) | ValuePart::Facts(_) => {
+            unreachable!("sets are combined")
+        }
     }
 }
 

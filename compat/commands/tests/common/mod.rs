@@ -11,7 +11,7 @@ use varve_exec::pause::Pause;
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
-use varve_store::{EffectSink, Limits, LogGeometry, Options, Policy, ReadBounds, Store, StoreWorker, Unit};
+use varve_store::{EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, ReadBounds, Store, StoreWorker, Unit};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -96,6 +96,13 @@ impl Server {
             out,
             now_ms: START_MS,
         }
+    }
+
+    /// Has nodes of streams take this number of entries.
+    #[allow(dead_code, reason = "not every test that shares this module has streams")]
+    pub(crate) fn set_node_entries(&self, entries: u64) {
+        let stream = NodeLimits { bytes: 4096, entries };
+        self.store.shapes().set(&Limits { stream, ..Limits::default() });
     }
 
     /// Moves the clock on.

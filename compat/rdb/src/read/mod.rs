@@ -15,6 +15,7 @@ mod packed;
 mod pieces;
 mod skip;
 mod source;
+mod streams;
 mod strings;
 mod values;
 
@@ -70,7 +71,7 @@ pub enum Event<'a> {
 pub struct KeyHead<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The type of its value. Streams and values of modules have no parts: their end follows at once.
+    /// The type of its value. Values of modules have no parts: their end follows at once.
     pub kind: Kind,
     /// Number of the type, for [`ValueReader::new`].
     pub type_number: u8,

@@ -1,7 +1,6 @@
 //! Passing over a value by its frame alone: nothing packed is looked into.
 //!
-//! A loader that has several threads finds the borders of values in this way, and streams and values of modules are
-//! passed over so.
+//! A loader that has several threads finds the borders of values in this way, and values of modules are passed over so.
 
 use std::io::Read;
 

@@ -1,7 +1,8 @@
 //! A value, part by part, whatever its encoding.
 //!
 //! ```text
-//! Start ─▶ Done                       a string, a stream (passed over)
+//! Start ─▶ Done                       a string, a value of a module (passed over)
+//! Start ─▶ Stream ─▶ Done             a stream (`streams.rs`)
 //! Start ─▶ Elements ─▶ Done           a number of elements, each in the file
 //! Start ─▶ Blob ─▶ Done               one packed blob
 //! Start ─▶ Nodes ⇄ Node ─▶ Done       a quicklist: packed blobs and large elements
@@ -12,11 +13,12 @@ use std::io::Read;
 
 use varve_base::number::{INT_TEXT_MAX, parse_f64, write_i64};
 
-use crate::format::Encoding;
+use crate::format::{Encoding, StreamTail};
 use crate::read::fault::ReadFault;
 use crate::read::packed::{Cursor, Entry, Form};
 use crate::read::skip;
 use crate::read::source::Source;
+use crate::read::streams::{StreamItem, StreamState};
 
 /// A part of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +33,18 @@ pub enum Part<'a> {
     DatedPair(&'a [u8], &'a [u8], i64),
     /// A member of a sorted set and its score, which is a number.
     Scored(&'a [u8], f64),
+    /// An entry of a stream begins: its ID, and how many fields follow as pairs. IDs come in order.
+    Entry((u64, u64), u64),
+    /// The facts of a stream, behind its entries.
+    Tail(StreamTail),
+    /// A group of a stream: its name, the ID that was delivered last, and the number of entries read, -1 if that is not known.
+    Group(&'a [u8], (u64, u64), i64),
+    /// An entry that is pending in the group: its ID, when it was delivered, in milliseconds of Unix time, and how often.
+    Pending((u64, u64), i64, u64),
+    /// A consumer of the group: its name, and when it was seen and when it was active, in milliseconds of Unix time.
+    Consumer(&'a [u8], i64, i64),
+    /// A pending entry of the group is the consumer's.
+    Owned((u64, u64)),
 }
 
 #[derive(Debug)]
@@ -40,6 +54,7 @@ enum State {
     Blob(Cursor),
     Nodes(u64),
     Node(Cursor, u64),
+    Stream(Box<StreamState>),
     Done,
 }
 
@@ -57,6 +72,7 @@ enum Ready {
     Element(Slot),
     Pair(Slot, Slot, i64),
     Scored(Slot, f64),
+    Other(StreamItem),
 }
 
 /// A value that is being read, and the memory for its parts, which is kept from value to value.
@@ -133,6 +149,7 @@ impl Values {
             Ready::Pair(field, value, 0) => Part::Pair(show(field, text), show(value, other)),
             Ready::Pair(field, value, until) => Part::DatedPair(show(field, text), show(value, other), until),
             Ready::Scored(member, score) => Part::Scored(show(member, text), score),
+            Ready::Other(item) => part_of_stream(item, blob),
         }
     }
 
@@ -161,6 +178,13 @@ impl Values {
                         return Ok(Some(ready));
                     }
                 }
+                State::Stream(stream) => match stream.next(source, &mut self.blob, &mut self.small)? {
+                    Some(StreamItem::Pair(field, value)) => {
+                        return Ok(Some(Ready::Pair(Slot::Blob(field), Slot::Blob(value), 0)));
+                    }
+                    Some(item) => return Ok(Some(Ready::Other(item))),
+                    None => self.state = State::Done,
+                },
                 State::Node(cursor, left) => match cursor.next_entry(&self.blob)? {
                     Some(entry) => return Ok(Some(Ready::Element(Slot::Blob(entry)))),
                     None => self.state = State::Nodes(*left),
@@ -177,7 +201,11 @@ impl Values {
                 source.string(&mut self.first, &mut self.small)?;
                 return Ok(Some(Ready::Whole));
             }
-            Encoding::Stream(_) | Encoding::Module | Encoding::ModulePreGa => {
+            Encoding::Stream(form) => {
+                self.state = State::Stream(Box::new(StreamState::begin(form, source.length()?)));
+                return Ok(None);
+            }
+            Encoding::Module | Encoding::ModulePreGa => {
                 self.skip(source)?;
                 return Ok(None);
             }
@@ -274,6 +302,19 @@ impl Values {
         source.string(&mut self.blob, &mut self.small)?;
         self.state = State::Node(Cursor::open(form, &self.blob)?, left);
         Ok(None)
+    }
+}
+
+/// A part of a stream that is no pair; `name` was read with it.
+fn part_of_stream(item: StreamItem, name: &[u8]) -> Part<'_> {
+    match item {
+        StreamItem::Entry(id, fields) => Part::Entry(id, fields),
+        StreamItem::Tail(tail) => Part::Tail(tail),
+        StreamItem::Group(last, read) => Part::Group(name, last, read),
+        StreamItem::Pending(id, time_ms, count) => Part::Pending(id, time_ms, count),
+        StreamItem::Consumer(seen_ms, active_ms) => Part::Consumer(name, seen_ms, active_ms),
+        StreamItem::Owned(id) => Part::Owned(id),
+        StreamItem::Pair(..) => unreachable!("a pair is in its node"),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use varve_base::number::parse_i64;
 
-use crate::format::{Kind, len, op, ty};
+use crate::format::{Kind, StreamTail, len, op, ty};
 use crate::lzf::{self, Table};
+use crate::write::Listpack;
 
 /// Strings of more bytes than this are worth compressing.
 const COMPRESS_MIN_BYTES: usize = 20;
@@ -120,7 +121,7 @@ impl RdbBuffer {
     /// Begins an entry; its value follows. `expiry_ms` is Unix time.
     ///
     /// # Panics
-    /// For streams and values of modules, which are not written.
+    /// For values of modules, which are not written.
     pub fn begin(&mut self, kind: Kind, key: &[u8], expiry_ms: Option<i64>, access: Option<LastUse>) {
         if let Some(expiry_ms) = expiry_ms {
             self.bytes.push(op::EXPIRE_MS);
@@ -141,7 +142,7 @@ impl RdbBuffer {
     /// The type of a value, in front of it; an entry has its key between the two, DUMP's payload has none.
     ///
     /// # Panics
-    /// For streams and values of modules, which are not written.
+    /// For values of modules, which are not written.
     pub fn kind(&mut self, kind: Kind) {
         self.bytes.push(match kind {
             Kind::String => ty::STRING,
@@ -149,7 +150,8 @@ impl RdbBuffer {
             Kind::Set => ty::SET,
             Kind::Hash => ty::HASH,
             Kind::Zset => ty::ZSET,
-            Kind::Stream | Kind::Module => panic!("no {} is written", kind.name()),
+            Kind::Stream => ty::STREAM,
+            Kind::Module => panic!("no module's value is written"),
         });
     }
 
@@ -183,6 +185,26 @@ impl RdbBuffer {
     pub fn scored(&mut self, member: &[u8], score: f64) {
         self.string(member);
         self.bytes.extend_from_slice(&score.to_le_bytes());
+    }
+
+    /// A node of a stream, whose master ID is `first`.
+    pub fn entries(&mut self, first: (u64, u64), entries: &Listpack) {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&first.0.to_be_bytes());
+        key[8..].copy_from_slice(&first.1.to_be_bytes());
+        self.string(&key);
+        self.string(&entries.seal());
+    }
+
+    /// The facts of a stream, behind its nodes, and the number of its groups.
+    pub fn stream_tail(&mut self, tail: &StreamTail, groups: u64) {
+        self.count(tail.len);
+        for (ms, seq) in [tail.last, tail.first, tail.max_deleted] {
+            self.count(ms);
+            self.count(seq);
+        }
+        self.count(tail.added);
+        self.count(groups);
     }
 
     /// Appends the text of an integer of 32 bits as one; false for any other text.

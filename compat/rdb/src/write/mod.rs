@@ -11,10 +11,12 @@
 
 mod buffer;
 mod large;
+mod listpack;
 mod payload;
 
 pub use buffer::{LastUse, RdbBuffer};
 pub use large::put_large;
+pub use listpack::Listpack;
 pub use payload::Payload;
 
 use std::io::{self, Write};

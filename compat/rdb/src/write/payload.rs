@@ -27,7 +27,7 @@ impl Payload {
     /// A payload of a value of this type, of which nothing is encoded yet.
     ///
     /// # Panics
-    /// For streams and values of modules, which are not written.
+    /// For values of modules, which are not written.
     pub fn new(kind: Kind) -> Payload {
         let mut encoded = RdbBuffer::new(true);
         encoded.kind(kind);

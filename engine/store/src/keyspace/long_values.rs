@@ -50,6 +50,7 @@ impl Shard {
             Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
             Collection::List(list) => list.begin_reading((number, bytes), 0, list.len(), ListEnd::Front),
             Collection::Zset(set) => set.begin_reading((number, bytes), 0, set.len() as u64, false),
+            Collection::Stream(stream) => stream.begin_reading((number, bytes), 0, stream.len(), false),
         });
         walk.add_long(LongValue { reader, sink, scratch: Default::default() });
     }
@@ -129,6 +130,11 @@ fn show_some(
         Collection::Zset(set) => set.read_on(ctx, (number, false), |member, score| {
             sink.part(ValuePart::Scored(member, score));
             budget.takes(member.len() + size_of::<f64>())
+        }),
+        Collection::Stream(stream) => stream.read_on(ctx.read(), (number, false), |part| {
+            sink.part(ValuePart::Entries(part.node));
+            budget.elements = budget.elements.saturating_sub(part.len());
+            budget.takes(part.node.bytes())
         }),
     }
 }

@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use varve_collection::list::{NodePart, Search, emit_from};
+use varve_collection::stream::StreamPart;
 use varve_collection::zset::SortedSet;
 use varve_collection::{Collection, ReaderBytes, ReaderNumber, WriteCtx};
 use varve_packed::node::{Coded, PackedEntry};
@@ -73,6 +74,7 @@ pub(super) fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
         Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
         Collection::List(list) => (list.len(), list.object_bytes()),
         Collection::Zset(set) => (set.len() as u64, set.object_bytes()),
+        Collection::Stream(stream) => (stream.len(), stream.object_bytes()),
     };
     len >= bounds.long_elements || bytes >= LONG_BYTES
 }
@@ -106,6 +108,20 @@ pub struct ZsetReader {
 
 impl ZsetReader {
     /// Bytes that the set keeps for it ([`CollectionReader::kept_bytes`]).
+    pub fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
+}
+
+/// A reader of a range of a stream.
+#[derive(Debug)]
+pub struct EntryReader {
+    reader: CollectionReader,
+    rev: bool,
+}
+
+impl EntryReader {
+    /// Bytes that the stream keeps for it ([`CollectionReader::kept_bytes`]).
     pub fn kept_bytes(&self) -> usize {
         self.reader.kept_bytes()
     }
@@ -178,7 +194,7 @@ impl Tx<'_> {
     pub(super) fn begin_elements_reading(&mut self, (at, link): (Found, Link)) -> CollectionReader {
         let begin = |collection: &mut Collection, (number, bytes)| match collection {
             Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
-            Collection::List(_) | Collection::Zset(_) => unreachable!("elements in an order of their own"),
+            _ => unreachable!("elements in an order of their own"),
         };
         self.held.at_mut(at.shard).begin_reading(self.store.ground(), link.place, ReaderBytes::default(), begin)
     }
@@ -235,6 +251,42 @@ impl Tx<'_> {
                 begin,
             ),
             rev,
+        }
+    }
+
+    /// Begins to read the positions `from..to` of a stream that was opened, downwards if `rev`, if that takes too long for one
+    /// hold.
+    pub(super) fn begin_entry_reading(
+        &mut self,
+        (at, link): (Found, Link),
+        (from, to): (u64, u64),
+        rev: bool,
+    ) -> Option<EntryReader> {
+        let (ground, count) = (self.store.ground(), to - from);
+        let shard = self.held.at_mut(at.shard);
+        let stream = shard.root(link.place).body.stream();
+        if count == 0 || !is_long_range((count, stream.len()), stream.object_bytes(), ground.readers().bounds()) {
+            return None;
+        }
+        let first = if rev { to - 1 } else { from };
+        let begin = |stream: &mut Collection, reader| stream.stream_mut().begin_reading(reader, first, count, rev);
+        Some(EntryReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), rev })
+    }
+
+    /// Shows the reader of a stream some more entries.
+    pub fn read_entries_on(&mut self, reader: &mut EntryReader, mut show: impl FnMut(StreamPart<'_>)) -> ReadOn {
+        let (mut budget, rev) = (HoldBudget::new(self.store), reader.rev);
+        let read = self.with_reader_root(&mut reader.reader, |collection, ctx, number| {
+            let show = |part: StreamPart<'_>| {
+                show(part);
+                budget.takes_many(part.len(), part.node.bytes())
+            };
+            collection.stream_mut().read_on(ctx.read(), (number, rev), show).then_some(())
+        });
+        match read {
+            None => ReadOn::Busy,
+            Some(Some(())) => ReadOn::More(0),
+            Some(None) => ReadOn::All,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  a key's shard held:  begin_unpublished --> Unpublished         with no shard held before, again and again:
-//!    unpublished_push, _add, _set, _score:  try the shard of the root --> some elements --> it stays held
+//!    unpublished_push, _add, _set, ..:  try the shard of the root --> some elements --> it stays held
 //!  both shards held:    publish_built --> the key leads to the root, whatever it held before: one change
 //!  dropped before that: the background lets the root die, as it forgets a reader whose owner is gone
 //! ```
@@ -12,11 +12,13 @@
 use varve_collection::leaf_table::LeafTable;
 use varve_collection::list::ListCtx;
 use varve_collection::list::Quicklist;
+use varve_collection::stream::Stream;
 use varve_collection::zset::{SortedSet, ZAdd, ZAdded};
 use varve_collection::{Collection, WriteCtx};
 use varve_packed::node::Coded;
 
 use super::Tx;
+use super::streams::StreamWriter;
 use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::link::Link;
@@ -43,7 +45,8 @@ impl Tx<'_> {
             Type::Hash => Collection::Hash(LeafTable::fields()),
             Type::Set => Collection::Set(LeafTable::members()),
             Type::Zset => Collection::Zset(Box::new(SortedSet::new(ctx.id, 0))),
-            Type::String | Type::Stream => panic!("{ty:?} has no elements that are added one by one"),
+            Type::Stream => Collection::Stream(Box::new(Stream::empty())),
+            Type::String => panic!("{ty:?} has no elements that are added one by one"),
         });
         Unpublished { hold: self.held.at_mut(at).withhold_root(self.store.ground(), link.place), ty }
     }
@@ -93,6 +96,16 @@ impl Tx<'_> {
             let add = |(member, score)| zset.add(ctx, member, score, ZAdd::default());
             items.map(add).filter(|added| matches!(added, ZAdded::Added(_))).count()
         })
+    }
+
+    /// Changes a stream. `None`, and nothing is done, if its shard is busy.
+    pub fn unpublished_stream<R>(
+        &mut self,
+        stream: &mut Unpublished,
+        change: impl FnOnce(&mut StreamWriter<'_, '_>) -> R,
+    ) -> Option<R> {
+        let limits = self.store.shapes().stream();
+        self.build_on(stream, |collection, ctx| change(&mut StreamWriter::new(collection.stream_mut(), ctx, limits)))
     }
 
     /// Tries to hold the shards of a key and of the collection that it is going to lead to: two databases may have been

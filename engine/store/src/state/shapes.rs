@@ -11,6 +11,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use varve_collection::stream::NodeLimits;
+
 use super::types::{PerType, SmallLimits, Type};
 
 /// Most fields, integers or members of a small hash, set or sorted set, whatever the settings say.
@@ -25,6 +27,8 @@ pub struct Shapes {
     list_depth: AtomicU64,
     list_alone: AtomicU64,
     sketch_bytes: AtomicUsize,
+    stream_bytes: AtomicU64,
+    stream_entries: AtomicU64,
     small: PerType<SmallShape>,
 }
 
@@ -45,6 +49,8 @@ pub struct Limits {
     pub list_depth: u64,
     /// `hll-sparse-max-bytes`: most bytes of a HyperLogLog that has runs of registers.
     pub sketch_bytes: usize,
+    /// `stream-node-max-bytes` and `stream-node-max-entries`.
+    pub stream: NodeLimits,
     /// For hashes `hash-max-listpack-entries` and `hash-max-listpack-value`, for sets `set-max-intset-entries`, for sorted
     /// sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
     pub small: PerType<SmallLimits>,
@@ -53,7 +59,13 @@ pub struct Limits {
 impl Default for Limits {
     /// As Redis 7.0.15.
     fn default() -> Limits {
-        Limits { list_fill: -2, list_depth: 0, sketch_bytes: 3000, small: PerType::new(|ty| ty.row().limits) }
+        Limits {
+            list_fill: -2,
+            list_depth: 0,
+            sketch_bytes: 3000,
+            stream: NodeLimits { bytes: 4096, entries: 100 },
+            small: PerType::new(|ty| ty.row().limits),
+        }
     }
 }
 
@@ -74,6 +86,8 @@ impl Default for Shapes {
             list_depth: AtomicU64::new(l.list_depth),
             list_alone: AtomicU64::new(u64::MAX),
             sketch_bytes: AtomicUsize::new(l.sketch_bytes),
+            stream_bytes: AtomicU64::new(l.stream.bytes),
+            stream_entries: AtomicU64::new(l.stream.entries),
             small: PerType::new(|ty| SmallShape {
                 entries: AtomicU64::new(l.small[ty].entries),
                 value_bytes: AtomicU64::new(l.small[ty].value_bytes),
@@ -89,6 +103,8 @@ impl Shapes {
         self.list_fill.store(l.list_fill, Relaxed);
         self.list_depth.store(l.list_depth, Relaxed);
         self.sketch_bytes.store(l.sketch_bytes, Relaxed);
+        self.stream_bytes.store(l.stream.bytes, Relaxed);
+        self.stream_entries.store(l.stream.entries, Relaxed);
         for ty in Type::ALL {
             let (shape, limits) = (&self.small[ty], l.small[ty]);
             shape.entries.store(limits.entries.min(SMALL_ENTRIES_MAX), Relaxed);
@@ -112,6 +128,12 @@ impl Shapes {
     #[inline]
     pub fn sketch_bytes(&self) -> usize {
         self.sketch_bytes.load(Relaxed)
+    }
+
+    /// See [`Limits::stream`].
+    #[inline]
+    pub fn stream(&self) -> NodeLimits {
+        NodeLimits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) }
     }
 
     /// Bytes from which a list's element has a node to itself however large nodes may be: a means of tests, no setting.

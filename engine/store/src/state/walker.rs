@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
+use varve_collection::stream::{StreamFacts, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
 use varve_segment::{Object, Pin};
 
@@ -222,7 +223,7 @@ impl Walking {
 }
 
 /// A part of a value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum ValuePart<'a> {
     /// A string.
     Whole(&'a [u8]),
@@ -232,6 +233,10 @@ pub enum ValuePart<'a> {
     Pair(&'a [u8], &'a [u8]),
     /// A member of a sorted set and its score.
     Scored(&'a [u8], f64),
+    /// A node of a stream: some entries in order.
+    Entries(StreamNode<'a>),
+    /// The facts of a stream, behind its entries.
+    Facts(StreamFacts),
 }
 
 /// An object that is about to change.
@@ -285,9 +290,16 @@ impl<'a> Before<'a> {
             (Some(Collection::List(list)), _) => list.len(),
             (Some(Collection::Hash(table) | Collection::Set(table)), _) => table.len() as u64,
             (Some(Collection::Zset(set)), _) => set.len() as u64,
+            (Some(Collection::Stream(stream)), _) => stream.len(),
             (None, Some(small)) => small.len() as u64,
             (None, None) => 1,
         }
+    }
+
+    /// Number of nodes of a stream, and its other facts; `None` for other types.
+    pub fn stream(&self) -> Option<(usize, StreamFacts)> {
+        let Some(Collection::Stream(stream)) = self.collection else { return None };
+        Some((stream.nodes(), StreamReader { stream, ctx: self.ctx }.facts()))
     }
 
     /// False: there is no key without a value.
@@ -301,6 +313,7 @@ impl<'a> Before<'a> {
             Some(Collection::List(list)) => (list.len(), list.object_bytes()),
             Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
             Some(Collection::Zset(set)) => (set.len() as u64, set.object_bytes()),
+            Some(Collection::Stream(stream)) => (stream.len(), stream.object_bytes()),
             None => return false,
         };
         len > WHOLE_ELEMENTS.min(bounds.hold_elements as u64) || bytes > WHOLE_BYTES
@@ -312,6 +325,7 @@ impl<'a> Before<'a> {
             Some(Collection::List(list)) => list.object_bytes() as usize,
             Some(Collection::Hash(table) | Collection::Set(table)) => table.object_bytes() as usize,
             Some(Collection::Zset(set)) => set.object_bytes() as usize,
+            Some(Collection::Stream(stream)) => stream.object_bytes() as usize,
             None => self.object.value().len(),
         }
     }
@@ -322,7 +336,7 @@ impl<'a> Before<'a> {
         if self.ty() == Type::String { self.ctx.log.pin(self.ctx.access, self.r) } else { None }
     }
 
-    /// Shows the value: a string whole, a list from front to back, other collections in no order.
+    /// Shows the value: a string whole, a list and a stream from front to back, other collections in no order.
     pub fn for_each(&self, show: &mut dyn FnMut(ValuePart<'_>)) {
         match (self.collection, Small::of(&self.object)) {
             (Some(collection), _) => self.for_each_of(collection, show),
@@ -354,6 +368,11 @@ impl<'a> Before<'a> {
             Collection::Set(members) => members.for_each_member(ctx, |member| show(ValuePart::Element(member))),
             Collection::Zset(set) => {
                 set.walk(ctx, 0, false, set.len() as u64, |member, score| show(ValuePart::Scored(member, score)));
+            }
+            Collection::Stream(stream) => {
+                let reader = StreamReader { stream, ctx };
+                reader.for_each_node(|node| show(ValuePart::Entries(node)));
+                show(ValuePart::Facts(reader.facts()));
             }
         }
     }

@@ -3,10 +3,11 @@
 //! the fuzz target `world`.
 //!
 //! ```text
-//! what (6 bits) | worker (1)   key      other key, or element      number
+//! what (7 bits) | worker (1)   key      other key, or element      number
 //! ```
 //! Every outcome is compared, then the key that it was about; `verify()` comes every `VERIFY_EVERY` operations.
 
+mod streams;
 pub(crate) mod value;
 mod zsets;
 
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 use value::{Plain, combine};
 use varve_store::{
-    AddError, Limits, ListEnd, ListPart, LogGeometry, Options, PerType, Policy, SetOp, SmallLimits, Store, StoreWorker,
-    StringForm, Ttl, Tx, Type, WrongType,
+    AddError, Limits, ListEnd, ListPart, LogGeometry, NodeLimits, Options, PerType, Policy, SetOp, SmallLimits, Store,
+    StoreWorker, StringForm, Ttl, Tx, Type, WrongType,
 };
 
 const DATABASES: u32 = 3;
@@ -36,7 +37,7 @@ pub(crate) struct Op {
     pub(crate) number: u8,
 }
 
-/// The numbers of a type's operations, of 64. Those that no type has are of all types, and of the store.
+/// The numbers of a type's operations, of 70. Those that no type has are of all types, and of the store.
 pub(crate) fn operations(ty: Type) -> std::ops::Range<u8> {
     match ty {
         Type::List => 0..12,
@@ -44,7 +45,7 @@ pub(crate) fn operations(ty: Type) -> std::ops::Range<u8> {
         Type::Hash => 22..30,
         Type::Zset => 30..43,
         Type::String => 43..45,
-        Type::Stream => 0..0,
+        Type::Stream => 62..70,
     }
 }
 
@@ -77,7 +78,8 @@ impl World {
 
     /// Does one operation to both.
     pub(crate) fn apply(&mut self, op: Op) {
-        let (name, what) = (name(op.one), op.what % 64);
+        let (name, what) = (name(op.one), op.what % 128 % 70);
+        let op = Op { what: op.what & 128 | what, ..op };
         match Type::ALL.into_iter().find(|ty| operations(*ty).contains(&what)) {
             Some(ty) => self.apply_to(ty, what - operations(ty).start, op, &name),
             None => self.apply_to_all(what, op, &name),
@@ -110,7 +112,7 @@ impl World {
             (Type::Hash, _) => self.hash_scan(op, name),
             (Type::Zset, _) => self.sorted(op, name, number),
             (Type::String, _) => self.string(op, name),
-            (Type::Stream, _) => unreachable!("streams have no operation"),
+            (Type::Stream, _) => self.streams(op, name, number),
         }
     }
 
@@ -228,7 +230,7 @@ impl World {
 
     fn push(&mut self, op: Op, name: &Name) {
         let (end, words) = (end(op.what), words(op));
-        let only_existing = op.what % 64 == 2;
+        let only_existing = op.what % 128 == 2;
         let slices = || words.iter().map(Vec::as_slice);
         let pushed = self.with(op, &[name], |tx| tx.list_push(&tx.key(&name.1), end, slices(), only_existing));
         let expected = self.typed(name, Type::List, !only_existing).map(|value| {
@@ -243,7 +245,7 @@ impl World {
 
     fn pop(&mut self, op: Op, name: &Name) {
         let (end, count, mut shown) = (end(op.two), u64::from(op.number), Vec::new());
-        let single = op.what % 64 == 3;
+        let single = op.what % 128 == 3;
         let popped = self.with(op, &[name], |tx| match single {
             true => tx.list_pop(&tx.key(&name.1), end, |element| shown.push(element.to_vec())),
             false => tx.list_pop_many(&tx.key(&name.1), end, count, |part| {
@@ -461,13 +463,13 @@ impl World {
     fn hash_set(&mut self, op: Op, name: &Name) {
         let words = words(op);
         let pairs = || words.iter().map(Vec::as_slice).zip(words.iter().rev().map(Vec::as_slice));
-        let set = self.with(op, &[name], |tx| match op.what % 64 {
+        let set = self.with(op, &[name], |tx| match op.what % 128 {
             22 => tx.hash_set_new(&tx.key(&name.1), &words[0], &words[0]).map(usize::from),
             _ => tx.hash_set(&tx.key(&name.1), pairs()),
         });
         let expected = self.typed(name, Type::Hash, true).map(|value| {
             let hash = value.expect("made").hash();
-            if op.what % 64 == 22 {
+            if op.what % 128 == 22 {
                 let new = !hash.contains_key(&words[0]);
                 hash.entry(words[0].clone()).or_insert(words[0].clone());
                 return usize::from(new);
@@ -585,6 +587,7 @@ impl World {
             list_fill: [-1, 1, 2, 5, 30, -2, -5, 128][usize::from(number / 4 % 8)],
             list_depth: u64::from(number / 32 % 3),
             small: PerType::new(|ty| SmallLimits { entries: if ty == Type::Set { few * 2 } else { few }, value_bytes }),
+            stream: NodeLimits { bytes: 400, entries: 1 + few },
             ..Limits::default()
         });
         for ty in [Type::Hash, Type::Set, Type::Zset] {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use varve_store::{ListPart, SetOp, Tx, Type};
+use varve_store::{ListPart, SetOp, StreamId, Tx, Type};
 
 /// A value as the model has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,17 @@ pub(crate) enum Plain {
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     Set(BTreeSet<Vec<u8>>),
     Zset(BTreeMap<Vec<u8>, f64>),
+    Stream(Entries),
+}
+
+/// The fields and values of an entry.
+pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The entries of a stream, and the greatest ID that it has ever had.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Entries {
+    pub(crate) entries: BTreeMap<StreamId, Pairs>,
+    pub(crate) last: StreamId,
 }
 
 impl Plain {
@@ -22,12 +33,14 @@ impl Plain {
             Plain::Hash(_) => Type::Hash,
             Plain::Set(_) => Type::Set,
             Plain::Zset(_) => Type::Zset,
+            Plain::Stream(_) => Type::Stream,
         }
     }
 
     pub(crate) fn empty(ty: Type) -> Plain {
         match ty {
-            Type::String | Type::Stream => Plain::String(Vec::new()),
+            Type::String => Plain::String(Vec::new()),
+            Type::Stream => Plain::Stream(Entries::default()),
             Type::List => Plain::List(VecDeque::new()),
             Type::Hash => Plain::Hash(BTreeMap::new()),
             Type::Set => Plain::Set(BTreeSet::new()),
@@ -38,7 +51,8 @@ impl Plain {
     /// A collection without elements, which is no key.
     pub(crate) fn is_gone(&self) -> bool {
         match self {
-            Plain::String(_) => false,
+            // A stream without entries stays.
+            Plain::String(_) | Plain::Stream(_) => false,
             Plain::List(list) => list.is_empty(),
             Plain::Hash(hash) => hash.is_empty(),
             Plain::Set(set) => set.is_empty(),
@@ -90,6 +104,20 @@ impl Plain {
                 let view = tx.set_view(&k).expect("a set").expect("it is there");
                 view.for_each(|m| assert!(set.insert(m.text(&mut [0; 20]).to_vec()), "a member twice"));
                 assert_eq!(view.len(), set.len());
+            }
+            Plain::Stream(stream) => {
+                let facts = tx.stream_peek(&k, |view| {
+                    view.range(StreamId::MIN, StreamId::MAX, false, |entry| {
+                        let fields = entry.fields.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+                        assert!(stream.entries.insert(entry.id, fields).is_none(), "an entry twice");
+                        true
+                    });
+                    view.facts()
+                });
+                let facts = facts.expect("a stream").expect("it is there");
+                assert_eq!(facts.len, stream.entries.len() as u64);
+                assert_eq!(facts.first, stream.entries.keys().next().copied().unwrap_or(StreamId::MIN));
+                stream.last = facts.state.last;
             }
             Plain::Zset(zset) => {
                 let mut last: Option<(f64, Vec<u8>)> = None;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_store::{ListEnd, ReadBounds, StoreWorker, Ttl, Tx, Type, ZAdd};
+use varve_store::{ListEnd, ReadBounds, StoreWorker, StreamId, Ttl, Tx, Type, ZAdd};
 
 use super::{Recorder, begin, key, set, store, work_off};
 use crate::all_types::value::Plain;
@@ -13,7 +13,7 @@ const ELEMENTS: usize = 3000;
 /// Elements of a hold, at the end of whose leaf it ends.
 const HOLD: usize = 64;
 const BIG: &[u8] = b"big";
-const TYPES: [Type; 4] = [Type::Hash, Type::Set, Type::List, Type::Zset];
+const TYPES: [Type; 5] = [Type::Hash, Type::Set, Type::List, Type::Zset, Type::Stream];
 const NOW: i64 = 1_000_000;
 
 fn element(n: usize) -> Vec<u8> {
@@ -29,6 +29,10 @@ fn original(ty: Type) -> Plain {
             Plain::Set(set) => _ = set.insert(element(n)),
             Plain::List(list) => list.push_back(element(n)),
             Plain::Zset(zset) => _ = zset.insert(element(n), n as f64),
+            Plain::Stream(stream) => {
+                stream.last = StreamId::new(0, n as u64 + 1);
+                stream.entries.insert(stream.last, vec![(element(n), element(n + 1))]);
+            }
             Plain::String(_) => unreachable!("types that take several holds"),
         }
     }
@@ -51,6 +55,16 @@ fn add(worker: &mut StoreWorker, ty: Type, numbers: std::ops::Range<usize>, suff
             let k = tx.key(BIG);
             match ty {
                 Type::Hash => _ = tx.hash_set(&k, [(&element(n)[..], &value[..])].into_iter()).expect("a hash"),
+                Type::Stream => {
+                    if !tx.exists(&k) {
+                        tx.make_stream(&k);
+                    }
+                    tx.stream_mut(&k, |stream| {
+                        let id = stream.state().last.next().expect("a small one");
+                        stream.add(id, [(&element(n)[..], &value[..])].into_iter());
+                    })
+                    .expect("a stream");
+                }
                 Type::Set => _ = tx.set_add(&k, [&element(n)[..]]).expect("a set"),
                 // A member that is there gets a score that brings it to another leaf.
                 Type::Zset => {
@@ -69,6 +83,10 @@ fn take(worker: &mut StoreWorker, ty: Type, numbers: impl Iterator<Item = usize>
             let k = tx.key(BIG);
             match ty {
                 Type::Hash => _ = tx.hash_remove(&k, [&element(n)[..]].into_iter()).expect("a hash"),
+                Type::Stream => {
+                    let id = StreamId::new(0, n as u64 + 1);
+                    tx.stream_mut(&k, |stream| stream.remove(id)).expect("a stream");
+                }
                 Type::Set => _ = tx.set_remove(&k, [&element(n)[..]]).expect("a set"),
                 Type::Zset => _ = tx.zset_remove(&k, &element(n)).expect("a sorted set"),
                 _ if n % 2 == 0 => _ = tx.list_pop(&k, ListEnd::Back, |_| ()).expect("a list"),

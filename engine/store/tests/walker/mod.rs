@@ -15,8 +15,8 @@ use crate::all_types::{Name, Op, World};
 use crate::setting;
 use varve_base::rng::Rng;
 use varve_store::{
-    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StringForm, Ttl, Type,
-    ValuePart, Walker,
+    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StreamFacts, StringForm,
+    Ttl, Type, ValuePart, Walker,
 };
 
 /// A walker that remembers what it was shown.
@@ -54,7 +54,7 @@ impl Walker for Recorder {
         let mut value = Plain::empty(old.ty());
         let mut parts = 0;
         old.for_each(&mut |part| {
-            parts += 1;
+            parts += elements(&part);
             add_part(&mut value, part);
         });
         assert_eq!(old.len(), parts, "the number of parts is known before they are shown");
@@ -64,7 +64,8 @@ impl Walker for Recorder {
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let name = (u32::from(old.db()), old.key().to_vec());
         let shown = Shown { name, value: Plain::empty(old.ty()), expiry: old.expiry_ms() };
-        Some(Box::new(Long { shown, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
+        let facts = old.stream().map(|(_, facts)| facts);
+        Some(Box::new(Long { shown, facts, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
     }
 
     fn before_all(&self) {
@@ -91,6 +92,7 @@ impl Walker for Recorder {
 /// A long collection that is being shown.
 struct Long {
     shown: Shown,
+    facts: Option<StreamFacts>,
     parts: u64,
     len: u64,
     /// The most elements of one hold, and those before the hold.
@@ -101,7 +103,7 @@ struct Long {
 
 impl PartSink for Long {
     fn part(&mut self, part: ValuePart<'_>) {
-        self.parts += 1;
+        self.parts += elements(&part);
         add_part(&mut self.shown.value, part);
     }
 
@@ -110,7 +112,10 @@ impl PartSink for Long {
         self.before = self.parts;
     }
 
-    fn end(self: Box<Self>) {
+    fn end(mut self: Box<Self>) {
+        if let Some(facts) = self.facts {
+            add_part(&mut self.shown.value, ValuePart::Facts(facts));
+        }
         assert_eq!(self.len, self.parts, "the number of parts is known before they are shown");
         let mut recorded = self.recorder.recorded.lock().expect("no panic");
         recorded.long += 1;
@@ -145,6 +150,15 @@ impl Recorder {
     }
 }
 
+/// Elements of a part.
+fn elements(part: &ValuePart<'_>) -> u64 {
+    match part {
+        ValuePart::Entries(node) => node.len() as u64,
+        ValuePart::Facts(_) => 0,
+        _ => 1,
+    }
+}
+
 fn add_part(value: &mut Plain, part: ValuePart<'_>) {
     match (value, part) {
         (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
@@ -155,6 +169,14 @@ fn add_part(value: &mut Plain, part: ValuePart<'_>) {
         }
         (Plain::Zset(zset), ValuePart::Scored(member, score)) => {
             assert!(zset.insert(member.to_vec(), score).is_none(), "a member twice");
+        }
+        (Plain::Stream(stream), ValuePart::Entries(node)) => node.for_each(|entry| {
+            let fields = entry.fields.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+            assert!(stream.entries.insert(entry.id, fields).is_none(), "an entry twice");
+        }),
+        (Plain::Stream(stream), ValuePart::Facts(facts)) => {
+            assert_eq!(facts.len, stream.entries.len() as u64);
+            stream.last = facts.state.last;
         }
         (value, part) => panic!("{part:?} of {value:?}"),
     }

@@ -203,7 +203,7 @@ impl<'s> Reading<'s> {
                 }
                 Event::ModuleAux(_) => return Err("the file has data of a module".to_owned()),
                 Event::Key(head) => {
-                    if matches!(head.kind, Kind::Stream | Kind::Module) {
+                    if head.kind == Kind::Module {
                         let (key, kind) = (head.key.escape_ascii().to_string(), head.kind.name());
                         let offset = reader.offset();
                         return Err(format!("at byte {offset}, at key \"{key}\": a {kind}, which there is not yet"));

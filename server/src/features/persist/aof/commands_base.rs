@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 
 use varve_base::number::push_f64;
 use varve_exec::journal::put_request;
-use varve_rdb::{Event, Kind, Part, ReadError, Reader};
+use varve_rdb::{Event, Kind, Part, ReadError, Reader, StreamTail};
 
 /// Elements of a command.
 const ELEMENTS_MAX: usize = 64;
@@ -109,7 +109,8 @@ impl Open {
             Kind::Set => b"SADD",
             Kind::Zset => b"ZADD",
             Kind::Hash => b"HMSET",
-            Kind::Stream | Kind::Module => return Err(io::Error::other(format!("a {} has no commands", kind.name()))),
+            Kind::Stream => b"XADD",
+            Kind::Module => return Err(io::Error::other(format!("a {} has no commands", kind.name()))),
         };
         Ok(Open { command, key: key.to_vec(), expiry_ms, words: Vec::new(), elements: 0, bytes: 0 })
     }
@@ -128,13 +129,39 @@ impl Open {
                 self.word(&text);
                 self.word(member);
             }
+            Part::Entry(id, _) => {
+                self.flush(to);
+                self.word(&id_text(id));
+            }
+            Part::Tail(tail) => self.tail(&tail, to),
             Part::DatedPair(..) => return Err(io::Error::other("a field that expires has no command")),
+            Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
+                return Err(io::Error::other("a group has no command"));
+            }
         }
+        // An entry of a stream is one command, whatever it has.
+        let is_stream = self.command == b"XADD";
         self.elements += 1;
+        if is_stream {
+            return Ok(());
+        }
         if self.elements == ELEMENTS_MAX || self.bytes >= BYTES_MAX {
             self.flush(to);
         }
         Ok(())
+    }
+
+    /// Has a stream be what its tail says: without entries it is made by one that is trimmed at once.
+    fn tail(&mut self, tail: &StreamTail, to: &mut Vec<u8>) {
+        self.flush(to);
+        if tail.len == 0 {
+            let id = id_text(tail.last.max((0, 1)));
+            put_request(to, [b"XADD", &self.key[..], b"MAXLEN", b"0", &id, b"x", b"y"].into_iter());
+        }
+        let (last, added, deleted) = (id_text(tail.last), tail.added.to_string(), id_text(tail.max_deleted));
+        let words: [&[u8]; 7] =
+            [b"XSETID", &self.key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted];
+        put_request(to, words.into_iter());
     }
 
     fn word(&mut self, word: &[u8]) {
@@ -156,6 +183,10 @@ impl Open {
         self.flush(to);
         put_expiry(&self.key, self.expiry_ms, to);
     }
+}
+
+fn id_text((ms, seq): (u64, u64)) -> Vec<u8> {
+    format!("{ms}-{seq}").into_bytes()
 }
 
 #[cfg(test)]

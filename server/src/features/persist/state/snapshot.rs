@@ -37,7 +37,7 @@ use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
 use varve_commands::dump::{kind_of, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
-use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
+use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, StreamFacts, UseMeter, ValuePart, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
@@ -367,7 +367,8 @@ impl Walker for Snapshot {
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
         put_count(old, &mut piece.encoded);
-        Some(Box::new(LongEntry { encoded: piece.encoded, snapshot: self }))
+        let facts = old.stream().map(|(_, facts)| facts);
+        Some(Box::new(LongEntry { encoded: piece.encoded, facts, snapshot: self }))
     }
 
     fn before_all(&self) {
@@ -397,6 +398,8 @@ struct LongEntry {
     snapshot: Arc<Snapshot>,
     /// The piece that is being filled.
     encoded: RdbBuffer,
+    /// The facts of a stream, which go behind its entries.
+    facts: Option<StreamFacts>,
 }
 
 impl PartSink for LongEntry {
@@ -412,7 +415,10 @@ impl PartSink for LongEntry {
     }
 
     fn end(self: Box<Self>) {
-        let LongEntry { snapshot, encoded } = *self;
+        let LongEntry { snapshot, mut encoded, facts } = *self;
+        if let Some(facts) = facts {
+            put_part(ValuePart::Facts(facts), &mut encoded);
+        }
         snapshot.send(Piece::Part { encoded, goes_on: false });
     }
 }

@@ -1,0 +1,131 @@
+//! XADD.
+
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
+use varve_exec::notify::{Class, Effect, Words};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_store::{StreamId, StreamState};
+
+use super::UPDATES;
+use super::id::{id_text, parse_strict};
+use super::trim::{Options, Trimmed, WORDS};
+use crate::errors;
+
+pub(super) const ROWS: FileRows = &[XADD];
+
+/// Most bytes of an entry's fields and values.
+const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// The ID that an entry is to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// The time of now.
+    Now,
+    /// The next one of this millisecond.
+    NextOf(u64),
+    /// This one.
+    Exactly(StreamId),
+}
+
+impl Wanted {
+    fn parse(text: &[u8]) -> CmdResult<Wanted> {
+        if text == b"*" {
+            return Ok(Wanted::Now);
+        }
+        match text.strip_suffix(b"-*").filter(|ms| !ms.contains(&b'-')) {
+            Some(ms) => Ok(Wanted::NextOf(parse_strict(ms, 0)?.ms)),
+            None => Ok(Wanted::Exactly(parse_strict(text, 0)?)),
+        }
+    }
+
+    /// The ID behind those that the stream has had.
+    fn behind(self, state: StreamState, now_ms: u64) -> CmdResult<StreamId> {
+        let last = state.last;
+        if last == StreamId::MAX {
+            return Err(errors::STREAM_EXHAUSTED);
+        }
+        let id = match self {
+            Wanted::Now if now_ms > last.ms => StreamId::new(now_ms, 0),
+            Wanted::Now => last.next().expect("it is not the greatest"),
+            Wanted::NextOf(ms) if ms == last.ms => {
+                // redis-server says so too, of a sum that does not fit.
+                StreamId::new(ms, last.seq.checked_add(1).ok_or(errors::STREAM_TOO_LARGE)?)
+            }
+            Wanted::NextOf(ms) => StreamId::new(ms, 0),
+            Wanted::Exactly(id) => id,
+        };
+        if id > last { Ok(id) } else { Err(errors::STREAM_ID_SMALL) }
+    }
+}
+
+/// XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]
+fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let args = ctx.args;
+    let options = Options::parse(&args, true, !ctx.tx.ends_overdue())?;
+    let at = options.end;
+    let wanted = args.opt(at).map(Wanted::parse).transpose()?.unwrap_or(Wanted::Now);
+    let fields = args.len().saturating_sub(at + 1);
+    if fields < 2 || !fields.is_multiple_of(2) {
+        return Err(CommandError::arity("xadd"));
+    }
+    if wanted == Wanted::Exactly(StreamId::MIN) {
+        return Err(errors::STREAM_ID_ZERO);
+    }
+    let pairs = (0..fields / 2).map(|n| (args.get(at + 1 + 2 * n), args.get(at + 2 + 2 * n)));
+    let (key, now_ms) = (ctx.key(1), ctx.tx.now_ms() as u64);
+    let found = ctx.tx.stream_peek(&key, |stream| wanted.behind(stream.facts().state, now_ms))?;
+    if found.is_none() && options.only_existing {
+        ctx.out.null();
+        return Ok(());
+    }
+    let is_new = found.is_none();
+    let id = found.unwrap_or_else(|| wanted.behind(StreamState::default(), now_ms))?;
+    if pairs.clone().map(|(name, value)| name.len() + value.len()).sum::<usize>() > ENTRY_BYTES_MAX {
+        return Err(errors::STREAM_TOO_LARGE);
+    }
+    if is_new {
+        ctx.tx.make_stream(&key);
+    }
+    let node_entries = ctx.tx.store().shapes().stream().entries;
+    let added = ctx.tx.stream_mut(&key, |stream| {
+        stream.add(id, pairs);
+        (options.run(stream, node_entries), Trimmed::of(stream))
+    })?;
+    let (gone, left) = added.expect("it is there, or was made");
+    if matches!(wanted, Wanted::Exactly(_)) && !options.is_approximate() {
+        ctx.did(&key, Effect::sent(Class::Stream, "xadd", 1));
+    } else {
+        let words = |words: &mut Words<'_>| {
+            for n in 0..args.len() {
+                if n == at && !matches!(wanted, Wanted::Exactly(_)) {
+                    words.add(&id_text(id));
+                } else {
+                    options.word_again(&args, n, left, words);
+                }
+            }
+        };
+        ctx.did(&key, Effect::words(Class::Stream, "xadd", 1, &words));
+    }
+    if gone > 0 {
+        ctx.did(&key, Effect::event(Class::Stream, "xtrim"));
+    }
+    ctx.out.bulk(&id_text(id));
+    Ok(())
+}
+
+const XADD: Command = Command::new(
+    Exec::Keys(xadd),
+    Row::new("xadd", Group::Stream, -5, "5.0.0")
+        .about("Adds an entry to a stream.", "O(1), and O(N) in the entries that are trimmed")
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::FAST])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(1, UPDATES).notes("UPDATE instead of INSERT because of the optional trimming feature")])
+        .tips(&["nondeterministic_output"])
+        .history(&[("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."), ("7.0.0", "IDs of the form `<ms>-*`.")])
+        .args(&[
+            key("key", 0),
+            word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+            WORDS.optional(),
+            one_of("id_or_auto", &[word("auto_id", "*"), arg("id", ArgKind::String)]),
+            block("field_value", &[arg("field", ArgKind::String), arg("value", ArgKind::String)]).multiple(),
+        ]),
+);

@@ -1,5 +1,7 @@
 //! Where the keys of a command stand, as its row says it: groups of keys, each with a beginning and an extent.
 
+use varve_protocol::Args;
+
 use crate::KeyFlags;
 
 /// Where a group of keys begins.
@@ -7,9 +9,11 @@ use crate::KeyFlags;
 pub enum Begin {
     /// At this argument.
     Index(u16),
-    /// At this argument, where this word does not stand behind it with an argument of its own; replies tell it as
+    /// At this argument, where the word of the [`Option`](KeysOption) is not among the options; replies tell it as
     /// [`Begin::Index`]. The first key of MIGRATE, which is empty where its word KEYS names them.
-    IndexWithout(u16, &'static str),
+    IndexWithout(u16, KeysOption),
+    /// Behind the word of the [`Option`](KeysOption); replies tell it as [`Begin::Keyword`].
+    Option(KeysOption),
     /// After this word, looked for from this argument on (negative: backwards from that far before the end).
     Keyword(&'static str, i16),
     /// At the argument of SORT's last STORE, which may stand anywhere; replies tell it as unknown. One key.
@@ -21,10 +25,40 @@ pub enum Begin {
     Unknown,
 }
 
+/// An option that ends the others and names keys: the KEYS of MIGRATE. Another option's argument may be the same word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysOption {
+    /// The word.
+    pub word: &'static str,
+    /// The first argument that may be an option.
+    pub from: u16,
+    /// The options that take arguments, and how many.
+    pub takes: &'static [(&'static str, usize)],
+    /// Where replies say that the word is looked for.
+    pub told_from: i16,
+}
+
+impl KeysOption {
+    /// The first argument behind the word; None if it is not there, or is the last argument.
+    pub fn find(&self, args: Args<'_>) -> Option<usize> {
+        let mut at = usize::from(self.from);
+        while at + 1 < args.len() {
+            if args.is(at, self.word) {
+                return Some(at + 1);
+            }
+            let takes = self.takes.iter().find(|(word, _)| args.is(at, word)).map_or(0, |(_, takes)| *takes);
+            at += 1 + takes;
+        }
+        None
+    }
+}
+
 impl Begin {
-    /// The beginning by which replies name keys, which may be others than the command touches.
+    /// The beginning in the form that replies tell it.
     pub const fn told(self) -> Self {
         match self {
+            Begin::IndexWithout(at, _) => Begin::Index(at),
+            Begin::Option(option) => Begin::Keyword(option.word, option.told_from),
             Begin::LastStore(word, from) => Begin::Keyword(word, from),
             told => told,
         }

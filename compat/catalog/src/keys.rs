@@ -49,10 +49,11 @@ impl Row {
         self.visit_keys(args, |begin| begin, visit)
     }
 
-    /// Visits each key like [`Row::for_each_key_and_flags`], by the specifications that replies tell ([`Begin::told`]):
+    /// Visits each key like [`Row::for_each_key_and_flags`], but those of GEORADIUS by the specifications that replies tell:
     /// COMMAND GETKEYS names the key of a STORE that a later STOREDIST overrides, which a command does not touch.
     pub fn for_each_told_key(&self, args: Args<'_>, visit: impl FnMut(usize, KeyFlags)) -> Result<(), NoKeys> {
-        self.visit_keys(args, Begin::told, visit)
+        let told = |begin| if matches!(begin, Begin::LastStore(..)) { begin.told() } else { begin };
+        self.visit_keys(args, told, visit)
     }
 
     /// Visits each key with its flags; `begin` says which beginning of a group is looked for.
@@ -110,11 +111,8 @@ fn spec_keys(spec: &KeySpec, args: Args<'_>, mut visit: impl FnMut(usize)) -> Re
 fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
     match begin {
         Begin::Index(at) => Some(usize::from(at)),
-        Begin::IndexWithout(at, word) => {
-            let at = usize::from(at);
-            let has_word = (at + 1..args.len().saturating_sub(1)).any(|behind| args.is(behind, word));
-            (!has_word).then_some(at)
-        }
+        Begin::IndexWithout(at, option) => option.find(args).is_none().then_some(usize::from(at)),
+        Begin::Option(option) => option.find(args),
         Begin::Keyword(word, from) if from >= 0 => {
             // A word at the end of a request has no key behind it.
             (usize::from(from.unsigned_abs())..args.len().saturating_sub(1))
@@ -186,6 +184,7 @@ pub fn set_flags(args: Args<'_>) -> KeyFlags {
 #[cfg(test)]
 mod tests {
     use super::NoKeys;
+    use crate::KeysOption;
     use crate::{Begin, Find, Group, KeyFlags, KeySpec, Row};
     use varve_protocol::OwnedArgs;
 
@@ -243,6 +242,32 @@ mod tests {
         const BACK: &[KeySpec] =
             &[KeySpec { begin: Begin::Keyword("KEYS", -2), find: ALL, flags: KeyFlags::RW, notes: "" }];
         assert_eq!(keys(BACK, "migrate h p keys 0 9 keys a b").unwrap(), "a b");
+    }
+
+    #[test]
+    fn an_option_names_keys_where_it_is_no_argument_of_another() {
+        const KEYS: KeysOption =
+            KeysOption { word: "KEYS", from: 6, takes: &[("AUTH", 1), ("AUTH2", 2)], told_from: -2 };
+        let spec = |begin, last| KeySpec {
+            begin,
+            find: Find::Range { last, step: 1, limit: 0 },
+            flags: KeyFlags::RW.and(KeyFlags::INCOMPLETE),
+            notes: "",
+        };
+        let specs = &[spec(Begin::IndexWithout(3, KEYS), 0), spec(Begin::Option(KEYS), -1)];
+        for (request, found) in [
+            ("migrate h 1 k 0 9", "k"),
+            ("migrate h 1 - 0 9 keys a b", "a b"),
+            ("migrate h 1 - 0 9 copy KEYS KEYS keys", "KEYS keys"),
+            ("migrate h 1 k 0 9 auth keys copy", "k"),
+            ("migrate h 1 k 0 9 auth2 keys pw", "k"),
+            ("migrate h 1 k 0 9 AUTH2 x keys replace", "k"),
+            ("migrate h 1 - 0 9 AUTH2 x keys replace keys a", "a"),
+            ("migrate h 1 - 0 9 auth keys keys a", "a"),
+            ("migrate h 1 k 0 9 keys", "k"),
+        ] {
+            assert_eq!(keys(specs, request).unwrap(), found, "{request}");
+        }
     }
 
     #[test]

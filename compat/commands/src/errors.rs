@@ -168,7 +168,7 @@ pub(crate) fn migrate_changed(key: &[u8]) -> CommandError {
 
 /// The other server has answered an error, here without its `-`.
 pub(crate) fn migrate_refused(answer: &[u8]) -> CommandError {
-    CommandError::owned([b"ERR Target instance returned error: ", answer].concat())
+    CommandError::owned([b"ERR Target instance replied with error: ", answer].concat())
 }
 
 /// A number is not between these two.

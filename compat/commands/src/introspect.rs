@@ -308,7 +308,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
     set_of_names(spec.flags.names(), "", out);
     out.bulk(b"begin_search");
     match spec.begin.told() {
-        Begin::Index(at) | Begin::IndexWithout(at, _) => {
+        Begin::Index(at) => {
             typed("index", 1, out);
             number("index", at.into(), out);
         }
@@ -317,7 +317,9 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
             pair("keyword", word, out);
             number("startfrom", from.into(), out);
         }
-        Begin::SortStore | Begin::LastStore(..) | Begin::Unknown => typed("unknown", 0, out),
+        Begin::SortStore | Begin::LastStore(..) | Begin::IndexWithout(..) | Begin::Option(_) | Begin::Unknown => {
+            typed("unknown", 0, out)
+        }
     }
     out.bulk(b"find_keys");
     match spec.find {

@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
-use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
 use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
@@ -39,6 +38,7 @@ use crate::waiting::{Blocked, Served};
 use crate::{checks, tracking};
 
 mod account;
+mod alone;
 mod go_on;
 mod parse;
 mod prefetch;
@@ -46,6 +46,7 @@ mod preparse;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
+use alone::{Place, patience};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
@@ -63,9 +64,6 @@ const TURN_REPLY_BYTES: usize = 1 << 20;
 const TURN_NANOS: u64 = 1_000_000;
 /// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
 const TRIES_MAX: u32 = 3;
-/// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
-/// Only a long transaction outlasts it; then the worker serves its other connections, and the command is tried again.
-const ALONE_PATIENCE: Duration = Duration::from_millis(2);
 /// How long such a request keeps the shards that it has got while it waits for the others. The worker stands still
 /// meanwhile, and so does a command that wants one of these shards: it is short.
 const INSIST: Duration = Duration::from_micros(100);
@@ -539,8 +537,11 @@ impl Running<'_> {
     fn other(&mut self, d: &'static Command) -> Option<Stop> {
         let allowed = checks::allowed(d, self.session, self.batch.denied);
         let store = Arc::clone(self.worker.store());
+        let waits = d.flags.has(Flags::WRITE) && store.has_frozen();
         let place = match allowed {
-            Ok(()) => Place::take(d, store.gate(), self.worker.id()),
+            // It would change keys that it does not name: those too that are on their way to another server.
+            Ok(()) if waits => Err(Stop::Busy),
+            Ok(()) => Place::take(d, store.gate(), self.worker.id(), patience(self.session)),
             Err(_) => Ok(Place::Outside),
         };
         let place = match place {
@@ -642,31 +643,6 @@ fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
         slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
     if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
-}
-
-/// Where a command that names no keys runs.
-enum Place<'g> {
-    Outside,
-    Inside { _gate: InsideGate<'g> },
-    Alone { _gate: ExclusiveGate<'g> },
-}
-
-impl<'g> Place<'g> {
-    /// The place of a command, if it may be taken now. The worker waits for no other one, but for the ends of batches.
-    fn take(d: &Command, gate: &'g Gate, worker: usize) -> Result<Place<'g>, Stop> {
-        match d.exec {
-            Exec::Exclusive(_) if !gate.is_open(worker) => Err(Stop::Shut),
-            Exec::Exclusive(_) => match gate.exclusive_within(worker, ALONE_PATIENCE) {
-                Some(alone) => Ok(Place::Alone { _gate: alone }),
-                None => Err(Stop::Busy),
-            },
-            Exec::Keyspace(_) => match gate.try_enter(worker) {
-                Some(inside) => Ok(Place::Inside { _gate: inside }),
-                None => Err(Stop::Shut),
-            },
-            _ => Ok(Place::Outside),
-        }
-    }
 }
 
 /// Runs a command that names no keys to be held.

@@ -144,6 +144,7 @@ impl<'a> Ctx<'_, 'a> {
         let rest = rest(&mut self.tx, &args);
         self.tx.release();
         self.session.go_on(Box::new(OngoingCommand {
+            muted: !self.session.wants_replies(),
             row: self.row,
             args,
             rest,

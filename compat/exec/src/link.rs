@@ -61,6 +61,8 @@ struct Inner {
     note: Option<u64>,
     /// The command has ended well and leaves the socket to others.
     keeps: bool,
+    /// The command has sent something, or has got a whole answer, since this was last asked.
+    progress: bool,
 }
 
 impl Link {
@@ -73,6 +75,7 @@ impl Link {
             was_open: false,
             note: None,
             keeps: false,
+            progress: false,
         };
         Link { host, port, idle_max, inner: Mutex::new(inner) }
     }
@@ -108,7 +111,14 @@ impl Link {
 impl Link {
     /// Has `write` put bytes behind those that are to be sent.
     pub fn send(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.inner.lock().unsent);
+        let mut inner = self.inner.lock();
+        write(&mut inner.unsent);
+        inner.progress = true;
+    }
+
+    /// A whole answer has come: the other server is not silent. One that sends byte by byte is.
+    pub fn note_progress(&self) {
+        self.inner.lock().progress = true;
     }
 
     /// Bytes that are not sent yet.
@@ -171,6 +181,11 @@ impl Link {
             inner.unsent.shrink_to(LINK_LOW_BYTES);
         }
         Ok(count)
+    }
+
+    /// Whether the command has sent something, or has got a whole answer, since this was last asked.
+    pub fn take_progress(&self) -> bool {
+        std::mem::take(&mut self.inner.lock().progress)
     }
 
     /// Adds bytes to those that were received.

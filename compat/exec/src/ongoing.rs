@@ -84,6 +84,8 @@ pub(crate) struct OngoingCommand {
     pub(crate) row: &'static Row,
     pub(crate) args: Arc<OwnedArgs>,
     pub(crate) rest: Box<dyn Ongoing>,
+    /// Its client wants no reply: CLIENT REPLY was off, or skipped this one, when it began.
+    pub(crate) muted: bool,
     /// The time of its parts so far.
     pub(crate) nanos: u64,
     /// How often it has begun before.

@@ -1,17 +1,20 @@
 //! Links: the connections that a worker makes to other servers, for commands that its connections run.
 //!
 //! ```text
-//!   stand_by --> Resolving --> Connecting --> Open --> the command has ended --> Kept, for 10 s --> closed
-//!                 a thread      the poll       |            and keeps it           |
-//!                                              +--> failed: closed                 +--> Open again, for the same server
+//!   stand_by --> queue --> Resolving --> Connecting --> Open --> the command has ended --> Kept, for 10 s --> closed
+//!                           a thread      the poll       |            and keeps it           |
+//!                                                        +--> failed: closed                 +--> Open again, for the same server
 //! ```
+//! A process has [`LINK_FILES`] sockets to others at most, those that are kept included, which are reserved like those of its files; a link beyond waits.
 //! A connection whose command waits for its link has [`WaitReasons::LINK`]; it is lifted when bytes have come or gone, and when
 //! the link fails. Names are resolved by threads, since that may take seconds. Not here: what is said over a link.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
@@ -20,33 +23,58 @@ use mio::{Interest, Registry, Token};
 use slab::Slab;
 use varve_exec::link::{LINK_LOW_BYTES, Link, LinkFault, LinkState};
 
-use super::conn::{Conn, WaitReasons};
+use super::conn::WaitReasons;
 use super::conns::Conns;
 use crate::features::pubsub::state::ConnRef;
+use crate::system::open_files::LINK_FILES;
 
 /// The poll's tokens of links begin here; those below are connections'.
 const TOKENS: usize = usize::MAX / 2;
 /// Sockets that are kept for later commands, a worker.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 16;
+/// How often a link that waits for a socket looks for one that others have closed.
+const QUEUE_LOOK: Duration = Duration::from_millis(10);
 /// How long an unused socket is kept.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Bytes that a command has not taken at which its link fails: nobody answers so much.
 const RECEIVED_MAX: usize = 1 << 20;
 /// Bytes read or written by one call.
 const IO_BYTES: usize = 64 << 10;
-/// Threads that resolve names at the same time, in the process. Where there are more, a link fails.
-const RESOLVERS_MAX: usize = 16;
+/// Sockets to other servers that the process has.
+static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
-static RESOLVERS: AtomicUsize = AtomicUsize::new(0);
+/// The right to have a socket.
+#[derive(Debug)]
+struct Place;
+
+impl Place {
+    fn take() -> Option<Place> {
+        SOCKETS
+            .fetch_update(AcqRel, Relaxed, |count| ((count as u64) < LINK_FILES).then_some(count + 1))
+            .ok()
+            .map(|_| Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        SOCKETS.fetch_sub(1, AcqRel);
+    }
+}
 
 /// The addresses of a name, or none.
 pub(crate) type Resolved = Vec<SocketAddr>;
 
+/// Has a thread's result come back to [`Links::resolved`].
+pub(crate) type Resolve = dyn Fn(Arc<Link>, Resolved) + Send + Sync;
+
 /// See the module's picture.
-#[derive(Debug)]
 pub(crate) struct Links {
     registry: Registry,
+    resolve: Arc<Resolve>,
     all: Slab<Outbound>,
+    /// The links that wait for a socket, and since when.
+    queue: VecDeque<(User, Instant)>,
     kept: usize,
 }
 
@@ -57,7 +85,10 @@ struct Outbound {
     port: u16,
     /// When something last happened.
     since: Instant,
+    /// The command waits for it.
+    awaited: bool,
     stage: Stage,
+    place: Place,
 }
 
 #[derive(Debug)]
@@ -88,14 +119,14 @@ impl Stage {
 
 impl Links {
     /// No links; sockets are registered with this poll.
-    pub(crate) fn new(registry: Registry) -> Links {
-        Links { registry, all: Slab::new(), kept: 0 }
+    pub(crate) fn new(registry: Registry, resolve: Arc<Resolve>) -> Links {
+        Links { registry, resolve, all: Slab::new(), queue: VecDeque::new(), kept: 0 }
     }
 
     /// True if there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.queue.is_empty()
     }
 
     /// Sockets that are kept for later commands.
@@ -108,31 +139,25 @@ impl Links {
         token.0 >= TOKENS && token.0 < usize::MAX
     }
 
-    /// The connection's command waits for its link, which is opened if it is new. `resolve` has a thread's result come back
-    /// to [`Links::resolved`].
-    pub(crate) fn stand_by(
-        &mut self,
-        conns: &mut Conns,
-        who: ConnRef,
-        now: Instant,
-        resolve: impl FnOnce(Arc<Link>, Resolved) + Send + 'static,
-    ) {
+    /// The connection's command waits for its link, which is opened if it is new.
+    pub(crate) fn stand_by(&mut self, conns: &mut Conns, who: ConnRef, now: Instant) {
         let conn = &mut conns[who.conn];
         let link = conn.session().link().expect("its command has a link");
         conn.wait(WaitReasons::LINK);
         if link.state() == LinkState::New {
-            self.begin(User { link: Arc::clone(&link), who }, now, resolve);
-            if link.state() == LinkState::Open {
-                // Over a socket that was kept: the command may begin.
-                conns.lift(who, WaitReasons::LINK);
-            }
+            link.begin();
+            self.queue.push_back((User { link, who }, now));
+            return self.begin_some(conns, now);
         }
         match self.place_of(&link) {
             Some(at) => {
-                self.all[at].since = now;
+                self.all[at].awaited = true;
+                if link.take_progress() {
+                    self.all[at].since = now;
+                }
                 self.work(at, conns, now);
             }
-            // It has failed at once, or is one that has failed before.
+            // It has failed.
             None => conns.lift(who, WaitReasons::LINK),
         }
     }
@@ -142,32 +167,62 @@ impl Links {
         self.all.iter().find(|(_, outbound)| is_it(outbound)).map(|(at, _)| at)
     }
 
-    /// Opens a link: over a socket that is kept, or over a new one.
-    fn begin(&mut self, user: User, now: Instant, resolve: impl FnOnce(Arc<Link>, Resolved) + Send + 'static) {
-        let (host, port) = (user.link.host().to_owned(), user.link.port());
+    /// Begins to open links that wait for a socket, as many as there are sockets for.
+    fn begin_some(&mut self, conns: &mut Conns, now: Instant) {
+        while let Some((user, _)) = self.queue.front() {
+            if let Some(at) = self.kept_for(&user.link) {
+                let (user, _) = self.queue.pop_front().expect("it was looked at");
+                self.reuse(at, user, conns, now);
+                continue;
+            }
+            let Some(place) = Place::take().or_else(|| self.drop_kept()) else { return };
+            let (user, _) = self.queue.pop_front().expect("it was looked at");
+            self.begin(user, place, conns, now);
+        }
+    }
+
+    /// A socket that is kept for the server of a link.
+    fn kept_for(&self, link: &Link) -> Option<usize> {
         let fits = |outbound: &Outbound| {
-            matches!(outbound.stage, Stage::Kept(..)) && outbound.host == host && outbound.port == port
+            matches!(outbound.stage, Stage::Kept(..)) && outbound.host == link.host() && outbound.port == link.port()
         };
-        let kept = self.all.iter().find(|(_, outbound)| fits(outbound)).map(|(at, _)| at);
-        if let Some(at) = kept
-            && let Stage::Kept(stream, note) =
-                std::mem::replace(&mut self.all[at].stage, Stage::Resolving(user.clone()))
-        {
-            self.kept -= 1;
-            user.link.open(note);
-            self.all[at].stage = Stage::Open(user, stream);
-            return;
-        }
-        user.link.begin();
-        let at =
-            self.all.insert(Outbound { host: host.clone(), port, since: now, stage: Stage::Resolving(user.clone()) });
+        self.all.iter().find(|(_, outbound)| fits(outbound)).map(|(at, _)| at)
+    }
+
+    /// Closes a socket that is kept for another server.
+    fn drop_kept(&mut self) -> Option<Place> {
+        let (at, _) = self.all.iter().find(|(_, outbound)| matches!(outbound.stage, Stage::Kept(..)))?;
+        self.kept -= 1;
+        Some(self.all.remove(at).place)
+    }
+
+    /// Opens a link over a socket that is kept.
+    fn reuse(&mut self, at: usize, user: User, conns: &mut Conns, now: Instant) {
+        let outbound = &mut self.all[at];
+        let stage = std::mem::replace(&mut outbound.stage, Stage::Resolving(user.clone()));
+        let Stage::Kept(stream, note) = stage else { unreachable!("the caller looked for one that is kept") };
+        self.kept -= 1;
+        user.link.open(note);
+        conns.lift(user.who, WaitReasons::LINK);
+        (outbound.stage, outbound.since, outbound.awaited) = (Stage::Open(user, stream), now, false);
+    }
+
+    /// Opens a link over a new socket.
+    fn begin(&mut self, user: User, place: Place, conns: &mut Conns, now: Instant) {
+        let (link, host, port) = (Arc::clone(&user.link), user.link.host().to_owned(), user.link.port());
+        let stage = Stage::Resolving(user);
+        let at = self.all.insert(Outbound { host: host.clone(), port, since: now, awaited: true, stage, place });
         if let Ok(address) = host.parse() {
-            return self.connect(at, vec![SocketAddr::new(address, port)]);
+            self.connect(at, vec![SocketAddr::new(address, port)]);
+            return self.work(at, conns, now);
         }
-        let link = Arc::clone(&user.link);
-        if !resolve_apart(host, port, move |addresses| resolve(link, addresses)) {
-            user.link.fail(LinkFault::Refused);
-            self.all.remove(at);
+        let resolve = Arc::clone(&self.resolve);
+        let work = move || {
+            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+            resolve(link, addresses);
+        };
+        if std::thread::Builder::new().name("resolver".into()).spawn(work).is_err() {
+            self.fail(at, LinkFault::Refused, conns);
         }
     }
 
@@ -207,10 +262,7 @@ impl Links {
                 self.kept -= 1;
                 self.all.remove(at);
             }
-            Some(Stage::Connecting(..) | Stage::Open(..)) => {
-                self.all[at].since = now;
-                self.work(at, conns, now);
-            }
+            Some(Stage::Connecting(..) | Stage::Open(..)) => self.work(at, conns, now),
             _ => {}
         }
     }
@@ -225,9 +277,12 @@ impl Links {
         }
         let Stage::Open(_, stream) = &mut outbound.stage else { return };
         match exchange(stream, &user.link) {
-            Ok(news) => {
-                outbound.since = now;
+            Ok(Exchanged { sent, news }) => {
+                if sent > 0 {
+                    outbound.since = now;
+                }
                 if news {
+                    outbound.awaited = false;
                     conns.lift(user.who, WaitReasons::LINK);
                 }
             }
@@ -244,8 +299,9 @@ impl Links {
                 let stage = std::mem::replace(&mut self.all[at].stage, Stage::Resolving(user.clone()));
                 let Stage::Connecting(_, stream, _) = stage else { unreachable!("it was connecting") };
                 user.link.open(None);
+                let outbound = &mut self.all[at];
+                (outbound.stage, outbound.awaited) = (Stage::Open(user.clone(), stream), false);
                 conns.lift(user.who, WaitReasons::LINK);
-                self.all[at].stage = Stage::Open(user, stream);
             }
             Ok(false) => {
                 if let Stage::Connecting(_, _, kept) = &mut self.all[at].stage {
@@ -265,59 +321,74 @@ impl Links {
         }
     }
 
-    /// Time until a link has been silent for too long, or a socket has been kept for long enough; None without any.
+    /// Time until something is to be looked at: a link that has been silent, a socket that has been kept, or one that others
+    /// may have closed; None without any.
     pub(crate) fn due_in(&self, now: Instant) -> Option<Duration> {
-        self.all.iter().map(|(_, outbound)| outbound.due().saturating_duration_since(now)).min()
+        let due = self.all.iter().filter_map(|(_, outbound)| outbound.due());
+        let left = due.map(|due| due.saturating_duration_since(now)).min();
+        if self.queue.is_empty() { left } else { Some(left.map_or(QUEUE_LOOK, |left| left.min(QUEUE_LOOK))) }
     }
 
-    /// Ends links that nothing has happened on for too long, and those whose command has ended.
+    /// Ends links that nothing has happened on for too long, and those whose command has ended; begins others.
     #[cold]
     pub(crate) fn settle(&mut self, conns: &mut Conns, now: Instant) {
         let places: Vec<usize> = self.all.iter().map(|(at, _)| at).collect();
         for at in places {
-            let outbound = &mut self.all[at];
-            match &outbound.stage {
-                Stage::Kept(..) if outbound.due() <= now => {
+            let outbound = &self.all[at];
+            let is_due = outbound.due().is_some_and(|due| due <= now);
+            match outbound.stage.user() {
+                None if is_due => {
                     self.kept -= 1;
                     self.all.remove(at);
                 }
-                Stage::Kept(..) => {}
-                Stage::Open(user, _) if Arc::strong_count(&user.link) == 1 => self.release(at, now),
-                stage => {
-                    let user = stage.user().expect("it is in use");
-                    if Arc::strong_count(&user.link) == 1 {
-                        self.all.remove(at);
-                    } else if outbound.due() <= now && waits(conns, user.who) {
-                        self.fail(at, LinkFault::TimedOut, conns);
-                    }
-                }
+                None => {}
+                // A command that has ended well has dropped its link, and a closed connection has no command.
+                Some(user) if Arc::strong_count(&user.link) == 1 || !conns.is_there(user.who) => self.release(at, now),
+                Some(_) if is_due => self.fail(at, LinkFault::TimedOut, conns),
+                Some(_) => {}
             }
         }
+        self.queue.retain(|(user, since)| {
+            let is_due = *since + user.idle_max() <= now;
+            if is_due {
+                user.link.fail(LinkFault::TimedOut);
+                conns.lift(user.who, WaitReasons::LINK);
+            }
+            !is_due && conns.is_there(user.who)
+        });
+        self.begin_some(conns, now);
     }
 
-    /// The command that used an open socket has ended: the socket is kept if the command said so.
+    /// The command that used a socket has ended: the socket is kept if it is open and the command said so.
     fn release(&mut self, at: usize, now: Instant) {
         let outbound = self.all.remove(at);
-        let Stage::Open(user, mut stream) = outbound.stage else { unreachable!("the caller looked") };
+        let Stage::Open(user, mut stream) = outbound.stage else { return };
         let Some(note) = user.link.kept().filter(|_| self.kept < KEPT_MAX) else { return };
         // The place's number is its token.
         let at = self.all.vacant_key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.registry.reregister(&mut stream, Token(TOKENS + at), interest).is_ok() {
             self.kept += 1;
-            let (host, port) = (outbound.host, outbound.port);
-            self.all.insert(Outbound { host, port, since: now, stage: Stage::Kept(stream, note) });
+            let (host, port, place, stage) = (outbound.host, outbound.port, outbound.place, Stage::Kept(stream, note));
+            self.all.insert(Outbound { host, port, since: now, awaited: false, stage, place });
         }
     }
 }
 
-fn waits(conns: &mut Conns, who: ConnRef) -> bool {
-    conns.get_mut(who).is_some_and(|conn: &mut Conn| conn.waits(WaitReasons::LINK))
+impl User {
+    fn idle_max(&self) -> Duration {
+        // Instants do not reach further everywhere.
+        self.link.idle_max().min(Duration::from_secs(1 << 30))
+    }
 }
 
 impl Outbound {
-    fn due(&self) -> Instant {
-        self.since + self.stage.user().map_or(KEPT_FOR, |user| user.link.idle_max().min(Duration::from_secs(1 << 30)))
+    /// When it has been silent, or kept, for long enough; None while its command does something else.
+    fn due(&self) -> Option<Instant> {
+        match self.stage.user() {
+            None => Some(self.since + KEPT_FOR),
+            Some(user) => self.awaited.then(|| self.since + user.idle_max()),
+        }
     }
 }
 
@@ -336,21 +407,21 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Writes and reads as much as goes; true if the command has something to do.
+/// The outcome of a look at a socket.
+struct Exchanged {
+    /// Bytes that were sent.
+    sent: usize,
+    /// The command has something to do.
+    news: bool,
+}
+
+/// Writes and reads as much as goes.
 ///
 /// # Errors
 /// The socket fails, or the other end has closed it and everything that it had sent is with the command.
-fn exchange(stream: &mut TcpStream, link: &Link) -> io::Result<bool> {
+fn exchange(stream: &mut TcpStream, link: &Link) -> io::Result<Exchanged> {
     let (mut sent, mut received) = (0, 0);
-    loop {
-        match link.send_with(|bytes| stream.write(&bytes[..bytes.len().min(IO_BYTES)])) {
-            Ok(0) => break,
-            Ok(count) => sent += count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    // Answers first: they lie in the socket also of one that takes no more.
     let mut room = [0; 4096];
     loop {
         match stream.read(&mut room) {
@@ -367,23 +438,14 @@ fn exchange(stream: &mut TcpStream, link: &Link) -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    Ok(received > 0 || sent > 0 && link.unsent_bytes() < LINK_LOW_BYTES)
-}
-
-/// Resolves a name in a thread of its own; false if there are too many of them.
-fn resolve_apart(host: String, port: u16, then: impl FnOnce(Resolved) + Send + 'static) -> bool {
-    if RESOLVERS.fetch_add(1, Relaxed) >= RESOLVERS_MAX {
-        RESOLVERS.fetch_sub(1, Relaxed);
-        return false;
+    loop {
+        match link.send_with(|bytes| stream.write(&bytes[..bytes.len().min(IO_BYTES)])) {
+            Ok(0) => break,
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
-    let work = move || {
-        let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-        RESOLVERS.fetch_sub(1, Relaxed);
-        then(addresses);
-    };
-    let started = std::thread::Builder::new().name("resolver".into()).spawn(work).is_ok();
-    if !started {
-        RESOLVERS.fetch_sub(1, Relaxed);
-    }
-    started
+    Ok(Exchanged { sent, news: received > 0 || sent > 0 && link.unsent_bytes() < LINK_LOW_BYTES })
 }

@@ -2,8 +2,10 @@
 
 use super::sys;
 
-/// Descriptors that the server needs beside its clients' and its threads' (as Redis reckons).
+/// Descriptors that the server needs beside its clients' and its threads' (as Redis reckons), and beside its links'.
 const RESERVED_FILES: u64 = 32;
+/// Sockets to other servers that the process has at most.
+pub(crate) const LINK_FILES: u64 = 64;
 /// Descriptors of a thread: its poll, and what wakes it.
 const THREAD_FILES: u64 = 2;
 
@@ -14,7 +16,7 @@ pub(crate) fn allow_clients(wanted: u32, workers: usize) -> u32 {
         return wanted;
     };
     // The workers, and the thread that accepts.
-    let reserved = RESERVED_FILES + THREAD_FILES * (workers as u64 + 1);
+    let reserved = RESERVED_FILES + LINK_FILES + THREAD_FILES * (workers as u64 + 1);
     let needed = u64::from(wanted) + reserved;
     let mut soft = limit.soft;
     if soft < needed {

@@ -241,6 +241,10 @@ impl Core {
 
     /// Gives its reply to a client that waited for keys; it leaves when the append-only file is synced up to `filed`.
     pub(super) fn serve_waiter(&mut self, served: Served, filed: u64) {
+        // It may be served behind the last save, in which it is not.
+        if self.state.is_stopping() {
+            return;
+        }
         let mut unsent = 0;
         let reply = |_: &Blocked, out: &mut Reply| {
             unsent = out.len();

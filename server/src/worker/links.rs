@@ -8,15 +8,13 @@ use varve_exec::link::Link;
 use super::core::Core;
 use crate::features::pubsub::state::ConnId;
 use crate::net::links::Resolved;
-use crate::state::mail::Message;
 
 impl Core {
     /// The connection's command waits for its link.
     #[cold]
     pub(super) fn stand_by_link(&mut self, id: ConnId) {
-        let (who, state, index) = (self.conns[id].who(), Arc::clone(&self.state), self.index);
-        let resolve = move |link, addresses| state.workers()[index].send(Message::Resolved { link, addresses });
-        self.links.stand_by(&mut self.conns, who, self.now.instant, resolve);
+        let who = self.conns[id].who();
+        self.links.stand_by(&mut self.conns, who, self.now.instant);
     }
 
     /// Something has happened at a link's socket.

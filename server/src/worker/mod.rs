@@ -157,7 +157,9 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     persist::aof::set_journal(&state);
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
-        let links = Links::new(poll.registry().try_clone()?);
+        let resolver = Arc::clone(&state);
+        let resolve = move |link, addresses| resolver.workers()[index].send(Message::Resolved { link, addresses });
+        let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve));
         let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table), links));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);

@@ -116,6 +116,7 @@ impl Core {
         let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.unix_ms) };
         self.batch.set_pause(pause);
         self.batch.set_denied(persist::denied(&self.state, &self.config));
+        let was_ongoing = conn.session().is_ongoing();
         let (parser, large, session) = conn.turn_parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);
         let turn = self.batch.turn(store, table, parser, session, now_ms, data, large, out);
@@ -127,7 +128,9 @@ impl Core {
             self.now = Now::read();
         }
         self.account(id);
-        self.settle_links();
+        if was_ongoing && !self.conns[id].session().is_ongoing() {
+            self.settle_links();
+        }
         self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
         turn
     }

@@ -228,7 +228,7 @@ impl Ongoing for LongOperation {
         let args = self.args.args();
         let target = tx.key(args.get(2));
         let named = args.iter().skip(2).map(|key| tx.shard_of_bytes(key));
-        if !tx.try_hold(&named.collect::<ShardSet>()) {
+        if !tx.try_hold(&named.collect::<ShardSet>()) || tx.is_frozen(&target) {
             return Progress::Busy;
         }
         if self.watching.take().is_some_and(|watching| watching.end(tx)) {

@@ -376,10 +376,9 @@ impl LongRestore {
         let Stage::Publish(new) = &mut self.stage else { unreachable!("the value is made") };
         let is_held = match new {
             New::Collection(built) => tx.try_hold_to_publish(&key, built),
-            _ => tx.try_hold_one(tx.shard_of(key.hash)),
+            _ => tx.try_hold_to_write(&key),
         };
-        // A key that moves to another server is not replaced meanwhile.
-        if !is_held || tx.any_waiters() && tx.any_frozen([key.bytes]) {
+        if !is_held {
             return Ok(Progress::Busy);
         }
         let new = std::mem::replace(new, New::Published);

@@ -225,7 +225,7 @@ impl Building {
         let key = tx.key_in(self.db, args.get(self.to));
         let named = self.sources.iter().map(|&at| tx.shard_of(tx.key(args.get(at)).hash));
         let shards: Vec<u16> = named.chain([tx.shard_of(key.hash)]).collect();
-        if !tx.try_hold_all(shards.into_iter(), self.built.as_ref()) {
+        if !tx.try_hold_all(shards.into_iter(), self.built.as_ref()) || tx.is_frozen(&key) {
             return Progress::Busy;
         }
         if self.watching.take().is_some_and(|watching| watching.end(tx)) {

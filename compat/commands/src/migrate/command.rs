@@ -1,10 +1,8 @@
 //! MIGRATE: its row, and its beginning.
 
-use std::collections::HashSet;
-
 use varve_catalog::{
-    Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeyFlags, KeySpec, Row, Secret, SecretOption, arg, block, key,
-    one_of, word,
+    Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeyFlags, KeySpec, KeysOption, Row, Secret, SecretOption, arg,
+    block, key, one_of, word,
 };
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
@@ -17,14 +15,14 @@ pub(super) const ROWS: FileRows = &[MIGRATE];
 /// MIGRATE host port key | "" db timeout [COPY] [REPLACE] [AUTH password | AUTH2 name password] [KEYS key [key ...]]
 fn migrate(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(&ctx.args)?;
-    let (mut moved, mut named) = (Vec::new(), HashSet::new());
+    let mut named = Vec::new();
     for at in options.keys.0..options.keys.1 {
         let key = ctx.key(at);
-        if ctx.tx.touch(&key) && named.insert(key.bytes) {
-            moved.push(Moved::new(key.bytes));
+        if ctx.tx.touch(&key) {
+            named.push(key.bytes);
         }
     }
-    if moved.is_empty() {
+    if named.is_empty() {
         ctx.out.simple("NOKEY");
         return Ok(());
     }
@@ -32,18 +30,19 @@ fn migrate(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if !ctx.session.takes_late_reply() {
         return Err(CommandError::IN_TRANSACTION);
     }
-    for key in &moved {
-        let name = ctx.tx.key(key.name());
-        key.freeze(&mut ctx.tx, &name);
-    }
+    named.sort_unstable();
+    named.dedup();
+    let moved = named.into_iter().map(Moved::new).collect();
     let host = String::from_utf8_lossy(ctx.args.get(1)).into_owned();
     let port = integer(ctx.args.get(2)).ok().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
     let idle_max = options.idle_max;
-    let quiet = !ctx.session.wants_replies();
-    let rest = Transfer::new((host, port, idle_max), ctx.tx.db(), options, moved, quiet);
+    let rest = Transfer::new((host, port, idle_max), ctx.tx.db(), options, moved);
     ctx.go_on(Box::new(rest));
     Ok(())
 }
+
+/// The option behind which the keys are, where there are several. The words are those of [`Options`].
+const KEYS: KeysOption = KeysOption { word: "KEYS", from: 6, takes: &[("AUTH", 1), ("AUTH2", 2)], told_from: -2 };
 
 /// A key is taken away.
 const MOVES: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
@@ -71,13 +70,13 @@ const MIGRATE: Command = Command::new(
         .acl(&[Acl::KEYSPACE, Acl::DANGEROUS])
         .keys(&[
             KeySpec {
-                begin: Begin::IndexWithout(3, "KEYS"),
+                begin: Begin::IndexWithout(3, KEYS),
                 find: Find::Range { last: 0, step: 1, limit: 0 },
                 flags: MOVES,
                 notes: "",
             },
             KeySpec {
-                begin: Begin::Keyword("KEYS", -2),
+                begin: Begin::Option(KEYS),
                 find: Find::Range { last: -1, step: 1, limit: 0 },
                 flags: MOVES.and(KeyFlags::INCOMPLETE),
                 notes: "",

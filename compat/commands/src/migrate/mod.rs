@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   options    grammar
-//!   command    the keys that are there are frozen                        shards held
-//!   transfer   greeting; for each key: value --> RESTORE --> reply --> DEL         one shard held for a moment, the link waits
+//!   command    the keys that are there                                    shards held
+//!   transfer   the keys are frozen                                            one shard held for a moment
+//!              greeting; for each key: value --> RESTORE --> reply --> DEL         one shard held for a moment, the link waits
 //!              end: the keys are thawed, the client is answered
 //! ```
 //! While a key is on its way commands that would change it wait, others go on, and reading goes on too. A key is deleted when

@@ -6,7 +6,7 @@
 //!                                      DEL a       b stays, the error is the client's
 //! ```
 //! Values of any length are made into payloads in parts, by the same piece as DUMP's. What changes a key although it is
-//! frozen (FLUSHALL, SWAPDB, its end) is seen by a watcher: a key that was changed is not deleted.
+//! frozen (eviction, its end) is seen by a watcher: a key that was changed is not deleted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,52 +23,78 @@ use super::options::Options;
 use crate::dump::{LongDump, whole};
 use crate::errors;
 
-/// Keys that are sent or deleted in one part at most.
+/// Keys that are frozen or thawed in one part at most.
+const FREEZES_PER_PART: usize = 64;
+/// Keys that are sent in one part at most.
 const KEYS_PER_PART: usize = 16;
 /// Bytes of payloads after which a part ends.
 const PART_BYTES: usize = 64 << 10;
 /// Bytes of one answer: longer ones are no RESTORE's.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that a key on its way takes at most beside its name: here, among the watched keys and among the frozen ones.
+const MOVED_BYTES: usize = 400;
+
 /// A key that moves.
 pub(super) struct Moved {
     name: Box<[u8]>,
     watcher: Watcher,
-    /// Nothing is left to do about it here: it is thawed.
-    is_done: bool,
+    state: State,
+}
+
+/// How far a key has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    /// Commands that would change it wait. When its time is over, milliseconds of Unix time.
+    Frozen(Option<i64>),
+    /// Nothing is left to do about it here.
+    Done,
 }
 
 impl Moved {
     pub(super) fn new(name: &[u8]) -> Moved {
-        Moved { name: name.into(), watcher: Watcher::default(), is_done: false }
+        Moved { name: name.into(), watcher: Watcher::default(), state: State::New }
     }
 
-    pub(super) fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// Has those wait who would change the key, whose shard is held.
-    pub(super) fn freeze(&self, tx: &mut Tx<'_>, key: &Key<'_>) {
+    /// Has those wait who would change the key, whose shard is held; false if another command moves it at present.
+    fn freeze(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
+        let Some(expiry) = tx.expiry(key) else {
+            self.state = State::Done;
+            return true;
+        };
+        if !tx.freeze(key) {
+            return false;
+        }
         tx.watch(key, &self.watcher);
-        tx.freeze(key);
+        self.state = State::Frozen(expiry);
+        true
     }
 
     /// Lets the key be changed again; its shard is held.
     fn thaw(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) {
-        tx.unwatch(key, &self.watcher);
-        tx.thaw(key);
-        self.is_done = true;
+        if matches!(self.state, State::Frozen(_)) {
+            tx.unwatch(key, &self.watcher);
+            tx.thaw(key);
+        }
+        self.state = State::Done;
+    }
+
+    /// True if the key has gone, or has become another one, before its time.
+    fn has_changed(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
+        let is_over = matches!(self.state, State::Frozen(Some(until)) if until <= tx.now_ms());
+        self.watcher.is_touched() && (!is_over || tx.exists(key))
     }
 
     /// The other server has the key: deletes it here, its shard held.
     ///
     /// # Errors
-    /// The key was changed meanwhile, and stays.
+    /// The key was changed meanwhile: nothing is deleted.
     fn delete(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
-        let changed = self.watcher.is_touched();
+        let changed = self.has_changed(tx, key);
         self.thaw(tx, key);
         if changed {
-            return if tx.exists(key) { Err(errors::migrate_changed(&self.name)) } else { Ok(()) };
+            return Err(errors::migrate_changed(&self.name));
         }
         if tx.remove(key) {
             did_remove(tx, key, Removal::Deleted);
@@ -98,9 +124,12 @@ pub(super) struct Transfer {
     db: u32,
     link: Arc<Link>,
     options: Options,
+    /// In the order of their names: two commands that freeze the same keys do not wait for each other.
     keys: Vec<Moved>,
-    /// The client wants no reply.
-    quiet: bool,
+    /// Bytes of the names, as often as they are kept.
+    name_bytes: usize,
+    /// As many keys from the first on are frozen, or are not there.
+    frozen: usize,
     /// The link's greeting was sent.
     greeted: bool,
     /// The greeting was refused: no key can have arrived where it should.
@@ -123,20 +152,15 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Moves these keys, which are frozen, to a server that has this address and may be silent for this time.
-    pub(super) fn new(
-        to: (String, u16, Duration),
-        db: u32,
-        options: Options,
-        keys: Vec<Moved>,
-        quiet: bool,
-    ) -> Transfer {
+    /// Moves these keys, whose names are in order, to a server that has this address and may be silent for this time.
+    pub(super) fn new(to: (String, u16, Duration), db: u32, options: Options, keys: Vec<Moved>) -> Transfer {
         Transfer {
+            name_bytes: 3 * keys.iter().map(|moved| moved.name.len()).sum::<usize>(),
             db,
             link: Arc::new(Link::new(to.0, to.1, to.2)),
             options,
             keys,
-            quiet,
+            frozen: 0,
             greeted: false,
             misled: false,
             next: 0,
@@ -151,8 +175,32 @@ impl Transfer {
         }
     }
 
+    /// Freezes the keys; `Done` when all are.
+    fn freeze_some(&mut self, tx: &mut Tx<'_>) -> Progress {
+        for _ in 0..FREEZES_PER_PART {
+            let Some(moved) = self.keys.get_mut(self.frozen) else { return Progress::Done };
+            let name = moved.name.clone();
+            let key = tx.key(&name);
+            if !tx.try_hold_one(tx.shard_of(key.hash)) || !moved.freeze(tx, &key) {
+                return Progress::Busy;
+            }
+            self.frozen += 1;
+            if tx.has_effects() {
+                // A key whose time was over: its end is told with its shard held.
+                return Progress::More;
+            }
+        }
+        Progress::More
+    }
+
     /// Does what can be done now.
     fn step(&mut self, tx: &mut Tx<'_>) -> Progress {
+        if self.frozen < self.keys.len() {
+            match self.freeze_some(tx) {
+                Progress::Done => {}
+                other => return other,
+            }
+        }
         let state = self.link.state();
         if matches!(state, LinkState::New | LinkState::Connecting) {
             return Progress::Waits;
@@ -162,22 +210,25 @@ impl Transfer {
             Progress::Done => {}
             other => return other,
         }
-        if let LinkState::Failed(fault) = state {
+        let sends = self.next < self.keys.len() || self.payload.is_some() || self.dump.is_some();
+        let is_over = self.greeted && !sends && self.asked.is_empty();
+        if let (LinkState::Failed(fault), false) = (state, is_over) {
             self.fail(fault);
             return Progress::More;
         }
         if !self.greeted {
             self.greet();
         }
-        if self.next < self.keys.len() || self.payload.is_some() {
+        if sends {
             let room = self.link.unsent_bytes() < LINK_LOW_BYTES;
             return if room { self.send_some(tx) } else { Progress::Waits };
         }
         if !self.asked.is_empty() {
             return Progress::Waits;
         }
-        let db = u64::try_from(self.options.db).ok();
-        self.link.keep(db.filter(|_| !self.misled));
+        if state == LinkState::Open {
+            self.link.keep(u64::try_from(self.options.db).ok().filter(|_| !self.misled));
+        }
         self.end = Some(self.refusal.take().map_or(Ok(()), Err));
         Progress::More
     }
@@ -212,16 +263,23 @@ impl Transfer {
                 return Progress::Waits;
             }
             let Some(moved) = self.keys.get_mut(self.next) else { break };
+            if moved.state == State::Done {
+                self.next += 1;
+                continue;
+            }
             let name = moved.name.clone();
             let key = tx.key(&name);
             if !tx.try_hold_one(tx.shard_of(key.hash)) {
                 return Progress::Busy;
             }
             let Some(expiry) = tx.expiry(&key) else {
-                // Its time is over.
+                if moved.has_changed(tx, &key) {
+                    self.refusal.get_or_insert(errors::migrate_changed(&moved.name));
+                }
                 moved.thaw(tx, &key);
                 self.next += 1;
-                continue;
+                // Its end is told with its shard held.
+                return Progress::More;
             };
             let ttl_ms = expiry.map_or(0, |at| (at - tx.now_ms()).max(1));
             self.dump = LongDump::begin(tx, &key).map(|dump| (dump, ttl_ms));
@@ -237,7 +295,7 @@ impl Transfer {
             }
         }
         // More is made when this has gone out.
-        Progress::Waits
+        if self.link.unsent_bytes() > 0 { Progress::Waits } else { Progress::More }
     }
 
     /// Begins the RESTORE of the next key.
@@ -276,7 +334,8 @@ impl Transfer {
         done
     }
 
-    /// Acts on the answers that have come; `Done` when there are no more.
+    /// Acts on the answers that have come; `Done` when there are no more. No part deletes two keys: the effects of a part are
+    /// handed on with the shard held that it held last.
     fn read_answers(&mut self, tx: &mut Tx<'_>) -> Progress {
         for _ in 0..KEYS_PER_PART {
             let Some(end) = self.received.windows(2).position(|pair| pair == b"\r\n") else {
@@ -306,6 +365,10 @@ impl Transfer {
             }
             self.asked.pop_front();
             self.received.drain(..end + 2);
+            self.link.note_progress();
+            if tx.has_effects() {
+                return Progress::More;
+            }
         }
         Progress::More
     }
@@ -346,16 +409,19 @@ impl Transfer {
 
     /// Thaws what is left, and replies.
     fn finish(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        for moved in self.keys.iter_mut().filter(|moved| !moved.is_done) {
+        let left = self.keys.iter_mut().filter(|moved| matches!(moved.state, State::Frozen(_)));
+        for (nth, moved) in left.enumerate() {
             let name = moved.name.clone();
             let key = tx.key(&name);
+            if nth == FREEZES_PER_PART {
+                return Progress::More;
+            }
             if !tx.try_hold_one(tx.shard_of(key.hash)) {
                 return Progress::Busy;
             }
             moved.thaw(tx, &key);
         }
         match self.end.take().expect("the transfer has ended") {
-            _ if self.quiet => {}
             Ok(()) => out.ok(),
             Err(error) => return Progress::Failed(error),
         }
@@ -371,7 +437,8 @@ impl Ongoing for Transfer {
     fn held_bytes(&self) -> usize {
         let dump = self.dump.as_ref().map_or(0, |(dump, _)| dump.held_bytes());
         let payload = self.payload.as_ref().map_or(0, |payload| payload.bytes.capacity());
-        dump + payload + self.link.held_bytes() + self.received.capacity()
+        let keys = self.keys.len() * MOVED_BYTES + self.name_bytes;
+        keys + dump + payload + self.link.held_bytes() + self.received.capacity()
     }
 
     fn kept_bytes(&self) -> usize {
@@ -383,8 +450,8 @@ impl Ongoing for Transfer {
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        for moved in self.keys.iter_mut().filter(|moved| !moved.is_done) {
-            moved.is_done = true;
+        for moved in self.keys.iter_mut().filter(|moved| matches!(moved.state, State::Frozen(_))) {
+            moved.state = State::Done;
             worker.unwatch(&moved.watcher, std::iter::once((self.db, &*moved.name)));
             worker.store().thaw(worker, std::iter::once(&*moved.name));
         }

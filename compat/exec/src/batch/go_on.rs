@@ -40,30 +40,21 @@ impl Batch {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
-        let refused = if writes { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
+        // A command that has a link is brought to its end: refused in the middle, a key would be at both servers.
+        let refused = if writes && ongoing.rest.link().is_none() {
+            checks::allowed(ongoing.row, session, self.denied).err()
+        } else {
+            None
+        };
         let waits = refused.is_some() || writes && self.denied.writes_wait;
-        let (begin, mut spent_ns) = (Instant::now(), 0);
+        let mut spent_ns = 0;
         let mut progress = refused.map_or(Progress::Busy, Progress::Failed);
         let (store, local) = worker.parts();
         let inside = if waits { None } else { store.gate().try_enter(local.id()) };
         if inside.is_some() {
             let mut tx = Tx::new(store, local, session.db());
             tx.set_overdue(session.overdue(self.pause != Pause::None));
-            loop {
-                progress = ongoing.rest.go_on(&mut tx, out);
-                self.follow_part(&ongoing, &mut tx);
-                // A reader says for how long it held; else what is held now was held for the whole part.
-                let whole_ns = begin.elapsed().as_nanos() as u64 - spent_ns;
-                let held_ns = tx.take_part_ns().or(tx.holds_shards().then_some(whole_ns));
-                tx.release();
-                if let Some(held_ns) = held_ns {
-                    self.observers.stats.holds.record_many_ns(held_ns, 1);
-                }
-                spent_ns = begin.elapsed().as_nanos() as u64;
-                if !matches!(progress, Progress::More) || out.len() > out_max || spent_ns > self.parts_ns {
-                    break;
-                }
-            }
+            progress = self.parts(&mut ongoing, &mut tx, (out, out_max), &mut spent_ns);
             tx.finish();
         }
         drop(inside);
@@ -94,6 +85,36 @@ impl Batch {
         Turn { consumed: 0, commands: 0, state }
     }
 
+    /// Runs parts until one is not followed by another at once, or the turn's time or its room for replies is spent.
+    fn parts(
+        &mut self,
+        ongoing: &mut OngoingCommand,
+        tx: &mut Tx<'_>,
+        (out, out_max): (&mut Reply, usize),
+        spent_ns: &mut u64,
+    ) -> Progress {
+        let begin = Instant::now();
+        loop {
+            let mark = out.mark();
+            let progress = ongoing.rest.go_on(tx, out);
+            if ongoing.muted {
+                out.truncate(mark);
+            }
+            self.follow_part(ongoing, tx);
+            // A reader says for how long it held; else what is held now was held for the whole part.
+            let whole_ns = begin.elapsed().as_nanos() as u64 - *spent_ns;
+            let held_ns = tx.take_part_ns().or(tx.holds_shards().then_some(whole_ns));
+            tx.release();
+            if let Some(held_ns) = held_ns {
+                self.observers.stats.holds.record_many_ns(held_ns, 1);
+            }
+            *spent_ns = begin.elapsed().as_nanos() as u64;
+            if !matches!(progress, Progress::More) || out.len() > out_max || *spent_ns > self.parts_ns {
+                return progress;
+            }
+        }
+    }
+
     /// Ends a command that has replied all, or fails with an error.
     fn end_parts(
         &mut self,
@@ -107,6 +128,9 @@ impl Batch {
         if let Some(error) = failed {
             let mark = out.mark();
             self.observers.stats.fail(ongoing.row, error, mark, out);
+            if ongoing.muted {
+                out.truncate(mark);
+            }
         }
         ongoing.rest.abandon(worker);
         self.observers.stats.end_parts(ongoing.row, ongoing.nanos);

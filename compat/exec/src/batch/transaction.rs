@@ -192,8 +192,11 @@ impl Running<'_> {
                     return Some(Stop::Shut);
                 }
                 let store = Arc::clone(self.worker.store());
-                let alone = store.gate().exclusive_within(self.worker.id(), super::ALONE_PATIENCE);
+                let alone = store.gate().exclusive_within(self.worker.id(), super::alone::patience(self.session));
                 let Some(_alone) = alone else { return Some(Stop::Busy) };
+                if writes_frozen(&store, self.session) {
+                    return Some(Stop::Busy);
+                }
                 self.next += 1;
                 let mut t = Transaction::begin(d, self.worker, self.session, self.out);
                 let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
@@ -201,6 +204,10 @@ impl Running<'_> {
                 self.spent_ns += t.end(self.batch, self.worker, self.session, self.out);
             }
             Reach::Server => {
+                // A key that is frozen behind this look is watched, and its move ends with an error.
+                if writes_frozen(self.worker.store(), self.session) {
+                    return Some(Stop::Busy);
+                }
                 self.next += 1;
                 return Some(Stop::Exec(d));
             }
@@ -243,6 +250,19 @@ impl Running<'_> {
         *spent_ns += t.end(batch, worker, session, out);
         Ok(())
     }
+}
+
+/// True if the queued commands would change a key that is frozen, or may change any. No shard is held.
+fn writes_frozen(store: &Store, session: &Session) -> bool {
+    let writes = |multi: &Multi| {
+        let mut queue = multi.queue.iter().filter(|queued| queued.row.flags.has(Flags::WRITE));
+        queue.any(|queued| {
+            let (args, mut keys) = (queued.args(), Vec::new());
+            let told = queued.row.for_each_key(args, |arg| keys.push(args.get(arg)));
+            told.is_err() || keys.is_empty() || store.any_frozen(keys.into_iter())
+        })
+    };
+    store.has_frozen() && session.multi().is_some_and(writes)
 }
 
 /// How a transaction must run that has this command.

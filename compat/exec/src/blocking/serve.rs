@@ -33,7 +33,7 @@ pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
             return false;
         }
     }
-    !tx.any_frozen(keys())
+    !(tx.store().has_frozen() && tx.any_frozen(keys()))
 }
 
 /// Serves everybody who waits for a key that is ready. The selected database is the same again afterwards.

@@ -79,6 +79,8 @@ pub struct Store {
     flushes: SharedU64,
     /// Tickets that waiters have drawn.
     tickets: SharedU64,
+    /// Keys that are frozen, in all shards.
+    frozen: SharedU64,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: SharedBool,
     /// A file is being loaded.
@@ -136,6 +138,7 @@ impl Store {
             lazyfree: Lazyfree::default(),
             flushes: SharedU64::new(0),
             tickets: SharedU64::new(0),
+            frozen: SharedU64::new(0),
             active_expire: SharedBool::new(true),
             loading: SharedBool::new(false),
             event_mask: AtomicU32::new(0),
@@ -174,6 +177,21 @@ impl Store {
     /// A ticket for a waiter: greater than all before. It is drawn with the shards of the waiter's keys held.
     pub(crate) fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Relaxed)
+    }
+
+    /// Counts a key that was frozen, with its shard held.
+    pub(crate) fn count_frozen(&self) {
+        self.frozen.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a frozen key less, with its shard held.
+    pub(crate) fn count_thawed(&self) {
+        self.frozen.fetch_sub(1, Relaxed);
+    }
+
+    /// True if some key is frozen. With the gate held alone this does not change.
+    pub fn has_frozen(&self) -> bool {
+        self.frozen.load(Relaxed) > 0
     }
 
     /// Which removals effects write as UNLINK.

@@ -50,16 +50,17 @@ impl Shard {
     }
 
     /// Has commands that would change this key wait until [`Shard::thaw`].
-    pub(crate) fn freeze(&mut self, key: &[u8]) {
-        self.waiters.get_or_insert_default().freeze(key);
+    /// False if they wait already, for somebody else.
+    #[must_use = "a key that is frozen for somebody else stays theirs"]
+    pub(crate) fn freeze(&mut self, key: &[u8]) -> bool {
+        self.waiters.get_or_insert_default().freeze(key)
     }
 
-    /// Lets commands change this key again.
-    pub(crate) fn thaw(&mut self, key: &[u8]) {
-        if let Some(waiters) = &mut self.waiters {
-            waiters.thaw(key);
-        }
+    /// Lets commands change this key again; false if they could.
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> bool {
+        let was_frozen = self.waiters.as_mut().is_some_and(|waiters| waiters.thaw(key));
         self.drop_waiters();
+        was_frozen
     }
 
     fn drop_waiters(&mut self) {
@@ -70,12 +71,24 @@ impl Shard {
 }
 
 impl Store {
+    /// True if one of these keys is frozen. The gate is held alone, and no shard.
+    #[cold]
+    pub fn any_frozen<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        let is_frozen = |key: &[u8]| {
+            let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.lock();
+            shard.waiters().is_some_and(|waiters| waiters.is_frozen(key))
+        };
+        self.has_frozen() && keys.any(is_frozen)
+    }
+
     /// Thaws keys whose command ended early. The worker holds nothing and is outside the gate.
     pub fn thaw<'k>(&self, worker: &StoreWorker, keys: impl Iterator<Item = &'k [u8]>) {
         let _inside = self.gate().enter(worker.id());
         for key in keys {
             let id = self.shard_of(hash_of(self.seed(), 0, key));
-            self.cells()[id].lock.lock().thaw(key);
+            if self.cells()[id].lock.lock().thaw(key) {
+                self.count_thawed();
+            }
         }
     }
 

@@ -109,9 +109,9 @@ impl Tx<'_> {
     }
 
     /// Tries to hold the shards of a key and of the collection that it is going to lead to: two databases may have been
-    /// exchanged since the collection was begun.
+    /// exchanged since the collection was begun. False also if the key is frozen.
     pub fn try_hold_to_publish(&mut self, k: &Key<'_>, built: &Unpublished) -> bool {
-        self.try_hold_all([self.shard_of(k.hash)].into_iter(), Some(built))
+        self.try_hold_all([self.shard_of(k.hash)].into_iter(), Some(built)) && !self.is_frozen(k)
     }
 
     /// Tries to hold these shards and that of a collection which is going to be published.

@@ -74,26 +74,46 @@ impl Tx<'_> {
         is_wider
     }
 
-    /// Freezes a key, whose shard is held: commands that would change it wait until [`Tx::thaw`].
-    pub fn freeze(&mut self, k: &Key<'_>) {
+    /// Freezes a key, whose shard is held: commands that would change it wait until [`Tx::thaw`]. False, and nothing is done,
+    /// if it is frozen already: it is another command's.
+    #[must_use = "a key that is frozen for another command stays that command's"]
+    pub fn freeze(&mut self, k: &Key<'_>) -> bool {
         let at = self.held.position(self.store.shard_of(k.hash));
-        self.held.at_mut(at).freeze(k.bytes);
+        let is_new = self.held.at_mut(at).freeze(k.bytes);
+        if is_new {
+            self.store.count_frozen();
+        }
+        is_new
     }
 
     /// Ends that a key is frozen; its shard is held.
     pub fn thaw(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
-        self.held.at_mut(at).thaw(k.bytes);
+        if self.held.at_mut(at).thaw(k.bytes) {
+            self.store.count_thawed();
+        }
     }
 
-    /// True if one of these keys is frozen, or one that serving their waiters would write. The shards of all are held.
+    /// Tries to hold a key's shard for the last part of a command that changes the key; false also if the key is frozen.
+    pub fn try_hold_to_write(&mut self, k: &Key<'_>) -> bool {
+        self.try_hold_one(self.shard_of(k.hash)) && !self.is_frozen(k)
+    }
+
+    /// True if a key, whose shard is held, is frozen, or one that serving its waiters would write.
+    pub fn is_frozen(&self, k: &Key<'_>) -> bool {
+        self.store.has_frozen() && self.any_frozen([k.bytes])
+    }
+
+    /// True if one of these keys, whose shards are held, is frozen, or one that serving their waiters would write, as far as
+    /// its shard is held too.
     #[cold]
     pub fn any_frozen<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         let mut seen = HashSet::new();
         let mut next: Vec<&[u8]> = keys.into_iter().collect();
         while let Some(key) = next.pop() {
-            let shard = self.held.at(self.held.position(usize::from(self.shard_of_bytes(key))));
-            let Some(waiters) = shard.waiters() else { continue };
+            let id = self.shard_of_bytes(key);
+            let Some(at) = self.held.ids().position(|held| held == id) else { continue };
+            let Some(waiters) = self.held.at(at).waiters() else { continue };
             if waiters.is_frozen(key) {
                 return true;
             }

@@ -202,15 +202,15 @@ impl Waiters {
         self.keys.is_empty() && self.frozen.is_empty()
     }
 
-    /// Freezes a key that is not frozen.
-    pub(crate) fn freeze(&mut self, key: &[u8]) {
-        let is_new = self.frozen.insert(key.into());
-        assert!(is_new, "one command at a time moves a key");
+    /// Freezes a key; false if it is frozen already.
+    #[must_use = "a key that is frozen for somebody else stays theirs"]
+    pub(crate) fn freeze(&mut self, key: &[u8]) -> bool {
+        self.frozen.insert(key.into())
     }
 
-    /// Ends that a key is frozen.
-    pub(crate) fn thaw(&mut self, key: &[u8]) {
-        self.frozen.remove(key);
+    /// Ends that a key is frozen; false if it was not.
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> bool {
+        self.frozen.remove(key)
     }
 
     /// True if a key is frozen.

@@ -1,0 +1,44 @@
+//! The place of a command that names no keys: outside of the gate, inside like others, or alone behind it.
+
+use std::time::Duration;
+
+use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
+
+use super::Stop;
+use crate::command::{Command, Exec};
+use crate::session::Session;
+
+/// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
+/// Only a long transaction outlasts it; then the worker serves its other connections, and the command is tried again.
+const ALONE_PATIENCE: Duration = Duration::from_millis(2);
+
+/// Where a command that names no keys runs.
+pub(super) enum Place<'g> {
+    Outside,
+    Inside { _gate: InsideGate<'g> },
+    Alone { _gate: ExclusiveGate<'g> },
+}
+
+/// How long a command that runs alone waits for the ends of batches, which grows with each time that it has waited in vain:
+/// beside transactions that follow each other it has its turn all the same.
+pub(super) fn patience(session: &Session) -> Duration {
+    ALONE_PATIENCE * (1 << (session.busy_tries() / 2).min(7))
+}
+
+impl<'g> Place<'g> {
+    /// The place of a command, if it may be taken now. The worker waits for no other one, but for the ends of batches.
+    pub(super) fn take(d: &Command, gate: &'g Gate, worker: usize, patience: Duration) -> Result<Place<'g>, Stop> {
+        match d.exec {
+            Exec::Exclusive(_) if !gate.is_open(worker) => Err(Stop::Shut),
+            Exec::Exclusive(_) => match gate.exclusive_within(worker, patience) {
+                Some(alone) => Ok(Place::Alone { _gate: alone }),
+                None => Err(Stop::Busy),
+            },
+            Exec::Keyspace(_) => match gate.try_enter(worker) {
+                Some(inside) => Ok(Place::Inside { _gate: inside }),
+                None => Err(Stop::Shut),
+            },
+            _ => Ok(Place::Outside),
+        }
+    }
+}

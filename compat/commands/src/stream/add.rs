@@ -63,6 +63,7 @@ fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(&args, true, !ctx.tx.ends_overdue())?;
     let at = options.end;
     let wanted = args.opt(at).map(Wanted::parse).transpose()?.unwrap_or(Wanted::Now);
+    options.check(true)?;
     let fields = args.len().saturating_sub(at + 1);
     if fields < 2 || !fields.is_multiple_of(2) {
         return Err(CommandError::arity("xadd"));

@@ -17,6 +17,7 @@ pub(super) const ROWS: FileRows = &[XTRIM, XDEL, XSETID];
 fn xtrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let args = ctx.args;
     let options = Options::parse(&args, false, !ctx.tx.ends_overdue())?;
+    options.check(false)?;
     let (key, node_entries) = (ctx.key(1), ctx.tx.store().shapes().stream().entries);
     let trimmed = ctx.tx.stream_mut(&key, |stream| (options.run(stream, node_entries), Trimmed::of(stream)))?;
     let gone = trimmed.map_or(0, |(gone, _)| gone);

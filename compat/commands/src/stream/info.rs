@@ -2,7 +2,7 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
-use varve_protocol::Reply;
+use varve_protocol::{Args, Reply};
 use varve_store::{StreamReader, StreamState};
 
 use super::range::{ALL, RestOfEntries};
@@ -19,14 +19,14 @@ const FULL_ENTRIES: u64 = 10;
 
 /// XINFO STREAM key [FULL [COUNT count]]
 fn xinfo_stream(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let (args, key) = (ctx.args, ctx.key(2));
-    let full = match args.len() {
-        3 => None,
-        4 | 6 if is(args.get(3), "FULL") && (args.len() == 4 || is(args.get(4), "COUNT")) => {
-            let count = args.opt(5).map_or(Ok(FULL_ENTRIES as i64), integer)?;
-            Some(u64::try_from(count).unwrap_or(FULL_ENTRIES))
+    let key = ctx.key(2);
+    let full = match full_entries(&ctx.args) {
+        Ok(full) => full,
+        Err(error) => {
+            // The key is looked up before the words are.
+            ctx.tx.stream(&key, |_| ())?.ok_or(CommandError::NO_KEY)?;
+            return Err(error);
         }
-        _ => return Err(errors::wrong_subcommand("XINFO", args.get(1))),
     };
     if let Some(count @ (0 | 1024..)) = full
         && ctx.session.takes_parts()
@@ -55,6 +55,18 @@ fn xinfo_stream(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     .ok_or(CommandError::NO_KEY)
 }
 
+/// How many entries are answered, 0 for all; None without FULL.
+fn full_entries(args: &Args<'_>) -> CmdResult<Option<u64>> {
+    match args.len() {
+        3 => Ok(None),
+        4 | 6 if is(args.get(3), "FULL") && (args.len() == 4 || is(args.get(4), "COUNT")) => {
+            let count = args.opt(5).map_or(Ok(FULL_ENTRIES as i64), integer)?;
+            Ok(Some(u64::try_from(count).unwrap_or(FULL_ENTRIES)))
+        }
+        _ => Err(errors::wrong_subcommand("XINFO", args.get(1))),
+    }
+}
+
 const XINFO_STREAM: Command = Command::new(
     Exec::Keys(xinfo_stream),
     Row::sub("xinfo|stream", "stream", Group::Stream, -3, "5.0.0")
@@ -75,7 +87,8 @@ const XINFO_STREAM: Command = Command::new(
 /// Begins a long answer; false if it is short.
 fn full_in_parts(ctx: &mut Ctx<'_, '_>, count: u64) -> CmdResult<bool> {
     let key = ctx.key(2);
-    let Some((reader, count)) = ctx.tx.begin_reading_stream(&key, ALL, false, count)? else { return Ok(false) };
+    // A key of another type is counted and refused by the caller.
+    let Ok(Some((reader, count))) = ctx.tx.begin_reading_stream(&key, ALL, false, count) else { return Ok(false) };
     let Ctx { tx, out, .. } = ctx;
     tx.stream(&key, |stream| {
         out.map(9);

@@ -79,8 +79,9 @@ fn range(ctx: &mut Ctx<'_, '_>, rev: bool) -> CmdResult {
     }
     let key = ctx.key(1);
     if count > 0 && ctx.session.takes_parts() {
-        let long = ctx.tx.begin_reading_stream(&key, (low, high), rev, count)?;
-        if let Some((reader, count)) = long {
+        // A key of another type is counted and refused below.
+        let long = ctx.tx.begin_reading_stream(&key, (low, high), rev, count);
+        if let Ok(Some((reader, count))) = long {
             ctx.tx.note_read(&key, true);
             ctx.out.array(count as usize);
             ctx.go_on(Box::new(RestOfEntries { reader, behind: Vec::new() }));

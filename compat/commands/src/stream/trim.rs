@@ -91,11 +91,14 @@ impl Options {
         if is_replayed {
             options.limit = None;
         }
-        options.check(is_add)?;
         Ok(options)
     }
 
-    fn check(&self, is_add: bool) -> CmdResult {
+    /// Looks whether the words go together, which XADD does behind its ID.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn check(&self, is_add: bool) -> CmdResult {
         if self.trimming.is_none() {
             if self.limit.is_some_and(|limit| limit > 0) {
                 return Err(errors::TRIM_LIMIT_ALONE);

@@ -336,7 +336,7 @@ impl Ongoing for RestOfRange {
 fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let query = Query::parse(&ctx.args, 3, Form { by: None, rev: None, stores: true })?;
     let (to, from) = (ctx.key(1), ctx.key(2));
-    if store_in_parts(ctx, &query, &from)? {
+    if store_in_parts(ctx, &query, &from) {
         return Ok(());
     }
     let mut members = Scratch::admitted(ctx, |ctx, members| {
@@ -359,15 +359,14 @@ fn store(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// Begins to store a long range over several turns; false, and nothing is done, if it is to be stored at once.
-fn store_in_parts(ctx: &mut Ctx<'_, '_>, query: &Query<'_>, from: &Key<'_>) -> CmdResult<bool> {
+fn store_in_parts(ctx: &mut Ctx<'_, '_>, query: &Query<'_>, from: &Key<'_>) -> bool {
     if !ctx.session.takes_parts() {
-        return Ok(false);
+        return false;
     }
     let Query { rev, skip, limit, .. } = *query;
     let range = |len| query.bounds.within(len);
-    let Some(reader) = ctx.tx.begin_zset_range(from, range, rev, (skip, limit), MEMBER_COST)? else {
-        return Ok(false);
-    };
+    // A key of another type is counted and refused by the caller.
+    let Ok(Some(reader)) = ctx.tx.begin_zset_range(from, range, rev, (skip, limit), MEMBER_COST) else { return false };
     let shape = ctx.tx.store().shapes().small(Type::Zset);
     // A range of ranks is longer than a packed set, which the peer knows before it begins.
     let zeros = if matches!(query.bounds, Bounds::Rank(..)) { 0 } else { shape.entries() as usize };
@@ -376,7 +375,7 @@ fn store_in_parts(ctx: &mut Ctx<'_, '_>, query: &Query<'_>, from: &Key<'_>) -> C
         let building = Building::begin(tx, args, (1, Type::Zset), vec![2]);
         Box::new(StoredRange { reader: Some(reader), zeros, value_bytes, building })
     });
-    Ok(true)
+    true
 }
 
 /// A long range that is stored.

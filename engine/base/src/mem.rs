@@ -257,7 +257,7 @@ pub fn push_framed(buf: &mut Vec<u8>, head: ([u8; FRAME_BYTES], usize), bytes: &
 /// Copies at most [`FRAMED_MAX`] bytes.
 ///
 /// # Safety
-/// As many bytes may be written at `to`, which lies in no part of `bytes`.
+/// `bytes.len()` bytes may be written at `to`; none of them lies in `bytes`.
 #[inline(always)]
 unsafe fn copy_short(bytes: &[u8], to: *mut u8) {
     // SAFETY: each arm has as many bytes as it copies from either end, or more; the rest is the caller's.
@@ -274,7 +274,7 @@ unsafe fn copy_short(bytes: &[u8], to: *mut u8) {
 /// Copies `N` to 2 `N` bytes: the first `N` and the last `N`, of which some may be the same.
 ///
 /// # Safety
-/// `bytes` has as many; as many may be written at `to`, which lies in no part of `bytes`.
+/// `bytes` has `N` to 2 `N` bytes. `bytes.len()` bytes may be written at `to`; none of them lies in `bytes`.
 #[inline(always)]
 unsafe fn copy_ends<const N: usize>(bytes: &[u8], to: *mut u8) {
     debug_assert!((N..=2 * N).contains(&bytes.len()), "{} bytes in two moves of {N}", bytes.len());

@@ -1,4 +1,4 @@
-//! Readers of a collection whose leaves have an order of their own: lists, sorted sets.
+//! Readers of a collection whose leaves have an order of their own: lists, sorted sets, streams.
 //!
 //! ```text
 //!   when it begins    order:   the numbers of the leaves in the range, first to last      4 bytes a leaf
@@ -16,11 +16,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use varve_base::Ref;
-use varve_segment::Log;
+use varve_segment::{Access, Log};
 
-use crate::counted_tree::CountedTree;
+use crate::counted_tree::{CountedTree, Leaf};
 use crate::handed::{HandedLeaf, HandedLeaves, ReaderBytes};
-use crate::{Forgotten, ReaderNumber};
+use crate::{Forgotten, ReadCtx, ReaderNumber};
 
 /// Handed leaves, and objects that they name, that are given up in one step, when their reader wants no more.
 const FORGOTTEN_MAX: usize = 256;
@@ -68,6 +68,74 @@ pub(crate) struct LeafPart {
     pub(crate) skip: u64,
     /// Elements to show at most.
     pub(crate) left: u64,
+}
+
+/// The readers as a collection has them: none while nobody reads.
+pub(crate) type Readers = Option<Box<SequenceReaders>>;
+
+/// Forgets a reader that wants no more, or a part of what was handed over to it; the last one ends the readers. Objects that
+/// only it needed are given to `bury`.
+pub(crate) fn end(readers: &mut Readers, number: ReaderNumber, bury: impl FnOnce(&mut HandedLeaves)) -> Forgotten {
+    let Some(some) = readers else { return Forgotten::Unknown };
+    let forgotten = some.forget(number);
+    bury(some.leaves_mut());
+    if some.is_empty() {
+        *readers = None;
+    }
+    forgotten
+}
+
+/// Sees to it that readers have a node, whose elements all lie in it, as it is: it is about to change, or to go. The node is
+/// handed over as it lies in the log.
+#[inline(always)]
+pub(crate) fn before(readers: &mut Readers, tree: &CountedTree, (log, access): (&Log, &Access), leaf: Leaf) {
+    if let Some(readers) = readers {
+        hand_node_over(readers, tree, (log, access), leaf);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn hand_node_over(readers: &mut SequenceReaders, tree: &CountedTree, (log, access): (&Log, &Access), leaf: Leaf) {
+    let node = access.open(log, tree.leaf_ref(leaf)).value();
+    readers.hand_over(log, leaf.number(), node, std::iter::empty());
+}
+
+/// Shows a reader the next nodes, whose elements all lie in them, until `show`, which gives the number of elements that it
+/// has taken and whether it wants more, wants no more. Returns false when all was shown: the reader is forgotten then.
+pub(crate) fn read_nodes_on(
+    readers: &mut Readers,
+    tree: &CountedTree,
+    ctx: ReadCtx<'_>,
+    number: ReaderNumber,
+    mut show: impl FnMut(&[u8], LeafPart) -> (u64, bool),
+) -> bool {
+    let some = readers.as_mut().expect("a reader that has begun");
+    let is_left = loop {
+        let Some((leaf, part)) = some.next(number) else { break false };
+        if let Some(leaf) = some.upcoming(number).and_then(|leaf| tree.leaf(leaf)) {
+            ctx.log.line(tree.leaf_ref(leaf)).fetch_pair();
+        }
+        let mut handed = None;
+        let value = match leaf {
+            NextLeaf::Live(leaf) => {
+                let leaf = tree.leaf(leaf).expect("a leaf that is as it was");
+                ctx.access.open(ctx.log, tree.leaf_ref(leaf)).value()
+            }
+            NextLeaf::Handed(leaf) => handed.insert(leaf).bytes(),
+        };
+        let (taken, wants_more) = show(value, part);
+        handed.into_iter().for_each(|leaf| some.take_back(number, leaf));
+        let is_left = some.note_shown(number, taken);
+        if !wants_more || !is_left {
+            break is_left;
+        }
+    };
+    if !is_left {
+        let forgotten = end(readers, number, |_| ());
+        debug_assert_eq!(forgotten, Forgotten::Wholly, "all that was handed over was shown");
+    }
+    is_left
 }
 
 impl SequenceReading {

@@ -276,7 +276,7 @@ impl Answer<'_> {
     fn write(self, stats: &CommandStats, asked: &Row, wanted: bool, out: &mut Reply) {
         let mark = out.mark();
         if matches!(self.question, Question::Unblock { error: true, .. }) && self.killed > 0 {
-            // As redis-server counts it: an error was replied while the command ran, to the client that waited.
+            // The client that waited has got an error while this command ran: redis-server counts the command as failed.
             stats.of(asked).failed.add(1);
         }
         if let Err(error) = self.reply(out) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use varve_exec::notify::{self, Class};
 use varve_exec::{CommandError, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, StoreWorker, Tx, Type, Unpublished, ValuePart};
+use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, Unpublished, ValuePart};
 
 use super::texts::{Place, Texts};
 
@@ -72,6 +72,16 @@ pub(crate) struct Report {
     pub(crate) copies: bool,
     /// A key that is there is replaced; else it stays.
     pub(crate) replaces: bool,
+}
+
+/// How a part ends that has read on for a building: a reader that has shown all goes, and what was built is published next.
+pub(crate) fn after_read<R>(reader: &mut Option<R>, read: ReadOn) -> Progress {
+    match read {
+        ReadOn::Busy => return Progress::Busy,
+        ReadOn::More(_) => {}
+        ReadOn::All => *reader = None,
+    }
+    Progress::More
 }
 
 impl Report {

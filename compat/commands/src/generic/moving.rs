@@ -6,9 +6,9 @@ use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Ro
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, WholeReader};
+use varve_store::{Key, StoreWorker, Tx, Type, WholeReader};
 
-use super::building::{Building, Report};
+use super::building::{Building, Report, after_read};
 use crate::errors;
 use crate::grammar::{database, is};
 
@@ -158,12 +158,7 @@ impl Ongoing for LongCopy {
         }
         let read = tx.read_whole_on(reading, |part| building.push_part(part));
         tx.release();
-        match read {
-            ReadOn::Busy => return Progress::Busy,
-            ReadOn::More(_) => {}
-            ReadOn::All => *reader = None,
-        }
-        Progress::More
+        after_read(reader, read)
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -128,7 +128,7 @@ pub(super) struct Transfer {
     keys: Vec<Moved>,
     /// Bytes of the names, as often as they are kept.
     name_bytes: usize,
-    /// As many keys from the first on are frozen, or are not there.
+    /// The number of keys, from the first on, that are frozen or are not there.
     frozen: usize,
     /// The link's greeting was sent.
     greeted: bool,

@@ -12,13 +12,13 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, o
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
-use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ZShown, ZsetReader};
+use varve_store::{Key, StoreWorker, Tx, Type, ZShown, ZsetReader};
 
 use super::bounds::{Bounds, By};
 use super::scratch::Scratch;
 use super::{READS, REPLACES, reply_head, reply_member};
 use crate::errors;
-use crate::generic::building::{Building, Report};
+use crate::generic::building::{Building, Report, after_read};
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows =
@@ -403,12 +403,7 @@ impl Ongoing for StoredRange {
             *zeros = zeros.saturating_sub(1);
         });
         tx.release();
-        match read {
-            ReadOn::Busy => return Progress::Busy,
-            ReadOn::More(_) => {}
-            ReadOn::All => *reader = None,
-        }
-        Progress::More
+        after_read(reader, read)
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -46,7 +46,7 @@ use varve_segment::{Access, Appender, Log, NewObject, NewValue, ObjectHead, Owne
 
 use crate::counted_tree::CountedTree;
 use crate::kinds;
-use crate::sequence_readers::SequenceReaders;
+use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use crate::counted_tree::Leaf;
@@ -153,7 +153,7 @@ pub struct Quicklist {
     /// Bytes of all node objects that are in use: what the log counts as alive.
     object_bytes: u64,
     /// Those that are shown the list as it was; none nearly always.
-    readers: Option<Box<SequenceReaders>>,
+    readers: sequence_readers::Readers,
 }
 
 impl Quicklist {

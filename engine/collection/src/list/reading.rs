@@ -7,7 +7,7 @@ use varve_packed::node::Node;
 use varve_segment::{Access, Log};
 
 use super::{CompressScratch, End, Leaf, Quicklist, open};
-use crate::sequence_readers::{LeafPart, NextLeaf};
+use crate::sequence_readers::{self, LeafPart};
 use crate::{Forgotten, ReadCtx, ReaderBytes, ReaderNumber};
 
 /// The elements of a node that a reader is shown.
@@ -32,12 +32,7 @@ impl Quicklist {
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.
     pub(crate) fn end_reading(&mut self, number: ReaderNumber) -> Forgotten {
-        let Some(readers) = &mut self.readers else { return Forgotten::Unknown };
-        let forgotten = readers.forget(number);
-        if readers.is_empty() {
-            self.readers = None;
-        }
-        forgotten
+        sequence_readers::end(&mut self.readers, number, |_| ())
     }
 
     /// Whether somebody reads.
@@ -48,18 +43,7 @@ impl Quicklist {
     /// Sees to it that readers have a node as it is: it is about to change, or to go.
     #[inline(always)]
     pub(super) fn before(&mut self, log: &Log, access: &Access, leaf: Leaf) {
-        if self.readers.is_some() {
-            self.hand_over(log, access, leaf);
-        }
-    }
-
-    /// Hands a node over to the readers that have not come to it: it is about to change, or to go.
-    #[cold]
-    #[inline(never)]
-    fn hand_over(&mut self, log: &Log, access: &Access, leaf: Leaf) {
-        let readers = self.readers.as_mut().expect("the caller looked");
-        let node = access.open(log, self.tree.leaf_ref(leaf)).value();
-        readers.hand_over(log, leaf.number(), node, std::iter::empty());
+        sequence_readers::before(&mut self.readers, &self.tree, (log, access), leaf);
     }
 
     /// Shows a reader the next nodes, until `show`, which returns the number of elements that it has taken and whether it
@@ -71,34 +55,9 @@ impl Quicklist {
         (number, from): (ReaderNumber, End),
         mut show: impl FnMut(NodePart<'_>) -> (u64, bool),
     ) -> bool {
-        let mut readers = self.readers.take().expect("a reader that has begun");
-        let is_left = loop {
-            let Some((leaf, part)) = readers.next(number) else { break false };
-            if let Some(leaf) = readers.upcoming(number).and_then(|leaf| self.tree.leaf(leaf)) {
-                ctx.log.line(self.tree.leaf_ref(leaf)).fetch_pair();
-            }
-            let mut handed = None;
-            let value = match leaf {
-                NextLeaf::Live(leaf) => {
-                    let leaf = self.tree.leaf(leaf).expect("a leaf that is as it was");
-                    ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value()
-                }
-                NextLeaf::Handed(leaf) => handed.insert(leaf).bytes(),
-            };
-            let node = open(value, &mut scratch.node);
-            let (taken, wants_more) = show(part_of(node, part, from));
-            handed.into_iter().for_each(|leaf| readers.take_back(number, leaf));
-            let is_left = readers.note_shown(number, taken);
-            if !wants_more || !is_left {
-                break is_left;
-            }
-        };
-        self.readers = Some(readers);
-        if !is_left {
-            let forgotten = self.end_reading(number);
-            debug_assert_eq!(forgotten, Forgotten::Wholly, "all that was handed over was shown");
-        }
-        is_left
+        sequence_readers::read_nodes_on(&mut self.readers, &self.tree, ctx, number, |value, part| {
+            show(part_of(open(value, &mut scratch.node), part, from))
+        })
     }
 }
 

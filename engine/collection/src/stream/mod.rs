@@ -35,7 +35,7 @@ use varve_segment::{Appender, NewObject, NewValue, ObjectHead, Owner};
 
 use crate::counted_tree::{CountedTree, Leaf};
 use crate::kinds;
-use crate::sequence_readers::SequenceReaders;
+use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use id::StreamId;
@@ -100,7 +100,7 @@ pub struct Stream {
     object_bytes: u64,
     state: StreamState,
     /// Those that are shown the entries as they were; none nearly always.
-    readers: Option<Box<SequenceReaders>>,
+    readers: sequence_readers::Readers,
 }
 
 impl NodeLimits {

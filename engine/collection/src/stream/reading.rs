@@ -6,7 +6,7 @@
 use varve_segment::{Access, Log};
 
 use super::{Leaf, Stream, StreamEntry, StreamNode};
-use crate::sequence_readers::{LeafPart, NextLeaf};
+use crate::sequence_readers::{self, LeafPart};
 use crate::{Forgotten, ReadCtx, ReaderBytes, ReaderNumber};
 
 /// The entries of a node that a reader is shown.
@@ -49,12 +49,7 @@ impl Stream {
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.
     pub(crate) fn end_reading(&mut self, number: ReaderNumber) -> Forgotten {
-        let Some(readers) = &mut self.readers else { return Forgotten::Unknown };
-        let forgotten = readers.forget(number);
-        if readers.is_empty() {
-            self.readers = None;
-        }
-        forgotten
+        sequence_readers::end(&mut self.readers, number, |_| ())
     }
 
     /// Whether somebody reads.
@@ -65,17 +60,7 @@ impl Stream {
     /// Sees to it that readers have a node as it is: it is about to change, or to go.
     #[inline(always)]
     pub(super) fn before(&mut self, log: &Log, access: &Access, leaf: Leaf) {
-        if self.readers.is_some() {
-            self.hand_over(log, access, leaf);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn hand_over(&mut self, log: &Log, access: &Access, leaf: Leaf) {
-        let readers = self.readers.as_mut().expect("the caller looked");
-        let node = access.open(log, self.tree.leaf_ref(leaf)).value();
-        readers.hand_over(log, leaf.number(), node, std::iter::empty());
+        sequence_readers::before(&mut self.readers, &self.tree, (log, access), leaf);
     }
 
     /// Shows a reader the next nodes, until `show` wants no more. Returns false when all was shown: the reader is forgotten
@@ -86,34 +71,10 @@ impl Stream {
         (number, rev): (ReaderNumber, bool),
         mut show: impl FnMut(StreamPart<'_>) -> bool,
     ) -> bool {
-        let mut readers = self.readers.take().expect("a reader that has begun");
-        let is_left = loop {
-            let Some((leaf, part)) = readers.next(number) else { break false };
-            if let Some(leaf) = readers.upcoming(number).and_then(|leaf| self.tree.leaf(leaf)) {
-                ctx.log.line(self.tree.leaf_ref(leaf)).fetch_pair();
-            }
-            let mut handed = None;
-            let value = match leaf {
-                NextLeaf::Live(leaf) => {
-                    let leaf = self.tree.leaf(leaf).expect("a leaf that is as it was");
-                    ctx.access.open(ctx.log, self.tree.leaf_ref(leaf)).value()
-                }
-                NextLeaf::Handed(leaf) => handed.insert(leaf).bytes(),
-            };
+        sequence_readers::read_nodes_on(&mut self.readers, &self.tree, ctx, number, |value, part| {
             let part = part_of(StreamNode::open(value), part, rev);
-            let wants_more = show(part);
-            let is_left = readers.note_shown(number, part.count as u64);
-            handed.into_iter().for_each(|leaf| readers.take_back(number, leaf));
-            if !wants_more || !is_left {
-                break is_left;
-            }
-        };
-        self.readers = Some(readers);
-        if !is_left {
-            let forgotten = self.end_reading(number);
-            debug_assert_eq!(forgotten, Forgotten::Wholly, "all that was handed over was shown");
-        }
-        is_left
+            (part.count as u64, show(part))
+        })
     }
 }
 

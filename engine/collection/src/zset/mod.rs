@@ -41,7 +41,7 @@ use varve_segment::{Appender, Log, NewObject, ObjectHead, ObjectKind, Owner};
 use crate::counted_tree::{CountedTree, Leaf};
 use crate::kinds;
 use crate::leaf_table::{ELEMENT_MAX, LIMIT_MAX};
-use crate::sequence_readers::SequenceReaders;
+use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 use index::MemberIndex;
 use leaf::{LeafMember, ScoredLeaf};
@@ -69,7 +69,7 @@ pub struct SortedSet {
     /// It dies: its leaves go first, and the index still has their members.
     freeing: bool,
     /// Those that are shown the set as it was; none nearly always.
-    readers: Option<Box<SequenceReaders>>,
+    readers: sequence_readers::Readers,
 }
 
 /// A member that was found.

@@ -14,7 +14,7 @@ use super::SortedSet;
 use super::leaf::ScoredLeaf;
 use crate::counted_tree::Leaf;
 use crate::handed::HandedLeaf;
-use crate::sequence_readers::{LeafPart, NextLeaf, SequenceReaders};
+use crate::sequence_readers::{self, LeafPart, NextLeaf, SequenceReaders};
 use crate::{Forgotten, ReadCtx, ReaderBytes, ReaderNumber, WriteCtx};
 
 /// The members of a leaf that a reader was shown, and whether it wants more.
@@ -32,13 +32,7 @@ impl SortedSet {
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.
     pub(crate) fn end_reading(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber) -> Forgotten {
-        let Some(readers) = &mut self.readers else { return Forgotten::Unknown };
-        let forgotten = readers.forget(number);
-        readers.leaves_mut().bury(ctx);
-        if readers.is_empty() {
-            self.readers = None;
-        }
-        forgotten
+        sequence_readers::end(&mut self.readers, number, |leaves| leaves.bury(ctx))
     }
 
     /// Whether somebody reads.

@@ -10,10 +10,9 @@
 //! `xor` folds the hash of some bytes into a digest, whatever the order; `mix` makes the order count.
 
 use varve_base::number::push_f64;
+use varve_base::sha1::{Digest, sha1};
 use varve_exec::WideCtx;
 use varve_store::{Key, StreamId, Tx, Type};
-
-use crate::sha1::{Digest, sha1};
 
 /// Xors the hash of `bytes` into a digest: the order of several does not count.
 fn xor(digest: &mut Digest, bytes: &[u8]) {

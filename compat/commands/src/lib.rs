@@ -32,7 +32,6 @@ mod introspect;
 mod list;
 mod migrate;
 mod set;
-mod sha1;
 mod stream;
 mod string;
 mod transaction;

@@ -17,6 +17,7 @@ pub mod page_bytes;
 pub mod rank;
 mod reference;
 pub mod rng;
+pub mod sha1;
 pub mod shared;
 pub mod span;
 

@@ -73,7 +73,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "compat/commands",
         &[
-            &["errors", "sha1"],
+            &["errors"],
             &["grammar", "digest"],
             &["generic", "segments"],
             &[

@@ -1,10 +1,10 @@
-//! SHA-1, for the content digests of DEBUG DIGEST: nothing that needs a safe hash may use it.
+//! SHA-1: content digests of DEBUG DIGEST, and the names of scripts. Nothing that needs a safe hash may use it.
 
 /// A digest.
-pub(crate) type Digest = [u8; 20];
+pub type Digest = [u8; 20];
 
 /// The SHA-1 of `bytes`.
-pub(crate) fn sha1(bytes: &[u8]) -> Digest {
+pub fn sha1(bytes: &[u8]) -> Digest {
     let mut state = [0x6745_2301u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let (blocks, rest) = bytes.as_chunks::<64>();
     blocks.iter().for_each(|block| compress(&mut state, block));

@@ -4,7 +4,8 @@
 //! first chunk  [ . . . . | room ]       grows by an eighth at a time, up to 2^SHIFT items
 //! others       [ . . . . . . . . ]      2^SHIFT items at once
 //! ```
-//! Given back from the end, a chunk at a time. Not here: which items are in use.
+//! Items go from the end, and chunks with them; the first chunk gives room back when more than half of it is not used. Not
+//! here: which items are in use.
 
 use std::ops::{Index, IndexMut};
 
@@ -64,6 +65,18 @@ impl<T, const SHIFT: usize> Arena<T, SHIFT> {
         }
     }
 
+    /// Takes the last item.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let (first, last) = (self.chunks.len() == 1, self.chunks.last_mut()?);
+        let item = last.pop();
+        if !first && last.is_empty() {
+            self.chunks.pop();
+        } else if first && last.len() < last.capacity() / 2 {
+            last.shrink_to(last.len() + last.len() / 8 + 1);
+        }
+        item
+    }
+
     /// Two different items.
     pub(crate) fn pair_mut(&mut self, a: usize, b: usize) -> [&mut T; 2] {
         const TWO: &str = "two different items of the arena";
@@ -107,6 +120,23 @@ mod tests {
     use super::Arena;
 
     #[test]
+    fn what_is_popped_gives_its_room_back() {
+        let mut arena = Arena::<u32, 4>::new();
+        (0..40).for_each(|n| arena.push(n));
+        let mut most = arena.bytes();
+        for n in (0..40).rev() {
+            assert_eq!((arena.pop(), arena.len()), (Some(n), n as usize));
+            assert!(arena.bytes() <= most, "memory does not grow");
+            most = arena.bytes();
+            let chunks = 4 * size_of::<Vec<u32>>();
+            assert!(n >= 16 || arena.bytes() <= n as usize * 8 + 12 + chunks, "{} bytes for {n} items", arena.bytes());
+        }
+        assert_eq!(arena.pop(), None);
+        arena.push(7);
+        assert_eq!((arena.len(), arena[0]), (1, 7));
+    }
+
+    #[test]
     fn items_keep_their_places_over_many_chunks() {
         let mut arena = Arena::<u32, 4>::new();
         assert_eq!((arena.len(), arena.bytes(), arena.get(0)), (0, 0, None));
@@ -123,6 +153,11 @@ mod tests {
             let [x, y] = arena.pair_mut(b, a);
             std::mem::swap(x, y);
         }
+        for n in (50..100).rev() {
+            assert_eq!((arena.pop(), arena.len(), arena.get(n as usize)), (Some(n), n as usize, None));
+        }
+        (50..100).for_each(|n| arena.push(n));
+        assert!(arena.iter().copied().eq(0..100));
         let mut sheds = 1;
         while !arena.shrink() {
             sheds += 1;

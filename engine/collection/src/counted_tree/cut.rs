@@ -9,7 +9,7 @@
 //! Detached parts no longer count and have no place, but their leaves keep their numbers and their objects, which may
 //! still move, until they are taken out one by one.
 
-use super::{CountedTree, FAN, Leaf};
+use super::{CountedTree, FAN, Leaf, NONE};
 
 /// A subtree that was cut off: its level (0: a leaf) and its number.
 pub(super) type Subtree = (u16, u32);
@@ -40,10 +40,19 @@ impl<R: Copy> CountedTree<R> {
                 return Some(self.give_leaf(Leaf(child)));
             }
             let node = self.node(child);
-            let (below, len, children) = (level - 1, node.len as usize, node.children);
-            self.detached.extend(children[..len].iter().map(|&child| (below, child)));
+            let (len, children) = (node.len as usize, node.children);
+            self.detach(level - 1, &children[..len]);
             self.give_node(child);
+            self.settle_nodes();
         }
+    }
+
+    /// Puts children of a node into detached. Nothing lies above them from now on.
+    fn detach(&mut self, level: u16, children: &[u32]) {
+        if level > 0 {
+            children.iter().for_each(|&child| self.set_parent(level + 1, child, NONE));
+        }
+        self.detached.extend(children.iter().map(|&child| (level, child)));
     }
 
     /// All leaves in detached. O(n).
@@ -73,7 +82,7 @@ impl<R: Copy> CountedTree<R> {
             gone += self.node(node).sums[range.clone()].iter().sum::<u64>();
             let below = self.node(node).level - 1;
             let children: [u32; FAN] = self.node(node).children;
-            self.detached.extend(children[range.clone()].iter().map(|&child| (below, child)));
+            self.detach(below, &children[range.clone()]);
             let up = self.climb(node);
             self.close_gap(node, range);
             match up {
@@ -88,6 +97,7 @@ impl<R: Copy> CountedTree<R> {
             self.put_separator(node, index, self.separators[node as usize][index]);
         }
         self.lower_root();
+        self.settle_nodes();
         self.find_ends();
     }
 

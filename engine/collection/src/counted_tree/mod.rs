@@ -20,7 +20,9 @@
 //! hand, and what their leaves gain or lose is noted beside the tree (`pending`) until another leaf becomes the end, so that
 //! a push or pop costs one addition and touches no node.
 //! Memory is three arenas, 12 bytes a leaf and 392 bytes a node of up to 32 children (648 with keys), full where leaves
-//! were added at an end. Numbers that were freed are given out again; the arenas do not shrink.
+//! were added at an end. Numbers of leaves that were freed are given out again, and their arenas do not shrink, because
+//! objects and indexes elsewhere name leaves by them. Nodes are named in the tree only: the last one takes the number of one
+//! that goes (`nodes`), so that of a tree that has lost most of its leaves little more than those 12 bytes stays.
 //!
 //! Leaves can be cut off at an end by any number at once (`cut`); they then wait in detached to be taken out.
 //!
@@ -30,6 +32,7 @@ pub(super) mod arena;
 #[cfg(all(test, debug_assertions))]
 mod contract_tests;
 mod cut;
+mod nodes;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -93,6 +96,7 @@ pub(crate) struct CountedTree<R = Ref> {
     keyed: bool,
     root: u32,
     free_leaf: u32,
+    /// Nodes that the operation under way has emptied, linked by `parent`; none between operations.
     free_node: u32,
     /// Those in detached included.
     leaves: u32,
@@ -446,6 +450,7 @@ impl<R: Copy> CountedTree<R> {
         if self.end_of(leaf).is_some() {
             self.find_ends();
         }
+        self.settle_nodes();
         self.give_leaf(leaf)
     }
 
@@ -464,6 +469,7 @@ impl<R: Copy> CountedTree<R> {
         assert_eq!(seen.0 + detached, self.refs.iter().flatten().count(), "every leaf is in the tree or in detached");
         assert_eq!(self.refs.len(), self.parents.len(), "cells");
         assert_eq!(self.separators.len(), if self.keyed { self.nodes.len() } else { 0 }, "keys");
+        self.verify_nodes();
     }
 
     fn verify_under(&self, number: u32, seen: &mut (usize, u64)) {
@@ -586,27 +592,6 @@ impl<R: Copy> CountedTree<R> {
             self.refs[leaf.0 as usize] = Some(place);
         }
         leaf
-    }
-
-    fn take_node(&mut self, level: u16) -> u32 {
-        let fresh = Node { parent: NONE, level, len: 0, children: [0; FAN], sums: [0; FAN] };
-        if self.free_node == NONE {
-            self.nodes.push(fresh);
-            if self.keyed {
-                self.separators.push([0; FAN]);
-            }
-            return self.nodes.len() as u32 - 1;
-        }
-        let node = self.free_node;
-        self.free_node = self.node(node).parent;
-        self.nodes[node as usize] = fresh;
-        node
-    }
-
-    fn give_node(&mut self, node: u32) {
-        debug_assert!(self.free_node != node, "a node is given back once");
-        self.nodes[node as usize].parent = self.free_node;
-        self.free_node = node;
     }
 
     fn set_parent(&mut self, level: u16, child: u32, parent: u32) {

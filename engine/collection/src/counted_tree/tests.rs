@@ -218,3 +218,20 @@ fn growth_at_an_end_makes_full_nodes() {
         assert_eq!(tree.locate(50_000).unwrap().1, 0);
     }
 }
+
+#[test]
+fn what_is_removed_at_random_gives_its_nodes_back() {
+    let (mut tree, mut rng) = (CountedTree::<NonZeroU64>::keyed(), Rng::seeded(5));
+    let mut leaves = Vec::new();
+    for n in 0..10_000 {
+        leaves.push(tree.insert_after(leaves.last().copied(), NonZeroU64::MIN, 1, n));
+    }
+    let full = tree.bytes();
+    for left in (1000..leaves.len()).rev() {
+        let gone = leaves.swap_remove(rng.below(left as u64 + 1) as usize);
+        tree.remove(gone);
+    }
+    tree.verify();
+    let cells = tree.refs.bytes() + tree.parents.bytes();
+    assert!(tree.bytes() - cells <= (full - cells) * 2 / 5, "{} bytes for a tenth of {full}", tree.bytes());
+}

@@ -158,10 +158,15 @@ impl Open {
             let id = id_text(tail.last.max((0, 1)));
             put_request(to, [b"XADD", &self.key[..], b"MAXLEN", b"0", &id, b"x", b"y"].into_iter());
         }
+        // XSETID takes no last ID below the greatest deleted one with it, and a lower one behind it.
+        let first = id_text(tail.last.max(tail.max_deleted));
         let (last, added, deleted) = (id_text(tail.last), tail.added.to_string(), id_text(tail.max_deleted));
         let words: [&[u8]; 7] =
-            [b"XSETID", &self.key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted];
+            [b"XSETID", &self.key, &first, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted];
         put_request(to, words.into_iter());
+        if last != first {
+            put_request(to, [b"XSETID", &self.key[..], &last].into_iter());
+        }
     }
 
     fn word(&mut self, word: &[u8]) {

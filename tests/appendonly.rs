@@ -492,6 +492,17 @@ fn issue_13_increments_beside_rewrites_count_once() {
     }
 }
 
+/// Where there is nothing to load nobody is told that something is being loaded.
+#[test]
+fn issue_13_a_start_without_data_refuses_nobody() {
+    for round in 0..10 {
+        let folder = Folder::new(&format!("empty-{round}"));
+        let launch = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let server = launch.start_loading().expect("the server starts");
+        assert_eq!(server.client().cmd("SET k v").text(), "OK");
+    }
+}
+
 /// XSETID leaves a stream's last ID below its greatest deleted one; a base of commands makes it again, which redis-server's
 /// does not.
 #[test]

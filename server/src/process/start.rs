@@ -89,10 +89,11 @@ fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result
         tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }
     tracing::warn!("Server initialized");
-    if persist::load::at_start(&running.state, config).is_err() {
+    if persist::load::at_start(&running.state, config, &|| running.accept()).is_err() {
         pid_file.iter().for_each(|file| file.remove());
         return Err(Failed);
     }
+    running.accept();
     tracing::info!("Ready to accept connections");
     supervisor.ready();
     let state = Arc::clone(&running.state);

@@ -31,6 +31,7 @@ mod tests;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -115,9 +116,17 @@ pub(crate) struct Setup {
 pub(crate) struct Running {
     pub(crate) state: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
+    /// The acceptor begins with a word from here.
+    accepts: SyncSender<()>,
 }
 
 impl Running {
+    /// Has connections accepted from now on. Until then the system keeps those that come.
+    pub(crate) fn accept(&self) {
+        // A second call finds the first one's word still there, or the thread gone on or ended.
+        let _ = self.accepts.try_send(());
+    }
+
     /// Waits until all threads have ended.
     pub(crate) fn join(self) {
         for thread in self.threads {
@@ -126,7 +135,8 @@ impl Running {
     }
 }
 
-/// Starts the workers, and the thread that accepts connections on `listeners`.
+/// Starts the workers, and the thread that accepts connections on `listeners`: at once, or, where data is loaded first, from
+/// [`Running::accept`] on.
 pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     assert!(setup.workers > 0, "somebody must serve");
     let mut polls = Vec::new();
@@ -165,8 +175,18 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
     let accepting = Arc::clone(&state);
-    threads.push(std::thread::Builder::new().name("acceptor".into()).spawn(move || acceptor.run(&accepting))?);
-    Ok(Running { state, threads })
+    let (accepts, begins) = sync_channel(1);
+    let accept = move || {
+        if begins.recv().is_ok() {
+            acceptor.run(&accepting);
+        }
+    };
+    threads.push(std::thread::Builder::new().name("acceptor".into()).spawn(accept)?);
+    let running = Running { state, threads, accepts };
+    if !setup.loads {
+        running.accept();
+    }
+    Ok(running)
 }
 
 impl Worker {

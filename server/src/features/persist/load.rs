@@ -38,11 +38,15 @@ const SLOW_ENTRIES: usize = 16;
 /// The file is the one of the settings that the server started with: a CONFIG SET may come before the loading begins, and
 /// would otherwise have it start without its data.
 ///
+/// `accept` lets clients in, and is called before something is loaded. Where there is nothing to load they come in behind
+/// this: redis-server refuses none then.
+///
 /// # Errors
 /// Why the file is not loaded; the log says it too.
-pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config) -> Result<(), String> {
+pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
     state.store().set_loading(true);
-    let loaded = if config.append.on { aof::at_start(state, config) } else { file_at_start(state, config) };
+    let loaded =
+        if config.append.on { aof::at_start(state, config, accept) } else { file_at_start(state, config, accept) };
     match loaded {
         Ok(()) => {
             state.store().set_loading(false);
@@ -62,11 +66,12 @@ pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config) -> Result<(), 
     }
 }
 
-fn file_at_start(state: &ServerState, config: &Config) -> Result<(), String> {
+fn file_at_start(state: &ServerState, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
     let start = Instant::now();
     let refused = |reason: String| format!("Loading {}: {reason}", rdb_file::file_name(config).display());
     let Some(file) = open(config).map_err(|error| refused(error_text(&error)))? else { return Ok(()) };
     begin(state, &file);
+    accept();
     insert_all(state, Box::new(file)).map_err(refused)?;
     tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
     Ok(())

@@ -34,16 +34,17 @@ pub(super) struct Loaded {
     pub(super) base_bytes: u64,
 }
 
-/// Loads the folder of an append-only file, if there is one.
+/// Loads the folder of an append-only file, if there is one. `accept` is called before something is loaded.
 ///
 /// # Errors
 /// It is not loaded: the log says why.
-pub(super) fn load(state: &ServerState, config: &Config, place: &Place) -> Result<Loaded, String> {
+pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: &dyn Fn()) -> Result<Loaded, String> {
     let mut manifest = read_manifest(place)?;
     adopt_old_file(config, place, &mut manifest)?;
     let sizes = sizes(place, &manifest)?;
     let total: u64 = sizes.iter().sum();
     if total > 0 {
+        accept();
         state.persist().loading.begin(super::super::save::now_s(), total);
         let count = sizes.len();
         for (at, entry) in manifest.files().enumerate() {

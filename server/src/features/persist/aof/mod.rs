@@ -39,17 +39,18 @@ pub(crate) fn set_journal(state: &ServerState) {
     state.store().set_effect_sink(journal as Arc<dyn EffectSink>);
 }
 
-/// Loads the append-only file of the settings at the start, and keeps it from then on. Clients are refused until it returns.
+/// Loads the append-only file of the settings at the start, and keeps it from then on. Clients are refused until it returns;
+/// `accept` lets them in, if there is something to load.
 ///
 /// # Errors
 /// It is not loaded, or cannot be kept: why.
-pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config) -> Result<(), String> {
+pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
     let place =
         Place::of(config).map_err(|error| format!("Can't find the working directory: {}", error_text(&error)))?;
     // Keys whose time is over stay while commands run for a second time: the file says when they went.
     let overdue_stay = &state.persist().loading.overdue_stay;
     overdue_stay.store(true, Relaxed);
-    let loaded = load::load(state, config, &place)?;
+    let loaded = load::load(state, config, &place, accept)?;
     overdue_stay.store(false, Relaxed);
     keep(state, config, place, loaded)
         .map_err(|error| format!("Can't keep the append-only file: {}", error_text(&error)))

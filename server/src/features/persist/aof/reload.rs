@@ -73,7 +73,7 @@ fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
         let _ = written.recv();
     }
     persist.loading.overdue_stay.store(true, Relaxed);
-    let loaded = load::load(state, &state.config().snapshot(), place);
+    let loaded = load::load(state, &state.config().snapshot(), place, &|| {});
     persist.loading.overdue_stay.store(false, Relaxed);
     match loaded {
         Ok(_) => {}

@@ -322,6 +322,35 @@ fn whoever_asks_for_a_save_behind_flushall_has_one() {
     assert_eq!(second.client().cmd("DBSIZE"), RespValue::Integer(1));
 }
 
+/// redis-server has written the empty file before FLUSHALL is answered, so that a rewrite finds nothing under way.
+#[test]
+fn issue_13_a_rewrite_behind_flushall_has_begun() {
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("save 3600 1").start().expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("DEBUG POPULATE 500 key 40");
+    client.cmd("CONFIG SET rdb-key-save-delay 10000");
+    let lines = [
+        ("BGSAVE", "Background saving started"),
+        ("FLUSHALL", "OK"),
+        ("DEBUG POPULATE 100 key 40", "OK"),
+        ("BGREWRITEAOF", "Background append only file rewriting started"),
+        ("BGREWRITEAOF", "ERR Background append only file rewriting already in progress"),
+        ("BGSAVE SCHEDULE", "Background saving scheduled"),
+        ("SET a 1", "OK"),
+    ];
+    lines.iter().for_each(|(line, _)| client.queue(&line.split(' ').collect::<Vec<_>>()));
+    client.flush().expect("it is sent");
+    for (line, reply) in lines {
+        assert_eq!(text(client.read().expect("a reply")), reply, "{line}");
+    }
+    wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    assert_eq!(field(&mut client, "aof_rewrites"), "1");
+    wait_for_save(&mut client);
+    let base = dir.0.join("appendonlydir/appendonly.aof.1.base.rdb");
+    assert!(base.exists(), "{}", server.log());
+}
+
 #[test]
 fn a_save_goes_where_it_was_when_it_began() {
     let (dir, other) = (Dir::new(), Dir::new());

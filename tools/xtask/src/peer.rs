@@ -55,6 +55,7 @@ const UNITS: &[&str] = &[
     "unit/memefficiency",
     "unit/lazyfree",
     "unit/other",
+    "unit/aofrw",
     "integration/corrupt-dump",
     "integration/rdb",
     "integration/dismiss-mem",

@@ -58,6 +58,9 @@ fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
 
 /// Begins a save that a client asks for, which may wait for its end, or has it begin behind one that gives way to it.
 fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<()> {
+    if ctx.state.persist().is_promised() {
+        return Err(errors::SAVE_UNDER_WAY);
+    }
     if ctx.state.persist().queue(waiter) {
         return Ok(());
     }

@@ -52,8 +52,10 @@ fn bgrewriteaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(errors::REWRITE_UNDER_WAY);
     }
     persist.aof.rewrites.asked();
-    let waits = ctx.conn.session().is_in_exec() || persist.under_way().is_some();
-    let begun = if waits { Err(NotBegun::UnderWay) } else { begin(ctx.state, ctx.store) };
+    let begun = match ctx.conn.session().is_in_exec() {
+        true => Err(NotBegun::UnderWay),
+        false => begin_or_queue(ctx.state, ctx.store),
+    };
     match begun {
         Ok(()) => ctx.out.simple("Background append only file rewriting started"),
         Err(NotBegun::UnderWay) => {
@@ -90,6 +92,18 @@ fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker) -> Result<(), NotBe
     save::begin(state, worker, Purpose::Base)?;
     tracing::info!("Background append only file rewriting started");
     Ok(())
+}
+
+/// Begins a rewrite that clients ask for, or has it begin behind the save of a FLUSHALL. The worker is outside the gate.
+fn begin_or_queue(state: &Arc<ServerState>, worker: &mut StoreWorker) -> Result<(), NotBegun> {
+    let persist = state.persist();
+    if persist.queue_rewrite() {
+        return Ok(());
+    }
+    match persist.under_way().is_some() || persist.is_promised() {
+        true => Err(NotBegun::UnderWay),
+        false => begin(state, worker),
+    }
 }
 
 /// The instant of a rewrite: its walk has begun, and the gate is held alone. If a file is to be kept and none is, it is
@@ -271,7 +285,7 @@ fn growth(state: &ServerState, config: &Config) -> Option<u128> {
 /// Follows CONFIG SET appendonly. The worker is outside the gate.
 #[cold]
 pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
-    let (persist, aof) = (state.persist(), &state.persist().aof);
+    let aof = &state.persist().aof;
     if !aof.take_switching() {
         return;
     }
@@ -281,7 +295,7 @@ pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     }
     if !wanted {
         stop(state, worker);
-    } else if persist.under_way().is_some() || begin(state, worker).is_err() {
+    } else if begin_or_queue(state, worker).is_err() {
         tracing::warn!(
             "AOF was enabled but there is already another background operation. An AOF background was scheduled to start \
              when possible."

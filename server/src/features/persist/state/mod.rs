@@ -150,6 +150,8 @@ pub(crate) enum Scheduled {
     AfterFlush,
     /// A client has asked for it.
     ByClient,
+    /// A client was told that it has begun, and it stands behind a save of FLUSHALL. To clients it is under way.
+    Promised,
 }
 
 #[derive(Debug)]
@@ -164,6 +166,13 @@ struct Saves {
     last_took_s: Option<u64>,
     count: u64,
     saved_changes: u64,
+}
+
+impl Saves {
+    /// A client was told that a save has begun which has not.
+    fn is_promised(&self) -> bool {
+        self.scheduled == Some(Scheduled::Promised)
+    }
 }
 
 impl Persist {
@@ -226,13 +235,15 @@ impl Persist {
     /// Gives the save that is under way up, and gives its snapshot: if its instant lies before this count of FLUSHALLs.
     pub(crate) fn give_up(&self, flushes: u64) -> Option<Arc<Snapshot>> {
         let mut saves = self.saves.lock();
+        // redis-server's FLUSHALL ends a save in the background, and no other one.
+        saves.scheduled = saves.scheduled.filter(|why| *why != Scheduled::Promised);
         let under_way = saves.under_way.as_mut().filter(|save| save.flushes < flushes)?;
         under_way.gives_way = true;
         Some(Arc::clone(&under_way.snapshot))
     }
 
     /// Has a save begin behind the one that is under way if that gives way, for this client or for nobody; false if it
-    /// does not, or none is under way. A client also waits for the end of a rewrite.
+    /// does not, or none is under way. A client also waits for the end of a rewrite. No save is promised.
     pub(crate) fn queue(&self, waiter: Option<Waiter>) -> bool {
         let mut saves = self.saves.lock();
         let is_behind = |save: &UnderWay| save.gives_way || save.is_rewrite && waiter.is_some();
@@ -240,15 +251,34 @@ impl Persist {
         if waits {
             saves.waiting.extend(waiter);
             if waiter.is_none() {
-                saves.scheduled = Some(Scheduled::ByClient);
+                saves.scheduled = Some(Scheduled::Promised);
             }
+        }
+        waits
+    }
+
+    /// Has a rewrite of the append-only file begin behind the save that is under way, if that is FLUSHALL's: redis-server
+    /// has written that file before it answered. False if none is under way, or a client's save stands behind it.
+    pub(crate) fn queue_rewrite(&self) -> bool {
+        let saves = self.saves.lock();
+        let is_behind = |save: &UnderWay| save.gives_way && !save.is_rewrite;
+        let waits = saves.under_way.as_ref().is_some_and(is_behind) && !saves.is_promised();
+        if waits {
+            self.aof.rewrites.promise();
         }
         waits
     }
 
     /// True if another save may be begun, or have its turn behind one that gives way.
     pub(crate) fn may_begin(&self) -> bool {
-        self.saves.lock().under_way.as_ref().is_none_or(|save| save.gives_way)
+        let saves = self.saves.lock();
+        let gives_way = saves.under_way.as_ref().is_none_or(|save| save.gives_way);
+        gives_way && !saves.is_promised() && !self.aof.rewrites.is_promised()
+    }
+
+    /// True if a save is promised.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.saves.lock().is_promised()
     }
 
     /// Takes the clients that wait for the next save; None where only FLUSHALL asks for one.
@@ -268,15 +298,16 @@ impl Persist {
         self.saves.lock().under_way.as_ref().map(|save| Arc::clone(&save.snapshot))
     }
 
-    /// True while a rewrite of the append-only file is under way.
+    /// True while a rewrite of the append-only file is under way, as clients see it.
     pub(crate) fn is_rewriting(&self) -> bool {
         self.saves.lock().under_way.as_ref().is_some_and(|under_way| under_way.is_rewrite)
+            || self.aof.rewrites.is_promised()
     }
 
     /// Has a save begin as soon as it can. One that a client has asked for stays that.
     pub(crate) fn schedule(&self, why: Scheduled) {
         let mut saves = self.saves.lock();
-        if why == Scheduled::ByClient || saves.scheduled.is_none() {
+        if why == Scheduled::ByClient && !saves.is_promised() || saves.scheduled.is_none() {
             saves.scheduled = Some(why);
         }
     }
@@ -328,7 +359,7 @@ impl Persist {
         let saves = self.saves.lock();
         let running = saves.under_way.as_ref().filter(|save| !save.is_rewrite);
         SaveFacts {
-            in_background: running.is_some_and(|save| save.waiters.is_empty()),
+            in_background: running.is_some_and(|save| save.waiters.is_empty()) || saves.is_promised(),
             running_s: running.filter(|save| save.waiters.is_empty()).map(|save| save.began.elapsed().as_secs()),
             keys_done: running.map_or(0, |save| save.snapshot.keys()),
             keys_total: running.map_or(0, |save| save.keys),
@@ -373,7 +404,33 @@ mod tests {
         assert!(persist.give_up(2).is_some());
         assert!(persist.queue(None) && !persist.is_due());
         persist.finish(Outcome::Cancelled, 1);
-        assert!(persist.is_due() && !persist.queue(None));
+        assert!(persist.is_due() && !persist.may_begin(), "to clients that one is under way");
+        assert!(persist.facts().in_background && !persist.queue_rewrite());
+        assert!(persist.give_up(3).is_none());
+        assert!(!persist.is_due() && persist.may_begin(), "FLUSHALL has ended it");
+    }
+
+    #[test]
+    fn issue_13_a_rewrite_has_its_turn_behind_the_save_of_flushall() {
+        let persist = Persist::new(0, false, Aof::new(Vec::new()));
+        let store = Store::new(&Options::default()).expect("an address range");
+        assert!(!persist.queue_rewrite(), "nothing is under way: it begins at once");
+        let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
+        let save = UnderWay {
+            snapshot,
+            waiters: Vec::new(),
+            gives_way: true,
+            is_rewrite: false,
+            flushes: 1,
+            began: Instant::now(),
+            changes: 0,
+            keys: 0,
+        };
+        assert!(persist.begin(0, || Some(save)).is_some() && persist.may_begin());
+        assert!(persist.queue_rewrite() && persist.is_rewriting() && !persist.may_begin());
+        persist.aof.rewrites.schedule(false);
+        assert!(persist.queue(None), "a client asks for a save behind it");
+        assert!(!persist.queue_rewrite(), "that one does not give way");
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!   idle --schedule--> scheduled --begin--> under way --end: Saved------> idle, failures 0
+//!        --promise---> promised  --begin-->     |
 //!                          ^                    |------ end: Cancelled --> scheduled
 //!                          |                    +------ end: Failed -----> idle, failures + 1
 //!                          +-- from the third failure in a row on, rewrites that nobody asks for wait 1, 2, 4 .. 60 minutes
 //! ```
+//! One that is promised waits for a save that redis-server would have ended before: to clients it is under way.
+//!
 //! Not here: the walk (`save.rs`), the files (`aof/rewrite.rs`).
 
 use std::time::Instant;
@@ -41,6 +44,8 @@ pub(crate) struct Rewrites(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     scheduled: bool,
+    /// Clients were told that the scheduled one has begun.
+    promised: bool,
     began: Option<Instant>,
     last_took_s: Option<u64>,
     last_failed: bool,
@@ -64,7 +69,19 @@ pub(crate) enum Leave {
 impl Rewrites {
     /// Has one begin as soon as it can, or not.
     pub(crate) fn schedule(&self, wanted: bool) {
-        self.0.lock().scheduled = wanted;
+        let mut state = self.0.lock();
+        (state.scheduled, state.promised) = (wanted, wanted && state.promised);
+    }
+
+    /// Has one begin as soon as it can, which to clients has begun.
+    pub(crate) fn promise(&self) {
+        let mut state = self.0.lock();
+        (state.scheduled, state.promised) = (true, true);
+    }
+
+    /// True if one is promised.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.0.lock().promised
     }
 
     /// A client asks for one: the failures before do not count.
@@ -80,7 +97,8 @@ impl Rewrites {
     /// One begins.
     pub(crate) fn begin(&self) {
         let mut state = self.0.lock();
-        (state.scheduled, state.began, state.count) = (false, Some(Instant::now()), state.count + 1);
+        (state.scheduled, state.promised) = (false, false);
+        (state.began, state.count) = (Some(Instant::now()), state.count + 1);
     }
 
     /// The one under way has ended. With `again`, another one is to begin as soon as it can.
@@ -119,7 +137,7 @@ impl Rewrites {
     pub(crate) fn facts(&self) -> RewriteFacts {
         let state = self.0.lock();
         RewriteFacts {
-            scheduled: state.scheduled,
+            scheduled: state.scheduled && !state.promised,
             running_s: state.began.map(|began| began.elapsed().as_secs()),
             last_took_s: state.last_took_s,
             last_failed: state.last_failed,
@@ -132,6 +150,18 @@ impl Rewrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn issue_13_a_promised_rewrite_is_not_shown_as_scheduled() {
+        let rewrites = Rewrites::default();
+        rewrites.promise();
+        assert!(rewrites.is_promised() && rewrites.is_scheduled() && !rewrites.facts().scheduled);
+        rewrites.schedule(false);
+        assert!(!rewrites.is_promised() && !rewrites.is_scheduled());
+        rewrites.promise();
+        rewrites.begin();
+        assert!(!rewrites.is_promised() && !rewrites.is_scheduled());
+    }
 
     #[test]
     fn three_failures_in_a_row_have_the_next_one_wait() {

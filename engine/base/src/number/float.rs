@@ -59,11 +59,20 @@ pub fn whole_f64(value: f64) -> Option<i64> {
     whole.then_some(value as i64)
 }
 
+/// Significant digits that tell all doubles apart.
+const DIGITS_MAX: usize = 17;
+
 /// Appends `value` as Redis replies a double: 17 significant digits without trailing zeros (C's `%.17g`).
 pub fn push_f64(out: &mut Vec<u8>, value: f64) {
-    if let Some(whole) = whole_f64(value) {
-        return super::push_i64(out, whole);
+    match whole_f64(value) {
+        Some(whole) => super::push_i64(out, whole),
+        None => push_f64_rounded(out, value, DIGITS_MAX),
     }
+}
+
+/// Appends `value` rounded to this number of significant digits, 1 to 17, without trailing zeros (C's `%.14g` for 14).
+pub fn push_f64_rounded(out: &mut Vec<u8>, value: f64, digits: usize) {
+    assert!((1..=DIGITS_MAX).contains(&digits), "a double has 1 to 17 digits");
     if value.is_sign_negative() {
         out.push(b'-');
     }
@@ -71,17 +80,18 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
         out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
         return;
     }
-    // "d.dddddddddddddddde-xx": 16 digits behind the point are 17 in all.
+    // "d.dddddddddddddddde-xx": one digit before the point. With one digit there is no point.
     let mut text = [0u8; 32];
     let mut rest = &mut text[..];
-    write!(rest, "{:.16e}", value.abs()).expect("a double has at most 3 digits of exponent");
+    write!(rest, "{:.*e}", digits - 1, value.abs()).expect("a double has at most 3 digits of exponent");
     let used = 32 - rest.len();
     let mark = text[..used].iter().position(|&b| b == b'e').expect("the form has an exponent");
     let exponent = std::str::from_utf8(&text[mark + 1..used]).ok().and_then(|e| e.parse().ok()).expect("its exponent");
-    let mut digits = [0u8; 17];
-    digits[0] = text[0];
-    digits[1..].copy_from_slice(&text[2..mark]);
-    push_general(out, &digits, exponent);
+    let mut all = [text[0]; DIGITS_MAX];
+    if digits > 1 {
+        all[1..digits].copy_from_slice(&text[2..mark]);
+    }
+    push_general(out, &all[..digits], exponent);
 }
 
 /// Appends C's `%g` form of `0.d1d2d3… * 10^(exponent + 1)`, the precision being the number of digits.
@@ -120,6 +130,27 @@ mod tests {
         let mut out = Vec::new();
         push_f64(&mut out, value);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn rounded() {
+        // Each as C prints it with "%.14g" or "%.1g".
+        let table = [
+            (std::f64::consts::PI, 14, "3.1415926535898"),
+            (1e14, 14, "1e+14"),
+            (99_999_999_999_999.0, 14, "99999999999999"),
+            (0.0, 14, "0"),
+            (0.1, 14, "0.1"),
+            (-0.0, 14, "-0"),
+            (95.0, 1, "1e+02"),
+            (-7.0, 1, "-7"),
+            (f64::NEG_INFINITY, 3, "-inf"),
+        ];
+        for (value, digits, expected) in table {
+            let mut out = Vec::new();
+            push_f64_rounded(&mut out, value, digits);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

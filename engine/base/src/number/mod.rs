@@ -8,7 +8,7 @@ mod float;
 mod scan;
 
 pub use extended::Extended;
-pub use float::{parse_f64, parse_f64_clamped, push_f64, whole_f64};
+pub use float::{parse_f64, parse_f64_clamped, push_f64, push_f64_rounded, whole_f64};
 
 /// Longest text of a 64-bit integer: a sign and 19 digits, or 20 digits without sign.
 pub const INT_TEXT_MAX: usize = 20;
